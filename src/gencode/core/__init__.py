@@ -1,0 +1,1 @@
+"""The vocabulary: frozen records and pure functions, no I/O, no async."""

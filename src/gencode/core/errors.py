@@ -1,0 +1,76 @@
+"""Everything that may go wrong on purpose, each written for whoever reads it.
+
+GenCodeError
+├── UserMistake          the person reads it: one plain sentence with a way out, exit code 2
+│   ├── UnknownName      … with the nearest names
+│   └── StoreTrouble     the database cannot be used as it is
+├── ToolError            the model reads it and can act on it
+│   └── Denied           … because the gate said no
+├── ProviderError        the model could not answer; `retryable` says whether waiting helps
+├── Stopped              somebody stopped this branch of work
+├── Fenced               another process owns the task now; stop at once, write nothing more
+└── CorruptFact          a row of the journal cannot be read; everything else can
+
+Anything else is a bug: it fails the task it happened in, with a traceback in the log.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class GenCodeError(Exception):
+    """The root of every error raised on purpose."""
+
+
+class UserMistake(GenCodeError):
+    """Shown as one plain sentence; the command exits with 2."""
+
+
+class UnknownName(UserMistake):
+    """A name that is not there, with the nearest ones that are."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        super().__init__(f"There is no {what} {name!r}. {nearest(name, known)}")
+
+
+class StoreTrouble(UserMistake):
+    """The database cannot be read or written as it is."""
+
+
+class ToolError(GenCodeError):
+    """Becomes an error result that the model reads."""
+
+
+class Denied(ToolError):
+    """The gate refused the call."""
+
+
+class ProviderError(GenCodeError):
+    """A model could not answer."""
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
+class Stopped(GenCodeError):
+    """This branch of work was stopped; the text says by whom or why."""
+
+
+class Fenced(GenCodeError):
+    """Another process has taken the task over."""
+
+
+class CorruptFact(GenCodeError):
+    """One row of the journal cannot be read."""
+
+
+def nearest(name: str, known: Iterable[str], most: int = 5) -> str:
+    """A sentence that offers the names closest to `name`, or all of them when nothing is close."""
+    names = sorted(set(known))
+    by_fold = {each.casefold(): each for each in names}
+    close = [by_fold[fold] for fold in get_close_matches(name.casefold(), list(by_fold), n=most, cutoff=0.5)]
+    if close:
+        return f"Did you mean {', '.join(close)}?"
+    return f"There are: {', '.join(names)}." if names else "There are none."

@@ -1,0 +1,147 @@
+"""The facts: frozen, past tense, typed.
+
+Durable facts are written to the journal before anyone hears of them and before their effect starts.
+Passing facts (text that is still arriving, steps, progress) are only heard. An `Event` is a fact with its
+task, its number in that task (None for passing facts) and its time.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gencode.core.errors import CorruptFact
+from gencode.core.messages import Message
+from gencode.core.rules import Decision, Policy
+from gencode.core.status import Status
+
+
+class Fact(Struct, frozen=True, tag_field="kind", omit_defaults=True):
+    """Something that happened to one task."""
+
+
+class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
+    """Work was asked for. `parent` asked, with the tool call `call`; a conversation has no parent."""
+
+    agent: str = "general-purpose"
+    prompt: str = ""
+    description: str = ""
+    conversation: bool = False
+    parent: str | None = None
+    call: str | None = None
+    background: bool = False
+    cwd: str = ""
+    asked_model: str = ""
+    max_turns: int | None = None
+    depth: int = 0
+    policies: tuple[Policy, ...] = ()
+
+
+class TaskStarted(Fact, tag="TaskStarted", frozen=True, omit_defaults=True):
+    """A process took the task and sat an agent down to it; `system` is sent unchanged on every turn."""
+
+    model: str = ""
+    system: str = ""
+    tools: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class MessageAdded(Fact, tag="MessageAdded", frozen=True):
+    """The transcript grew by one message."""
+
+    message: Message
+
+
+class CallDecided(Fact, tag="CallDecided", frozen=True, omit_defaults=True):
+    """The gate decided about a call, by this rule and this chain of policies."""
+
+    call: str
+    tool: str
+    decision: Decision
+    chain: tuple[str, ...] = ()
+
+
+class TaskEnded(Fact, tag="TaskEnded", frozen=True, omit_defaults=True):
+    """The task reached a status it only leaves by being resumed."""
+
+    status: Status
+    result: str = ""
+    error: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class TextArrived(Fact, tag="TextArrived", frozen=True):
+    """A piece of a reply that is still being spoken."""
+
+    text: str
+
+
+class ThinkingArrived(Fact, tag="ThinkingArrived", frozen=True):
+    """A piece of reasoning that is still being thought."""
+
+    text: str
+
+
+class CallStarted(Fact, tag="CallStarted", frozen=True, omit_defaults=True):
+    """A tool began to run; `summary` is one line for a person."""
+
+    call: str
+    tool: str
+    summary: str = ""
+
+
+class CallFinished(Fact, tag="CallFinished", frozen=True, omit_defaults=True):
+    """A tool ended; `summary` is one line for a person."""
+
+    call: str
+    tool: str
+    summary: str = ""
+    error: bool = False
+
+
+class ProgressMade(Fact, tag="ProgressMade", frozen=True):
+    """A line about how far a tool or an agent is."""
+
+    text: str
+
+
+DurableFact = TaskCreated | TaskStarted | MessageAdded | CallDecided | TaskEnded
+PassingFact = TextArrived | ThinkingArrived | CallStarted | CallFinished | ProgressMade
+AnyFact = DurableFact | PassingFact
+
+
+class Event(Struct, frozen=True):
+    """A fact with its place: which task, which number (None for passing facts), when."""
+
+    task: str
+    seq: int | None
+    at: str
+    fact: AnyFact
+
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[DurableFact] = msgspec.json.Decoder(DurableFact)
+
+
+def kind_of(fact: Fact) -> str:
+    """The name a fact is stored under."""
+    return type(fact).__name__
+
+
+def encode_fact(fact: Fact) -> bytes:
+    """A fact as JSON, with its kind inside."""
+    return _encoder.encode(fact)
+
+
+def decode_fact(body: bytes | str) -> DurableFact:
+    """Read a stored fact; CorruptFact says what is wrong with one that cannot be read."""
+    try:
+        return _decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise CorruptFact(f"a fact in the journal cannot be read: {error}") from None
+
+
+def plain(event: Event) -> dict[str, Any]:
+    """An event as one flat JSON-ready object: task, seq, at, kind, then the fact's fields."""
+    body: dict[str, Any] = msgspec.to_builtins(event.fact)
+    return {"task": event.task, "seq": event.seq, "at": event.at, **body}

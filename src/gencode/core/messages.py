@@ -1,0 +1,110 @@
+"""What is said: the messages of a transcript and the pieces inside them."""
+
+from typing import Any
+
+from msgspec import Struct
+
+
+class Usage(Struct, frozen=True, rename="camel"):
+    """Tokens and money of one or many model calls; `usd` is None when the price is not known."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    usd: float | None = None
+
+    def __add__(self, other: "Usage") -> "Usage":
+        known = [usd for usd in (self.usd, other.usd) if usd is not None]
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            sum(known) if known else None,
+        )
+
+
+class ToolCall(Struct, frozen=True):
+    """A model's wish to use a tool. `broken` keeps arguments that were not a JSON object."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+    broken: str = ""
+
+
+class FileChange(Struct, frozen=True):
+    """A file as a tool left it."""
+
+    path: str
+    sha256: str
+
+
+class CommandRun(Struct, frozen=True):
+    """A command that ran and how it ended."""
+
+    command: str
+    exit: int | None
+
+
+class Trace(Struct, frozen=True, omit_defaults=True):
+    """What a call did to the world, told by the tool itself and never by the model."""
+
+    read: tuple[str, ...] = ()
+    changed: tuple[FileChange, ...] = ()
+    commands: tuple[CommandRun, ...] = ()
+    children: tuple[str, ...] = ()
+
+
+class ToolResult(Struct, frozen=True, omit_defaults=True):
+    """The one answer to one call."""
+
+    call: str
+    name: str
+    text: str
+    error: bool = False
+    trace: Trace = Trace()
+
+
+class Thinking(Struct, frozen=True, omit_defaults=True):
+    """A block of reasoning, kept with the provider's signature so that it can be sent back."""
+
+    text: str
+    signature: str = ""
+
+
+class UserMessage(Struct, frozen=True, tag="user", tag_field="role", omit_defaults=True):
+    """Something said to the agent. `sender` is `user`, `system`, or the id of another agent."""
+
+    text: str
+    sender: str = "user"
+
+
+class AssistantMessage(Struct, frozen=True, tag="assistant", tag_field="role", omit_defaults=True):
+    """What the model said; `partial` when it was stopped in the middle."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    thinking: tuple[Thinking, ...] = ()
+    usage: Usage | None = None
+    model: str = ""
+    stop: str = ""
+    partial: bool = False
+
+
+class ToolMessage(Struct, frozen=True, tag="tool", tag_field="role"):
+    """The results of one reply's calls, in the order of the calls."""
+
+    results: tuple[ToolResult, ...]
+
+
+Message = UserMessage | AssistantMessage | ToolMessage
+
+
+def unanswered(messages: list[Message]) -> tuple[ToolCall, ...]:
+    """The calls of the last reply that have no result yet."""
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            return ()
+        if isinstance(message, AssistantMessage):
+            return message.calls
+    return ()

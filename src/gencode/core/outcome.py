@@ -1,0 +1,89 @@
+"""The public shape of a task: what scripts, the command line and Python callers get."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from gencode.core.ids import moment
+from gencode.core.messages import Usage
+from gencode.core.status import Status
+from gencode.core.task import Evidence, Task
+
+
+class TreeUsage(Struct, frozen=True, rename="camel"):
+    """Usage of a task, and under `tree` that of the task and everything below it."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    usd: float | None = None
+    tree: Usage = Usage()
+
+
+class Outcome(Struct, frozen=True, rename="camel"):
+    """One task, in the field names of the contract (camelCase in JSON, snake_case in Python)."""
+
+    success: bool
+    result: str
+    agent_id: str
+    output_file: str | None
+    error: str | None
+    status: Status
+    agent: str
+    model: str
+    turns: int
+    duration_ms: int | None
+    description: str
+    prompt: str
+    parent_id: str | None
+    background: bool
+    cwd: str
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    usage: TreeUsage
+    evidence: Evidence
+    output: Any = None
+    transcript: list[dict[str, Any]] | UnsetType = UNSET
+    decisions: list[dict[str, Any]] | UnsetType = UNSET
+
+
+def outcome_of(task: Task, tree: Usage | None = None) -> Outcome:
+    """The public shape of a folded task; `tree` is the usage of all of its subtree."""
+    usage = task.usage
+    whole = usage if tree is None else tree
+    return Outcome(
+        success=task.status is Status.COMPLETED,
+        result=task.result,
+        agent_id=task.id,
+        output_file=None,
+        error=task.error,
+        status=task.status,
+        agent=task.agent,
+        model=task.model,
+        turns=task.turns,
+        duration_ms=_duration(task),
+        description=task.description,
+        prompt=task.prompt,
+        parent_id=task.parent,
+        background=task.background,
+        cwd=task.cwd,
+        created_at=task.created_at,
+        started_at=task.started_at,
+        ended_at=task.ended_at,
+        usage=TreeUsage(usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.usd, whole),
+        evidence=task.evidence,
+    )
+
+
+def _duration(task: Task) -> int | None:
+    if task.started_at is None or task.ended_at is None:
+        return None
+    return round((moment(task.ended_at) - moment(task.started_at)).total_seconds() * 1000)
+
+
+def as_json(value: object, *, indent: int = 0) -> str:
+    """Any record of ours as JSON text."""
+    encoded = msgspec.json.encode(value)
+    return (msgspec.json.format(encoded, indent=indent) if indent else encoded).decode()

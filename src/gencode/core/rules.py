@@ -1,0 +1,136 @@
+"""Lines of policy: rules, modes, policies and the decision they lead to.
+
+This room only knows the vocabulary and how rules are spelled and merged. What a rule means for a path, a
+command or a URL is decided in `permissions/`.
+"""
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Literal
+
+from msgspec import Struct
+
+from gencode.core.errors import UserMistake, nearest
+
+
+class Action(StrEnum):
+    """What a rule or a decision says; `deny` is the strictest."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+Effect = Literal["read", "write", "execute", "delegate"]
+"""What a call may do: look, change files, run programs, or send an agent."""
+
+_STRICTNESS = {Action.ALLOW: 0, Action.ASK: 1, Action.DENY: 2}
+
+
+class Mode(StrEnum):
+    """A named policy; `permissions/` holds what each one means."""
+
+    PLAN = "plan"
+    DEFAULT = "default"
+    ACCEPT_EDITS = "acceptEdits"
+    DONT_ASK = "dontAsk"
+    UNATTENDED = "unattended"
+
+
+class Rule(Struct, frozen=True):
+    """`action` for every call of `tool` that `pattern` matches. `origin` says where it was written."""
+
+    tool: str
+    pattern: str
+    action: Action
+    origin: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.tool}({self.pattern})"
+
+    @property
+    def blanket(self) -> bool:
+        """Whether it speaks of every call of its tool."""
+        return self.pattern == "*"
+
+    def names(self, tool: str) -> bool:
+        """Whether it speaks of this tool at all."""
+        return self.tool == "*" or self.tool.casefold() == tool.casefold()
+
+
+class Policy(Struct, frozen=True):
+    """What one seat of the chain may do. `owner` is shown when a decision is explained."""
+
+    mode: Mode = Mode.DEFAULT
+    rules: tuple[Rule, ...] = ()
+    owner: str = "session"
+
+
+class Decision(Struct, frozen=True, omit_defaults=True):
+    """Allow, ask or deny; why; and the rule and the policy that made it so."""
+
+    action: Action
+    why: str
+    rule: str = ""
+    policy: str = ""
+    lifts: str = ""
+
+
+class Grant(Struct, frozen=True):
+    """A person's answer that lets one child (and what is below it) count with a wider mode."""
+
+    mode: Mode
+
+
+def stricter(first: Decision, second: Decision) -> Decision:
+    """The stricter of two decisions; the first when they are alike."""
+    return second if _STRICTNESS[second.action] > _STRICTNESS[first.action] else first
+
+
+def strictest(decisions: Iterable[Decision]) -> Decision:
+    """The strictest of several; at least one is needed."""
+    several = iter(decisions)
+    worst = next(several)
+    for decision in several:
+        worst = stricter(worst, decision)
+    return worst
+
+
+_PARENTHESES = re.compile(r"([^():\s]+)\((.*)\)\Z", re.DOTALL)
+
+
+def parse_rule(text: str, action: Action, origin: str = "") -> Rule:
+    """Read `Bash(git status:*)`, `bash:git status:*` or `Bash`; the three forms are equal in meaning."""
+    spelled = text.strip()
+    if found := _PARENTHESES.match(spelled):
+        tool, pattern = found.groups()
+    else:
+        tool, _, pattern = spelled.partition(":")
+    tool, pattern = tool.strip(), pattern.strip()
+    if not tool or re.search(r"[\s()]", tool):
+        raise UserMistake(f"{text!r} is not a rule; write it as Tool, Tool(pattern) or tool:pattern.")
+    return Rule(tool, pattern or "*", action, origin)
+
+
+def parse_mode(text: str) -> Mode:
+    """A mode by its name, without regard to case and separators."""
+    plain = re.sub(r"[-_\s]", "", text).casefold()
+    for mode in Mode:
+        if mode.value.casefold() == plain:
+            return mode
+    raise UserMistake(f"There is no permission mode {text!r}. {nearest(text, Mode)}")
+
+
+def merge(*rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Several lists of rules as one, without repeats. Order never matters, so this is only tidiness."""
+    return tuple(dict.fromkeys(rule for several in rules for rule in several))
+
+
+def child_policy(parent: Policy, mode: Mode | None, rules: Iterable[Rule], owner: str) -> Policy:
+    """The policy of an agent: its file's mode (else its parent's), its rules, its parent's allow rules.
+
+    The parent's own policy stays in the chain and still decides for itself, so nothing here can widen it.
+    """
+    inherited = (rule for rule in parent.rules if rule.action is Action.ALLOW)
+    return Policy(mode or parent.mode, merge(rules, inherited), owner)

@@ -1,0 +1,67 @@
+"""What an agent is: a frozen description read from a file."""
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from gencode.core.rules import Mode, Rule
+
+
+class Lifetime(StrEnum):
+    """The branch of the stop tree a task hangs from."""
+
+    TURN = "turn"
+    SESSION = "session"
+    APP = "app"
+
+
+class ToolChoice(Struct, frozen=True):
+    """Which tools an agent gets: those of `allow` (None: all of them) without those of `deny`."""
+
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+
+
+class AgentSpec(Struct, frozen=True):
+    """One agent. `mode` None means its parent's; `max_turns` None means no limit."""
+
+    name: str
+    description: str
+    prompt: str = ""
+    tools: ToolChoice = ToolChoice()
+    model: str = "inherit"
+    mode: Mode | None = None
+    max_turns: int | None = 50
+    result_cap: int = 8_000
+    rules: tuple[Rule, ...] = ()
+    source: str = ""
+    builtin: bool = False
+    extra: dict[str, Any] = {}
+    warnings: tuple[str, ...] = ()
+
+
+class TaskRequest(Struct, frozen=True):
+    """A wish to have work done by an agent."""
+
+    agent: str
+    prompt: str
+    description: str = ""
+    model: str = ""
+    max_turns: int | None = None
+    background: bool = False
+
+
+def same_name(name: str) -> str:
+    """The key under which names are compared: no case, no separators."""
+    return re.sub(r"[\s_.-]+", "", name).casefold()
+
+
+class Workspace(Struct, frozen=True):
+    """Where work happens; paths are judged against these. `cwd` is at or below `root`."""
+
+    root: Path
+    cwd: Path
+    home: Path

@@ -1,0 +1,192 @@
+"""A task is the fold of its facts, and nothing else."""
+
+from collections.abc import Iterable
+from functools import reduce
+from typing import NoReturn
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.errors import CorruptFact
+from gencode.core.events import (
+    AnyFact,
+    CallDecided,
+    Event,
+    MessageAdded,
+    TaskCreated,
+    TaskEnded,
+    TaskStarted,
+)
+from gencode.core.messages import (
+    AssistantMessage,
+    CommandRun,
+    FileChange,
+    Message,
+    ToolMessage,
+    ToolResult,
+    Usage,
+)
+from gencode.core.rules import Action, Policy
+from gencode.core.status import Status
+
+
+class Evidence(Struct, frozen=True, rename="camel"):
+    """What the harness saw the task do."""
+
+    tool_calls: int = 0
+    files_read: tuple[str, ...] = ()
+    files_changed: tuple[FileChange, ...] = ()
+    commands: tuple[CommandRun, ...] = ()
+    children: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class Task(Struct, frozen=True):
+    """One piece of work as its facts tell it up to fact number `seq`."""
+
+    id: str
+    agent: str
+    prompt: str
+    status: Status
+    created_at: str
+    seq: int
+    description: str = ""
+    conversation: bool = False
+    parent: str | None = None
+    call: str | None = None
+    background: bool = False
+    cwd: str = ""
+    asked_model: str = ""
+    model: str = ""
+    max_turns: int | None = None
+    depth: int = 0
+    policies: tuple[Policy, ...] = ()
+    system: str = ""
+    started_at: str | None = None
+    ended_at: str | None = None
+    turns: int = 0
+    usage: Usage = Usage()
+    result: str = ""
+    error: str | None = None
+    evidence: Evidence = Evidence()
+
+
+def fold(task: Task | None, event: Event) -> Task:
+    """The task after one more fact. A fact that cannot follow raises CorruptFact."""
+    fact = event.fact
+    if event.seq is None:
+        raise CorruptFact(f"{type(fact).__name__} is a passing fact and does not belong in a journal")
+    if task is None:
+        if not isinstance(fact, TaskCreated):
+            _impossible(event, "the first fact of a task must be TaskCreated")
+        return _created(event.task, event.at, event.seq, fact)
+    if event.seq != task.seq + 1 or event.task != task.id:
+        _impossible(event, f"fact {task.seq + 1} of task {task.id} was expected")
+    return replace(_after(task, event, fact), seq=event.seq)
+
+
+def replay(events: Iterable[Event]) -> Task | None:
+    """The task that these facts tell; None if there are no facts."""
+    return reduce(fold, events, None)
+
+
+def transcript_of(events: Iterable[Event]) -> list[Message]:
+    """The messages among these facts, in order."""
+    return [event.fact.message for event in events if isinstance(event.fact, MessageAdded)]
+
+
+def _impossible(event: Event, why: str) -> NoReturn:
+    what = type(event.fact).__name__
+    raise CorruptFact(f"fact {event.seq} of task {event.task} ({what}) cannot stand there: {why}")
+
+
+def _created(task_id: str, at: str, seq: int, fact: TaskCreated) -> Task:
+    return Task(
+        id=task_id,
+        agent=fact.agent,
+        prompt=fact.prompt,
+        status=Status.PENDING,
+        created_at=at,
+        seq=seq,
+        description=fact.description,
+        conversation=fact.conversation,
+        parent=fact.parent,
+        call=fact.call,
+        background=fact.background,
+        cwd=fact.cwd,
+        asked_model=fact.asked_model,
+        max_turns=fact.max_turns,
+        depth=fact.depth,
+        policies=fact.policies,
+    )
+
+
+def _after(task: Task, event: Event, fact: AnyFact) -> Task:
+    match fact:
+        case TaskStarted():
+            return _started(task, event, fact)
+        case MessageAdded():
+            return _with_message(task, fact.message)
+        case CallDecided():
+            if fact.decision.action is Action.ALLOW:
+                return task
+            return _warned(task, f"{fact.tool} was not allowed: {fact.decision.why}")
+        case TaskEnded():
+            if task.status.ended:
+                _impossible(event, f"the task already ended as {task.status}")
+            ended = replace(task, status=fact.status, result=fact.result, error=fact.error, ended_at=event.at)
+            return reduce(_warned, fact.warnings, ended)
+        case _:
+            _impossible(event, "it may not follow")
+
+
+def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
+    if task.status is Status.RUNNING:
+        _impossible(event, "the task is already running")
+    started = replace(
+        task,
+        status=Status.RUNNING,
+        started_at=task.started_at or event.at,
+        ended_at=None,
+        error=None,
+        model=fact.model or task.model,
+        system=fact.system or task.system,
+    )
+    return reduce(_warned, fact.warnings, started)
+
+
+def _with_message(task: Task, message: Message) -> Task:
+    match message:
+        case AssistantMessage():
+            return replace(
+                task,
+                turns=task.turns + 1,
+                usage=task.usage + (message.usage or Usage()),
+                model=message.model or task.model,
+                result=message.text if message.text.strip() else task.result,
+                evidence=replace(task.evidence, tool_calls=task.evidence.tool_calls + len(message.calls)),
+            )
+        case ToolMessage():
+            return replace(task, evidence=reduce(_with_result, message.results, task.evidence))
+        case _:
+            return task
+
+
+def _with_result(evidence: Evidence, result: ToolResult) -> Evidence:
+    trace = result.trace
+    if not (trace.read or trace.changed or trace.commands or trace.children):
+        return evidence
+    changed = {each.path: each for each in (*evidence.files_changed, *trace.changed)}
+    return replace(
+        evidence,
+        files_read=tuple(dict.fromkeys((*evidence.files_read, *trace.read))),
+        files_changed=tuple(changed.values()),
+        commands=(*evidence.commands, *trace.commands),
+        children=tuple(dict.fromkeys((*evidence.children, *trace.children))),
+    )
+
+
+def _warned(task: Task, warning: str) -> Task:
+    if warning in task.evidence.warnings:
+        return task
+    return replace(task, evidence=replace(task.evidence, warnings=(*task.evidence.warnings, warning)))

@@ -1,0 +1,1 @@
+"""A rack of places where a task executes."""

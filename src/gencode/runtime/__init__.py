@@ -1,0 +1,1 @@
+"""The machine: one loop, the seat it sits in, and the ports it speaks through."""

@@ -1,0 +1,183 @@
+"""The ports: every place where one part can be exchanged for another, on one page."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from gencode.core.events import DurableFact, Event, TaskCreated
+from gencode.core.messages import Message, ToolCall, Usage
+from gencode.core.outcome import Outcome
+from gencode.core.rules import Decision
+from gencode.core.spec import TaskRequest
+from gencode.core.status import Status
+from gencode.core.task import Task
+
+
+class ToolSchema(Struct, frozen=True):
+    """A tool as a model sees it."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class Request(Struct, frozen=True):
+    """Everything a model is told for one turn."""
+
+    model: str
+    system: str
+    messages: Sequence[Message]
+    tools: Sequence[ToolSchema]
+    agent: str = "main"
+    task: str = ""
+
+
+class TextPart(Struct, frozen=True):
+    """Some more of the answer."""
+
+    text: str
+
+
+class ThinkingPart(Struct, frozen=True):
+    """Some more of the reasoning; the last piece of a block carries its signature."""
+
+    text: str
+    signature: str = ""
+
+
+class CallPart(Struct, frozen=True):
+    """One whole tool call."""
+
+    call: ToolCall
+
+
+class EndPart(Struct, frozen=True):
+    """The reply is whole: who really answered, why it stopped, what it cost (None: not applicable)."""
+
+    model: str
+    stop: str = ""
+    usage: Usage | None = None
+
+
+Part = TextPart | ThinkingPart | CallPart | EndPart
+
+
+class Provider(Protocol):
+    """Who answers."""
+
+    def stream(self, request: Request) -> AsyncIterator[Part]:
+        """Yield the parts of one reply in order, EndPart last; raise ProviderError and nothing else."""
+        ...
+
+
+class Lease:
+    """The right to write to one task, and how far its journal is. Only a store makes or moves one."""
+
+    __slots__ = ("epoch", "owner", "state")
+
+    def __init__(self, owner: str, epoch: int, state: Task) -> None:
+        self.owner = owner
+        self.epoch = epoch
+        self.state = state
+
+    @property
+    def task(self) -> str:
+        """The id of the task."""
+        return self.state.id
+
+
+class TaskQuery(Struct, frozen=True):
+    """Which tasks to list; every field that is set narrows the list."""
+
+    parent: str | None = None
+    cwd: str | None = None
+    statuses: tuple[Status, ...] = ()
+    ended_after: str | None = None
+    conversations: bool | None = None
+    limit: int | None = None
+
+
+class Journal(Protocol):
+    """Where facts are written. Every append is guarded by the lease's epoch and number."""
+
+    async def create(self, fact: TaskCreated, owner: str) -> Lease:
+        """Write the first fact of a new task under a free id, and lease it to `owner`."""
+        ...
+
+    async def take(self, task: str, owner: str) -> Lease:
+        """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs."""
+        ...
+
+    async def append(self, lease: Lease, facts: Sequence[DurableFact]) -> list[Event]:
+        """Write all facts in one transaction, or raise Fenced and write none."""
+        ...
+
+    async def renew(self, owner: str) -> None:
+        """Extend every lease of `owner`."""
+        ...
+
+    async def release(self, lease: Lease) -> None:
+        """Give the lease back at once, whatever the task's status."""
+        ...
+
+
+class Archive(Protocol):
+    """Where facts are read."""
+
+    async def task(self, task: str) -> Task | None:
+        """The fold of a task's facts."""
+        ...
+
+    async def tasks(self, query: TaskQuery) -> list[Task]:
+        """The folds of all tasks that match, oldest first."""
+        ...
+
+    async def ids(self, beginning: str) -> list[str]:
+        """Every task id that starts so (at most 20)."""
+        ...
+
+    async def events(self, task: str, after: int = 0) -> list[Event]:
+        """The facts of a task with a number above `after`, in order."""
+        ...
+
+    async def adopt(self, events: Sequence[Event]) -> None:
+        """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
+        ...
+
+
+class Store(Journal, Archive, Protocol):
+    """A journal that can be read, and closed."""
+
+    async def close(self) -> None:
+        """Let go of files and connections; nothing that was appended is lost."""
+        ...
+
+
+class Question(Struct, frozen=True):
+    """What a person is asked before a call may run."""
+
+    task: str
+    agent: str
+    call: ToolCall
+    decision: Decision
+
+
+class Asker(Protocol):
+    """Who can be asked."""
+
+    async def ask(self, question: Question) -> bool:
+        """True when a person said yes to exactly this call."""
+        ...
+
+
+class Delegate(Protocol):
+    """How a tool hands work to an agent without knowing the launcher."""
+
+    async def run(self, request: TaskRequest, call: ToolCall) -> Outcome:
+        """Run the work to its end and give its outcome; UserMistake when it cannot even start."""
+        ...
+
+    def agents(self) -> Sequence[tuple[str, str]]:
+        """Name and description of every agent that may be sent."""
+        ...

@@ -1,0 +1,68 @@
+"""The stop tree: stopping a branch stops its leaves, at once and also inside an await."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gencode.core.errors import Stopped
+
+
+class Stop:
+    """One branch. Work below it asks `check()` or runs inside `interrupts()`."""
+
+    __slots__ = ("_branches", "_parent", "_running", "reason")
+
+    def __init__(self, parent: "Stop | None" = None) -> None:
+        self._parent = parent
+        self._branches: set[Stop] = set()
+        self._running: set[asyncio.Task[object]] = set()
+        self.reason: str | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether somebody stopped this branch or one it hangs from."""
+        return self.reason is not None
+
+    def branch(self) -> "Stop":
+        """A new branch that is stopped with this one; `fall` it when its work has ended."""
+        child = Stop(self)
+        child.reason = self.reason
+        self._branches.add(child)
+        return child
+
+    def fall(self) -> None:
+        """Take this branch off the tree: its work has ended."""
+        if self._parent is not None:
+            self._parent._branches.discard(self)
+
+    def stop(self, reason: str) -> None:
+        """Stop everything on this branch. The first reason stays."""
+        if self.reason is None:
+            self.reason = reason
+            for task in self._running:
+                task.cancel()
+        for branch in tuple(self._branches):
+            branch.stop(reason)
+
+    def check(self) -> None:
+        """Raise Stopped if this branch was stopped."""
+        if self.reason is not None:
+            raise Stopped(self.reason)
+
+    @contextmanager
+    def interrupts(self) -> Iterator[None]:
+        """Run a block that a stop may cut inside any await; the cut shows as Stopped, not as a cancel."""
+        self.check()
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("interrupts() belongs inside a task")
+        before = task.cancelling()
+        self._running.add(task)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if self.reason is not None and task.uncancel() <= before:
+                raise Stopped(self.reason) from None
+            raise
+        finally:
+            self._running.discard(task)

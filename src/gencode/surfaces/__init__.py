@@ -1,0 +1,1 @@
+"""Painters: they turn events into text and pixels, and input into calls."""
