@@ -5,7 +5,7 @@ Passing facts (text that is still arriving, steps, progress) are only heard. An 
 task, its number in that task (None for passing facts) and its time.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
@@ -137,8 +137,41 @@ def decode_fact(body: bytes | str) -> DurableFact:
     """Read a stored fact; CorruptFact says what is wrong with one that cannot be read."""
     try:
         return _decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise CorruptFact(f"a fact in the journal cannot be read: {error}") from None
+
+
+def settle(fact: DurableFact) -> tuple[DurableFact, bytes]:
+    """A fact as the journal will give it back, and its JSON.
+
+    Halves of surrogate pairs (from names that are not UTF-8, or a model's broken escapes) are no Unicode text
+    and become replacement marks here, so that what is folded now equals what is replayed later.
+    """
+    try:
+        try:
+            return fact, _encoder.encode(fact)
+        except UnicodeEncodeError:
+            body = _encoder.encode(_unicode(msgspec.to_builtins(fact)))
+            return _decoder.decode(body), body
+    except (TypeError, OverflowError, RecursionError) as error:
+        raise CorruptFact(f"{kind_of(fact)} cannot be written as JSON: {error}") from None
+
+
+def unicode_text(text: str) -> str:
+    """`text` with every half of a surrogate pair replaced, so that it can be stored as UTF-8."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _unicode(value: Any) -> Any:
+    if isinstance(value, str):
+        return unicode_text(value)
+    if isinstance(value, dict):
+        entries = cast("dict[Any, Any]", value)
+        return {_unicode(key): _unicode(each) for key, each in entries.items()}
+    if isinstance(value, list | tuple):
+        items = cast("list[Any]", value)
+        return [_unicode(each) for each in items]
+    return value
 
 
 def plain(event: Event) -> dict[str, Any]:

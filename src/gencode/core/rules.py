@@ -38,7 +38,7 @@ class Mode(StrEnum):
     UNATTENDED = "unattended"
 
 
-class Rule(Struct, frozen=True):
+class Rule(Struct, frozen=True, cache_hash=True):
     """`action` for every call of `tool` that `pattern` matches. `origin` says where it was written."""
 
     tool: str
@@ -52,14 +52,14 @@ class Rule(Struct, frozen=True):
     @property
     def blanket(self) -> bool:
         """Whether it speaks of every call of its tool."""
-        return self.pattern == "*"
+        return self.pattern in ("", "*")
 
     def names(self, tool: str) -> bool:
         """Whether it speaks of this tool at all."""
         return self.tool == "*" or self.tool.casefold() == tool.casefold()
 
 
-class Policy(Struct, frozen=True):
+class Policy(Struct, frozen=True, cache_hash=True):
     """What one seat of the chain may do. `owner` is shown when a decision is explained."""
 
     mode: Mode = Mode.DEFAULT

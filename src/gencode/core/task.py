@@ -79,6 +79,8 @@ def fold(task: Task | None, event: Event) -> Task:
     if task is None:
         if not isinstance(fact, TaskCreated):
             _impossible(event, "the first fact of a task must be TaskCreated")
+        if event.seq != 1:
+            _impossible(event, "the first fact of a task has number 1")
         return _created(event.task, event.at, event.seq, fact)
     if event.seq != task.seq + 1 or event.task != task.id:
         _impossible(event, f"fact {task.seq + 1} of task {task.id} was expected")
@@ -128,7 +130,7 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
         case MessageAdded():
             return _with_message(task, fact.message)
         case CallDecided():
-            if fact.decision.action is Action.ALLOW:
+            if fact.decision.action is not Action.DENY:
                 return task
             return _warned(task, f"{fact.tool} was not allowed: {fact.decision.why}")
         case TaskEnded():

@@ -1,6 +1,6 @@
 """The ports: every place where one part can be exchanged for another, on one page."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -9,7 +9,7 @@ from gencode.core.events import DurableFact, Event, TaskCreated
 from gencode.core.messages import Message, ToolCall, Usage
 from gencode.core.outcome import Outcome
 from gencode.core.rules import Decision
-from gencode.core.spec import TaskRequest
+from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 
@@ -66,7 +66,7 @@ Part = TextPart | ThinkingPart | CallPart | EndPart
 class Provider(Protocol):
     """Who answers."""
 
-    def stream(self, request: Request) -> AsyncIterator[Part]:
+    def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Yield the parts of one reply in order, EndPart last; raise ProviderError and nothing else."""
         ...
 
@@ -180,4 +180,20 @@ class Delegate(Protocol):
 
     def agents(self) -> Sequence[tuple[str, str]]:
         """Name and description of every agent that may be sent."""
+        ...
+
+    def result_cap(self, agent: str) -> int:
+        """How many characters of its result an agent hands to its sender's context."""
+        ...
+
+
+class AgentSource(Protocol):
+    """Where agents come from."""
+
+    def find(self, name: str) -> AgentSpec:
+        """An agent by name, without regard to case and separators; UnknownName offers the nearest."""
+        ...
+
+    def spawnable(self) -> Sequence[AgentSpec]:
+        """Every agent that may be sent, by name."""
         ...

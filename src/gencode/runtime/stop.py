@@ -1,7 +1,7 @@
 """The stop tree: stopping a branch stops its leaves, at once and also inside an await."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from gencode.core.errors import Stopped
@@ -50,7 +50,7 @@ class Stop:
             raise Stopped(self.reason)
 
     @contextmanager
-    def interrupts(self) -> Iterator[None]:
+    def interrupts(self) -> Generator[None]:
         """Run a block that a stop may cut inside any await; the cut shows as Stopped, not as a cancel."""
         self.check()
         task = asyncio.current_task()

@@ -11,7 +11,7 @@ Python name says so: `after: Annotated[int | None, Param("Lines after a match", 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -52,7 +52,6 @@ class ToolContext:
     may_read: Callable[[str], bool]
     progress: Callable[[str], None]
     delegate: Delegate | None = None
-    result_cap: int | None = None
 
 
 ToolFunction = Callable[..., Awaitable[str | ToolOutput]]
@@ -70,7 +69,7 @@ class Tool:
     schema: dict[str, Any]
     aliases: tuple[str, ...] = ()
     source: str = "builtin"
-    timeout: float = 120.0
+    timeout: float | None = 120.0
 
     def parse(self, call: ToolCall) -> msgspec.Struct:
         """Arguments that fit the signature, or a ToolError that says how to repair them."""
@@ -109,7 +108,7 @@ def tool(
     name: str = "",
     aliases: Iterable[str] = (),
     description: str = "",
-    timeout: float = 120.0,
+    timeout: float | None = 120.0,
 ) -> Callable[[ToolFunction], Tool]:
     """Make a tool of a typed async function `(ctx, …) -> str | ToolOutput`."""
 
@@ -234,17 +233,21 @@ def _described(hint: Any) -> tuple[Any, str]:
 
 def _inline(schema: Any, defs: Mapping[str, Any]) -> Any:
     """A schema without references and titles: smaller, and read by every provider."""
-    if isinstance(schema, list):
-        return [_inline(each, defs) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        return _inline(defs[schema["$ref"].rsplit("/", 1)[1]], defs)
-    return {
-        key: _inline(value, defs)
-        for key, value in schema.items()
-        if not (key == "title" and isinstance(value, str))
-    }
+    match schema:
+        case {"$ref": str(target)}:
+            return _inline(defs[target.rsplit("/", 1)[1]], defs)
+        case dict():
+            entries = cast("dict[str, Any]", schema).items()
+            return {key: _inline(value, defs) for key, value in entries if not _title(key, value)}
+        case list():
+            return [_inline(each, defs) for each in cast("list[Any]", schema)]
+        case _:
+            return schema
+
+
+def _title(key: str, value: Any) -> bool:
+    """Whether an entry only repeats a Python name; a parameter called `title` is not text but a schema."""
+    return key == "title" and isinstance(value, str)
 
 
 def _plain(message: str) -> str:

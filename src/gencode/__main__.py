@@ -1,0 +1,20 @@
+"""The command `gen`, also `python -m gencode`. The version is told before anything else is imported."""
+
+import sys
+
+from gencode import __version__
+
+
+def main() -> int:
+    """Run the command line and give its exit code."""
+    arguments = sys.argv[1:]
+    if arguments in (["--version"], ["-V"]):
+        print(f"gen {__version__}")
+        return 0
+    from gencode.surfaces.cli import main as run
+
+    return run(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

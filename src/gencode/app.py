@@ -1,0 +1,241 @@
+"""Where everything is put together by hand: the only file that imports every room, and the Python door."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gencode.agents.registry import Registry
+from gencode.core.errors import UnknownName, UserMistake
+from gencode.core.events import CallDecided, Event, TaskEnded, plain
+from gencode.core.ids import clean_id
+from gencode.core.messages import Usage
+from gencode.core.outcome import Outcome, outcome_of
+from gencode.core.rules import child_policy
+from gencode.core.spec import AgentSpec, TaskRequest, Workspace
+from gencode.core.task import Task, transcript_of
+from gencode.delegation.launcher import Launcher, Origin
+from gencode.delegation.supervisor import Job, Supervisor
+from gencode.runtime.bus import Bus, Listener
+from gencode.runtime.limits import Limits
+from gencode.runtime.models import Model, ModelRegistry
+from gencode.runtime.ports import Asker, Provider, Store, TaskQuery
+from gencode.runtime.toolbox import Tool, Toolbox
+from gencode.settings import Settings, gen_home, load
+from gencode.stores.sqlite import SqliteStore
+from gencode.tools.glob import GLOB
+from gencode.tools.grep import GREP
+from gencode.tools.ls import LS
+from gencode.tools.read import READ
+from gencode.tools.task import TASK
+
+TOOLS = (TASK, READ, GLOB, GREP, LS)
+
+
+def database() -> Path:
+    """Where the journal is kept."""
+    return gen_home() / "gencode.db"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What one open GenCode is given from outside."""
+
+    settings: Settings
+    workspace: Workspace
+    store: Store
+    asker: Asker | None = None
+    provider: Provider | None = None
+
+
+class GenCode:
+    """One open GenCode: a workspace, a journal, agents, models and tools. Use `GenCode.open`."""
+
+    def __init__(self, around: Surroundings, supervisor: Supervisor, tools: Iterable[Tool] = ()) -> None:
+        self.settings = around.settings
+        self.workspace = around.workspace
+        self.store = around.store
+        self.supervisor = supervisor
+        self.bus = Bus(around.store.events)
+        self.agents = Registry.load(gen_home())
+        self.models = ModelRegistry({"offline": _offline, "scripted": _scripted}, around.settings.models)
+        self.toolbox = Toolbox((*TOOLS, *tools))
+        self.launcher = Launcher(self.store, self.bus, supervisor, self.agents, self.models, self.toolbox)
+        self._asker = around.asker
+        self._answered: set[str] = set()
+        own = around.provider
+        self._model = None if own is None else Model("own", type(own).__name__, own, binding=True)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        cwd: str | Path = ".",
+        *,
+        model: str | Provider = "",
+        tools: Iterable[Tool] = (),
+        settings: Mapping[str, Any] | None = None,
+        store: Store | None = None,
+        asker: Asker | None = None,
+    ) -> AsyncGenerator["GenCode", None]:
+        """Open a workspace. `model` is a name or a provider of your own, which then answers every agent.
+
+        `settings` count like flags: over the environment and the settings files.
+        """
+        workspace = workspace_at(Path(cwd))
+        named = {"model": model} if isinstance(model, str) and model else {}
+        chosen = load(workspace.root, {**(settings or {}), **named})
+        async with AsyncExitStack() as stack:
+            if store is None:
+                store = await SqliteStore.open(database(), durability=chosen.durability)
+                stack.push_async_callback(store.close)
+            supervisor = await stack.enter_async_context(Supervisor(store))
+            own = None if isinstance(model, str) else model
+            yield cls(Surroundings(chosen, workspace, store, asker, own), supervisor, tools)
+
+    @property
+    def model(self) -> Model:
+        """The main agent's model: the one that was asked for, or the offline search model."""
+        if self._model is None:
+            self._model = self.models.resolve(self.settings.model or "offline")
+        return self._model
+
+    async def task(
+        self, agent: str, prompt: str, *, description: str = "", model: str = "", max_turns: int | None = None
+    ) -> Outcome:
+        """Run one subagent to its end and give its outcome."""
+        job = await self.start_task(TaskRequest(agent, prompt, description, model, max_turns))
+        return await self.outcome(job)
+
+    def ask(self, prompt: str, *, session: str | None = None, agent: str = "") -> "Asking":
+        """Say something in the main conversation: iterate over the events, or await `.outcome()`."""
+        return Asking(self, prompt, session, agent)
+
+    async def tasks(self, parent: str | None = None) -> list[Outcome]:
+        """The tasks of subagents, oldest first; with `parent`, those that it asked for."""
+        found = await self.store.tasks(TaskQuery(parent=parent, conversations=False))
+        return [await self.outcome_of(task) for task in found]
+
+    async def get(self, task: str) -> Outcome:
+        """One task by its id, which may be shortened while it is unambiguous."""
+        return await self.outcome_of(await self.find(task))
+
+    async def show(self, task: str) -> Outcome:
+        """One task with its transcript and the gate's decisions."""
+        found = await self.find(task)
+        events = await self.store.events(found.id)
+        return msgspec.structs.replace(
+            await self.outcome_of(found),
+            transcript=[msgspec.to_builtins(message) for message in transcript_of(events)],
+            decisions=[plain(event) for event in events if isinstance(event.fact, CallDecided)],
+        )
+
+    async def find(self, task: str) -> Task:
+        """The folded task behind an id or the beginning of one."""
+        beginning = clean_id(task)
+        ids = await self.store.ids(beginning) if beginning else []
+        if len(ids) > 1 and beginning not in ids:
+            raise UserMistake(f"{task!r} is the beginning of several ids: {', '.join(ids)}.")
+        found = await self.store.task(beginning if beginning in ids else ids[0]) if ids else None
+        if found is None:
+            known = await self.store.tasks(TaskQuery(cwd=str(self.workspace.cwd)))
+            raise UnknownName("task", task, (each.id for each in known[-20:]))
+        return found
+
+    def listen(self) -> Listener:
+        """Everything that happens from now on; close the listener when done."""
+        return self.bus.listen()
+
+    async def start_task(self, request: TaskRequest) -> Job:
+        """Start one subagent without a main conversation: the settings are its root policy."""
+        return await self.launcher.launch(request, self._origin())
+
+    async def start_turn(self, prompt: str, session: str | None = None, agent: str = "") -> Job:
+        """Start a turn of the main conversation, or of one with `agent` in the main seat."""
+        spec = self.agents.find(agent) if agent else self.agents.main()
+        limits = Limits(self.settings.max_turns or spec.max_turns, self.settings.max_seconds)
+        if session is not None:
+            session = (await self.find(session)).id
+        return await self.launcher.converse(spec, prompt, self._origin(spec), limits, session)
+
+    async def outcome(self, job: Job) -> Outcome:
+        """The outcome of a job, once it has ended."""
+        return await self.outcome_of(await job.ended())
+
+    async def outcome_of(self, task: Task) -> Outcome:
+        """A folded task in its public shape, with the usage of everything below it."""
+        return outcome_of(task, task.usage + await self._below(task.id))
+
+    def _origin(self, spec: AgentSpec | None = None) -> Origin:
+        root = self.settings.policy()
+        bound = spec is not None and (spec.mode is not None or spec.rules)
+        own = (child_policy(root, spec.mode, spec.rules, f"agent {spec.name}"),) if spec and bound else ()
+        return Origin(
+            policies=(root, *own),
+            model=self.model,
+            workspace=self.workspace,
+            stop=self.supervisor.stop,
+            asker=self._asker,
+            answered=self._answered,
+        )
+
+    async def _below(self, task: str) -> Usage:
+        """The usage of all tasks below one."""
+        total = Usage()
+        for child in await self.store.tasks(TaskQuery(parent=task)):
+            total = total + child.usage + await self._below(child.id)
+        return total
+
+
+class Asking:
+    """One turn of the main conversation: an async iterator over its events and those of its agents."""
+
+    def __init__(self, gen: GenCode, prompt: str, session: str | None, agent: str) -> None:
+        self._gen = gen
+        self._words = (prompt, session, agent)
+        self._job: Job | None = None
+
+    async def start(self) -> Job:
+        """Begin, if it has not begun, and give the live job."""
+        if self._job is None:
+            self._job = await self._gen.start_turn(*self._words)
+        return self._job
+
+    async def outcome(self) -> Outcome:
+        """The outcome of the conversation's turn, once it has ended."""
+        return await self._gen.outcome(await self.start())
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        listener = self._gen.listen()
+        try:
+            job = await self.start()
+            async for event in listener:
+                yield event
+                if event.task == job.id and isinstance(event.fact, TaskEnded):
+                    return
+        finally:
+            listener.close()
+
+
+def workspace_at(folder: Path) -> Workspace:
+    """The workspace at a folder; UserMistake when it is none."""
+    root = folder.expanduser().absolute()
+    if not root.is_dir():
+        raise UserMistake(f"{folder} is not a folder; name the folder to work in with --cwd.")
+    root = root.resolve()
+    return Workspace(root, root, Path.home())
+
+
+def _offline(_: str) -> Provider:
+    from gencode.providers.offline import OfflineProvider
+
+    return OfflineProvider()
+
+
+def _scripted(file: str) -> Provider:
+    from gencode.providers.scripted import ScriptedProvider
+
+    return ScriptedProvider.load(file)

@@ -1,0 +1,238 @@
+"""The front desk: a request becomes a seat, a seat becomes a live task."""
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Literal
+
+from gencode.core.errors import ToolError, UserMistake
+from gencode.core.events import DurableFact, MessageAdded, TaskCreated, TaskStarted
+from gencode.core.messages import Message, ToolCall, UserMessage, unanswered
+from gencode.core.outcome import Outcome, outcome_of
+from gencode.core.rules import Mode, Policy, child_policy
+from gencode.core.spec import AgentSpec, TaskRequest, Workspace
+from gencode.core.task import transcript_of
+from gencode.delegation.supervisor import Job, Supervisor
+from gencode.runtime.bus import Bus
+from gencode.runtime.calls import interrupted
+from gencode.runtime.gate import Gate
+from gencode.runtime.limits import Limits
+from gencode.runtime.loop import Seat
+from gencode.runtime.models import Model, ModelRegistry
+from gencode.runtime.ports import AgentSource, Asker, Lease, Store
+from gencode.runtime.prompt import system_prompt
+from gencode.runtime.recorder import Recorder
+from gencode.runtime.stop import Stop
+from gencode.runtime.toolbox import Toolbox
+
+MAX_DEPTH = 1
+"""How deep agents may be nested: the main agent may send agents, those may not."""
+
+DELEGATES = ("Task",)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who asks for work: the ceiling over it and the branch it hangs from."""
+
+    policies: tuple[Policy, ...]
+    model: Model
+    workspace: Workspace
+    stop: Stop
+    task: str | None = None
+    depth: int = 0
+    asker: Asker | None = None
+    answered: set[str] = field(default_factory=set[str])
+
+
+class Launcher:
+    """Seats agents and starts their tasks; the same way for the main agent and for every other."""
+
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        supervisor: Supervisor,
+        agents: AgentSource,
+        models: ModelRegistry,
+        toolbox: Toolbox,
+    ) -> None:
+        self._store = store
+        self._bus = bus
+        self._supervisor = supervisor
+        self._agents = agents
+        self._models = models
+        self._toolbox = toolbox
+
+    async def launch(self, request: TaskRequest, origin: Origin, call: ToolCall | None = None) -> Job:
+        """Start a subagent below `origin`; UserMistake names what is wrong with the request."""
+        spec = self._agents.find(request.agent)
+        if not request.prompt.strip():
+            raise UserMistake("The prompt is empty; say what the agent should do.")
+        if request.max_turns is not None and request.max_turns < 1:
+            raise UserMistake(f"max_turns must be at least 1, not {request.max_turns}.")
+        model = self._model(request.model, spec, origin.model)
+        child = replace(origin, policies=_below(origin, spec), model=model, stop=origin.stop.branch())
+        turns = request.max_turns or spec.max_turns
+        created = TaskCreated(
+            agent=spec.name,
+            prompt=request.prompt,
+            description=request.description,
+            parent=origin.task,
+            call=call.id if call else None,
+            cwd=str(origin.workspace.cwd),
+            asked_model=model.asked,
+            max_turns=turns,
+            depth=origin.depth + 1,
+            policies=child.policies,
+        )
+        lease = await self._store.create(created, self._supervisor.owner)
+        return await self._begin(
+            spec, lease, replace(child, depth=origin.depth + 1), Limits(turns), request.prompt
+        )
+
+    async def converse(
+        self, spec: AgentSpec, prompt: str, origin: Origin, limits: Limits, session: str | None = None
+    ) -> Job:
+        """Start the main conversation, or go on with an earlier one."""
+        if not prompt.strip():
+            raise UserMistake("The prompt is empty; say what you want to know or have done.")
+        branch = replace(origin, stop=origin.stop.branch())
+        if session is not None:
+            lease = await self._store.take(session, self._supervisor.owner)
+            earlier = transcript_of(await self._store.events(session))
+            return await self._begin(spec, lease, branch, limits, prompt, earlier)
+        created = TaskCreated(
+            agent=spec.name,
+            prompt=prompt,
+            conversation=True,
+            cwd=str(origin.workspace.cwd),
+            asked_model=origin.model.asked,
+            max_turns=limits.turns,
+            policies=origin.policies,
+        )
+        lease = await self._store.create(created, self._supervisor.owner)
+        return await self._begin(spec, lease, branch, limits, prompt)
+
+    def agent_kind(self, name: str) -> Literal["builtin-reader", "other"]:
+        """Whether an agent is a built-in one that only reads, and so may be sent without a question."""
+        spec = self._agents.find(name)
+        return "builtin-reader" if spec.builtin and spec.mode is Mode.PLAN else "other"
+
+    def spawnable(self) -> Sequence[AgentSpec]:
+        """Every agent that may be sent."""
+        return self._agents.spawnable()
+
+    def result_cap(self, agent: str) -> int:
+        """How much of its result an agent hands to another agent's context."""
+        return self._agents.find(agent).result_cap
+
+    async def outcome(self, job: Job) -> Outcome:
+        """The outcome of a job, once it has ended."""
+        return outcome_of(await job.ended())
+
+    async def _begin(
+        self,
+        spec: AgentSpec,
+        lease: Lease,
+        origin: Origin,
+        limits: Limits,
+        prompt: str,
+        transcript: list[Message] | None = None,
+    ) -> Job:
+        transcript = [] if transcript is None else transcript
+        record = Recorder(self._store, self._bus, lease, unanswered(transcript))
+        seat = self._seat(spec, lease, origin, limits, prompt)
+        missing = self._toolbox.missing(spec.tools)
+        warnings = [f"the tool {name} is not there" for name in missing] + list(origin.model.warnings)
+        system = "" if lease.state.system else seat.system
+        facts: list[DurableFact] = [TaskStarted(seat.model, system, tuple(seat.toolbox), tuple(warnings))]
+        messages: list[Message] = []
+        if record.open_calls:
+            messages.append(interrupted(record.open_calls, "the program ended while it ran"))
+        messages.append(UserMessage(prompt))
+        await record.commit(*facts, *(MessageAdded(message) for message in messages))
+        return self._supervisor.start(Job(seat, [*transcript, *messages], record, origin.stop))
+
+    def _seat(self, spec: AgentSpec, lease: Lease, origin: Origin, limits: Limits, prompt: str) -> Seat:
+        policy = origin.policies[-1]
+        toolbox = self._tools(spec, origin)
+        conversation = lease.state.conversation
+        gate = Gate(
+            chain=origin.policies,
+            toolbox=toolbox,
+            workspace=origin.workspace,
+            task=lease.task,
+            agent=spec.name,
+            asker=origin.asker,
+            named=frozenset(spec.tools.allow or ()),
+            agent_kind=self.agent_kind,
+            memory=origin.answered,
+        )
+        system = lease.state.system or system_prompt(
+            spec,
+            task="" if conversation else prompt,
+            tools=tuple(toolbox),
+            mode=policy.mode,
+            workspace=origin.workspace,
+            agents=[(each.name, each.description) for each in self.spawnable()] if "Task" in toolbox else (),
+            now=datetime.now().astimezone(),
+            platform=platform.system().lower(),
+        )
+        delegate = Desk(self, replace(origin, task=lease.task)) if "Task" in toolbox else None
+        return Seat(
+            agent=spec.name,
+            model=origin.model.name,
+            provider=origin.model.provider,
+            system=system,
+            toolbox=toolbox,
+            gate=gate,
+            workspace=origin.workspace,
+            limits=limits,
+            delegate=delegate,
+        )
+
+    def _tools(self, spec: AgentSpec, origin: Origin) -> Toolbox:
+        """The tools an agent sees. What it may not use is hidden here and refused again at the gate."""
+        toolbox = self._toolbox.chosen(spec.tools)
+        if origin.depth >= MAX_DEPTH:
+            toolbox = toolbox.without(DELEGATES)
+        if any(policy.mode is Mode.PLAN for policy in origin.policies):
+            toolbox = toolbox.without(name for name, tool in toolbox.items() if tool.effect == "write")
+        return toolbox
+
+    def _model(self, asked: str, spec: AgentSpec, parent: Model) -> Model:
+        if asked:
+            return self._models.resolve(asked, parent)
+        return self._models.resolve(spec.model, parent, from_file=True)
+
+
+class Desk:
+    """The launcher as one seat sees it: work asked for here hangs below that seat."""
+
+    def __init__(self, launcher: Launcher, origin: Origin) -> None:
+        self._launcher = launcher
+        self._origin = origin
+
+    async def run(self, request: TaskRequest, call: ToolCall) -> Outcome:
+        """Run an agent to its end and give its outcome."""
+        if self._origin.depth >= MAX_DEPTH:
+            raise ToolError(
+                "An agent that was sent cannot send agents itself; do the work here or report back."
+            )
+        return await self._launcher.outcome(await self._launcher.launch(request, self._origin, call))
+
+    def agents(self) -> Sequence[tuple[str, str]]:
+        """Name and description of every agent that may be sent."""
+        return [(spec.name, spec.description) for spec in self._launcher.spawnable()]
+
+    def result_cap(self, agent: str) -> int:
+        """How much of its result an agent hands to another agent's context."""
+        return self._launcher.result_cap(agent)
+
+
+def _below(origin: Origin, spec: AgentSpec) -> tuple[Policy, ...]:
+    """The chain of policies over an agent: its origin's and its own. The strictest decides."""
+    own = child_policy(origin.policies[-1], spec.mode, spec.rules, f"agent {spec.name}")
+    return (*origin.policies, own)

@@ -1,0 +1,158 @@
+"""What is known about one call when it is judged, and how rules find its subject."""
+
+import re
+from collections.abc import Iterator, Set
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from gencode.core.rules import Action, Effect, Mode, Policy, Rule
+from gencode.core.spec import Workspace, same_name
+
+Source = Literal["builtin", "plugin", "mcp"]
+AgentKind = Literal["builtin-reader", "other", ""]
+
+FETCH_TOOLS = frozenset({"WebFetch", "http_get"})
+SPAWN_TOOLS = frozenset({"Task", "spawn", "spawn_subagent"})
+REACH_TOOLS = frozenset({"http_post", "http_request", "message", "cron", "set_env"})
+
+_AGENT_ALIASES = {"general": "generalpurpose", "planner": "plan"}
+
+
+class CallFacts(Struct, frozen=True, kw_only=True):
+    """One call and everything around it that its decision depends on.
+
+    `answerable`: a person can be asked. `background`: nobody took on the questions of this agent, whatever
+    `answerable` says. `named`: tools that the agent's own file names. `own`: the target of TaskOutput,
+    TaskStop, SendMessage or KillShell belongs to the caller; `kin`: it is the caller's parent or sibling.
+    `already`: keys of `once_key` that a person said yes to in this session. `grant`: the wider mode a person
+    gave the last policy of the chain.
+    """
+
+    tool: str
+    input: dict[str, Any]
+    effect: Effect
+    workspace: Workspace
+    source: Source = "builtin"
+    aliases: tuple[str, ...] = ()
+    background: bool = False
+    answerable: bool = True
+    named: frozenset[str] = frozenset()
+    agent_kind: AgentKind = ""
+    own: bool = False
+    kin: bool = False
+    already: Set[str] = frozenset()
+    grant: Mode | None = None
+
+
+def is_mcp(call: CallFacts) -> bool:
+    """Whether the call goes to an MCP server, by where the tool came from or by its name."""
+    return call.source == "mcp" or call.tool.startswith("mcp__")
+
+
+def agent_of(tool: str, arguments: dict[str, Any]) -> str:
+    """The name of the agent that a spawning call would send."""
+    if tool == "Task":
+        return _text(arguments.get("subagent_type"))
+    if tool == "spawn_subagent":
+        return _text(arguments.get("type", "general"))
+    return "general-purpose"
+
+
+def agent_key(name: str) -> str:
+    """The key under which agents are compared, the aliases of the contract included."""
+    key = same_name(name)
+    return _AGENT_ALIASES.get(key, key)
+
+
+def host_of(arguments: dict[str, Any]) -> str:
+    """The host of the URL a call would fetch, or an empty text when there is none to be sure of."""
+    try:
+        host = urlsplit(_text(arguments.get("url"))).hostname
+    except ValueError:
+        return ""
+    return (host or "").removesuffix(".")
+
+
+def once_key(call: CallFacts) -> str:
+    """What a yes stands for in the rest of the session; empty when it stands for this one call only."""
+    if is_mcp(call):
+        return f"tool:{call.tool}"
+    if call.source != "builtin":
+        return ""
+    if call.tool in FETCH_TOOLS:
+        host = host_of(call.input)
+        return f"host:{host}" if host else ""
+    if call.tool in SPAWN_TOOLS:
+        agent = agent_key(agent_of(call.tool, call.input))
+        return f"agent:{agent}" if agent else ""
+    return f"tool:{call.tool}" if call.tool in REACH_TOOLS else ""
+
+
+def rule_for(call: CallFacts, policy: Policy, action: Action) -> Rule | None:
+    """The first rule of this action that speaks of this call; for tools that take no path or command.
+
+    A deny or ask rule with a pattern matches when any text of the input fits it; an allow rule only when the
+    agent or the host fits, because nothing else about these calls can be shown to be covered.
+    """
+    strict = action is not Action.ALLOW
+    for rule in policy.rules:
+        if rule.action is not action or not speaks_of(rule, call):
+            continue
+        if rule.blanket:
+            return rule
+        subjects = [subject] if (subject := _subject(call)) else []
+        if strict:
+            subjects.extend(_texts(call.input))
+        if any(_fits(rule.pattern, text, strict=strict) for text in subjects):
+            return rule
+        if subjects and call.tool in SPAWN_TOOLS and agent_key(rule.pattern) == agent_key(subjects[0]):
+            return rule
+    return None
+
+
+def speaks_of(rule: Rule, call: CallFacts) -> bool:
+    """Whether a rule names this tool. Deny and ask rules may also use another spelling or an alias."""
+    if rule.names(call.tool):
+        return True
+    if rule.action is Action.ALLOW:
+        return False
+    key = same_name(rule.tool)
+    return any(key == same_name(name) for name in (call.tool, *call.aliases))
+
+
+def _subject(call: CallFacts) -> str:
+    if call.tool in SPAWN_TOOLS:
+        return agent_of(call.tool, call.input)
+    return host_of(call.input) if call.tool in FETCH_TOOLS else ""
+
+
+def _fits(pattern: str, text: str, *, strict: bool) -> bool:
+    domain = pattern.removeprefix("domain:")
+    if strict and domain != pattern and text.casefold().endswith("." + domain.casefold()):
+        return True
+    first, *others = (re.escape(piece) for piece in domain.split("*"))
+    if not others:
+        return text.casefold() == domain.casefold()
+    middle = "".join(f"(?>.*?{piece})" for piece in others[:-1] if piece)
+    return re.match(f"{first}{middle}.*{others[-1]}\\Z", text, re.DOTALL | re.IGNORECASE) is not None
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text inside an input, keys of inner objects included."""
+    todo: list[object] = [value]
+    while todo:
+        each = todo.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict):
+            inner: dict[object, object] = each  # pyright: ignore[reportUnknownVariableType]
+            todo.extend(inner.keys())
+            todo.extend(inner.values())
+        elif isinstance(each, list | tuple):
+            todo.extend(each)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,145 @@
+"""Names that deserve care: secrets, protected places, system folders, characters that deceive.
+
+Pure predicates over names; nothing here touches the disk. Names are compared as `folded` gives them, so that
+`.ENV`, `.env.` and full-width spellings are all the same file to us.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from itertools import pairwise
+
+_SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube"})
+_SECRET_CONFIGS = frozenset({"gcloud", "gh"})
+_SECRET_FILES = frozenset(
+    {
+        ".env",
+        ".envrc",
+        ".netrc",
+        ".git-credentials",
+        ".pgpass",
+        ".npmrc",
+        ".pypirc",
+        "id_rsa",
+        "id_dsa",
+        "id_ecdsa",
+        "id_ed25519",
+    }
+)
+_SECRET_ENDINGS = (".pem", ".key", ".p12", ".pfx")
+_PUBLIC_ENV_FILES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
+_SECRET_SYSTEM_FILES = frozenset({"shadow", "gshadow", "sudoers", "sudoers.d"})
+_SECRET_PROC_FILES = frozenset({"environ", "mem"})
+
+_PROTECTED_FOLDERS = frozenset({".git", ".gen", ".vscode", ".idea", ".husky"})
+_PROTECTED_FILES = frozenset(
+    {
+        ".mcp.json",
+        ".gitmodules",
+        ".gitconfig",
+        ".bashrc",
+        ".bash_profile",
+        ".bash_login",
+        ".bash_logout",
+        ".profile",
+        ".zshrc",
+        ".zprofile",
+        ".zshenv",
+        ".zlogin",
+        ".inputrc",
+    }
+)
+_PROTECTED_ROOTS = frozenset({"etc", "boot", "sys", "proc", "dev"})
+_HARMLESS_DEVICES = frozenset({"null", "zero", "stdin", "stdout", "stderr", "random", "urandom"})
+_SHORT_GIT = re.compile(r"git~\d+\Z")
+
+KERNEL_ROOTS = frozenset({"dev", "proc", "sys"})
+SYSTEM_ROOTS = frozenset({"etc", "boot", "usr", "bin", "sbin", "lib", "lib32", "lib64"})
+
+
+def folded(path: str) -> tuple[str, ...]:
+    """The components of a path in the form in which names are compared; empty and `.` ones are left out."""
+    names = path.lower().split("/") if path.isascii() else [_fold(name) for name in path.split("/")]
+    return tuple([name.rstrip(". ") or name for name in names if name not in ("", ".")])
+
+
+def _fold(name: str) -> str:
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+def is_secret(components: Sequence[str], *, absolute: bool = True) -> bool:
+    """Whether folded components name something whose contents should not be shown unasked."""
+    if not components:
+        return False
+    last = components[-1]
+    if last in _SECRET_FILES or last.endswith(_SECRET_ENDINGS):
+        return True
+    if last.startswith(".env.") and last not in _PUBLIC_ENV_FILES:
+        return True
+    if not _SECRET_FOLDERS.isdisjoint(components):
+        return True
+    if ".config" in components and any(
+        first == ".config" and second in _SECRET_CONFIGS for first, second in pairwise(components)
+    ):
+        return True
+    return absolute and _is_secret_of_the_system(_without_private(components))
+
+
+def _is_secret_of_the_system(components: Sequence[str]) -> bool:
+    if len(components) < 2:
+        return False
+    if components[0] == "etc":
+        return components[1] == "sudoers.d" or (
+            len(components) == 2 and components[1] in _SECRET_SYSTEM_FILES
+        )
+    return components[0] == "proc" and len(components) == 3 and components[2] in _SECRET_PROC_FILES
+
+
+def is_protected(components: Sequence[str], *, absolute: bool = True) -> bool:
+    """Whether folded components name something that changes how tools or the machine behave."""
+    if not components:
+        return False
+    if not _PROTECTED_FOLDERS.isdisjoint(components) or components[-1] in _PROTECTED_FILES:
+        return True
+    if any(_SHORT_GIT.match(name) for name in components):
+        return True
+    return absolute and _is_protected_root(_without_private(components))
+
+
+def _is_protected_root(components: Sequence[str]) -> bool:
+    if not components or components[0] not in _PROTECTED_ROOTS:
+        return False
+    harmless = len(components) == 2 and components[0] == "dev" and components[1] in _HARMLESS_DEVICES
+    return not harmless
+
+
+def holds_own_settings(components: Sequence[str]) -> bool:
+    """Whether folded components lead into a `.git` or `.gen` folder, which no tool may ever write."""
+    return ".git" in components or ".gen" in components or any(map(_SHORT_GIT.match, components))
+
+
+def is_under(components: Sequence[str], roots: frozenset[str]) -> bool:
+    """Whether folded components of an absolute path lie at or under one of these top folders."""
+    plain = _without_private(components)
+    return bool(plain) and plain[0] in roots
+
+
+def _without_private(components: Sequence[str]) -> Sequence[str]:
+    """macOS keeps `/etc` as `/private/etc`; both spellings are one place."""
+    return components[1:] if tuple(components[:2]) == ("private", "etc") else components
+
+
+_DECEPTIVE = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs", "Co", "Cn"})
+
+
+def deceptive_character(text: str, *, allowed: str = "") -> str:
+    """The first character that shows as something else than it is, or an empty text.
+
+    A lone surrogate is how Python spells a byte of a name that is not UTF-8, so it is no deception.
+    """
+    if text.isprintable():
+        return ""
+    for character in text:
+        if character != " " and character not in allowed and unicodedata.category(character) in _DECEPTIVE:
+            return character
+    return ""

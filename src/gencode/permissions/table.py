@@ -1,0 +1,171 @@
+"""The table of every tool that takes neither a path nor a command: one policy's answer, mode by mode."""
+
+from gencode.core.rules import Action, Decision, Mode, Policy, stricter
+from gencode.permissions.calls import (
+    FETCH_TOOLS,
+    REACH_TOOLS,
+    SPAWN_TOOLS,
+    CallFacts,
+    agent_of,
+    host_of,
+    is_mcp,
+    once_key,
+    rule_for,
+)
+from gencode.permissions.paths import described, shown
+
+_FREE_TOOLS = frozenset(
+    {
+        "get_env",
+        "TodoWrite",
+        "notify",
+        "current_time",
+        "sleep",
+        "memory_list",
+        "memory_read",
+        "task_list",
+        "task_replay",
+        "Skill",
+        "AskUserQuestion",
+        "WebSearch",
+    }
+)
+_FREE_FAMILIES = ("json_", "base64_")
+_OWN_TOOLS = frozenset({"TaskOutput", "TaskStop", "SendMessage", "KillShell"})
+_MEMORY_TOOLS = frozenset({"memory_write", "memory_patch", "memory_append"})
+
+TABLE_TOOLS = _FREE_TOOLS | _OWN_TOOLS | _MEMORY_TOOLS | FETCH_TOOLS | SPAWN_TOOLS | REACH_TOOLS
+
+READS_KEY = "reads:"
+"""In `already`, followed by an MCP tool's name: the user approved it as one that only reads."""
+
+
+def decide_table(call: CallFacts, policy: Policy, *, own_mode: bool, nobody: bool) -> Decision:
+    """What one policy says. `own_mode`: it is the last of a longer chain; `nobody`: none can be asked."""
+    if rule := rule_for(call, policy, Action.DENY):
+        return _ruled(call, policy, Action.DENY, described(rule))
+    by_table = _row(call, policy, own_mode=own_mode, nobody=nobody)
+    if rule := rule_for(call, policy, Action.ASK):
+        return stricter(_ruled(call, policy, Action.ASK, described(rule)), by_table)
+    if by_table.action is Action.ASK and (rule := rule_for(call, policy, Action.ALLOW)):
+        return _ruled(call, policy, Action.ALLOW, described(rule))
+    return by_table
+
+
+def _row(call: CallFacts, policy: Policy, *, own_mode: bool, nobody: bool) -> Decision:
+    tool = call.tool
+    if is_mcp(call):
+        return _reaching(call, policy)
+    if call.source != "builtin":
+        return _foreign(call, policy)
+    if tool in _OWN_TOOLS:
+        return _owned(call, policy)
+    if tool in _FREE_TOOLS or tool.startswith(_FREE_FAMILIES):
+        return _say(call, policy, Action.ALLOW, "this tool changes nothing outside the session")
+    if tool in TABLE_TOOLS and policy.mode is Mode.DONT_ASK:
+        return _autonomous(call, policy)
+    if tool in FETCH_TOOLS:
+        return _fetching(call, policy, own_mode=own_mode)
+    if tool in SPAWN_TOOLS:
+        return _spawning(call, policy, nobody=nobody)
+    if tool in _MEMORY_TOOLS:
+        return _remembering(call, policy)
+    if tool in REACH_TOOLS:
+        return _reaching(call, policy)
+    return _unknown(call, policy)
+
+
+def _owned(call: CallFacts, policy: Policy) -> Decision:
+    if call.own:
+        return _say(call, policy, Action.ALLOW, "it is one's own task or shell")
+    if call.tool == "SendMessage" and call.kin:
+        if call.tool in call.named:
+            return _say(call, policy, Action.ALLOW, "the agent's file names it, so it reaches its tree")
+        lifts = "an agent file that names SendMessage in its tools"
+        return _say(call, policy, Action.DENY, "only an agent whose file names it may do this", lifts)
+    why = "the task or shell belongs to somebody else"
+    return _say(call, policy, Action.DENY, why, "nothing lifts this")
+
+
+def _foreign(call: CallFacts, policy: Policy) -> Decision:
+    if policy.mode is Mode.DONT_ASK:
+        return _autonomous(call, policy)
+    if call.effect == "read":
+        return _say(call, policy, Action.ALLOW, "this added tool only reads")
+    if policy.mode is Mode.PLAN:
+        return _planned(call, policy)
+    return _say(call, policy, Action.ASK, "an added tool that does more than read is asked", _allow(call))
+
+
+def _fetching(call: CallFacts, policy: Policy, *, own_mode: bool) -> Decision:
+    if policy.mode is Mode.PLAN and own_mode:
+        return _say(call, policy, Action.ALLOW, "a planning child may fetch what its ancestors allow")
+    host = host_of(call.input)
+    if _answered(call):
+        return _say(call, policy, Action.ALLOW, f"a person allowed {shown(host)} in this session")
+    why = f"the host {shown(host)} is asked once in a session" if host else "the URL has no host"
+    return _say(call, policy, Action.ASK, why, _allow(call, f"domain:{host}" if host else ""))
+
+
+def _spawning(call: CallFacts, policy: Policy, *, nobody: bool) -> Decision:
+    if call.agent_kind == "builtin-reader":
+        return _say(call, policy, Action.ALLOW, "this built-in agent only reads")
+    if _answered(call):
+        return _say(call, policy, Action.ALLOW, "a person allowed this agent in this session")
+    if nobody:
+        why = "nobody can be asked, so the agent runs without a grant, under the ceiling of its parents"
+        return _say(call, policy, Action.ALLOW, why)
+    agent = agent_of(call.tool, call.input)
+    why = f"the agent {shown(agent)} is asked once in a session"
+    return _say(call, policy, Action.ASK, why, _allow(call, agent))
+
+
+def _remembering(call: CallFacts, policy: Policy) -> Decision:
+    if call.tool in call.named:
+        return _say(call, policy, Action.ALLOW, "the agent's file names it")
+    why = "only an agent whose file names it may do this unasked"
+    return _say(call, policy, Action.ASK, why, _allow(call))
+
+
+def _reaching(call: CallFacts, policy: Policy) -> Decision:
+    if policy.mode is Mode.DONT_ASK:
+        return _autonomous(call, policy)
+    reads = is_mcp(call) and call.effect == "read" and f"{READS_KEY}{call.tool}" in call.already
+    if policy.mode is Mode.PLAN and not reads:
+        return _planned(call, policy)
+    if _answered(call):
+        return _say(call, policy, Action.ALLOW, "a person allowed this tool in this session")
+    return _say(call, policy, Action.ASK, "this tool is asked once in a session", _allow(call))
+
+
+def _unknown(call: CallFacts, policy: Policy) -> Decision:
+    """A tool the table does not list: the table is silent, so even dontAsk does not cover it."""
+    if policy.mode is Mode.PLAN and call.effect != "read":
+        return _planned(call, policy)
+    return _say(call, policy, Action.ASK, "the permission table does not list this tool", _allow(call))
+
+
+def _answered(call: CallFacts) -> bool:
+    key = once_key(call)
+    return bool(key) and key in call.already
+
+
+def _autonomous(call: CallFacts, policy: Policy) -> Decision:
+    return _say(call, policy, Action.ALLOW, "the mode dontAsk allows what no rule forbids")
+
+
+def _planned(call: CallFacts, policy: Policy) -> Decision:
+    return _say(call, policy, Action.DENY, "plan mode only reads", "another permission mode than plan")
+
+
+def _ruled(call: CallFacts, policy: Policy, action: Action, rule: str) -> Decision:
+    lifts = "" if action is Action.ALLOW else f"nothing lifts this but removing the rule {rule}"
+    return Decision(action, f"{call.tool}: the rule {rule} matches.", rule, policy.owner, lifts)
+
+
+def _say(call: CallFacts, policy: Policy, action: Action, why: str, lifts: str = "") -> Decision:
+    return Decision(action, f"{call.tool}: {why}.", "", policy.owner, lifts)
+
+
+def _allow(call: CallFacts, pattern: str = "") -> str:
+    return f'--allow "{call.tool}({pattern})"' if pattern else f'--allow "{call.tool}"'

@@ -1,0 +1,113 @@
+"""Blocks (offline search): files cut at their definitions, in the languages people write.
+
+The search never sees whole files: it sees the lines that matched, with their numbers. A definition among
+them begins a block that reaches to the next one; a comment right above a definition belongs to it.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+# For ripgrep: lines that may define something. What they define is decided here, not there.
+DEFINITION_PATTERN = "|".join(
+    (
+        r"^\s*(?:[a-z]+(?:\([a-z]+\))? ){0,5}(?:def|class|interface|struct|enum|trait|impl|fn|func|function\*?"
+        r"|fun|module|namespace|protocol|extension|record|object|macro_rules!|sub|type|union|mod)[ <(]",
+        r"^\s*(?:export )?(?:default )?(?:const|let|var|val) \w+.*(?:=>|function)",
+        r"^\s*[\w.$]+\s*[=:]\s*(?:async )?(?:function\b|\()",
+        r"^\s+(?:(?:public|private|protected|static|final|async|abstract|synchronized|override|get|set|readonly"
+        r"|inline|virtual|constexpr) )*[\w<>\[\],.?&* ]*\b\w+ ?\([^;]*\{\s*$",
+        r"^[A-Za-z_][\w<>:,&*~ ]*[ *&:]~?\w+ ?\([^;]*$",
+        r"^\s*(?:#define|#\[|@\w+|typedef|template)",
+        r"^#{1,4} \S",
+    )
+)
+
+_KEYWORD = re.compile(
+    r"^\s*(?:(?:pub(?:\([\w: ]+\))?|export|default|declare|public|private|protected|internal|static|final|"
+    r"abstract|async|unsafe|const|extern|sealed|partial|open|data|inline|virtual|override|template<[^>]*>|"
+    r'"C"|suspend|readonly|strictfp|typedef)\s+)*'
+    r"(?:def|class|interface|struct|enum(?:\s+class)?|trait|fn|func|function\*?|fun|module|namespace|protocol|"
+    r"extension|record|object|macro_rules!|sub|type|union|mod)\s+(?:\([^)]*\)\s*)?([A-Za-z_$][\w$?!]*)"
+)
+_IMPL = re.compile(r"^\s*(?:unsafe\s+)?impl\b(?:<[^>]*>)?\s+(?:[\w:<>, ']+\s+for\s+)?([A-Za-z_]\w*)")
+_ASSIGNED = re.compile(
+    r"^\s*(?:export\s+)?(?:default\s+)?(?:(?:const|let|var|val)\s+)?([\w.$]+)\s*(?::[^=]+)?[=:]\s*"
+    r"(?:async\s+)?(?:function\b|\([^()]*\)\s*(?::[^=]+)?=>|\w+\s*=>)"
+)
+_METHOD = re.compile(
+    r"^\s+(?:[\w<>\[\],.?&*@]+\s+)*?(?:[\w<>\[\],.?&*]+\s+)?([A-Za-z_$#][\w$]*)\s*(?:<[^>()]*>)?\([^;]*\{\s*$"
+)
+_C_FUNCTION = re.compile(r"^[A-Za-z_][\w<>:,&*~ ]*?[\s*&]((?:\w+::)*~?\w+)\s*\([^;]*$")
+_MACRO = re.compile(r"^\s*#\s*define\s+(\w+)")
+_HEADING = re.compile(r"^#{1,4}\s+(\S.*)$")
+_NOT_NAMES = frozenset(
+    "if for while switch catch return else do try with case match loop elif except finally when throw new sizeof "
+    "function and or not in await yield typeof using lock synchronized unless until foreach print assert".split()
+)
+_COMMENT = re.compile(r"^\s*(?:\*|//|/\*|#(?!\s*(?:define|include|if|else|endif|pragma))|--|;;|\"\"\"|@|#\[)")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that matched."""
+
+    number: int
+    text: str
+
+
+@dataclass(slots=True)
+class Block:
+    """A definition and the matched lines that belong to it; `symbol` is empty outside of definitions."""
+
+    start: int
+    end: int
+    symbol: str
+    lines: list[Line] = field(default_factory=lambda: [])
+
+
+def symbol_of(text: str, prose: bool = False) -> str:
+    """The name a line defines, or nothing."""
+    if len(text) > 400:
+        return ""
+    if prose:
+        heading = _HEADING.match(text)
+        return heading.group(1).strip() if heading else ""
+    for pattern in (_KEYWORD, _IMPL, _ASSIGNED, _MACRO, _METHOD, _C_FUNCTION):
+        match = pattern.match(text)
+        if match and match.group(1) not in _NOT_NAMES and not _is_statement(text):
+            return match.group(1)
+    return ""
+
+
+def _is_statement(text: str) -> bool:
+    first = re.match(r"\s*}?\s*(\w+)", text)
+    return bool(first) and first.group(1) in _NOT_NAMES
+
+
+def is_comment(text: str) -> bool:
+    """Whether a line is a comment, a decorator or an annotation: it belongs to what follows."""
+    return bool(_COMMENT.match(text))
+
+
+def cut(lines: list[Line], length: int, prose: bool = False) -> list[Block]:
+    """The blocks of a file, from the lines that matched (in order) and its number of lines."""
+    blocks = [Block(1, length, "")]
+    above: list[Line] = []
+    for line in lines:
+        symbol = symbol_of(line.text, prose)
+        if symbol:
+            start = line.number
+            near = [each for each in above if start - each.number <= 25]
+            blocks[-1].lines.extend(each for each in above if start - each.number > 25)
+            blocks[-1].end = max(blocks[-1].start, (near[0].number if near else start) - 1)
+            blocks.append(Block(start, length, symbol, [*near, line]))
+            above = []
+        elif is_comment(line.text) and not prose and (not above or line.number - above[-1].number <= 12):
+            above.append(line)
+        else:
+            blocks[-1].lines.extend(above)
+            above = []
+            blocks[-1].lines.append(line)
+    blocks[-1].lines.extend(above)
+    blocks[-1].end = max(length, blocks[-1].start)
+    return blocks

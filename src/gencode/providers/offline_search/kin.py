@@ -1,0 +1,362 @@
+"""Kin (offline search): words that programmers use for one another, and words that carry no meaning.
+
+Deliberately small and about programming in general; a line is a family, its first word counts for nothing
+special. Everything is compared by stem.
+"""
+
+from functools import cache
+
+from gencode.providers.offline_search.words import stem
+
+# Short and long spellings of one word: nearly the same.
+_SPELLINGS = """
+argument arg parameter param
+attribute attr
+authentication auth authenticate
+authorization authorize auth
+application app
+asynchronous async
+background bg
+buffer buf
+certificate cert
+character char
+column col
+command cmd
+configuration config configure conf cfg
+connection conn connect
+context ctx
+database db
+default defaults
+dependency dep
+destination dest dst
+directory dir folder
+document doc
+environment env
+error err
+execute exec
+expression expr
+function func fn
+identifier id ident
+implementation impl
+information info
+initialize init initial
+iterator iter iterate
+language lang
+library lib
+maximum max
+memory mem
+message msg
+minimum min
+navigation nav
+number num
+object obj
+operation op operator
+original orig
+package pkg
+password passwd pwd
+pointer ptr
+position pos
+previous prev
+process proc
+production prod
+reference ref
+regular regex
+repository repo
+request req
+response resp res
+return ret
+sequence seq
+server srv
+session sess
+source src
+specification spec
+standard std
+statistics stats stat
+string str
+synchronise sync synchronous
+system sys
+temporary temp tmp
+utility util
+value val
+variable var
+version ver
+window win
+"""
+
+# Different words for one thing or act.
+_FAMILIES = """
+abort cancel interrupt
+absolute canonical
+access permission privilege acl grant allow permit authorize
+account user
+allowed permitted allowlist whitelist
+answer reply response respond
+append add push
+ask prompt query
+assert check verify validate ensure
+begin start launch boot
+bind attach
+block mutex lock
+body payload content
+boundary multipart
+break split divide chunk partition segment
+broadcast publish notify emit
+browser client agent
+build construct assemble
+cache memoize memo
+call invoke
+capital uppercase upper
+caught catch recover rescue
+chain compose sequence pipeline
+change modify update mutate edit
+choose select pick prefer
+clean sanitize purify strip
+clone copy duplicate
+close shutdown dispose
+collect gather aggregate
+combine merge join concat
+compare equal diff equality
+complete finish done
+compress deflate gzip zip
+compute calculate evaluate
+convert transform translate cast coerce
+count tally
+crash panic abort
+create make new generate produce
+damaged corrupt broken
+deadline timeout
+decode decompress unpack inflate
+decrypt decipher
+default fallback
+delay sleep wait backoff
+delete remove drop erase unlink destroy discard
+deny forbid reject refuse block
+daemon background
+detect discover find locate search lookup
+diagnose debug inspect
+directory folder
+discard evict expire purge prune
+display show print render draw
+distance levenshtein
+duplicate dupe dedupe unique
+duration elapsed
+encode serialize marshal
+encrypt cipher
+environment getenv
+error exception failure fault
+escape quote encode
+event signal
+execute run spawn perform
+expand grow resize enlarge
+extract parse
+fake mock stub
+fetch download retrieve
+field member property
+filter exclude ignore
+flag option switch
+focus visibility
+follow redirect
+forbidden denied
+form formdata
+forward proxy
+function callback hook listener
+hash digest checksum
+hook callback lifecycle middleware
+human readable
+identifier uuid
+image picture photo
+incoming receive inbound
+increase grow
+insert add put
+language locale i18n
+launch start spawn
+layout template
+length size
+limit throttle quota cap rate
+link url href anchor uri
+listen accept serve bind
+list array collection
+load read open import
+location path
+log logger record trace
+login signin auth authenticate credential
+loop iterate
+match pattern regex glob wildcard
+measure time stopwatch benchmark
+missing absent notfound
+monitor watch observe
+move rename
+name label title
+network socket tcp
+normalize canonicalize
+notify alert
+number integer digit
+order sort
+outgoing send outbound
+owner uid
+page paginate
+parallel concurrent thread multithreaded
+parse tokenize lex scan
+password credential secret
+path route url
+periodic schedule cron interval
+permitted allow
+persist save store write
+pool worker
+port address
+prevent guard protect
+previous last
+print output write
+private secret
+prototype proto
+queue backlog enqueue
+quit exit terminate stop
+random nonce
+read load parse
+real actual
+recover restore rollback
+recursive nested
+redo replay
+register subscribe
+reload refresh autoreload
+repair fix restore
+repeat again retry reattempt
+replace substitute
+replica slave follower
+request call
+resolve lookup
+restart reload
+retry again
+rewrite transform
+role group
+roll revert undo
+route url endpoint
+rule policy
+sandbox isolate
+schema model
+send dispatch transmit deliver
+serialize dump stringify pickle
+settings config options preferences
+balance distribute
+state status
+stop cancel terminate kill
+stream pipe
+style color theme ansi
+suggest hint recommend
+tag label
+task job work
+template placeholder
+terminal tty console
+test spec
+trace stack
+transaction commit atomic
+tree node
+trim truncate shorten
+type kind
+unknown notfound missing invalid 404
+upload attachment multipart file
+upstream backend
+visit walk traverse
+visitor client
+wait block
+warn warning
+wrap decorate
+write save
+"""
+
+_PHRASES = {
+    ("cross", "sit", "request", "forger"): ("csrf", "xsrf"),
+    ("cross", "sit", "script"): ("xss",),
+    ("writ", "ahead"): ("wal", "journal"),
+    ("least", "recent", "use"): ("lru",),
+    ("command", "lin"): ("cli", "argv"),
+    ("environment", "variable"): ("environ", "getenv"),
+    ("log", "in"): ("login", "auth"),
+    ("sign", "in"): ("login", "auth"),
+    ("edit", "distanc"): ("levenshtein",),
+    ("regul", "express"): ("regex", "regexp"),
+    ("not", "find"): ("404", "notfound"),
+    ("deep", "cop"): ("clone",),
+    ("garbag", "collect"): ("gc",),
+    ("rate", "limit"): ("throttle",),
+    ("access", "control"): ("acl",),
+}
+
+_STOP = """
+a an and any are as at be been being both but by can could did do does doing each either else for from had
+has have having he her here him his how i if in into is it its itself just let me more most much my no nor
+not of on one only or other our out over own please same she should so some such than that the their them
+then there these they this those through to too under until up upon very via was we were what whatever when
+where whether which while who whom whose why will with within without would you your yours
+also may might must shall look looks looked responsible
+tell find show give want know look search locate identify explain describe
+code codebase file files repository repo project source class function method module component piece
+place places line lines
+"""
+
+_WEAK = """
+handle implement define use using get set make do work happen take put give keep come go see need
+part actually exactly currently really thing way kind sort able mean bit two three
+several many few all every another different various new given certain particular specific actual
+after before again during against between beside besides back first second last next long short
+like per about above below ones once ever still yet even always never
+determine decide figure turn become allow let possible automatically directly
+done made called found code program programs system main logic library nobody somebody someone something
+value values object objects data thing things number numbers type types old own real
+"""
+
+
+@cache
+def stop_words() -> frozenset[str]:
+    """Words of a question that say nothing about what is looked for."""
+    return frozenset(_STOP.split())
+
+
+@cache
+def weak_stems() -> frozenset[str]:
+    """Stems that count little."""
+    return frozenset(stem(word) for word in _WEAK.split())
+
+
+@cache
+def _table() -> dict[str, dict[str, float]]:
+    table: dict[str, dict[str, float]] = {}
+    for text, weight in ((_FAMILIES, 0.5), (_SPELLINGS, 0.85)):
+        for family in text.strip().splitlines():
+            members = list(dict.fromkeys(stem(word) for word in family.split()))
+            for member in members:
+                others = table.setdefault(member, {})
+                for other in members:
+                    if other != member:
+                        others[other] = max(weight, others.get(other, 0.0))
+    return table
+
+
+def kin_of(stemmed: str) -> tuple[tuple[str, float], ...]:
+    """The stems that may stand for this one, with their weight, best first."""
+    others = _table().get(stemmed, {})
+    return tuple(sorted(others.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def phrases_in(stemmed: list[str]) -> list[tuple[tuple[int, ...], tuple[str, ...]]]:
+    """Phrases with a short name: the places of their words (gaps of one allowed), and that name."""
+    found: list[tuple[tuple[int, ...], tuple[str, ...]]] = []
+    for phrase, names in _PHRASES.items():
+        for start in range(len(stemmed)):
+            places = _follow(stemmed, phrase, start)
+            if places:
+                found.append((places, tuple(stem(name) for name in names)))
+                break
+    return found
+
+
+def _follow(stemmed: list[str], phrase: tuple[str, ...], start: int) -> tuple[int, ...]:
+    places: list[int] = []
+    at = start
+    for word in phrase:
+        near = [spot for spot in (at, at + 1, at + 2) if spot < len(stemmed) and stemmed[spot] == word]
+        if not near or (not places and near[0] != start):
+            return ()
+        places.append(near[0])
+        at = near[0] + 1
+    return tuple(places)

@@ -1,0 +1,162 @@
+"""Query (offline search): a question as weighted concepts, and each concept as a ripgrep pattern."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from gencode.providers.offline_search.kin import kin_of, phrases_in, stop_words, weak_stems
+from gencode.providers.offline_search.words import parts, question_words, stem
+
+MOST_CONCEPTS = 9
+MOST_KIN = 7
+WEAK = 0.35
+LONG_PROMPT = 400
+
+_PATHLIKE = re.compile(r"(?:[\w.@-]+/)+[\w.@-]+|\b[\w-]+\.[A-Za-z]\w{0,4}\b")
+_TAILS = "e|s|es|ed|d|ing|er|ers|or|ors|ion|ions|y|ies|ied|ying|able|al|ten|tten|is|ation|ations|ate|ates|ated|ator|ators"
+
+
+@dataclass(frozen=True, slots=True)
+class Concept:
+    """One thing a question is about: its stem, the stems that may stand for it, and what it weighs."""
+
+    word: str
+    stem: str
+    weight: float
+    kin: tuple[tuple[str, float], ...] = ()
+    exact: bool = False
+
+    @property
+    def pattern(self) -> str:
+        """A ripgrep pattern for the word itself."""
+        return f"(?:{exact_pattern(self.word)}|{stem_pattern(self.stem)})" if self.exact else stem_pattern(self.stem)
+
+    @property
+    def kin_pattern(self) -> str:
+        """A ripgrep pattern for the words that may stand for it."""
+        return "|".join(stem_pattern(each) for each, _ in self.kin)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question, ready to be searched."""
+
+    text: str
+    concepts: tuple[Concept, ...]
+    pairs: tuple[tuple[int, int], ...] = ()
+    paths: tuple[str, ...] = ()
+
+    def pair_pattern(self, pair: tuple[int, int]) -> str:
+        """A ripgrep pattern for two neighbours written as one: thread pool, thread_pool, threadPool."""
+        first, second = (self.concepts[place] for place in pair)
+        return f"(?i:{_spelt(first.stem)}[a-z]{{0,4}}[-_ ]?{_spelt(second.stem)})"
+
+    @property
+    def words(self) -> str:
+        """What was searched, for the person."""
+        return " ".join(concept.word for concept in self.concepts)
+
+    def wants(self, *stemmed: str) -> bool:
+        """Whether the question itself speaks of one of these."""
+        return any(concept.stem in stemmed for concept in self.concepts)
+
+
+def query_of(text: str) -> Query:
+    """The concepts of a question, most telling kept when there are too many."""
+    focus = _focus(text)
+    words = question_words(focus)
+    stemmed = [stem(word) for word in words]
+    phrases = phrases_in(stemmed)
+    named = {places[0]: names for places, names in phrases}
+    rest = {place for places, _ in phrases for place in places[1:]}
+    kept = [place for place, word in enumerate(words) if _is_content(word)]
+    if not kept:
+        kept = [place for place, word in enumerate(words) if len(word) > 2]
+    kept = _most_telling(kept, stemmed)
+    concepts: list[Concept] = []
+    index: dict[str, int] = {}
+    at_place: dict[int, int] = {}
+    for place in kept:
+        if stemmed[place] not in index:
+            index[stemmed[place]] = len(concepts)
+            concepts.append(_concept(words[place], stemmed[place], named.get(place, ()), place in rest))
+        at_place[place] = index[stemmed[place]]
+    pairs = _neighbours(at_place, concepts)
+    return Query(focus, tuple(concepts), pairs, tuple(dict.fromkeys(_PATHLIKE.findall(focus)))[:3])
+
+
+def stem_pattern(stemmed: str) -> str:
+    """Where a stem begins a part of an identifier: `log` in logger, error_log and errorLog, not in catalog."""
+    if not stemmed.isascii():
+        return re.escape(stemmed) if len(stemmed) > 1 else f"\\b{re.escape(stemmed)}"
+    spelt = _spelt(stemmed)
+    capital = _spelt(stemmed[1:])
+    tail = "" if len(stemmed) >= 5 else f"(?i:{re.escape(stemmed[-1])}?(?:{_TAILS})?)(?:[^a-z]|$)"
+    if not stemmed[0].isalpha():
+        return f"(?:\\b|_|[a-zA-Z]){spelt}(?:\\D|$)"
+    return f"(?:(?:\\b|_|\\d)(?i:{spelt})|[a-zA-Z\\d]{stemmed[0].upper()}{capital}){tail}"
+
+
+def exact_pattern(word: str) -> str:
+    """An identifier exactly as it was asked for."""
+    return f"\\b{re.escape(word)}\\b"
+
+
+def _spelt(stemmed: str) -> str:
+    """Both spellings of words that British and American writers end differently."""
+    spelt = re.escape(stemmed)
+    if stemmed == "color":
+        return "colou?r"
+    if stemmed.endswith(("yz", "ys")) and len(stemmed) > 4:
+        return f"{spelt[:-1]}[sz]"
+    return spelt
+
+
+def _is_content(word: str) -> bool:
+    lower = word.lower()
+    if lower in stop_words():
+        return False
+    return len(word) > 1 or not word.isascii()
+
+
+def _focus(text: str) -> str:
+    """The sentences that ask, when a prompt is long; the beginning of it at worst."""
+    if len(text) <= LONG_PROMPT:
+        return text
+    sentences = re.split(r"(?<=[.?!])\s+|\n+", text[:20_000])
+    asking = [sentence for sentence in sentences if sentence.rstrip().endswith("?")]
+    chosen = " ".join(asking[:3]) if asking else " ".join(sentences[:6])
+    return chosen[: 2 * LONG_PROMPT]
+
+
+def _most_telling(places: list[int], stemmed: list[str]) -> list[int]:
+    """At most MOST_CONCEPTS different stems: strong before weak, repeated before single, early before late."""
+    if len({stemmed[place] for place in places}) <= MOST_CONCEPTS:
+        return places
+    often = Counter(stemmed[place] for place in places)
+    first = {stemmed[place]: place for place in reversed(places)}
+    best = sorted(first, key=lambda each: (each in weak_stems(), -often[each], first[each]))[:MOST_CONCEPTS]
+    return [place for place in places if stemmed[place] in best]
+
+
+def _concept(word: str, stemmed: str, names: tuple[str, ...], in_phrase: bool) -> Concept:
+    exact = "_" in word or bool(re.search(r"[a-z][A-Z]", word))
+    weak = (in_phrase or stemmed in weak_stems()) and not exact
+    kin = tuple((name, 0.9) for name in names) + kin_of(stemmed)
+    if exact:
+        inside = [part for part in parts(word) if len(part) > 2]
+        kin = tuple((stem(part), 0.4) for part in inside)
+    weight = WEAK if weak else 2.0 if exact else 1.0
+    return Concept(word, stemmed.lower(), weight, () if weak else kin[:MOST_KIN], exact)
+
+
+def _neighbours(at_place: dict[int, int], concepts: list[Concept]) -> tuple[tuple[int, int], ...]:
+    pairs: list[tuple[int, int]] = []
+    for place in sorted(at_place):
+        if place + 1 not in at_place:
+            continue
+        pair = (at_place[place], at_place[place + 1])
+        ascii_only = all(concepts[each].stem.isascii() and len(concepts[each].stem) > 2 for each in pair)
+        if pair[0] != pair[1] and ascii_only and pair not in pairs:
+            pairs.append(pair)
+    return tuple(pairs[:4])

@@ -1,0 +1,149 @@
+"""The calls of one reply: judged in order, asked about, run, and answered one by one."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from msgspec import Struct
+
+from gencode.core.errors import Denied, Stopped, ToolError, UserMistake
+from gencode.core.events import CallDecided, CallFinished, CallStarted, MessageAdded, ProgressMade
+from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
+from gencode.core.rules import Action, Decision
+from gencode.runtime.recorder import Recorder
+from gencode.runtime.seat import Seat
+from gencode.runtime.stop import Stop
+from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput, clip
+
+log = logging.getLogger(__name__)
+
+SIDE_BY_SIDE = ("read", "delegate")
+INTERRUPTED = "Interrupted: {why}. It is not known how far this call came; it was not repeated."
+UNJUDGED = Decision(Action.DENY, "it was not judged")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A call on its way: `arguments` when it fits its tool, `problem` when it does not."""
+
+    call: ToolCall
+    tool: Tool | None = None
+    arguments: Struct | None = None
+    problem: str = ""
+    decision: Decision = UNJUDGED
+
+
+async def answer(seat: Seat, reply: AssistantMessage, record: Recorder, stop: Stop) -> list[ToolResult]:
+    """One result for every call: judged in order, then run side by side where nothing can clash."""
+    wishes = [_judged(seat, call) for call in reply.calls]
+    decided = [_decided(seat, wish) for wish in wishes if not wish.problem]
+    await record.commit(MessageAdded(reply), *decided)
+    wishes = [await admit(seat, wish, record, stop) for wish in wishes]
+    results: list[ToolResult] = []
+    for batch in _batches(wishes):
+        if len(batch) == 1:
+            results.append(await perform(seat, batch[0], record, stop))
+            continue
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(perform(seat, wish, record, stop)) for wish in batch]
+        results += [each.result() for each in running]
+    return results
+
+
+async def admit(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> Wish:
+    """The wish after a person was asked, where one must be; questions never overlap."""
+    if wish.problem or wish.decision.action is not Action.ASK:
+        return wish
+    try:
+        with stop.interrupts():
+            decision = await seat.gate.admit(wish.call)
+    except Stopped as stopped:
+        return replace(wish, decision=Decision(Action.DENY, f"the question was withdrawn: {stopped}"))
+    answered = replace(wish, decision=decision)
+    await record.commit(_decided(seat, answered))
+    return answered
+
+
+async def perform(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> ToolResult:
+    """Run one admitted call; whatever happens becomes its result."""
+    call = wish.call
+    try:
+        stop.check()
+        tool, arguments = _ready(seat, wish)
+        record.tell(CallStarted(call.id, tool.name, summary(call)))
+        with stop.interrupts():
+            async with asyncio.timeout(tool.timeout):
+                output = await tool.run(_context(seat, call, record), arguments)
+    except (ToolError, UserMistake) as error:
+        output = ToolOutput(str(error), error=True)
+    except TimeoutError:
+        output = ToolOutput(f"{call.name} did not finish in time and was stopped.", error=True)
+    except Stopped as stopped:
+        output = ToolOutput(INTERRUPTED.format(why=stopped), error=True)
+    except Exception:
+        log.exception("the tool %s failed on %s", call.name, call.input)
+        output = ToolOutput(f"{call.name} failed by a fault of its own; the log has the details.", error=True)
+    record.tell(CallFinished(call.id, call.name, output.text.partition("\n")[0][:200], output.error))
+    return ToolResult(call.id, call.name, clip(output.text), output.error, output.trace)
+
+
+def interrupted(calls: Sequence[ToolCall], why: str) -> ToolMessage:
+    """Results for calls that were cut and will never have others."""
+    text = INTERRUPTED.format(why=why)
+    return ToolMessage(tuple(ToolResult(call.id, call.name, text, error=True) for call in calls))
+
+
+def summary(call: ToolCall) -> str:
+    """A call as one short line for a person."""
+    shown = next((value for value in call.input.values() if isinstance(value, str) and value), "")
+    return f"{call.name}({shown.splitlines()[0][:120] if shown else ''})"
+
+
+def _judged(seat: Seat, call: ToolCall) -> Wish:
+    tool = seat.toolbox.get(call.name)
+    try:
+        arguments = tool.parse(call) if tool else None
+    except ToolError as error:
+        return Wish(call, tool, problem=str(error))
+    return Wish(call, tool, arguments, decision=seat.gate.judge(call))
+
+
+def _decided(seat: Seat, wish: Wish) -> CallDecided:
+    return CallDecided(wish.call.id, wish.call.name, wish.decision, seat.gate.chain_names)
+
+
+def _ready(seat: Seat, wish: Wish) -> tuple[Tool, Struct]:
+    """The tool and its arguments, if the call was let through and still would be at this moment."""
+    if wish.problem:
+        raise ToolError(wish.problem)
+    if wish.decision.action is not Action.ALLOW or wish.tool is None or wish.arguments is None:
+        raise Denied(wish.decision.why)
+    now = seat.gate.judge(wish.call)
+    if now.action is Action.DENY:
+        raise Denied(now.why)
+    return wish.tool, wish.arguments
+
+
+def _context(seat: Seat, call: ToolCall, record: Recorder) -> ToolContext:
+    return ToolContext(
+        task=record.lease.task,
+        agent=seat.agent,
+        call=call,
+        workspace=seat.workspace,
+        may_read=seat.gate.may_read,
+        progress=lambda text: record.tell(ProgressMade(text)),
+        delegate=seat.delegate,
+    )
+
+
+def _batches(wishes: Sequence[Wish]) -> Iterator[list[Wish]]:
+    """Calls that look or delegate run together; one that changes something runs alone, in its place."""
+    for together, group in groupby(
+        wishes, lambda wish: wish.tool is None or wish.tool.effect in SIDE_BY_SIDE
+    ):
+        if together:
+            yield list(group)
+        else:
+            yield from ([wish] for wish in group)

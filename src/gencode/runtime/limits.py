@@ -1,0 +1,23 @@
+"""How long a run may go on."""
+
+from msgspec import Struct
+
+GRACE = (
+    "You have used all {turns} turns of this task and no tool can be called any more. "
+    "Answer now with what you have found, and say what is still open."
+)
+
+
+class Limits(Struct, frozen=True):
+    """Bounds of one run; None means none."""
+
+    turns: int | None = None
+    seconds: float | None = None
+
+    def reached(self, turns: int) -> bool:
+        """Whether no further ordinary turn may start after this many."""
+        return self.turns is not None and turns >= self.turns
+
+    def last_word(self) -> str:
+        """What the agent is told before its one turn without tools."""
+        return GRACE.format(turns=self.turns)

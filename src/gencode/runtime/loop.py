@@ -1,0 +1,107 @@
+"""The loop: one function for every agent; only the seat differs.
+
+It holds no retries (a provider wrapper), no persistence (inside the recorder), no screens (listeners).
+Three things are always true: a stored message is never changed; every tool call has exactly one result,
+even after a stop; nothing unbounded enters a transcript (`clip` is the only road in).
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+
+from msgspec.structs import replace
+
+from gencode.core.events import MessageAdded, TextArrived, ThinkingArrived
+from gencode.core.messages import AssistantMessage, Message, Thinking, ToolCall, ToolMessage, UserMessage
+from gencode.core.status import Status
+from gencode.runtime.calls import answer
+from gencode.runtime.ports import CallPart, EndPart, Request, TextPart, ThinkingPart, ToolSchema
+from gencode.runtime.recorder import Recorder
+from gencode.runtime.seat import Ending, Seat
+from gencode.runtime.stop import Stop
+
+
+async def run(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop) -> Ending:
+    """Talk to the model and run its calls until it has nothing left to call."""
+    turns = 0
+    while not seat.limits.reached(turns):
+        stop.check()
+        reply = await listen(seat, transcript, seat.toolbox.schemas(), record, stop)
+        turns += 1
+        transcript.append(reply)
+        if not reply.calls:
+            await record.commit(MessageAdded(reply))
+            return Ending(Status.COMPLETED if reply.text.strip() else Status.EMPTY, reply.text)
+        results = ToolMessage(tuple(await answer(seat, reply, record, stop)))
+        transcript.append(results)
+        await record.commit(MessageAdded(results))
+    return await last_word(seat, transcript, record, stop)
+
+
+async def last_word(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop) -> Ending:
+    """One more turn without tools, so that a limit never throws away what was found."""
+    stop.check()
+    note = UserMessage(seat.limits.last_word(), sender="system")
+    transcript.append(note)
+    await record.commit(MessageAdded(note))
+    reply = replace(await listen(seat, transcript, (), record, stop), calls=())
+    transcript.append(reply)
+    await record.commit(MessageAdded(reply))
+    return Ending(Status.LIMIT_REACHED, reply.text, f"the limit of {seat.limits.turns} turns was reached")
+
+
+async def listen(
+    seat: Seat, transcript: list[Message], tools: Sequence[ToolSchema], record: Recorder, stop: Stop
+) -> AssistantMessage:
+    """One reply of the model. Half a reply is kept in the journal when it is cut."""
+    request = Request(seat.model, seat.system, transcript, tools, seat.agent, record.lease.task)
+    text: list[str] = []
+    thinking: list[ThinkingPart] = []
+    calls: list[ToolCall] = []
+    end = EndPart(seat.model)
+    whole = False
+    try:
+        with stop.interrupts():
+            async with aclosing(seat.provider.stream(request)) as parts:
+                async for part in parts:
+                    match part:
+                        case TextPart():
+                            text.append(part.text)
+                            record.tell(TextArrived(part.text))
+                        case ThinkingPart():
+                            thinking.append(part)
+                            record.tell(ThinkingArrived(part.text))
+                        case CallPart():
+                            calls.append(part.call)
+                        case EndPart():
+                            end = part
+        whole = True
+    finally:
+        if not whole and text:
+            half = AssistantMessage("".join(text), model=end.model, partial=True)
+            transcript.append(half)
+            await record.commit(MessageAdded(half))
+    said = "".join(text)
+    return AssistantMessage(said, tuple(_numbered(calls)), _blocks(thinking), end.usage, end.model, end.stop)
+
+
+def _numbered(calls: Sequence[ToolCall]) -> Iterator[ToolCall]:
+    """Calls with ids that are there and differ, whatever the provider sent."""
+    seen: set[str] = set()
+    for number, call in enumerate(calls):
+        name = call.id or f"call_{number}"
+        while name in seen:
+            name = f"{name}_{number}"
+        seen.add(name)
+        yield call if name == call.id else replace(call, id=name)
+
+
+def _blocks(parts: Sequence[ThinkingPart]) -> tuple[Thinking, ...]:
+    """Pieces of reasoning as blocks; a signature ends one."""
+    blocks: list[Thinking] = []
+    text = ""
+    for part in parts:
+        text += part.text
+        if part.signature:
+            blocks.append(Thinking(text, part.signature))
+            text = ""
+    return (*blocks, Thinking(text)) if text else tuple(blocks)

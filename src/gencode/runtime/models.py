@@ -1,0 +1,83 @@
+"""Which model answers: names, tiers, inheritance, and what was asked for beside what was used."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from gencode.core.errors import UnknownName, UserMistake
+from gencode.runtime.ports import Provider
+
+TIERS = ("fast", "balanced", "powerful")
+ALIASES = {"haiku": "fast", "sonnet": "balanced", "opus": "powerful"}
+
+MakeProvider = Callable[[str], Provider]
+"""Makes the provider for what stands behind `PROVIDER/` or `scripted:` in a model's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model that can answer: the name that was asked for, the name it has, who speaks for it."""
+
+    asked: str
+    name: str
+    provider: Provider
+    binding: bool = False
+    warnings: tuple[str, ...] = field(default=())
+
+
+class ModelRegistry:
+    """Resolves names. `makers` are the providers there are; `tiers` come from the settings."""
+
+    def __init__(self, makers: Mapping[str, MakeProvider], tiers: Mapping[str, str]) -> None:
+        self._makers = makers
+        self._tiers = tiers
+        self._made: dict[str, Provider] = {}
+
+    def names(self) -> list[str]:
+        """Every name that resolves without further words, for lists and for nearest-name errors."""
+        providers = [f"{name}/MODEL" for name in self._makers if name not in ("offline", "scripted")]
+        return ["inherit", *TIERS, *ALIASES, "offline", "scripted:FILE", *providers]
+
+    def resolve(self, asked: str, parent: Model | None = None, *, from_file: bool = False) -> Model:
+        """The model for a name. A child of a binding parent (offline, scripted) always gets its parent's.
+
+        An unknown name is an error, except in an agent's file: there it means inherit, with a warning.
+        """
+        if parent is not None and (parent.binding or asked in ("", "inherit")):
+            return Model(asked or "inherit", parent.name, parent.provider, parent.binding)
+        try:
+            return self._known(asked)
+        except UserMistake as mistake:
+            if parent is None or not from_file:
+                raise
+            warning = f"the model {asked!r} of the agent's file was not used: {mistake}"
+            return Model(asked, parent.name, parent.provider, parent.binding, (warning,))
+
+    def target(self, asked: str) -> str:
+        """What a tier or alias stands for; any other name stands for itself."""
+        tier = ALIASES.get(asked.casefold(), asked.casefold())
+        if tier not in TIERS:
+            return asked
+        if tier not in self._tiers:
+            raise UserMistake(
+                f'No model is set for the tier {tier!r}: name one in settings.toml, [models] {tier} = "…".'
+            )
+        return self._tiers[tier]
+
+    def _known(self, asked: str) -> Model:
+        name = self.target(asked)
+        if name.casefold() == "offline":
+            return Model(asked, "offline-search", self._provider("offline", ""), binding=True)
+        if name.startswith("scripted:"):
+            return Model(
+                asked, name, self._provider("scripted", name.removeprefix("scripted:")), binding=True
+            )
+        maker, slash, model = name.partition("/")
+        if not slash or not model or maker in ("offline", "scripted") or maker not in self._makers:
+            raise UnknownName("model", asked, self.names())
+        return Model(asked, name, self._provider(maker, model))
+
+    def _provider(self, maker: str, model: str) -> Provider:
+        key = f"{maker}/{model}"
+        if key not in self._made:
+            self._made[key] = self._makers[maker](model)
+        return self._made[key]

@@ -1,0 +1,46 @@
+"""The pen of one task: durable facts are written first and heard second."""
+
+from gencode.core.events import DurableFact, MessageAdded, PassingFact
+from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage
+from gencode.core.task import Task
+from gencode.runtime.bus import Bus
+from gencode.runtime.ports import Journal, Lease
+
+
+class Recorder:
+    """Writes the facts of one leased task and tells them to the bus."""
+
+    __slots__ = ("_bus", "_journal", "lease", "open_calls")
+
+    def __init__(
+        self, journal: Journal, bus: Bus, lease: Lease, open_calls: tuple[ToolCall, ...] = ()
+    ) -> None:
+        self._journal = journal
+        self._bus = bus
+        self.lease = lease
+        self.open_calls = open_calls
+        """Calls that are written down and have no result yet."""
+
+    @property
+    def task(self) -> Task:
+        """The task as it is written so far."""
+        return self.lease.state
+
+    async def commit(self, *facts: DurableFact) -> None:
+        """Write these facts in one transaction, then let them be heard."""
+        events = await self._journal.append(self.lease, facts)
+        for fact in facts:
+            if isinstance(fact, MessageAdded):
+                if isinstance(fact.message, AssistantMessage):
+                    self.open_calls = fact.message.calls
+                elif isinstance(fact.message, ToolMessage):
+                    self.open_calls = ()
+        self._bus.publish(events)
+
+    def tell(self, fact: PassingFact) -> None:
+        """Let a passing fact be heard; nothing is written."""
+        self._bus.tell(self.lease.task, fact)
+
+    async def release(self) -> None:
+        """Give the lease back."""
+        await self._journal.release(self.lease)

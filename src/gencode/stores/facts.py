@@ -1,0 +1,89 @@
+"""What every store agrees on: how a journal grows and which foreign journal may be taken in (stores rack)."""
+
+from collections.abc import Sequence
+from functools import reduce
+
+from gencode.core.errors import Fenced, UserMistake
+from gencode.core.events import DurableFact, Event, TaskCreated, TaskEnded, TaskStarted, kind_of, settle
+from gencode.core.ids import ID_LENGTH, clean_id, stamp
+from gencode.core.task import Task, fold
+
+DRAWS = 100
+"""How often an id is drawn again before the store says that something else is wrong."""
+
+
+class Growth:
+    """Some facts about to be written after `before`: their events, their JSON, and the task they lead to."""
+
+    __slots__ = ("before", "bodies", "events", "state")
+
+    def __init__(self, before: Task | None, events: Sequence[Event], bodies: Sequence[bytes]) -> None:
+        self.before = before
+        self.events = list(events)
+        self.bodies = bodies
+        folded = reduce(fold, self.events, before)
+        if folded is None:
+            raise UserMistake("There are no facts to write.")
+        self.state = folded
+
+    @property
+    def turns_status(self) -> bool:
+        """Whether the task started or ended here."""
+        return any(isinstance(event.fact, TaskStarted | TaskEnded) for event in self.events)
+
+    @property
+    def ends(self) -> bool:
+        """Whether the task ended here."""
+        return any(isinstance(event.fact, TaskEnded) for event in self.events)
+
+
+def first(task: str, fact: TaskCreated) -> Growth:
+    """The journal of a new task."""
+    settled, body = settle(fact)
+    return Growth(None, [Event(task, 1, stamp(), settled)], [body])
+
+
+def grown(before: Task, facts: Sequence[DurableFact]) -> Growth:
+    """A journal with these facts after `before`; CorruptFact if one of them cannot stand there."""
+    now = stamp()
+    settled = [settle(fact) for fact in facts]
+    events = [Event(before.id, before.seq + n, now, fact) for n, (fact, _) in enumerate(settled, start=1)]
+    return Growth(before, events, [body for _, body in settled])
+
+
+def adopted(events: Sequence[Event]) -> Growth:
+    """A whole foreign journal, checked: one task with a proper id and facts that follow each other."""
+    if not events:
+        raise UserMistake("There are no facts to import.")
+    task = events[0].task
+    if len(task) != ID_LENGTH or clean_id(task) != task:
+        raise UserMistake(f"{task!r} is not a task id; it must be {ID_LENGTH} hex digits.")
+    whole: list[Event] = []
+    bodies: list[bytes] = []
+    for event in events:
+        if not isinstance(event.fact, DurableFact):
+            raise UserMistake(f"{kind_of(event.fact)} is a passing fact and cannot be imported.")
+        fact, body = settle(event.fact)
+        whole.append(Event(event.task, event.seq, event.at, fact))
+        bodies.append(body)
+    return Growth(None, whole, bodies)
+
+
+def lost(task: str) -> Fenced:
+    """What an owner hears when its lease is gone."""
+    return Fenced(f"Task {task} now belongs to another process; nothing was written.")
+
+
+def held(task: str) -> UserMistake:
+    """What somebody hears who wants a task while another owner's lease runs."""
+    return UserMistake(f"Task {task} is being worked on by another process; wait for it, or stop it first.")
+
+
+def missing(task: str) -> UserMistake:
+    """What somebody hears who wants a task that is not there."""
+    return UserMistake(f"There is no task {task}.")
+
+
+def taken(task: str) -> UserMistake:
+    """What somebody hears who imports a task whose id is there already."""
+    return UserMistake(f"There is already a task {task} in this database; nothing was imported.")

@@ -1,0 +1,122 @@
+"""The journal in memory: the same promises as on disk, for as long as the process lives (stores rack)."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from gencode.core.errors import StoreTrouble
+from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
+from gencode.core.ids import new_id
+from gencode.core.task import Task
+from gencode.runtime.ports import Lease, TaskQuery
+from gencode.stores.facts import DRAWS, Growth, adopted, first, grown, held, lost, missing, taken
+
+
+class _Record:
+    """One task: its facts, their fold, and who may write to it until when."""
+
+    __slots__ = ("epoch", "events", "owner", "state", "until")
+
+    def __init__(self, growth: Growth, epoch: int, owner: str | None, until: float) -> None:
+        self.events = growth.events
+        self.state = growth.state
+        self.epoch = epoch
+        self.owner = owner
+        self.until = until
+
+
+class MemoryStore:
+    """A `Store` in dictionaries."""
+
+    def __init__(self, *, lease_seconds: float = 15.0, draw: Callable[[], str] = new_id) -> None:
+        self._records: dict[str, _Record] = {}
+        self._lease_seconds = lease_seconds
+        self._draw = draw
+
+    async def close(self) -> None:
+        """Nothing to let go of: the facts stay readable while the store exists."""
+
+    async def create(self, fact: TaskCreated, owner: str) -> Lease:
+        """Write the first fact of a new task under a free id, and lease it to `owner`."""
+        for _ in range(DRAWS):
+            task = self._draw()
+            if task not in self._records:
+                growth = first(task, fact)
+                self._records[task] = _Record(growth, 1, owner, self._until())
+                return Lease(owner, 1, growth.state)
+        raise StoreTrouble(f"No free task id was found in {DRAWS} draws.")
+
+    async def take(self, task: str, owner: str) -> Lease:
+        """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs."""
+        record = self._records.get(task)
+        if record is None:
+            raise missing(task)
+        if record.owner not in (None, owner) and record.until > time.monotonic():
+            raise held(task)
+        record.epoch += 1
+        record.owner = owner
+        record.until = self._until()
+        return Lease(owner, record.epoch, record.state)
+
+    async def append(self, lease: Lease, facts: Sequence[DurableFact]) -> list[Event]:
+        """Write all facts at once, or raise Fenced and write none."""
+        if not facts:
+            return []
+        growth = grown(lease.state, facts)
+        record = self._records[lease.task]
+        if (record.epoch, record.owner, record.state.seq) != (lease.epoch, lease.owner, lease.state.seq):
+            raise lost(lease.task)
+        record.events.extend(growth.events)
+        record.state = lease.state = growth.state
+        return growth.events
+
+    async def renew(self, owner: str) -> None:
+        """Extend every lease of `owner`."""
+        for record in self._records.values():
+            if record.owner == owner:
+                record.until = self._until()
+
+    async def release(self, lease: Lease) -> None:
+        """Give the lease back at once, whatever the task's status."""
+        record = self._records[lease.task]
+        if (record.epoch, record.owner) == (lease.epoch, lease.owner):
+            record.owner = None
+
+    async def adopt(self, events: Sequence[Event]) -> None:
+        """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
+        growth = adopted(events)
+        if growth.state.id in self._records:
+            raise taken(growth.state.id)
+        self._records[growth.state.id] = _Record(growth, 0, None, 0.0)
+
+    async def task(self, task: str) -> Task | None:
+        """The fold of a task's facts."""
+        record = self._records.get(task)
+        return record.state if record else None
+
+    async def tasks(self, query: TaskQuery) -> list[Task]:
+        """The folds of the newest tasks that match, oldest first; `ended_after` leaves unfinished ones in."""
+        states = [record.state for record in self._records.values() if _matches(record.state, query)]
+        states.sort(key=lambda state: state.created_at)
+        return states if query.limit is None else states[max(len(states) - max(query.limit, 0), 0) :]
+
+    async def ids(self, beginning: str) -> list[str]:
+        """Every task id that starts so (at most 20)."""
+        return sorted(task for task in self._records if task.startswith(beginning))[:20]
+
+    async def events(self, task: str, after: int = 0) -> list[Event]:
+        """The facts of a task with a number above `after`, in order."""
+        record = self._records.get(task)
+        return record.events[max(after, 0) :] if record else []
+
+    def _until(self) -> float:
+        return time.monotonic() + self._lease_seconds
+
+
+def _matches(state: Task, query: TaskQuery) -> bool:
+    return (
+        (query.parent is None or state.parent == query.parent)
+        and (query.cwd is None or state.cwd == unicode_text(query.cwd))
+        and (not query.statuses or state.status in query.statuses)
+        and (query.ended_after is None or state.ended_at is None or state.ended_at > query.ended_after)
+        and (query.conversations is None or state.conversation == query.conversations)
+    )

@@ -1,0 +1,274 @@
+"""The shape of the SQLite file: how it is opened and brought up to date (stores rack)."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from gencode.core.errors import StoreTrouble
+
+T = TypeVar("T")
+Durability = Literal["normal", "power"]
+
+PATIENCE = 10.0
+"""Seconds for which another process may hold the database before we give up."""
+
+_APPLICATION = 1195723331  # "GENC", so that no other program's database is taken for ours
+
+_VERSION_1 = (
+    f"PRAGMA application_id = {_APPLICATION}",
+    """
+    CREATE TABLE Sessions (
+        Id TEXT PRIMARY KEY,
+        Agent TEXT NOT NULL,
+        Cwd TEXT NOT NULL,
+        Conversation INTEGER NOT NULL,
+        Parent TEXT,
+        Status TEXT NOT NULL,
+        Model TEXT NOT NULL DEFAULT '',
+        CreatedAt TEXT NOT NULL,
+        UpdatedAt TEXT NOT NULL,
+        EndedAt TEXT,
+        Epoch INTEGER NOT NULL DEFAULT 0,
+        Owner TEXT,
+        LeaseUntil TEXT,
+        LastSeq INTEGER NOT NULL,
+        Cancel INTEGER NOT NULL DEFAULT 0
+    )
+    """,
+    "CREATE INDEX idx_sessions_created ON Sessions(CreatedAt)",
+    "CREATE INDEX idx_sessions_parent ON Sessions(Parent) WHERE Parent IS NOT NULL",
+    "CREATE INDEX idx_sessions_owner ON Sessions(Owner) WHERE Owner IS NOT NULL",
+    """
+    CREATE TABLE SubSessions (
+        Id TEXT PRIMARY KEY,
+        ParentSessionId TEXT,
+        ParentMessageId TEXT,
+        AgentType TEXT NOT NULL DEFAULT 'general-purpose',
+        Status TEXT NOT NULL DEFAULT 'pending',
+        Prompt TEXT,
+        Result TEXT,
+        Error TEXT,
+        EffectivePermissionsJson TEXT,
+        CreatedAt TEXT NOT NULL,
+        CompletedAt TEXT,
+        FOREIGN KEY (Id) REFERENCES Sessions(Id) ON DELETE CASCADE,
+        FOREIGN KEY (ParentSessionId) REFERENCES Sessions(Id) ON DELETE CASCADE
+    )
+    """,
+    "CREATE INDEX idx_subsessions_parent ON SubSessions(ParentSessionId)",
+    "CREATE INDEX idx_subsessions_status ON SubSessions(Status)",
+    # The cascade removes the row of a child; this removes the child itself, and so everything below it.
+    """
+    CREATE TRIGGER subsessions_deleted AFTER DELETE ON SubSessions
+    BEGIN DELETE FROM Sessions WHERE Id = OLD.Id; END
+    """,
+    """
+    CREATE TABLE Events (
+        Task TEXT NOT NULL,
+        Seq INTEGER NOT NULL,
+        Epoch INTEGER NOT NULL,
+        Kind TEXT NOT NULL,
+        Body TEXT NOT NULL,
+        At TEXT NOT NULL,
+        PRIMARY KEY (Task, Seq),
+        FOREIGN KEY (Task) REFERENCES Sessions(Id) ON DELETE CASCADE
+    )
+    """,
+    # Apart from Sessions, because a row is rewritten whole: a long prompt must not be copied on every append.
+    """
+    CREATE TABLE Snapshots (
+        Task TEXT PRIMARY KEY,
+        Seq INTEGER NOT NULL,
+        Fold INTEGER NOT NULL,
+        Body TEXT NOT NULL,
+        FOREIGN KEY (Task) REFERENCES Sessions(Id) ON DELETE CASCADE
+    )
+    """,
+    "PRAGMA user_version = 1",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1,)
+"""Step n leads from version n to version n + 1 and ends by writing that number down."""
+
+VERSION = len(MIGRATIONS)
+
+_SYNCHRONOUS: dict[Durability, str] = {
+    "normal": "PRAGMA synchronous = NORMAL",
+    "power": "PRAGMA synchronous = FULL",
+}
+
+
+def migrate(path: Path) -> tuple[int, int]:
+    """Bring the database (made if it is not there) up to date; gives the versions before and after.
+
+    Processes that do this at once wait for each other. Blocks; call it outside of the event loop.
+    """
+    with plain_errors(path):
+        _make_room(path)
+        with closing(_connect(path)) as connection:
+            return _patiently(lambda: _migrate(connection, path))
+
+
+def open_pair(path: Path, durability: Durability) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+    """A connection that writes and one that reads, on a database that is up to date. Blocks.
+
+    Where folder and file may only be read, both read, and the first write says so.
+    """
+    with plain_errors(path):
+        try:
+            migrate(path)
+        except StoreTrouble:
+            if not _still_readable(path):
+                raise
+            return _frozen(path), _frozen(path)
+        writer, reader = _connect(path), _connect(path)
+        writer.execute(_SYNCHRONOUS[durability])
+        reader.execute("PRAGMA query_only = ON")
+        return writer, reader
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Generator[None]:
+    """All of it or nothing."""
+    connection.execute(begin)
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+@contextmanager
+def plain_errors(path: Path) -> Generator[None]:
+    """What SQLite or the disk complains about, as a sentence. Mistakes in our own SQL stay what they are."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.ProgrammingError | sqlite3.IntegrityError):
+            raise
+        raise StoreTrouble(_sentence(error, path)) from error
+    except OSError as error:
+        raise StoreTrouble(f"The database {path} cannot be opened: {error.strerror or error}.") from error
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another process is in the way and waiting helps."""
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+
+
+def _code(error: sqlite3.Error) -> int:
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return code & 0xFF
+
+
+def _sentence(error: sqlite3.Error, path: Path) -> str:
+    match _code(error):
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED | sqlite3.SQLITE_PROTOCOL:
+            return f"Another program has held the database {path} for {PATIENCE:.0f} s; end it and try again."
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+            return (
+                f"The database {path} cannot be written, because the file or its folder is read-only; "
+                "make both writable, or set GEN_HOME to a folder that is."
+            )
+        case sqlite3.SQLITE_FULL:
+            return (
+                f"The disk is full, so nothing more was written to the database {path}; "
+                "what was written before is kept. Make room and try again."
+            )
+        case sqlite3.SQLITE_NOTADB:
+            return f"{path} is not a database; move it away, or set GEN_HOME to another folder."
+        case sqlite3.SQLITE_CORRUPT:
+            return (
+                f"The database {path} is damaged ({error}); keep a copy of it, then save what can be read "
+                "with the `.recover` command of the sqlite3 program."
+            )
+        case sqlite3.SQLITE_CANTOPEN:
+            return (
+                f"The database {path} cannot be opened; its folder must exist and be writable "
+                "(or set GEN_HOME to one that is)."
+            )
+        case _:
+            return f"The database {path} could not be used: {error}."
+
+
+def _make_room(path: Path) -> None:
+    """The folder and an empty file that nobody else may read: transcripts are private."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.exists():
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # No waiting inside SQLite: it would stop the event loop. The caller waits and tries again.
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    connection.text_factory = _text
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA recursive_triggers = ON")
+    return connection
+
+
+def _text(stored: bytes) -> str:
+    return stored.decode("utf-8", "replace")
+
+
+def _frozen(path: Path) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?immutable=1"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    connection.text_factory = _text
+    return connection
+
+
+def _still_readable(path: Path) -> bool:
+    """Whether nobody can be writing here (no log beside it, no right to write) and it is of our version."""
+    log = path.with_name(f"{path.name}-wal")
+    if os.access(path.parent, os.W_OK) or log.exists() or not os.access(path, os.R_OK):
+        return False
+    with closing(_frozen(path)) as connection:
+        return _version(connection, path) == VERSION
+
+
+def _patiently(step: Callable[[], T]) -> T:
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return step()
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() > until:
+                raise
+        time.sleep(0.01)
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> tuple[int, int]:
+    with transaction(connection, "BEGIN"):
+        version = _version(connection, path)
+    if version == VERSION:
+        return VERSION, VERSION
+    connection.execute("PRAGMA journal_mode = WAL")
+    with transaction(connection):
+        version = _version(connection, path)  # again, now that nobody else can change it
+        for steps in MIGRATIONS[version:]:
+            for statement in steps:
+                connection.execute(statement)
+    return version, VERSION
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    """The version of the file; StoreTrouble if it is not ours or from the future."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if version > VERSION:
+        raise StoreTrouble(
+            f"The database {path} has version {version}, and this GenCode knows versions up to {VERSION}; "
+            "upgrade GenCode to use it. Nothing was changed."
+        )
+    if application != _APPLICATION and (tables or version):
+        raise StoreTrouble(
+            f"{path} is a database of another program; move it away, or set GEN_HOME to another folder."
+        )
+    return version

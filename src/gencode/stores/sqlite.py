@@ -1,0 +1,357 @@
+"""The journal in one SQLite file that several processes may share (stores rack).
+
+A commit happens on the event loop's own thread, because handing it to another one costs more than the commit;
+SQLite never waits in there: while another process writes, the coroutine sleeps and tries again. With
+durability `power` every commit waits for the disk, so that one does go to a thread.
+"""
+
+import asyncio
+import secrets
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from gencode.core.errors import CorruptFact, StoreTrouble
+from gencode.core.events import DurableFact, Event, TaskCreated, decode_fact, kind_of, unicode_text
+from gencode.core.ids import moment, new_id
+from gencode.core.task import Evidence, Task, fold
+from gencode.runtime.ports import Lease, TaskQuery
+from gencode.stores.facts import DRAWS, Growth, adopted, first, grown, held, lost, missing, taken
+from gencode.stores.schema import PATIENCE, Durability, is_busy, open_pair, plain_errors, transaction
+
+T = TypeVar("T")
+
+SNAPSHOT_EVERY = 64
+"""So many facts at most are folded to read a task."""
+
+_FOLD_REVISION = 1  # raise it when `fold` gives another task for the same facts
+_FOLD = zlib.crc32(repr((_FOLD_REVISION, Task.__struct_fields__, Evidence.__struct_fields__)).encode())
+
+_INSERT_SESSION = """
+INSERT INTO Sessions (Id, Agent, Cwd, Conversation, Parent, Status, Model, CreatedAt, UpdatedAt, EndedAt,
+                      Epoch, Owner, LeaseUntil, LastSeq)
+VALUES (:id, :agent, :cwd, :conversation, :parent, :status, :model, :created, :updated, :ended,
+        :epoch, :owner, iif(:owner IS NULL, NULL, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease)), :seq)
+ON CONFLICT (Id) DO NOTHING
+"""
+_INSERT_SUBSESSION = """
+INSERT INTO SubSessions (Id, ParentSessionId, ParentMessageId, AgentType, Status, Prompt, Result, Error,
+                         EffectivePermissionsJson, CreatedAt, CompletedAt)
+VALUES (:id, (SELECT Id FROM Sessions WHERE Id = :parent), :call, :agent, :status, :prompt, :result, :error,
+        :permissions, :created, :ended)
+"""
+_CLAIM_CHILDREN = """
+UPDATE SubSessions SET ParentSessionId = :id
+WHERE ParentSessionId IS NULL AND Id IN (SELECT Id FROM Sessions WHERE Parent = :id)
+"""
+_INSERT_EVENT = "INSERT INTO Events (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, ?, ?, ?, ?)"
+_ADVANCE = """
+UPDATE Sessions SET LastSeq = :seq, Status = :status, Model = :model, UpdatedAt = :updated, EndedAt = :ended
+WHERE Id = :id AND Epoch = :epoch AND Owner = :owner AND LastSeq = :before
+"""
+_PROJECT = "UPDATE SubSessions SET Status = ?, Result = ?, Error = ?, CompletedAt = ? WHERE Id = ?"
+_SNAPSHOT = """
+INSERT INTO Snapshots (Task, Seq, Fold, Body) VALUES (?, ?, ?, ?)
+ON CONFLICT (Task) DO UPDATE SET Seq = excluded.Seq, Fold = excluded.Fold, Body = excluded.Body
+"""
+_TAKE = """
+UPDATE Sessions SET Epoch = Epoch + 1, Owner = :owner,
+                    LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease)
+WHERE Id = :id AND (LeaseUntil IS NULL OR Owner = :owner
+                    OR LeaseUntil <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+RETURNING Epoch
+"""
+_RENEW = "UPDATE Sessions SET LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) WHERE Owner = ?"
+_RELEASE = "UPDATE Sessions SET Owner = NULL, LeaseUntil = NULL WHERE Id = ? AND Epoch = ? AND Owner = ?"
+
+_TASK = """
+SELECT s.Id, s.LastSeq, CAST(p.Body AS BLOB)
+FROM Sessions s LEFT JOIN Snapshots p ON p.Task = s.Id AND p.Fold = ? WHERE s.Id = ?
+"""
+_TASKS = """
+SELECT s.Id, s.LastSeq, CAST(p.Body AS BLOB)
+FROM Sessions s LEFT JOIN Snapshots p ON p.Task = s.Id AND p.Fold = :fold
+WHERE (:parent IS NULL OR s.Parent = :parent)
+  AND (:cwd IS NULL OR s.Cwd = :cwd)
+  AND (:statuses IS NULL OR s.Status IN (SELECT value FROM json_each(:statuses)))
+  AND (:ended_after IS NULL OR s.EndedAt IS NULL OR s.EndedAt > :ended_after)
+  AND (:conversations IS NULL OR s.Conversation = :conversations)
+ORDER BY s.CreatedAt DESC, s.rowid DESC LIMIT :limit
+"""
+_IDS = "SELECT Id FROM Sessions WHERE Id >= ? AND Id < ? || 'g' ORDER BY Id LIMIT 20"
+_LAST_SEQ = "SELECT LastSeq FROM Sessions WHERE Id = ?"
+_EVENTS = "SELECT Seq, At, CAST(Body AS BLOB) FROM Events WHERE Task = ? AND Seq > ? ORDER BY Seq"
+
+_task_decoder = msgspec.json.Decoder(Task)
+
+
+class SqliteStore:
+    """A `Store` in a file. Make one with `await SqliteStore.open(path)`."""
+
+    def __init__(
+        self,
+        path: Path,
+        connections: tuple[sqlite3.Connection, sqlite3.Connection],
+        thread: ThreadPoolExecutor | None,
+        lease_seconds: float,
+        draw: Callable[[], str],
+    ) -> None:
+        self._path = path
+        self._writer, self._reader = connections
+        self._thread = thread
+        self._lease = f"{lease_seconds:+.3f} seconds"
+        self._draw = draw
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        *,
+        durability: Durability = "normal",
+        lease_seconds: float = 15.0,
+        draw: Callable[[], str] = new_id,
+    ) -> Self:
+        """Open the database at `path`, made or brought up to date where needed."""
+        connections = await asyncio.to_thread(open_pair, path, durability)
+        thread = ThreadPoolExecutor(1, "gencode-commit") if durability == "power" else None
+        return cls(path, connections, thread, lease_seconds, draw)
+
+    async def close(self) -> None:
+        """Let go of the file; nothing that was appended is lost."""
+        self._reader.close()
+        await self._run(self._writer.close)
+        if self._thread:
+            self._thread.shutdown()
+
+    async def create(self, fact: TaskCreated, owner: str) -> Lease:
+        """Write the first fact of a new task under a free id, and lease it to `owner`."""
+        for _ in range(DRAWS):
+            growth = first(self._draw(), fact)
+            if await self._patiently(lambda growth=growth: self._insert(growth, epoch=1, owner=owner)):
+                return Lease(owner, 1, growth.state)
+        raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self._path}.")
+
+    async def take(self, task: str, owner: str) -> Lease:
+        """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs."""
+        return await self._patiently(lambda: self._take(task, owner))
+
+    async def append(self, lease: Lease, facts: Sequence[DurableFact]) -> list[Event]:
+        """Write all facts in one transaction, or raise Fenced and write none."""
+        return await self._patiently(lambda: self._append(lease, facts)) if facts else []
+
+    async def renew(self, owner: str) -> None:
+        """Extend every lease of `owner`."""
+        await self._patiently(lambda: self._writer.execute(_RENEW, (self._lease, owner)))
+
+    async def release(self, lease: Lease) -> None:
+        """Give the lease back at once, whatever the task's status."""
+        row = (lease.task, lease.epoch, lease.owner)
+        await self._patiently(lambda: self._writer.execute(_RELEASE, row))
+
+    async def adopt(self, events: Sequence[Event]) -> None:
+        """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
+        growth = adopted(events)
+        if not await self._patiently(lambda: self._insert(growth, epoch=0, owner=None)):
+            raise taken(growth.state.id)
+
+    async def task(self, task: str) -> Task | None:
+        """The fold of a task's facts, as far as they can be read."""
+        return await self._patiently(lambda: self._task(task), reading=True)
+
+    async def tasks(self, query: TaskQuery) -> list[Task]:
+        """The folds of the newest tasks that match, oldest first, each as far as its facts can be read.
+
+        `ended_after` leaves unfinished tasks in.
+        """
+        return await self._patiently(lambda: self._tasks(query), reading=True)
+
+    async def ids(self, beginning: str) -> list[str]:
+        """Every task id that starts so (at most 20)."""
+        start = unicode_text(beginning)
+        rows = await self._patiently(
+            lambda: self._reader.execute(_IDS, (start, start)).fetchall(), reading=True
+        )
+        return [row[0] for row in rows]
+
+    async def events(self, task: str, after: int = 0) -> list[Event]:
+        """The facts of a task with a number above `after`, in order; CorruptFact if one cannot be read."""
+        return await self._patiently(lambda: self._events(task, max(after, 0)), reading=True)
+
+    async def _patiently(self, step: Callable[[], T], *, reading: bool = False) -> T:
+        """Take a step; while another process is in the way, sleep (a little longer each time) and retry."""
+        until = time.monotonic() + PATIENCE
+        pause = 0.001
+        with plain_errors(self._path):
+            while True:
+                try:
+                    return step() if reading else await self._run(step)
+                except sqlite3.OperationalError as error:
+                    if not is_busy(error) or time.monotonic() > until:
+                        raise
+                await asyncio.sleep(pause * (0.5 + secrets.randbelow(1000) / 1000))
+                pause = min(pause * 2, 0.05)
+
+    async def _run(self, step: Callable[[], T]) -> T:
+        if self._thread is None:
+            return step()
+        return await asyncio.get_running_loop().run_in_executor(self._thread, step)
+
+    def _insert(self, growth: Growth, *, epoch: int, owner: str | None) -> bool:
+        """Write a new task with its whole journal; False when its id is taken."""
+        row = {**_row(growth.state), "epoch": epoch, "owner": owner, "lease": self._lease}
+        row["updated"] = growth.events[-1].at
+        with transaction(self._writer):
+            if not self._writer.execute(_INSERT_SESSION, row).rowcount:
+                return False
+            if not growth.state.conversation:
+                self._writer.execute(_INSERT_SUBSESSION, row)
+            if owner is None:
+                self._writer.execute(_CLAIM_CHILDREN, row)
+            self._write_facts(growth, epoch)
+            self._write_snapshot(growth.state)
+        return True
+
+    def _append(self, lease: Lease, facts: Sequence[DurableFact]) -> list[Event]:
+        before = lease.state
+        growth = grown(before, facts)
+        state = growth.state
+        guarded = {
+            **{"id": state.id, "seq": state.seq, "status": state.status, "model": state.model},
+            **{"updated": growth.events[-1].at, "ended": state.ended_at},
+            **{"epoch": lease.epoch, "owner": lease.owner, "before": before.seq},
+        }
+        with transaction(self._writer):
+            if not self._writer.execute(_ADVANCE, guarded).rowcount:
+                raise lost(state.id)
+            self._write_facts(growth, lease.epoch)
+            if growth.turns_status:
+                result = state.result if state.status.ended else None
+                self._writer.execute(_PROJECT, (state.status, result, state.error, state.ended_at, state.id))
+            if growth.ends or state.seq // SNAPSHOT_EVERY != before.seq // SNAPSHOT_EVERY:
+                self._write_snapshot(state)
+        lease.state = state
+        return growth.events
+
+    def _write_facts(self, growth: Growth, epoch: int) -> None:
+        pairs = zip(growth.events, growth.bodies, strict=True)
+        rows = [(e.task, e.seq, epoch, kind_of(e.fact), body.decode(), e.at) for e, body in pairs]
+        self._writer.executemany(_INSERT_EVENT, rows)
+
+    def _write_snapshot(self, state: Task) -> None:
+        self._writer.execute(_SNAPSHOT, (state.id, state.seq, _FOLD, msgspec.json.encode(state).decode()))
+
+    def _take(self, task: str, owner: str) -> Lease:
+        with transaction(self._writer):
+            row = self._writer.execute(_TASK, (_FOLD, task)).fetchone()
+            if row is None:
+                raise missing(task)
+            claimed = self._writer.execute(
+                _TAKE, {"id": task, "owner": owner, "lease": self._lease}
+            ).fetchall()
+            if not claimed:
+                raise held(task)
+            state, trouble = _folded(self._writer, row)
+            if state is None or trouble:
+                raise trouble or missing(task)
+        return Lease(owner, claimed[0][0], state)
+
+    def _task(self, task: str) -> Task | None:
+        with transaction(self._reader, "BEGIN"):
+            row = self._reader.execute(_TASK, (_FOLD, task)).fetchone()
+            if row is None:
+                return None
+            state, trouble = _folded(self._reader, row)
+        if state is None and trouble:
+            raise trouble
+        return state
+
+    def _tasks(self, query: TaskQuery) -> list[Task]:
+        wanted = {
+            "fold": _FOLD,
+            "parent": query.parent,
+            "cwd": None if query.cwd is None else unicode_text(query.cwd),
+            "statuses": msgspec.json.encode(query.statuses).decode() if query.statuses else None,
+            "ended_after": query.ended_after,
+            "conversations": query.conversations,
+            "limit": -1 if query.limit is None else max(query.limit, 0),
+        }
+        with transaction(self._reader, "BEGIN"):
+            rows = self._reader.execute(_TASKS, wanted).fetchall()
+            states = [_folded(self._reader, row)[0] for row in reversed(rows)]
+        return [state for state in states if state is not None]
+
+    def _events(self, task: str, after: int) -> list[Event]:
+        with transaction(self._reader, "BEGIN"):
+            last = self._reader.execute(_LAST_SEQ, (task,)).fetchone()
+            rows = self._reader.execute(_EVENTS, (task, after)).fetchall() if last else []
+        events = [_event(task, row, expected) for expected, row in enumerate(rows, start=after + 1)]
+        if last and after + len(events) < last[0]:
+            raise CorruptFact(f"Fact {after + len(events) + 1} of task {task} is missing from the journal.")
+        return events
+
+
+def _row(state: Task) -> dict[str, Any]:
+    return {
+        "id": state.id,
+        "agent": state.agent,
+        "cwd": state.cwd,
+        "conversation": state.conversation,
+        "parent": state.parent,
+        "call": state.call,
+        "status": state.status,
+        "model": state.model,
+        "prompt": state.prompt,
+        "result": state.result if state.status.ended else None,
+        "error": state.error,
+        "permissions": msgspec.json.encode(state.policies).decode(),
+        "created": state.created_at,
+        "ended": state.ended_at,
+        "seq": state.seq,
+    }
+
+
+def _event(task: str, row: tuple[int, str, bytes], expected: int) -> Event:
+    """One stored row; CorruptFact says which one cannot be read and why."""
+    seq, at, body = row
+    if seq != expected:
+        raise CorruptFact(f"Fact {expected} of task {task} is missing from the journal.")
+    try:
+        if moment(at).tzinfo is None:
+            raise ValueError(f"{at!r} has no time zone")
+        return Event(task, seq, at, decode_fact(body))
+    except (CorruptFact, ValueError) as error:
+        raise CorruptFact(f"Fact {seq} of task {task} cannot be read: {error}") from None
+
+
+def _folded(
+    connection: sqlite3.Connection, row: tuple[str, int, bytes | None]
+) -> tuple[Task | None, CorruptFact | None]:
+    """A task from its snapshot and the facts after it, as far as that goes, and what ended it too early."""
+    task, last, body = row
+    state = _snapshot(body)
+    known = state.seq if state else 0
+    try:
+        if known < last:
+            rows = connection.execute(_EVENTS, (task, known)).fetchall()
+            for expected, each in enumerate(rows, start=known + 1):
+                state = fold(state, _event(task, each, expected))
+    except CorruptFact as trouble:
+        return state, trouble
+    if state is None or state.seq != last:
+        number = state.seq + 1 if state else 1
+        return state, CorruptFact(f"Fact {number} of task {task} is missing from the journal.")
+    return state, None
+
+
+def _snapshot(body: bytes | None) -> Task | None:
+    """The stored fold; None (so that everything is folded again) when there is none that can be read."""
+    try:
+        return None if body is None else _task_decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,54 @@
+"""The public test kit: scripts in Python, a provider that overhears, a GenCode in memory.
+
+async with scripted(folder, main=[says("", call("Task", subagent_type="Explore", prompt="look")), says("ok")],
+                    Explore=[says("found it")]) as gen:
+    outcome = await gen.ask("go").outcome()
+"""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from gencode.app import GenCode
+from gencode.providers.scripted import ScriptedProvider
+from gencode.runtime.ports import Part, Provider, Request, Store
+from gencode.stores.memory import MemoryStore
+
+Turns = Sequence[Mapping[str, Any]]
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    """A tool call of a scripted turn."""
+    return {"name": name, "input": arguments}
+
+
+def says(text: str = "", *calls: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """A scripted turn: text, calls, and `delay_ms`, `error` or `usage`."""
+    return {"text": text, "calls": list(calls), **more}
+
+
+class Overhearing:
+    """A provider that keeps a copy of every request before it hands it on."""
+
+    def __init__(self, inner: Provider) -> None:
+        self._inner = inner
+        self.requests: list[Request] = []
+
+    def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        """Remember, then let the other one answer."""
+        self.requests.append(replace(request, messages=tuple(request.messages)))
+        return self._inner.stream(request)
+
+
+@asynccontextmanager
+async def scripted(
+    folder: Path, *, settings: Mapping[str, Any] | None = None, store: Store | None = None, **agents: Turns
+) -> AsyncGenerator[GenCode, None]:
+    """A GenCode that plays a script (`_` in a name stands for `-`, `others` for `*`), in memory by default."""
+    spelled = {"*" if name == "others" else name.replace("_", "-"): turns for name, turns in agents.items()}
+    provider = ScriptedProvider.of(spelled)
+    async with GenCode.open(folder, model=provider, settings=settings, store=store or MemoryStore()) as gen:
+        yield gen

@@ -1,0 +1,210 @@
+"""tools: Read, a range of lines of a text file, or what the file is when it is no text."""
+
+import asyncio
+import codecs
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import Meta
+
+from gencode.core.errors import ToolError
+from gencode.core.messages import Trace
+from gencode.runtime.toolbox import CLIP, ToolContext, ToolOutput, tool
+from gencode.tools.files import open_file, relative, resolve, size_text
+from gencode.tools.kinds import HEAD, not_text
+from gencode.tools.paging import NOTE_ROOM
+
+LONGEST_LINE = 2_000
+KEPT = 4 * LONGEST_LINE + 4
+CHUNK = 256 * 1024
+COUNTED_TO_THE_END = 64 * 1024 * 1024
+SECONDS = 10.0
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+@tool(effect="read", name="Read", aliases=("read_file",))
+async def READ(
+    ctx: ToolContext,
+    file_path: Annotated[str, "The file, absolute or relative to the working directory"],
+    offset: Annotated[int, Meta(ge=0), "The first line to read, counted from 1"] = 1,
+    limit: Annotated[int, Meta(ge=1), "How many lines to read at most"] = 2000,
+) -> ToolOutput:
+    """Read a text file. Every line comes with its number and a tab before it.
+
+    At most 2,000 lines and 30,000 characters at once; the last line then says which offset goes on. Lines
+    longer than 2,000 characters are cut. Images and other binary files are described, not shown. Read several
+    files side by side by calling this several times in one reply. For folders use LS or Glob.
+    """
+    stop = threading.Event()
+    try:
+        return await asyncio.to_thread(_read, ctx, file_path, _Range(max(offset, 1), limit, stop))
+    finally:
+        stop.set()
+
+
+@dataclass(slots=True)
+class _Range:
+    """The lines that are wanted, gathered while the file goes by."""
+
+    first: int
+    limit: int
+    stop: threading.Event
+    deadline: float = field(default_factory=lambda: time.monotonic() + SECONDS)
+    lines: list[str] = field(default_factory=list[str])
+    room: int = CLIP - NOTE_ROOM
+    cut: int = 0
+    latin: bool = False
+
+    def take(self, number: int, raw: bytes, length: int) -> bool:
+        """Add one line, given its first bytes and its whole length; False when the page is full."""
+        text, whole = self._decoded(raw, length)
+        if not whole:
+            text = f"{text[:LONGEST_LINE]} [… the line goes on, {size_text(length)} in all]"
+        line = f"{number:>6}\t{text}"
+        if len(self.lines) >= self.limit or (self.lines and len(line) + 1 > self.room):
+            return False
+        self.cut += not whole
+        self.room -= len(line) + 1
+        self.lines.append(line)
+        return True
+
+    def _decoded(self, raw: bytes, length: int) -> tuple[str, bool]:
+        partial = length > len(raw)
+        raw = raw if partial else raw.removesuffix(b"\r")
+        try:
+            text = codecs.getincrementaldecoder("utf-8")().decode(raw, final=not partial)
+        except UnicodeDecodeError:
+            self.latin = True
+            text = raw.decode("latin-1")
+        return text, not partial and len(text) <= LONGEST_LINE
+
+    def check(self) -> None:
+        """Give up when the caller is gone or the time is over."""
+        if self.stop.is_set() or time.monotonic() > self.deadline:
+            raise ToolError(
+                f"Reading up to line {self.first:,} takes more than {SECONDS:.0f} seconds; find the place with Grep."
+            )
+
+
+def _read(ctx: ToolContext, file_path: str, wanted: _Range) -> ToolOutput:
+    path = resolve(ctx.workspace, file_path)
+    shown = relative(ctx.workspace, path)
+    handle, status = open_file(path, shown)
+    trace = Trace(read=(shown,))
+    try:
+        head = os.pread(handle, HEAD, 0)
+        if not head:
+            return ToolOutput(f"{shown} is empty.", trace)
+        kind = None if any(head.startswith(bom) for bom, _ in _BOMS) else not_text(handle, head)
+        if kind is not None:
+            pixels = f", {kind.pixels[0]:,} × {kind.pixels[1]:,} pixels" if kind.pixels else ""
+            size = size_text(status.st_size)
+            return ToolOutput(
+                f"{shown} is a {kind.name}{pixels}, {size}. It is not text and is not shown.", trace
+            )
+        return ToolOutput(_text(shown, handle, head, wanted), trace)
+    except OSError as error:
+        raise ToolError(f"{shown} cannot be read: {os.strerror(error.errno or 0)}.") from None
+    finally:
+        os.close(handle)
+
+
+def _text(shown: str, handle: int, head: bytes, wanted: _Range) -> str:
+    encoding = next((name for bom, name in _BOMS if head.startswith(bom)), "")
+    lines = _Lines(_chunks(handle, encoding, wanted))
+    lines.skip(wanted.first - 1)
+    full = False
+    while not full and (line := lines.take()) is not None:
+        full = not wanted.take(lines.number, *line)
+    if not wanted.lines:
+        total = f"{lines.number:,} line{'' if lines.number == 1 else 's'}"
+        return f"{shown} has only {total}; offset={wanted.first} is past the end."
+    notes: list[str] = []
+    if full:
+        following = lines.number
+        more = "more lines"
+        if os.fstat(handle).st_size <= COUNTED_TO_THE_END:
+            lines.skip(sys.maxsize)
+            rest = lines.number - following + 1
+            more = f"{rest:,} more line{'' if rest == 1 else 's'}"
+        notes.append(f"[… {more}; go on with offset={following}]")
+    if wanted.cut:
+        notes.append(f"[{wanted.cut:,} long line{'' if wanted.cut == 1 else 's'} cut at 2,000 characters]")
+    if encoding not in ("", "utf-8"):
+        notes.append(f"[the file is {encoding.upper()}]")
+    if wanted.latin:
+        notes.append("[the file is not UTF-8; the bytes that are not were read as Latin-1]")
+    return "\n".join([*wanted.lines, *notes])
+
+
+def _chunks(handle: int, encoding: str, wanted: _Range) -> Iterator[bytes]:
+    """The file as UTF-8 (or whatever has no byte order mark) in pieces, from its beginning."""
+    decoder = codecs.getincrementaldecoder(encoding)("replace") if encoding not in ("", "utf-8") else None
+    at = len(codecs.BOM_UTF8) if encoding == "utf-8" else 0
+    while chunk := os.pread(handle, CHUNK, at):
+        wanted.check()
+        at += len(chunk)
+        yield decoder.decode(chunk).encode("utf-8", "replace") if decoder else chunk
+
+
+class _Lines:
+    """Lines out of pieces, in constant memory. `number` is the line that was passed last."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._piece = b""
+        self._at = 0
+        self.number = 0
+
+    def skip(self, lines: int) -> None:
+        """Pass over so many lines, or all there are."""
+        unfinished = False
+        while lines and self._more():
+            ends = self._piece.count(b"\n", self._at)
+            if ends >= lines:
+                for _ in range(lines):
+                    self._at = self._piece.index(b"\n", self._at) + 1
+                self.number += lines
+                return
+            self.number += ends
+            lines -= ends
+            unfinished = not self._piece.endswith(b"\n")
+            self._at = len(self._piece)
+        self.number += unfinished
+
+    def take(self) -> tuple[bytes, int] | None:
+        """The next line as its first bytes and its whole length; None at the end."""
+        kept, length = b"", 0
+        while self._more():
+            end = self._piece.find(b"\n", self._at)
+            until = len(self._piece) if end < 0 else end
+            kept += self._piece[self._at : min(until, self._at + KEPT - len(kept))]
+            length += until - self._at
+            self._at = until + (end >= 0)
+            if end >= 0:
+                self.number += 1
+                return kept, length
+        if not length:
+            return None
+        self.number += 1
+        return kept, length
+
+    def _more(self) -> bool:
+        while self._at >= len(self._piece):
+            piece = next(self._chunks, None)
+            if piece is None:
+                return False
+            self._piece, self._at = piece, 0
+        return True

@@ -1,0 +1,45 @@
+"""Task: send an agent to do a piece of work and get back only its final text."""
+
+from typing import Annotated
+
+from gencode.core.errors import ToolError
+from gencode.core.messages import Trace
+from gencode.core.outcome import Outcome
+from gencode.core.spec import TaskRequest
+from gencode.runtime.toolbox import ToolContext, ToolOutput, clip, tool
+
+
+@tool(effect="delegate", name="Task", timeout=None)
+async def TASK(
+    ctx: ToolContext,
+    subagent_type: Annotated[
+        str, "Which agent: Explore, Plan, Bash, Review, general-purpose, or another one"
+    ],
+    prompt: Annotated[str, "The whole task; the agent sees nothing else of this conversation"],
+    description: Annotated[str, "The task in three to five words"] = "",
+    model: Annotated[str, "Another model or tier for this task"] = "",
+    max_turns: Annotated[int | None, "End after this many turns"] = None,
+) -> ToolOutput:
+    """Send a specialised agent to do one piece of work on its own and report back.
+
+    It starts with an empty context, has only its own tools, and returns only its final text. Send several
+    in one reply when the pieces do not depend on each other: they run side by side.
+    """
+    if ctx.delegate is None:
+        raise ToolError("This agent cannot send agents; do the work here or report back.")
+    request = TaskRequest(subagent_type, prompt, description, model, max_turns)
+    outcome = await ctx.delegate.run(request, ctx.call)
+    text = report(outcome, ctx.delegate.result_cap(subagent_type))
+    return ToolOutput(text, Trace(children=(outcome.agent_id,)), error=not outcome.success)
+
+
+def report(outcome: Outcome, cap: int) -> str:
+    """What the sender reads: the final text, capped; first how it ended, if that was not well."""
+    text = outcome.result
+    if len(text) > cap:
+        text = f"{clip(text, cap)}\n[the whole text is kept as the result of task {outcome.agent_id}]"
+    if outcome.success:
+        return text
+    why = f": {outcome.error}" if outcome.error else ""
+    head = f"The agent {outcome.agent} (task {outcome.agent_id}) ended as {outcome.status}{why}."
+    return f"{head}\n\nWhat it had said last:\n{text}" if text else head

@@ -1,0 +1,255 @@
+"""GenCode's own agent files become specs, and never give an agent more than they say."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gencode.agents.gencode_file import read_agent
+from gencode.core.errors import UserMistake
+from gencode.core.rules import Action, Mode, Rule
+from gencode.core.spec import AgentSpec, ToolChoice
+
+
+def agent(block: str, body: str = "", path: str = "agents/tester.md") -> AgentSpec:
+    return read_agent(f"---\ndescription: d\n{block}\n---\n{body}", path)
+
+
+def refusal(block: str) -> str:
+    with pytest.raises(UserMistake) as caught:
+        agent(block)
+    return str(caught.value)
+
+
+def test_every_field_of_the_dialect_is_read():
+    text = """---
+name: ml engineer
+description: |
+  Trains models.
+  Use it for data too.
+model: anthropic/some-model
+permission-mode: dontAsk
+max-turns: 12
+tools:
+  mode: allowlist
+  allow:
+    - Read
+    - Bash
+  deny: [Bash]
+permissions:
+  allow: ["Bash(git status:*)"]
+  ask: [Write]
+  deny: ["bash:rm -rf:*", "Read(secrets, all/**)"]
+result-cap: 4000
+override: true
+---
+
+# Instructions
+
+Validate first.
+"""
+    assert read_agent(text, "a/b.md", builtin=True) == AgentSpec(
+        name="ml engineer",
+        description="Trains models.\nUse it for data too.",
+        prompt="# Instructions\n\nValidate first.",
+        tools=ToolChoice(("Read", "Bash"), ("Bash",)),
+        model="anthropic/some-model",
+        mode=Mode.DONT_ASK,
+        max_turns=12,
+        result_cap=4000,
+        rules=(
+            Rule("Bash", "git status:*", Action.ALLOW, "a/b.md"),
+            Rule("Write", "*", Action.ASK, "a/b.md"),
+            Rule("bash", "rm -rf:*", Action.DENY, "a/b.md"),
+            Rule("Read", "secrets, all/**", Action.DENY, "a/b.md"),
+        ),
+        source="a/b.md",
+        builtin=True,
+        extra={"override": True},
+    )
+
+
+def test_a_file_with_only_a_description_takes_every_default():
+    assert agent("") == AgentSpec("tester", "d", source="agents/tester.md")
+
+
+def test_unknown_fields_are_kept_with_a_warning():
+    spec = agent("color: blue\ntemperature: 0.2")
+    assert spec.extra == {"color": "blue", "temperature": "0.2"}
+    assert spec.warnings == (
+        "the field 'color' is not known and has no effect",
+        "the field 'temperature' is not known and has no effect",
+    )
+
+
+def test_there_is_an_end_to_warnings():
+    warnings = agent("\n".join(f"field{n}: 1" for n in range(100))).warnings
+    assert (len(warnings), warnings[-1]) == (21, "and 80 more warnings")
+
+
+def test_fields_may_be_spelled_in_other_ways():
+    spec = agent("permissionMode: accept-edits\nmax_turns: '7'")
+    assert (spec.mode, spec.max_turns) == (Mode.ACCEPT_EDITS, 7)
+
+
+def test_a_name_of_digits_is_a_text():
+    assert agent("name: 42").name == "42"
+
+
+@pytest.mark.parametrize(
+    ("block", "choice"),
+    [
+        ("", ToolChoice()),
+        ("tools: Read, Grep , Read", ToolChoice(("Read", "Grep"))),
+        ("tools: [Read, 'Grep, Glob']", ToolChoice(("Read", "Grep", "Glob"))),
+        ("tools: '*'", ToolChoice()),
+        ("tools: *", ToolChoice()),
+        ("tools: []", ToolChoice(())),
+        ("tools:", ToolChoice(())),
+        ("tools: ''", ToolChoice(())),
+        ("tools: ', ,'", ToolChoice(())),
+        ("tools: [NoSuchTool]", ToolChoice(("NoSuchTool",))),
+        ("tools: {mode: allowlist}", ToolChoice(())),
+        ("tools: {}", ToolChoice(())),
+        ("tools: {allow: Read}", ToolChoice(("Read",))),
+        ("tools: {allow: []}", ToolChoice(())),
+        ("tools: {mode: denylist, deny: [Write, Edit]}", ToolChoice(None, ("Write", "Edit"))),
+        ("tools: {deny: [Write]}", ToolChoice(None, ("Write",))),
+        ("tools: {mode: denylist, deny: '*'}", ToolChoice(())),
+        ("tools: {mode: denylist}", ToolChoice()),
+        ("allowed-tools: Read", ToolChoice(("Read",))),
+        ("allowedTools:", ToolChoice(())),
+        ("disallowedTools: [Bash]", ToolChoice(None, ("Bash",))),
+        ("tools: Read, Bash\ndisallowed-tools: Bash", ToolChoice(("Read", "Bash"), ("Bash",))),
+        ("tools: Bash(git log, git show), Read", ToolChoice(("Bash(git log, git show)", "Read"))),
+    ],
+)
+def test_tools_are_chosen_as_written(block: str, choice: ToolChoice):
+    assert agent(block).tools == choice
+
+
+def test_taking_away_some_calls_of_a_tool_becomes_a_deny_rule():
+    spec = agent("tools: {mode: denylist, deny: [Write, 'Bash(rm, -r)']}")
+    assert spec.tools == ToolChoice(None, ("Write",))
+    assert spec.rules == (Rule("Bash", "rm, -r", Action.DENY, "agents/tester.md"),)
+
+
+@pytest.mark.parametrize(
+    ("block", "sentence"),
+    [
+        (
+            "permission-mode: bypassPermissions",
+            "agents/tester.md, line 3: There is no permission mode 'bypassPermissions'. "
+            "There are: acceptEdits, default, dontAsk, plan, unattended.",
+        ),
+        (
+            "x: 1\nmaxTurns: many",
+            "agents/tester.md, line 4: max-turns must be a whole number from 1 to 10000.",
+        ),
+        ("max-turns: 0", "agents/tester.md, line 3: max-turns must be a whole number from 1 to 10000."),
+        ("max-turns: -3", "agents/tester.md, line 3: max-turns must be a whole number from 1 to 10000."),
+        ("max-turns: true", "agents/tester.md, line 3: max-turns must be a whole number from 1 to 10000."),
+        ("result-cap: 1", "agents/tester.md, line 3: result-cap must be a whole number from 100 to 100000."),
+        (
+            "max-turns: 1\nmaxTurns: 2",
+            "agents/tester.md, line 4: max-turns is given twice, as max-turns and maxTurns.",
+        ),
+        ("model: [a, b]", "agents/tester.md, line 3: model must be a text."),
+        ("name: true", "agents/tester.md, line 3: name must be a text."),
+        (
+            "name: ../../etc",
+            "agents/tester.md, line 3: '../../etc' cannot be a name; use letters, digits, spaces, - and _.",
+        ),
+        (
+            'name: "a\\u202eb"',
+            "agents/tester.md, line 3: 'a\\u202eb' cannot be a name; use letters, digits, spaces, - and _.",
+        ),
+        (
+            "name: '--'",
+            "agents/tester.md, line 3: '--' cannot be a name; use letters, digits, spaces, - and _.",
+        ),
+        (f"name: {'n' * 65}", "agents/tester.md, line 3: the name is longer than 64 characters."),
+        (
+            "permissions: {alow: [Read]}",
+            "agents/tester.md, line 3: permissions has no part 'alow', only allow, ask, deny.",
+        ),
+        ("permissions: Read", "agents/tester.md, line 3: permissions must hold allow, ask, deny."),
+        (
+            "permissions: {deny: ['(x)']}",
+            "agents/tester.md, line 3: '(x)' is not a rule; write it as Tool, Tool(pattern) or tool:pattern.",
+        ),
+        (
+            "permissions: {deny: [{Bash: rm}]}",
+            "agents/tester.md, line 3: permissions must be texts, not {'Bash': 'rm'}; use quotes.",
+        ),
+        (
+            "tools: {mode: denylist, allow: [Read]}",
+            "agents/tester.md, line 3: tools.allow contradicts the mode denylist; take one of them out.",
+        ),
+        (
+            "tools: {mode: some}",
+            "agents/tester.md, line 3: tools.mode must be allowlist or denylist, not 'some'.",
+        ),
+        (
+            "tools: {read: true}",
+            "agents/tester.md, line 3: tools has no part 'read', only mode, allow, deny.",
+        ),
+        ("tools: 3", "agents/tester.md, line 3: tools must be texts, not 3; use quotes."),
+        (
+            "tools: Read\nallowed-tools: Bash",
+            "agents/tester.md, line 4: tools and allowed-tools are both given; keep tools.",
+        ),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused_with_the_place_and_the_reason(block: str, sentence: str):
+    assert refusal(block) == sentence
+
+
+def test_a_page_without_name_and_description_is_no_agent():
+    with pytest.raises(UserMistake, match="neither a name nor a description, so it is no agent"):
+        read_agent("---\ntitle: Notes\n---\nHello", "notes.md")
+
+
+def test_what_cannot_be_seen_is_taken_out_with_a_warning():
+    spec = read_agent(
+        '---\nname: x\ndescription: "Safe\\u200b\\e[2K agent"\n---\nDo\u202e this\U000e0041.', "x.md"
+    )
+    assert (spec.description, spec.prompt) == ("Safe[2K agent", "Do this.")
+    assert spec.warnings == (
+        "characters that cannot be seen were taken out of its description",
+        "characters that cannot be seen were taken out of its text",
+    )
+
+
+def test_an_agent_without_a_description_warns_that_nobody_will_send_it():
+    assert read_agent("---\nname: x\n---\n", "x.md").warnings == (
+        "it has no description, so no agent will know when to send it",
+    )
+
+
+def test_an_empty_choice_of_tools_is_pointed_out():
+    assert agent("tools: []").warnings == ("tools is empty, so it has none",)
+    assert agent("tools: {allow: []}").warnings == ("tools.allow is empty, so it has no tools",)
+
+
+NAMES = st.lists(st.sampled_from(["Read", "Bash", "Nope", "", " ", "Bash(a, b)"]), max_size=4)
+
+
+@given(NAMES, st.booleans(), st.booleans())
+def test_a_list_of_tools_never_becomes_all_tools(names: list[str], as_text: bool, nested: bool):
+    written = repr(", ".join(names)) if as_text else repr(names)
+    spec = agent(f"tools: {{allow: {written}}}" if nested else f"tools: {written}")
+    assert spec.tools.allow == tuple(dict.fromkeys(name for name in names if name.strip()))
+
+
+@given(
+    st.sampled_from(["name", "model", "tools", "permissions", "permission-mode", "max-turns", "description"]),
+    st.text(st.characters(codec="utf-8"), max_size=40),
+)
+def test_any_value_is_read_or_refused(field: str, value: str):
+    try:
+        spec = read_agent(f"---\nname: x\n{field}: {value}\n---\n", "x.md")
+    except UserMistake as error:
+        assert str(error).startswith("x.md")
+    else:
+        assert spec.name.isprintable()
+        assert "/" not in spec.name

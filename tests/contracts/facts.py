@@ -1,0 +1,129 @@
+"""Journals that could have happened, for property tests."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from gencode.core.events import CallDecided, DurableFact, MessageAdded, TaskCreated, TaskEnded, TaskStarted
+from gencode.core.messages import (
+    AssistantMessage,
+    CommandRun,
+    FileChange,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Trace,
+    Usage,
+    UserMessage,
+)
+from gencode.core.rules import Action, Decision, Mode, Policy, Rule
+from gencode.core.status import Status
+
+words = st.text(max_size=12)
+several_words = st.lists(words, max_size=3).map(tuple)
+counts = st.integers(0, 10**6)
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=5,
+)
+usages = st.builds(Usage, counts, counts, counts, st.none() | st.sampled_from([0.0, 0.25, 1.5]))
+traces = st.builds(
+    Trace,
+    read=several_words,
+    changed=st.lists(st.builds(FileChange, words, words), max_size=2).map(tuple),
+    commands=st.lists(st.builds(CommandRun, words, st.none() | st.integers(-15, 255)), max_size=2).map(tuple),
+    children=several_words,
+)
+calls = st.builds(ToolCall, words, words, st.dictionaries(words, json_values, max_size=3), words)
+messages = st.one_of(
+    st.builds(UserMessage, words, words),
+    st.builds(
+        AssistantMessage,
+        words,
+        calls=st.lists(calls, max_size=2).map(tuple),
+        thinking=st.lists(st.builds(Thinking, words, words), max_size=1).map(tuple),
+        usage=st.none() | usages,
+        model=words,
+        stop=words,
+        partial=st.booleans(),
+    ),
+    st.builds(
+        ToolMessage,
+        st.lists(st.builds(ToolResult, words, words, words, st.booleans(), traces), max_size=2).map(tuple),
+    ),
+)
+policies = st.builds(
+    Policy,
+    st.sampled_from(Mode),
+    st.lists(st.builds(Rule, words, words, st.sampled_from(Action), words), max_size=2).map(tuple),
+    words,
+)
+created = st.builds(
+    TaskCreated,
+    agent=words,
+    prompt=words,
+    description=words,
+    conversation=st.booleans(),
+    parent=st.none() | words,
+    call=st.none() | words,
+    background=st.booleans(),
+    cwd=words,
+    asked_model=words,
+    max_turns=st.none() | counts,
+    depth=st.integers(0, 5),
+    policies=st.lists(policies, max_size=2).map(tuple),
+)
+started = st.builds(TaskStarted, words, words, several_words, several_words)
+ended = st.builds(
+    TaskEnded,
+    st.sampled_from([status for status in Status if status.ended]),
+    words,
+    st.none() | words,
+    several_words,
+)
+added = st.builds(MessageAdded, messages)
+decided = st.builds(
+    CallDecided,
+    words,
+    words,
+    st.builds(Decision, st.sampled_from(Action), words, words, words, words),
+    several_words,
+)
+durable: st.SearchStrategy[DurableFact] = st.one_of(created, started, added, decided, ended)
+
+
+@st.composite
+def lives(draw: Callable[[st.SearchStrategy[Any]], Any], most: int = 12) -> list[DurableFact]:
+    """All the facts of one task, in an order that can happen: created first, started and ended by turns."""
+    facts: list[DurableFact] = [draw(created)]
+    status = Status.PENDING
+    for _ in range(draw(st.integers(0, most))):
+        choices: list[st.SearchStrategy[DurableFact]] = [added, decided]
+        if status is not Status.RUNNING:
+            choices.append(started)
+        if not status.ended:
+            choices.append(ended)
+        fact: DurableFact = draw(st.one_of(choices))
+        if isinstance(fact, TaskStarted):
+            status = Status.RUNNING
+        elif isinstance(fact, TaskEnded):
+            status = fact.status
+        facts.append(fact)
+    return facts
+
+
+@st.composite
+def chunks(
+    draw: Callable[[st.SearchStrategy[Any]], Any], facts: list[DurableFact]
+) -> list[list[DurableFact]]:
+    """The same facts cut into appends of any size."""
+    pieces: list[list[DurableFact]] = []
+    rest = facts
+    while rest:
+        size: int = draw(st.integers(1, len(rest)))
+        pieces.append(rest[:size])
+        rest = rest[size:]
+    return pieces

@@ -1,0 +1,131 @@
+"""Tools from functions, and boxes of them."""
+
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gencode.core.errors import ToolError, UnknownName, UserMistake
+from gencode.core.messages import ToolCall
+from gencode.core.spec import ToolChoice
+from gencode.runtime.toolbox import Param, Tool, Toolbox, ToolContext, clip, tool
+
+
+@tool(effect="read", name="Look", aliases=("look_at",))
+async def look(
+    ctx: ToolContext,
+    path: Annotated[str, "Where to look"],
+    after: Annotated[int | None, Param("Lines after", name="-A")] = None,
+    how: Literal["near", "far"] = "near",
+) -> str:
+    """Look at something."""
+    return f"{path} {after} {how}"
+
+
+@tool(effect="write")
+async def scribble(ctx: ToolContext, words: list[str]) -> str:
+    """Write some words."""
+    return " ".join(words)
+
+
+BOX = Toolbox([look, scribble])
+
+
+def test_the_signature_is_the_schema() -> None:
+    assert look.schema == {
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "Where to look"},
+            "-A": {
+                "anyOf": [{"type": "integer"}, {"type": "null"}],
+                "description": "Lines after",
+                "default": None,
+            },
+            "how": {"enum": ["far", "near"], "default": "near"},
+        },
+        "required": ["path"],
+        "additionalProperties": False,
+    }
+
+
+def parsed(tool: Tool, **given: Any) -> dict[str, Any]:
+    arguments = tool.parse(ToolCall("c", tool.name, given))
+    return {name: getattr(arguments, name) for name in arguments.__struct_fields__}
+
+
+def test_arguments_are_read_by_their_public_names_and_numbers_in_quotes_are_numbers() -> None:
+    assert parsed(look, **{"path": "a", "-A": "3"}) == {"path": "a", "after": 3, "how": "near"}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "missing required field `path`"),
+        ({"path": 3}, "Expected `str`, got `int` (in `path`)"),
+        ({"path": "a", "depth": 1}, "unknown field `depth`"),
+        ({"path": "a", "how": "up"}, "Invalid enum value 'up' (in `how`)"),
+    ],
+)
+def test_arguments_that_do_not_fit_name_the_fault_and_the_way_out(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ToolError) as error:
+        parsed(look, **given)
+    assert says in str(error.value)
+    assert str(error.value).endswith(
+        "Look takes path (string, required), -A (integer), how ('far' | 'near')."
+    )
+
+
+def test_arguments_that_were_no_json_are_quoted_back() -> None:
+    with pytest.raises(ToolError, match="not a JSON object: '{oops'"):
+        look.parse(ToolCall("c", "Look", {}, broken="{oops"))
+
+
+def test_names_are_found_by_alias_and_without_regard_to_case_and_separators() -> None:
+    assert [BOX[name].name for name in ("Look", "LOOK", "look-at", "lookat")] == ["Look"] * 4
+
+
+def test_an_unknown_tool_offers_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="no tool 'scrible'. Did you mean scribble"):
+        BOX.find("scrible")
+
+
+def test_boxes_are_narrowed_and_never_changed() -> None:
+    assert list(BOX.only(["scribble", "nothing"])) == ["scribble"]
+    assert list(BOX.without(["LOOK"])) == ["scribble"]
+    assert list(BOX.read_only()) == ["Look"]
+    assert list(BOX.chosen(ToolChoice(("look", "scribble"), ("scribble",)))) == ["Look"]
+    assert BOX.missing(ToolChoice(("Look", "WebFetch"))) == ("WebFetch",)
+    assert list(BOX) == ["Look", "scribble"]
+
+
+def test_an_allow_list_in_which_nothing_resolves_gives_no_tools() -> None:
+    assert list(BOX.chosen(ToolChoice(("Nothing",)))) == []
+
+
+@pytest.mark.parametrize("spoil", ["no docstring", "no type", "not async"])
+def test_a_function_that_cannot_be_a_tool_is_refused(spoil: str) -> None:
+    async def undocumented(ctx: ToolContext, path: str) -> str:
+        return path
+
+    async def untyped(ctx: ToolContext, path) -> str:  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType, reportUnknownArgumentType]
+        """Do it."""
+        return str(path)
+
+    def direct(ctx: ToolContext, path: str) -> str:
+        """Do it."""
+        return path
+
+    function: Any = {"no docstring": undocumented, "no type": untyped, "not async": direct}[spoil]
+    with pytest.raises(UserMistake):
+        tool(effect="read")(function)
+
+
+@given(st.text(max_size=300), st.integers(40, 200))
+def test_clip_keeps_short_text_and_bounds_long_text(text: str, most: int) -> None:
+    clipped = clip(text, most)
+    if len(text) <= most:
+        assert clipped == text
+    else:
+        head, _, note = clipped.rpartition("\n")
+        assert text.startswith(head) and len(head) <= most and "were left out]" in note

@@ -1,0 +1,19 @@
+"""The memory store keeps the promises of the port."""
+
+from collections.abc import Callable
+
+import pytest
+
+from gencode.core.ids import new_id
+from gencode.runtime.ports import Store
+from gencode.stores.memory import MemoryStore
+from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.store import OpenStore
+
+
+@pytest.fixture
+def open_store() -> OpenStore:
+    async def opened(*, lease_seconds: float = 15.0, draw: Callable[[], str] = new_id) -> Store:
+        return MemoryStore(lease_seconds=lease_seconds, draw=draw)
+
+    return opened
