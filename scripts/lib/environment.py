@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 @contextmanager
-def locked(who: str, path: Path) -> Iterator[int]:
+def locked(who: str, path: Path) -> Generator[int, None, None]:
     """Hold the clone's lock; the system lets go of it when the last process that has it ends."""
     with path.open("r+b") as file:
         try:
@@ -107,8 +107,8 @@ def make(wanted: Wanted) -> None:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         give_up(
             wanted.who,
-            f"Python {version} cannot make a virtual environment here because it lacks ensurepip; install the "
-            f"package python{version}-venv (Debian, Ubuntu), or uv, and try again.",
+            f"Python {version} cannot make a virtual environment here because it lacks ensurepip; install "
+            f"the package python{version}-venv (Debian, Ubuntu), or uv, and try again.",
             2,
         )
     print(f"{wanted.who}: setting up (once)…", file=sys.stderr, flush=True)

@@ -10,7 +10,7 @@ import msgspec
 
 from gencode.agents.registry import Registry
 from gencode.core.errors import UnknownName, UserMistake
-from gencode.core.events import CallDecided, Event, TaskEnded, plain
+from gencode.core.events import CallDecided, Event, plain
 from gencode.core.ids import clean_id
 from gencode.core.messages import Usage
 from gencode.core.outcome import Outcome, outcome_of
@@ -151,7 +151,7 @@ class GenCode:
 
     async def start_task(self, request: TaskRequest) -> Job:
         """Start one subagent without a main conversation: the settings are its root policy."""
-        return await self.launcher.launch(request, self._origin())
+        return await self.launcher.launch(request, self._origin(), seconds=self.settings.max_seconds)
 
     async def start_turn(self, prompt: str, session: str | None = None, agent: str = "") -> Job:
         """Start a turn of the main conversation, or of one with `agent` in the main seat."""
@@ -212,10 +212,10 @@ class Asking:
         listener = self._gen.listen()
         try:
             job = await self.start()
+            if job.work is not None:
+                job.work.add_done_callback(lambda _: listener.close())
             async for event in listener:
                 yield event
-                if event.task == job.id and isinstance(event.fact, TaskEnded):
-                    return
         finally:
             listener.close()
 

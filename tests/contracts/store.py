@@ -321,6 +321,8 @@ async def test_a_journal_whose_id_is_taken_is_not_adopted(open_store: OpenStore)
         ([Event("aaaaaaaa", 2, "2026-01-01T00:00:00.000000Z", TaskCreated())], CorruptFact),
         ([Event("aaaaaaaa", 1, "2026-01-01T00:00:00.000000Z", TaskStarted())], CorruptFact),
         ([Event("aaaaaaaa", 1, "2026-01-01T00:00:00.000000Z", TextArrived("x"))], UserMistake),
+        ([Event("aaaaaaaa", 1, "yesterday", TaskCreated())], UserMistake),
+        ([Event("aaaaaaaa", 1, "2026-01-01T00:00:00", TaskCreated())], UserMistake),
         (
             [
                 Event("aaaaaaaa", 1, "2026-01-01T00:00:00.000000Z", TaskCreated()),

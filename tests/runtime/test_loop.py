@@ -263,3 +263,31 @@ async def test_a_limit_below_one_turn_is_the_users_mistake(tmp_path: Path, turns
     async with scripted(tmp_path, Explore=[says("x")]) as gen:
         with pytest.raises(UserMistake, match="max_turns must be at least 1"):
             await gen.task("Explore", "look", max_turns=turns)
+
+
+async def test_a_file_swapped_for_a_link_after_it_was_judged_is_not_read(tmp_path: Path) -> None:
+    from gencode import GenCode
+    from gencode.providers.scripted import ScriptedProvider
+
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    (workspace / "note").write_text("harmless")
+    (tmp_path / "outside").write_text("CANARY")
+
+    @tool(effect="write")
+    async def swap(ctx: ToolContext) -> str:
+        """Swap the note for a link that leads out of the workspace."""
+        (workspace / "note").unlink()
+        (workspace / "note").symlink_to(tmp_path / "outside")
+        return "swapped"
+
+    turns = [says("", call("swap"), call("Read", file_path="note")), says("done")]
+    provider = ScriptedProvider.of({"*": turns})
+    settings = {"allow": ["swap"]}
+    async with GenCode.open(
+        workspace, model=provider, tools=[swap], settings=settings, store=MemoryStore()
+    ) as gen:
+        outcome = await gen.task("general-purpose", "try")
+        swapped, read = results(await messages(gen, outcome.agent_id))
+    assert (swapped.text, read.error) == ("swapped", True)
+    assert "CANARY" not in read.text

@@ -65,7 +65,13 @@ class Launcher:
         self._models = models
         self._toolbox = toolbox
 
-    async def launch(self, request: TaskRequest, origin: Origin, call: ToolCall | None = None) -> Job:
+    async def launch(
+        self,
+        request: TaskRequest,
+        origin: Origin,
+        call: ToolCall | None = None,
+        seconds: float | None = None,
+    ) -> Job:
         """Start a subagent below `origin`; UserMistake names what is wrong with the request."""
         spec = self._agents.find(request.agent)
         if not request.prompt.strip():
@@ -87,9 +93,9 @@ class Launcher:
             depth=origin.depth + 1,
             policies=child.policies,
         )
-        lease = await self._store.create(created, self._supervisor.owner)
+        lease = await self._create(created)
         return await self._begin(
-            spec, lease, replace(child, depth=origin.depth + 1), Limits(turns), request.prompt
+            spec, lease, replace(child, depth=origin.depth + 1), Limits(turns, seconds), request.prompt
         )
 
     async def converse(
@@ -112,12 +118,15 @@ class Launcher:
             max_turns=limits.turns,
             policies=origin.policies,
         )
-        lease = await self._store.create(created, self._supervisor.owner)
+        lease = await self._create(created)
         return await self._begin(spec, lease, branch, limits, prompt)
 
     def agent_kind(self, name: str) -> Literal["builtin-reader", "other"]:
         """Whether an agent is a built-in one that only reads, and so may be sent without a question."""
-        spec = self._agents.find(name)
+        try:
+            spec = self._agents.find(name)
+        except UserMistake:
+            return "other"
         return "builtin-reader" if spec.builtin and spec.mode is Mode.PLAN else "other"
 
     def spawnable(self) -> Sequence[AgentSpec]:
@@ -131,6 +140,12 @@ class Launcher:
     async def outcome(self, job: Job) -> Outcome:
         """The outcome of a job, once it has ended."""
         return outcome_of(await job.ended())
+
+    async def _create(self, fact: TaskCreated) -> Lease:
+        """A new task, written down and then heard of."""
+        lease = await self._store.create(fact, self._supervisor.owner)
+        self._bus.publish(await self._store.events(lease.task))
+        return lease
 
     async def _begin(
         self,

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Set
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -147,11 +147,10 @@ def _texts(value: object) -> Iterator[str]:
         if isinstance(each, str):
             yield each
         elif isinstance(each, dict):
-            inner: dict[object, object] = each  # pyright: ignore[reportUnknownVariableType]
-            todo.extend(inner.keys())
-            todo.extend(inner.values())
+            inner = cast("dict[object, object]", each)
+            todo.extend((*inner.keys(), *inner.values()))
         elif isinstance(each, list | tuple):
-            todo.extend(each)  # pyright: ignore[reportUnknownArgumentType]
+            todo.extend(cast("list[object]", each))
 
 
 def _text(value: object) -> str:

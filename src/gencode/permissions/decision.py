@@ -41,13 +41,14 @@ def decide(call: CallFacts, chain: Sequence[Policy]) -> Decision:
         )
     call = _canonical(call)
     nobody = call.background or not call.answerable
-    nobody = nobody or any(policy.mode is Mode.UNATTENDED for policy in chain)
     paths = _paths(call) if call.tool in PATH_TOOLS else ()
     last = len(chain) - 1
-    worst = strictest(
-        _alone(call, policy, paths, own_mode=0 < last == at, nobody=nobody)
-        for at, policy in enumerate(granted(chain, call.grant))
-    )
+    decisions: list[Decision] = []
+    for at, policy in enumerate(granted(chain, call.grant)):
+        # From the root down: an unattended child must not free its ancestors from being asked.
+        nobody = nobody or policy.mode is Mode.UNATTENDED
+        decisions.append(_alone(call, policy, paths, own_mode=0 < last == at, nobody=nobody))
+    worst = strictest(decisions)
     if worst.action is Action.ASK and nobody:
         why = f"{worst.why} It would be asked, but nobody can be asked here."
         return replace(worst, action=Action.DENY, why=why)

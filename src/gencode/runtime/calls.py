@@ -33,6 +33,7 @@ class Wish:
     arguments: Struct | None = None
     problem: str = ""
     decision: Decision = UNJUDGED
+    asked: bool = False
 
 
 async def answer(seat: Seat, reply: AssistantMessage, record: Recorder, stop: Stop) -> list[ToolResult]:
@@ -61,7 +62,7 @@ async def admit(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> Wish:
             decision = await seat.gate.admit(wish.call)
     except Stopped as stopped:
         return replace(wish, decision=Decision(Action.DENY, f"the question was withdrawn: {stopped}"))
-    answered = replace(wish, decision=decision)
+    answered = replace(wish, decision=decision, asked=True)
     await record.commit(_decided(seat, answered))
     return answered
 
@@ -121,7 +122,7 @@ def _ready(seat: Seat, wish: Wish) -> tuple[Tool, Struct]:
     if wish.decision.action is not Action.ALLOW or wish.tool is None or wish.arguments is None:
         raise Denied(wish.decision.why)
     now = seat.gate.judge(wish.call)
-    if now.action is Action.DENY:
+    if now.action is Action.DENY or (now.action is Action.ASK and not wish.asked):
         raise Denied(now.why)
     return wish.tool, wish.arguments
 

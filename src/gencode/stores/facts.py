@@ -5,7 +5,7 @@ from functools import reduce
 
 from gencode.core.errors import Fenced, UserMistake
 from gencode.core.events import DurableFact, Event, TaskCreated, TaskEnded, TaskStarted, kind_of, settle
-from gencode.core.ids import ID_LENGTH, clean_id, stamp
+from gencode.core.ids import ID_LENGTH, clean_id, moment, stamp
 from gencode.core.task import Task, fold
 
 DRAWS = 100
@@ -63,10 +63,22 @@ def adopted(events: Sequence[Event]) -> Growth:
     for event in events:
         if not isinstance(event.fact, DurableFact):
             raise UserMistake(f"{kind_of(event.fact)} is a passing fact and cannot be imported.")
+        if not is_moment(event.at):
+            raise UserMistake(
+                f"{event.at!r}, the time of fact {event.seq}, is not a moment with a time zone."
+            )
         fact, body = settle(event.fact)
         whole.append(Event(event.task, event.seq, event.at, fact))
         bodies.append(body)
     return Growth(None, whole, bodies)
+
+
+def is_moment(at: str) -> bool:
+    """Whether this can be read back as a moment."""
+    try:
+        return moment(at).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def lost(task: str) -> Fenced:

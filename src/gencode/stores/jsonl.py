@@ -18,7 +18,16 @@ FORMAT = "gencode-task"
 VERSION = 1
 
 _EPOCH = "1970-01-01T00:00:00.000000Z"
-_OUR_KINDS = frozenset(kind.__name__ for kind in get_args(DurableFact))
+_OUR_KINDS = tuple(kind.__name__ for kind in get_args(DurableFact))
+_BAD_LINE = (
+    CorruptFact,
+    UserMistake,
+    msgspec.MsgspecError,
+    ValueError,
+    OverflowError,
+    OSError,  # a time that the platform cannot tell
+    RecursionError,
+)
 
 
 class Imported(Struct, frozen=True):
@@ -57,14 +66,7 @@ def import_task(text: str) -> Imported:
         if line.strip():
             try:
                 reading.add(number, _object(line))
-            except (
-                CorruptFact,
-                UserMistake,
-                msgspec.MsgspecError,
-                ValueError,
-                OverflowError,
-                OSError,
-            ) as error:
+            except _BAD_LINE as error:
                 raise UserMistake(f"Line {number} cannot be imported: {error}") from None
     if not reading.events:
         raise UserMistake("There is no task in this file: not one line tells of one being created.")
@@ -97,7 +99,7 @@ class _Reading:
         self._check_order(line)
         fact = _ours(line) if "kind" in line else _foreign(line)
         if fact is None:
-            kind = line.get("kind", line.get("type"))
+            kind = str(line.get("kind", line.get("type")))[:60]
             self.warnings.append(f"Line {number} was left out: nothing here knows the kind {kind!r}.")
             return
         seq = self._state.seq + 1 if self._state else 1

@@ -101,6 +101,13 @@ _SYNCHRONOUS: dict[Durability, str] = {
     "power": "PRAGMA synchronous = FULL",
 }
 
+_NOT_WRITABLE = (
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+)
+
 
 def migrate(path: Path) -> tuple[int, int]:
     """Bring the database (made if it is not there) up to date; gives the versions before and after.
@@ -116,13 +123,13 @@ def migrate(path: Path) -> tuple[int, int]:
 def open_pair(path: Path, durability: Durability) -> tuple[sqlite3.Connection, sqlite3.Connection]:
     """A connection that writes and one that reads, on a database that is up to date. Blocks.
 
-    Where folder and file may only be read, both read, and the first write says so.
+    Where nothing can be written (no right, no room), both read, and the first write says so.
     """
     with plain_errors(path):
         try:
             migrate(path)
-        except StoreTrouble:
-            if not _still_readable(path):
+        except StoreTrouble as trouble:
+            if not _only_readable(path, trouble.__cause__):
                 raise
             return _frozen(path), _frozen(path)
         writer, reader = _connect(path), _connect(path)
@@ -172,13 +179,18 @@ def _sentence(error: sqlite3.Error, path: Path) -> str:
             return f"Another program has held the database {path} for {PATIENCE:.0f} s; end it and try again."
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
             return (
-                f"The database {path} cannot be written, because the file or its folder is read-only; "
-                "make both writable, or set GEN_HOME to a folder that is."
+                f"The database {path} cannot be written, because the file or its folder is read-only or the "
+                "disk was full when it was opened; make it writable, or set GEN_HOME to a folder that is."
             )
         case sqlite3.SQLITE_FULL:
             return (
                 f"The disk is full, so nothing more was written to the database {path}; "
                 "what was written before is kept. Make room and try again."
+            )
+        case sqlite3.SQLITE_IOERR:
+            return (
+                f"The disk failed, so nothing more was written to the database {path}; "
+                "what was written before is kept. Look for a full or broken disk, a limit or a quota."
             )
         case sqlite3.SQLITE_NOTADB:
             return f"{path} is not a database; move it away, or set GEN_HOME to another folder."
@@ -223,10 +235,12 @@ def _frozen(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _still_readable(path: Path) -> bool:
-    """Whether nobody can be writing here (no log beside it, no right to write) and it is of our version."""
+def _only_readable(path: Path, why: BaseException | None) -> bool:
+    """Whether the file lies there whole (nothing in a log beside it), of our version, only not writable."""
     log = path.with_name(f"{path.name}-wal")
-    if os.access(path.parent, os.W_OK) or log.exists() or not os.access(path, os.R_OK):
+    if not isinstance(why, sqlite3.Error) or _code(why) not in _NOT_WRITABLE:
+        return False
+    if log.exists() and log.stat().st_size:
         return False
     with closing(_frozen(path)) as connection:
         return _version(connection, path) == VERSION

@@ -19,10 +19,10 @@ import msgspec
 
 from gencode.core.errors import CorruptFact, StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, decode_fact, kind_of, unicode_text
-from gencode.core.ids import moment, new_id
+from gencode.core.ids import new_id
 from gencode.core.task import Evidence, Task, fold
 from gencode.runtime.ports import Lease, TaskQuery
-from gencode.stores.facts import DRAWS, Growth, adopted, first, grown, held, lost, missing, taken
+from gencode.stores.facts import DRAWS, Growth, adopted, first, grown, held, is_moment, lost, missing, taken
 from gencode.stores.schema import PATIENCE, Durability, is_busy, open_pair, plain_errors, transaction
 
 T = TypeVar("T")
@@ -71,11 +71,11 @@ _RENEW = "UPDATE Sessions SET LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
 _RELEASE = "UPDATE Sessions SET Owner = NULL, LeaseUntil = NULL WHERE Id = ? AND Epoch = ? AND Owner = ?"
 
 _TASK = """
-SELECT s.Id, s.LastSeq, CAST(p.Body AS BLOB)
+SELECT s.Id, CAST(s.LastSeq AS INTEGER), CAST(p.Body AS BLOB)
 FROM Sessions s LEFT JOIN Snapshots p ON p.Task = s.Id AND p.Fold = ? WHERE s.Id = ?
 """
 _TASKS = """
-SELECT s.Id, s.LastSeq, CAST(p.Body AS BLOB)
+SELECT s.Id, CAST(s.LastSeq AS INTEGER), CAST(p.Body AS BLOB)
 FROM Sessions s LEFT JOIN Snapshots p ON p.Task = s.Id AND p.Fold = :fold
 WHERE (:parent IS NULL OR s.Parent = :parent)
   AND (:cwd IS NULL OR s.Cwd = :cwd)
@@ -85,8 +85,10 @@ WHERE (:parent IS NULL OR s.Parent = :parent)
 ORDER BY s.CreatedAt DESC, s.rowid DESC LIMIT :limit
 """
 _IDS = "SELECT Id FROM Sessions WHERE Id >= ? AND Id < ? || 'g' ORDER BY Id LIMIT 20"
-_LAST_SEQ = "SELECT LastSeq FROM Sessions WHERE Id = ?"
-_EVENTS = "SELECT Seq, At, CAST(Body AS BLOB) FROM Events WHERE Task = ? AND Seq > ? ORDER BY Seq"
+_LAST_SEQ = "SELECT CAST(LastSeq AS INTEGER) FROM Sessions WHERE Id = ?"
+_EVENTS = (
+    "SELECT Seq, CAST(At AS TEXT), CAST(Body AS BLOB) FROM Events WHERE Task = ? AND Seq > ? ORDER BY Seq"
+)
 
 _task_decoder = msgspec.json.Decoder(Task)
 
@@ -321,11 +323,11 @@ def _event(task: str, row: tuple[int, str, bytes], expected: int) -> Event:
     seq, at, body = row
     if seq != expected:
         raise CorruptFact(f"Fact {expected} of task {task} is missing from the journal.")
+    if not is_moment(at):
+        raise CorruptFact(f"Fact {seq} of task {task} cannot be read: {at!r} is not a moment.")
     try:
-        if moment(at).tzinfo is None:
-            raise ValueError(f"{at!r} has no time zone")
         return Event(task, seq, at, decode_fact(body))
-    except (CorruptFact, ValueError) as error:
+    except CorruptFact as error:
         raise CorruptFact(f"Fact {seq} of task {task} cannot be read: {error}") from None
 
 

@@ -29,6 +29,7 @@ class AgentView(Struct, frozen=True):
     agent: str = ""
     title: str = ""
     parent: str | None = None
+    conversation: bool = False
     model: str = ""
     status: Status = Status.PENDING
     step: str = ""
@@ -56,10 +57,6 @@ class View(Struct, frozen=True):
         known = self.agents.get(task)
         return known.parent if known else None
 
-    def subagents(self) -> list[AgentView]:
-        """Every agent that was sent by another one."""
-        return [each for each in self.agents.values() if each.parent is not None]
-
     def launched(self, root: str) -> list[str]:
         """The ids of everything below a task, in the order of launch."""
         below = {root}
@@ -80,7 +77,8 @@ def _after(agent: AgentView, event: Event) -> AgentView:
     match event.fact:
         case TaskCreated() as fact:
             title = fact.description or fact.prompt
-            return replace(agent, agent=fact.agent, title=title[:STEP_ROOM], parent=fact.parent)
+            named = replace(agent, agent=fact.agent, title=title[:STEP_ROOM])
+            return replace(named, parent=fact.parent, conversation=fact.conversation)
         case TaskStarted() as fact:
             begun = agent.started_at or event.at
             model = fact.model or agent.model

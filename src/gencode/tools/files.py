@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from collections.abc import Callable
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -42,10 +43,18 @@ def resolve(workspace: Workspace, text: str) -> str:
 
 def relative(workspace: Workspace, path: str) -> str:
     """A path as results show it: from the working directory where inside, absolute otherwise."""
+    return names_from(workspace)(path)
+
+
+def names_from(workspace: Workspace) -> Callable[[str], str]:
+    """The same for many paths; the working directory is looked up once."""
     cwd = os.path.realpath(workspace.cwd)
-    if path == cwd:
-        return "."
-    return printable(path.removeprefix(cwd.rstrip("/") + "/"))
+    inside = cwd.rstrip("/") + "/"
+
+    def name(path: str) -> str:
+        return "." if path == cwd else printable(path.removeprefix(inside))
+
+    return name
 
 
 def printable(name: str) -> str:
@@ -66,12 +75,10 @@ def size_text(size: int) -> str:
     """A size for people: `512 bytes`, `1.2 KB`, `3.4 GB`."""
     if size < 1_000:
         return "1 byte" if size == 1 else f"{size} bytes"
-    amount, unit = float(size), ""
-    for unit in ("KB", "MB", "GB", "TB"):
-        amount /= 1_000
-        if amount < 999.95:
-            break
-    return f"{amount:,.1f} {unit}"
+    for power, unit in ((1, "KB"), (2, "MB"), (3, "GB")):
+        if size < 999.95 * 1_000**power:
+            return f"{size / 1_000**power:.1f} {unit}"
+    return f"{size / 1_000**4:,.1f} TB"
 
 
 def kind_text(mode: int) -> str:
@@ -120,6 +127,17 @@ def open_folder(path: str, *, listing: bool = False) -> int:
             os.close(handle)
         handle = below
     return handle
+
+
+def status_of(path: str, shown: str) -> os.stat_result:
+    """What is known of a file or folder at a resolved path; anything else is refused."""
+    try:
+        status = Path(path).lstat()
+    except OSError as error:
+        raise trouble(error, path, shown) from None
+    if not stat.S_ISDIR(status.st_mode):
+        _refuse_unless_regular(status.st_mode, shown)
+    return status
 
 
 def _refuse_unless_regular(mode: int, shown: str) -> None:

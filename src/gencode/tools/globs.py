@@ -7,6 +7,7 @@ its first match (an atomic group): for globs the first match is never worse than
 
 import re
 from collections.abc import Iterable
+from itertools import pairwise
 
 MOST_ALTERNATIVES = 64
 LONGEST = 1_000
@@ -45,12 +46,11 @@ def compile_plain(patterns: Iterable[str]) -> re.Pattern[str]:
 
 
 def anywhere(pattern: str) -> str:
-    """A pattern without a slash fits at any depth; a leading `/` or `./` ties it to the starting folder."""
+    """A pattern without a slash fits at any depth; one with a slash is tied to the starting folder."""
     if pattern.endswith("/"):
         pattern += "**"
-    for anchor in ("./", "/"):
-        if pattern.startswith(anchor):
-            return pattern.removeprefix(anchor)
+    if pattern.startswith(("./", "/")):
+        return pattern.removeprefix(".").lstrip("/")
     return pattern if "/" in pattern else f"**/{pattern}"
 
 
@@ -69,11 +69,8 @@ def split_list(text: str) -> list[str]:
 def literal_prefix(pattern: str) -> tuple[str, str]:
     """A pattern as the folders before its first component with a glob character, and the rest."""
     parts = pattern.split("/")
-    for index, part in enumerate(parts[:-1]):
-        if re.search(r"[*?\[{\\]", part):
-            break
-    else:
-        index = len(parts) - 1
+    globby = (at for at, part in enumerate(parts[:-1]) if re.search(r"[*?\[{\\]", part))
+    index = next(globby, len(parts) - 1)
     return "/".join(parts[:index]) + ("/" if index else ""), "/".join(parts[index:])
 
 
@@ -122,7 +119,7 @@ def _first_brace(pattern: str) -> tuple[str, list[str], str] | None:
             depth -= 1
             if depth == 0:
                 edges = [start, *commas, position]
-                choices = [pattern[a + 1 : b] for a, b in zip(edges, edges[1:], strict=False)]
+                choices = [pattern[a + 1 : b] for a, b in pairwise(edges)]
                 return pattern[:start], choices, pattern[position + 1 :]
         position += 1
     if depth:

@@ -54,7 +54,7 @@ def read_rules(folder: str, name: str) -> str:
         handle = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return ""
-    with open(handle, "rb") as file:
+    with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             return ""
         return file.read(LARGEST).decode("utf-8", "replace").removeprefix("\ufeff")

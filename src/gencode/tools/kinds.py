@@ -1,5 +1,6 @@
 """tools: what a file is when it is not text, told from its first bytes."""
 
+import codecs
 import os
 from typing import NamedTuple
 
@@ -68,7 +69,7 @@ def _is_binary(head: bytes) -> bool:
     if b"\0" in head:
         return True
     try:
-        head[:-4].decode("utf-8")
+        codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
         return len(head) - len(head.translate(None, _ODD)) > len(head) // 20
     return False

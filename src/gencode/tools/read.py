@@ -94,7 +94,7 @@ class _Range:
         """Give up when the caller is gone or the time is over."""
         if self.stop.is_set() or time.monotonic() > self.deadline:
             raise ToolError(
-                f"Reading up to line {self.first:,} takes more than {SECONDS:.0f} seconds; find the place with Grep."
+                f"Reading up to line {self.first:,} takes over {SECONDS:.0f} seconds; find it with Grep."
             )
 
 
@@ -111,9 +111,7 @@ def _read(ctx: ToolContext, file_path: str, wanted: _Range) -> ToolOutput:
         if kind is not None:
             pixels = f", {kind.pixels[0]:,} × {kind.pixels[1]:,} pixels" if kind.pixels else ""
             size = size_text(status.st_size)
-            return ToolOutput(
-                f"{shown} is a {kind.name}{pixels}, {size}. It is not text and is not shown.", trace
-            )
+            return ToolOutput(f"{shown} is not text and is not shown: {kind.name}{pixels}, {size}.", trace)
         return ToolOutput(_text(shown, handle, head, wanted), trace)
     except OSError as error:
         raise ToolError(f"{shown} cannot be read: {os.strerror(error.errno or 0)}.") from None
@@ -128,6 +126,8 @@ def _text(shown: str, handle: int, head: bytes, wanted: _Range) -> str:
     full = False
     while not full and (line := lines.take()) is not None:
         full = not wanted.take(lines.number, *line)
+    if not lines.number:
+        return f"{shown} is empty."
     if not wanted.lines:
         total = f"{lines.number:,} line{'' if lines.number == 1 else 's'}"
         return f"{shown} has only {total}; offset={wanted.first} is past the end."

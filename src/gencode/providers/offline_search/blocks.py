@@ -7,6 +7,8 @@ them begins a block that reaches to the next one; a comment right above a defini
 import re
 from dataclasses import dataclass, field
 
+WINDOW = 60
+
 # For ripgrep: lines that may define something. What they define is decided here, not there.
 DEFINITION_PATTERN = "|".join(
     (
@@ -22,6 +24,18 @@ DEFINITION_PATTERN = "|".join(
     )
 )
 
+_BEFORE_NAME = (
+    r"\b(?:def|class|fn|func(?: \([^)]*\))?|function\*?|struct|interface|trait|enum|type|module|impl|const|fun) +[\w$]*",
+    r"^\s*(?:[\w<>\[\],.?&*@]+\s+){0,6}[\w:.$~]*",
+)
+
+
+def naming_pattern(stemmed: str) -> str:
+    """For ripgrep: definitions whose name holds two of the stems (given as alternatives)."""
+    inside = rf"(?:{stemmed})\w*?(?:{stemmed})"
+    return rf"{_BEFORE_NAME[0]}{inside}|{_BEFORE_NAME[1]}{inside}\w*\s*(?:<[^>()]*>)?\([^;]*\{{?\s*$"
+
+
 _KEYWORD = re.compile(
     r"^\s*(?:(?:pub(?:\([\w: ]+\))?|export|default|declare|public|private|protected|internal|static|final|"
     r"abstract|async|unsafe|const|extern|sealed|partial|open|data|inline|virtual|override|template<[^>]*>|"
@@ -35,14 +49,14 @@ _ASSIGNED = re.compile(
     r"(?:async\s+)?(?:function\b|\([^()]*\)\s*(?::[^=]+)?=>|\w+\s*=>)"
 )
 _METHOD = re.compile(
-    r"^\s+(?:[\w<>\[\],.?&*@]+\s+)*?(?:[\w<>\[\],.?&*]+\s+)?([A-Za-z_$#][\w$]*)\s*(?:<[^>()]*>)?\([^;]*\{\s*$"
+    r"^\s+(?:[\w<>\[\],.?&*@]+\s+){0,8}([A-Za-z_$#][\w$]*)\s*(?:<[^>()]*>)?\((?!.*(?:=>|\bfunction\b))[^;]*\{\s*$"
 )
 _C_FUNCTION = re.compile(r"^[A-Za-z_][\w<>:,&*~ ]*?[\s*&]((?:\w+::)*~?\w+)\s*\([^;]*$")
 _MACRO = re.compile(r"^\s*#\s*define\s+(\w+)")
 _HEADING = re.compile(r"^#{1,4}\s+(\S.*)$")
 _NOT_NAMES = frozenset(
     "if for while switch catch return else do try with case match loop elif except finally when throw new sizeof "
-    "function and or not in await yield typeof using lock synchronized unless until foreach print assert".split()
+    "and or not in await yield typeof using lock synchronized unless until foreach print assert".split()
 )
 _COMMENT = re.compile(r"^\s*(?:\*|//|/\*|#(?!\s*(?:define|include|if|else|endif|pragma))|--|;;|\"\"\"|@|#\[)")
 
@@ -57,12 +71,16 @@ class Line:
 
 @dataclass(slots=True)
 class Block:
-    """A definition and the matched lines that belong to it; `symbol` is empty outside of definitions."""
+    """A definition and the matched lines that belong to it.
+
+    Long definitions are cut into windows: only the first has the `symbol`, the others are `inside` it.
+    """
 
     start: int
     end: int
     symbol: str
     lines: list[Line] = field(default_factory=lambda: [])
+    inside: str = ""
 
 
 def symbol_of(text: str, prose: bool = False) -> str:
@@ -107,6 +125,9 @@ def cut(lines: list[Line], length: int, prose: bool = False) -> list[Block]:
         else:
             blocks[-1].lines.extend(above)
             above = []
+            if line.number - blocks[-1].start > WINDOW:
+                blocks[-1].end = line.number - 1
+                blocks.append(Block(line.number, length, "", inside=blocks[-1].symbol or blocks[-1].inside))
             blocks[-1].lines.append(line)
     blocks[-1].lines.extend(above)
     blocks[-1].end = max(length, blocks[-1].start)

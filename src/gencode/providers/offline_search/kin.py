@@ -36,6 +36,7 @@ error err
 execute exec
 expression expr
 function func fn
+generate gen
 identifier id ident
 implementation impl
 information info
@@ -53,6 +54,7 @@ object obj
 operation op operator
 original orig
 package pkg
+page paginate
 password passwd pwd
 pointer ptr
 position pos
@@ -194,7 +196,6 @@ number integer digit
 order sort
 outgoing send outbound
 owner uid
-page paginate
 parallel concurrent thread multithreaded
 parse tokenize lex scan
 password credential secret
@@ -264,23 +265,24 @@ wrap decorate
 write save
 """
 
-_PHRASES = {
-    ("cross", "sit", "request", "forger"): ("csrf", "xsrf"),
-    ("cross", "sit", "script"): ("xss",),
-    ("writ", "ahead"): ("wal", "journal"),
-    ("least", "recent", "use"): ("lru",),
-    ("command", "lin"): ("cli", "argv"),
-    ("environment", "variable"): ("environ", "getenv"),
-    ("log", "in"): ("login", "auth"),
-    ("sign", "in"): ("login", "auth"),
-    ("edit", "distanc"): ("levenshtein",),
-    ("regul", "express"): ("regex", "regexp"),
-    ("not", "find"): ("404", "notfound"),
-    ("deep", "cop"): ("clone",),
-    ("garbag", "collect"): ("gc",),
-    ("rate", "limit"): ("throttle",),
-    ("access", "control"): ("acl",),
-}
+# Phrases that have a short name.
+_PHRASES = """
+cross site request forgery: csrf xsrf
+cross site script: xss
+write ahead: wal journal
+least recently used: lru
+command line: cli argv
+environment variable: environ getenv
+log in: login auth
+sign in: login auth
+edit distance: levenshtein
+regular expression: regex regexp
+not found: 404 notfound
+deep copy: clone
+garbage collect: gc
+rate limit: throttle
+access control: acl
+"""
 
 _STOP = """
 a an and any are as at be been being both but by can could did do does doing each either else for from had
@@ -332,6 +334,12 @@ def _table() -> dict[str, dict[str, float]]:
     return table
 
 
+@cache
+def _phrases() -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    pairs = (line.split(": ") for line in _PHRASES.strip().splitlines())
+    return tuple((tuple(map(stem, long.split())), tuple(map(stem, short.split()))) for long, short in pairs)
+
+
 def kin_of(stemmed: str) -> tuple[tuple[str, float], ...]:
     """The stems that may stand for this one, with their weight, best first."""
     others = _table().get(stemmed, {})
@@ -341,11 +349,11 @@ def kin_of(stemmed: str) -> tuple[tuple[str, float], ...]:
 def phrases_in(stemmed: list[str]) -> list[tuple[tuple[int, ...], tuple[str, ...]]]:
     """Phrases with a short name: the places of their words (gaps of one allowed), and that name."""
     found: list[tuple[tuple[int, ...], tuple[str, ...]]] = []
-    for phrase, names in _PHRASES.items():
+    for phrase, names in _phrases():
         for start in range(len(stemmed)):
             places = _follow(stemmed, phrase, start)
             if places:
-                found.append((places, tuple(stem(name) for name in names)))
+                found.append((places, names))
                 break
     return found
 

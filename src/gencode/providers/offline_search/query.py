@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gencode.providers.offline_search.kin import kin_of, phrases_in, stop_words, weak_stems
@@ -11,9 +12,14 @@ MOST_CONCEPTS = 9
 MOST_KIN = 7
 WEAK = 0.35
 LONG_PROMPT = 400
+LONG_STEM = 5
 
 _PATHLIKE = re.compile(r"(?:[\w.@-]+/)+[\w.@-]+|\b[\w-]+\.[A-Za-z]\w{0,4}\b")
-_TAILS = "e|s|es|ed|d|ing|er|ers|or|ors|ion|ions|y|ies|ied|ying|able|al|ten|tten|is|ation|ations|ate|ates|ated|ator|ators"
+_TAILS = (
+    "e|s|es|ed|d|ing|er|ers|or|ors|ion|ions|y|ies|ied|ying|able|al|ten|tten|is|"
+    "ation|ations|ate|ates|ated|ator|ators"
+)
+_SILENT_TAILS = "e|es|ed|er|ers|ing|ings|able"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,7 @@ class Concept:
     @property
     def kin_pattern(self) -> str:
         """A ripgrep pattern for the words that may stand for it."""
-        return "|".join(stem_pattern(each) for each, _ in self.kin)
+        return any_pattern([each for each, _ in self.kin])
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +93,35 @@ def query_of(text: str) -> Query:
 
 def stem_pattern(stemmed: str) -> str:
     """Where a stem begins a part of an identifier: `log` in logger, error_log and errorLog, not in catalog."""
-    if not stemmed.isascii():
-        return re.escape(stemmed) if len(stemmed) > 1 else f"\\b{re.escape(stemmed)}"
-    spelt = _spelt(stemmed)
-    capital = _spelt(stemmed[1:])
-    tail = "" if len(stemmed) >= 5 else f"(?i:{re.escape(stemmed[-1])}?(?:{_TAILS})?)(?:[^a-z]|$)"
-    if not stemmed[0].isalpha():
-        return f"(?:\\b|_|[a-zA-Z]){spelt}(?:\\D|$)"
-    return f"(?:(?:\\b|_|\\d)(?i:{spelt})|[a-zA-Z\\d]{stemmed[0].upper()}{capital}){tail}"
+    return any_pattern([stemmed])
+
+
+def any_pattern(stemmed: Sequence[str]) -> str:
+    """Where any of these stems begins a part; short ones must also end there, but for common endings.
+
+    Every spelling is written out: ripgrep is many times faster with plain words than with ignored case.
+    """
+    plain = [each for each in stemmed if each.isascii() and each[:1].isalpha()]
+    long = [each for each in plain if len(each) >= LONG_STEM]
+    silent = [each[:-1] for each in plain if len(each) == LONG_STEM - 1 and each.endswith("e")]
+    short = [each for each in plain if len(each) < LONG_STEM and each[:-1] not in silent]
+    patterns = [_begins(long)] if long else []
+    if silent:
+        patterns.append(f"(?:{_begins(silent)})(?i:{_SILENT_TAILS})(?:[^a-z]|$)")
+    if short:
+        patterns.append(f"(?:{_begins(short)})(?:[a-z]?(?:{_TAILS})|(?i:s|ed|ing|er)?)(?:[^a-z]|$)")
+    for each in stemmed:
+        if each[:1].isdecimal():
+            patterns.append(f"(?:\\b|_|[a-zA-Z]){re.escape(each)}(?:\\D|$)")
+        elif each not in plain:
+            patterns.append(re.escape(each))
+    return "|".join(patterns)
+
+
+def _begins(stemmed: Sequence[str]) -> str:
+    same_case = "|".join(f"{_spelt(each)}|{_spelt(each, upper=True)}" for each in stemmed)
+    capital = "|".join(each[0].upper() + _spelt(each)[1:] for each in stemmed)
+    return f"(?:\\b|_|\\d)(?:{same_case})|(?:{capital})"
 
 
 def exact_pattern(word: str) -> str:
@@ -102,13 +129,13 @@ def exact_pattern(word: str) -> str:
     return f"\\b{re.escape(word)}\\b"
 
 
-def _spelt(stemmed: str) -> str:
+def _spelt(stemmed: str, upper: bool = False) -> str:
     """Both spellings of words that British and American writers end differently."""
-    spelt = re.escape(stemmed)
     if stemmed == "color":
-        return "colou?r"
+        return "COLOU?R" if upper else "colou?r"
+    spelt = re.escape(stemmed.upper() if upper else stemmed)
     if stemmed.endswith(("yz", "ys")) and len(stemmed) > 4:
-        return f"{spelt[:-1]}[sz]"
+        return f"{spelt[:-1]}[{'SZ' if upper else 'sz'}]"
     return spelt
 
 

@@ -8,6 +8,8 @@ from functools import lru_cache
 
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+[a-z]?|[^\W\d_a-zA-Z]+")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?|[A-Za-z_]\w*")
+_SHORT = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")
+_SILENT = frozenset(("e", "es", "ed", "er", "ers", "ing", "ings"))
 _VOWEL = frozenset("aeiouy")
 
 # Longest first. Each entry: ending, and how many letters must be left before it.
@@ -171,19 +173,21 @@ def stem(word: str) -> str:
     if len(word) <= 3 or not word.isascii() or not word.isalpha():
         return word
     for ending, left in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= left:
-            base = word[: -len(ending)]
+        base = word.removesuffix(ending)
+        if base != word and len(base) >= left:
             if ending == "s" and word.endswith(("ss", "us", "is")):
                 continue
             if not _VOWEL & set(base) or (ending in ("y", "ying") and base[-1] in "aeiou"):
                 continue
             base = _undouble(base, ending)
-            return stem(base) if ending in ("ed", "ing") and base.endswith(("er", "or")) else base
+            if ending in ("ed", "ing") and base.endswith(("er", "or")):
+                return stem(base)
+            return f"{base}e" if ending in _SILENT and _SHORT.fullmatch(base) else base
     return word
 
 
 def _undouble(base: str, ending: str) -> str:
-    """running → run, but calling → call."""
+    """stopping → stop, but calling → call."""
     if ending in ("s", "e", "y"):
         return base
     if len(base) > 3 and base[-1] == base[-2] and base[-1] not in "aeioulsz":

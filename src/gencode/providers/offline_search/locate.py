@@ -1,0 +1,155 @@
+"""Locate (offline search): the best place inside each of the best files."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gencode.providers.offline_search.blocks import DEFINITION_PATTERN, Block, Line, cut
+from gencode.providers.offline_search.query import LONG_STEM, Query, any_pattern, exact_pattern
+from gencode.providers.offline_search.rank import Ranked, Weights, is_prose, standing
+from gencode.providers.offline_search.words import parts, stem
+
+SYMBOL = 1.5
+TOGETHER = 0.6
+BLOCK_SHARE = 1.0
+USUAL_BLOCK = 30
+_IMPORT = re.compile(r"^\s*(?:import\b|from\b.*\bimport\b|use\s|#include|.*\brequire\(|export\b.*\bfrom\b|package\s)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An answer: a line of a file, what is defined there, and the lines that speak for it."""
+
+    path: str
+    line: int
+    symbol: str
+    score: float
+    coverage: float
+    telling: tuple[int, ...]
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """What was seen of one file: its rank, its matched lines in order, its length."""
+
+    ranked: Ranked
+    lines: Sequence[Line]
+    length: int
+
+
+def look_pattern(query: Query) -> str:
+    """A ripgrep pattern for every line that matters: definitions, the question's words and their kin."""
+    stemmed = [concept.stem for concept in query.concepts if concept.weight >= 1]
+    stemmed += [each for concept in query.concepts for each, _ in concept.kin]
+    exact = [exact_pattern(concept.word) for concept in query.concepts if concept.exact]
+    pairs = [query.pair_pattern(pair) for pair in query.pairs]
+    return "|".join([DEFINITION_PATTERN, any_pattern(list(dict.fromkeys(stemmed))), *exact, *pairs])
+
+
+class Hits:
+    """Which concepts a part of an identifier stands for, remembered for one run."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._known: dict[str, tuple[tuple[int, float], ...]] = {}
+
+    def of(self, text: str) -> dict[int, float]:
+        """The concepts in a text with the strength of their best word."""
+        found: dict[int, float] = {}
+        words = parts(text)
+        for word in words:
+            known = self._known.get(word)
+            if known is None:
+                known = self._known[word] = tuple(self._stands_for(word))
+            for place, strength in known:
+                found[place] = max(strength, found.get(place, 0.0))
+        for place, concept in enumerate(self._query.concepts):
+            if concept.exact and concept.word in text:
+                found[place] = 1.0
+        return found
+
+    def _stands_for(self, word: str) -> list[tuple[int, float]]:
+        own = stem(word)
+        found: list[tuple[int, float]] = []
+        for place, concept in enumerate(self._query.concepts):
+            strength = 1.0 if _same(own, word, concept.stem) else 0.0
+            for kin, weight in concept.kin:
+                if weight > strength and _same(own, word, kin):
+                    strength = weight
+            if strength:
+                found.append((place, strength))
+        return found
+
+
+def _same(own: str, word: str, asked: str) -> bool:
+    return own == asked or (len(asked) >= LONG_STEM and word.startswith(asked))
+
+
+def locate(query: Query, weights: Weights, files: Sequence[File]) -> list[Place]:
+    """The best block of every file, and the files in their final order."""
+    hits = Hits(query)
+    places = [(file.ranked, best_block(query, weights, file, hits)) for file in files]
+    top_file = max((ranked.score for ranked, _ in places), default=0.0) or 1.0
+    top_block = max((place.score for _, place in places), default=0.0) or 1.0
+    ordered = [
+        Place(
+            path=place.path,
+            line=place.line,
+            symbol=place.symbol,
+            score=ranked.score / top_file + BLOCK_SHARE * place.score / top_block,
+            coverage=max(place.coverage, ranked.coverage * 0.999),
+            telling=place.telling,
+            end=place.end,
+        )
+        for ranked, place in places
+    ]
+    ordered.sort(key=lambda each: (-each.score, each.path))
+    return ordered
+
+
+def best_block(query: Query, weights: Weights, file: File, hits: Hits) -> Place:
+    """The block of a file that answers best."""
+    path = file.ranked.path
+    length = max(file.length, file.lines[-1].number if file.lines else 1)
+    total = sum(weights.whole) or 1.0
+    worth = standing(path, query)
+    best = Place(path, 1, "", 0.0, 0.0, (), length)
+    for block in cut(list(file.lines), length, is_prose(path)):
+        place = _score(path, block, weights, total, hits, query)
+        if place.score * worth > best.score:
+            best = Place(path, place.line, place.symbol, place.score * worth, place.coverage, place.telling, place.end)
+    return best
+
+
+def _score(path: str, block: Block, weights: Weights, total: float, hits: Hits, query: Query) -> Place:
+    strength: dict[int, float] = {}
+    best: dict[int, float] = {}
+    by_line: list[tuple[float, int]] = []
+    together = 0.0
+    for line in block.lines:
+        found = hits.of(line.text)
+        if not found:
+            continue
+        factor = 0.3 if _IMPORT.match(line.text) else 1.0
+        value = sum(weights.whole[place] * share for place, share in found.items()) * factor
+        for place, share in found.items():
+            strength[place] = strength.get(place, 0.0) + share * factor
+            best[place] = max(share, best.get(place, 0.0))
+        together = max(together, value if len(found) > 1 else 0.0)
+        by_line.append((value, line.number))
+    named = hits.of(block.symbol) if block.symbol else {}
+    stretch = 0.5 + 0.5 * min((block.end - block.start + 1) / USUAL_BLOCK, 6.0)
+    score = sum(
+        weights.whole[place] * best[place] * times * 2.2 / (times + 1.2 * stretch)
+        for place, times in strength.items()
+    )
+    words = max(len(parts(block.symbol)), 1)
+    score += SYMBOL * sum(weights.whole[place] * share for place, share in named.items()) / words**0.5
+    coverage = sum(weights.whole[place] * share for place, share in best.items()) / total
+    score = (score + TOGETHER * together) * (0.4 + 0.6 * coverage)
+    by_line.sort(key=lambda each: (-each[0], each[1]))
+    line = block.start if block.symbol else (by_line[0][1] if by_line else block.start)
+    return Place(path, line, block.symbol or block.inside, score, coverage, tuple(number for _, number in by_line[:6]), block.end)
+
+

@@ -1,0 +1,213 @@
+"""Rank (offline search): which files a question is about, from counts alone (BM25 with boosts)."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gencode.providers.offline_search.query import Concept, Query
+from gencode.providers.offline_search.words import parts, stem, stems
+
+K1 = 1.4
+B = 0.6
+NAME = 1.6
+FOLDER = 0.45
+PAIR = 0.9
+SECOND = 0.25
+COVER = 0.65
+HEADERS = 0.85
+TESTS = 0.35
+TESTS_ASKED = 0.5
+SYMBOLS = 1.0
+WHOLE_NAME = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the counts say: per concept, per its kin and per pair how often each file matched."""
+
+    main: tuple[Mapping[str, int], ...]
+    kin: tuple[Mapping[str, int], ...]
+    pairs: tuple[Mapping[str, int], ...]
+    lengths: Mapping[str, int]
+    files: int
+    main_files: tuple[int, ...]
+    kin_files: tuple[int, ...]
+    named: tuple[str, ...] = ()
+    symbols: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {})
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A file with its score and the share of the question's weight that it covers."""
+
+    path: str
+    score: float
+    coverage: float
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What each concept of a question is worth in this repository."""
+
+    main: tuple[float, ...]
+    kin: tuple[float, ...]
+    whole: tuple[float, ...] = field(default=())
+
+
+def rarity(matching: int, files: int) -> float:
+    """The inverse document frequency of BM25, never negative."""
+    matching = min(matching, files)
+    return math.log(1 + (files - matching + 0.5) / (matching + 0.5))
+
+
+def weigh(query: Query, seen: Seen) -> Weights:
+    """Rare words weigh more; a word that is nowhere weighs like a rare one, for the coverage only."""
+    main: list[float] = []
+    kin: list[float] = []
+    whole: list[float] = []
+    for concept, matching, kin_matching in zip(query.concepts, seen.main_files, seen.kin_files, strict=True):
+        own = rarity(max(matching, 1), seen.files) * concept.weight
+        other = rarity(max(kin_matching, 1), seen.files) * concept.weight
+        best_kin = concept.kin[0][1] if concept.kin else 0.0
+        main.append(own if matching else 0.0)
+        kin.append(min(other, own) * best_kin if kin_matching else 0.0)
+        whole.append(own)
+    return Weights(tuple(main), tuple(kin), tuple(whole))
+
+
+def rank_files(query: Query, seen: Seen, only: Iterable[str] | None = None) -> list[Ranked]:
+    """All files with a match (or only these), best first; equal ones by path."""
+    weights = weigh(query, seen)
+    average = (sum(seen.lengths.values()) / len(seen.lengths)) if seen.lengths else 100.0
+    pair_weights = [
+        rarity(max(len(counts), 1), seen.files) * min(query.concepts[a].weight, query.concepts[b].weight)
+        for (a, b), counts in zip(query.pairs, seen.pairs, strict=False)
+    ]
+    if only is None:
+        paths = {path for counts in (*seen.main, *seen.kin) for path in counts}
+        only = paths.union(seen.named, seen.symbols)
+    ranked = [_rank(path, query, seen, weights, average, pair_weights) for path in sorted(only)]
+    ranked.sort(key=lambda each: (-each.score, each.path))
+    return ranked
+
+
+def _rank(
+    path: str, query: Query, seen: Seen, weights: Weights, average: float, pair_weights: Sequence[float]
+) -> Ranked:
+    stretch = 1 - B + B * min(seen.lengths.get(path, average) / max(average, 1.0), 6.0)
+    name, folders = path_stems(path)
+    score = covered = in_name = 0.0
+    for place, concept in enumerate(query.concepts):
+        own = _saturate(seen.main[place].get(path, 0), stretch) * weights.main[place]
+        other = _saturate(seen.kin[place].get(path, 0), stretch) * weights.kin[place]
+        in_path = path_hit(concept, name, folders)
+        in_name += in_path > FOLDER
+        score += max(own, other) + SECOND * min(own, other)
+        score += in_path * max(weights.main[place], weights.kin[place], 0.5 * weights.whole[place])
+        covered += _covered(own > 0, other > 0, in_path > 0, weights, place, concept)
+    for counts, weight in zip(seen.pairs, pair_weights, strict=False):
+        score += PAIR * weight * _saturate(counts.get(path, 0), stretch)
+    score += SYMBOLS * symbol_score(query, weights, seen.symbols.get(path, ()))
+    coverage = covered / (sum(weights.whole) or 1.0)
+    score *= (1 - COVER + COVER * coverage) * standing(path, query)
+    if in_name > 1:
+        score *= 1 + WHOLE_NAME * min(in_name / max(len(name), 1), 1.0)
+    if any(path.endswith(asked) for asked in query.paths):
+        score *= 4
+    return Ranked(path, score, coverage)
+
+
+def symbol_score(query: Query, weights: Weights, symbols: Sequence[str]) -> float:
+    """How much the best name that a file defines speaks for the question."""
+    best = 0.0
+    for symbol in symbols:
+        inside = stems(symbol)
+        value = 0.0
+        for place, concept in enumerate(query.concepts):
+            strength = 1.0 if concept.stem in inside else 0.0
+            strength = max([strength, *(weight for kin, weight in concept.kin if kin in inside)])
+            value += weights.whole[place] * strength
+        best = max(best, value / max(len(inside), 1) ** 0.5)
+    return best
+
+
+def _covered(own: bool, other: bool, named: bool, weights: Weights, place: int, concept: Concept) -> float:
+    if own or named:
+        return weights.whole[place]
+    return weights.whole[place] * concept.kin[0][1] if other and concept.kin else 0.0
+
+
+def _saturate(times: int, stretch: float) -> float:
+    return times * (K1 + 1) / (times + K1 * stretch) if times else 0.0
+
+
+def path_stems(path: str) -> tuple[list[str], list[str]]:
+    """The stems of a file's name and of its folders."""
+    folder, _, name = path.rpartition("/")
+    return stems(name.rsplit(".", 1)[0] if "." in name[1:] else name), stems(folder)
+
+
+def path_hit(concept: Concept, name: list[str], folders: list[str]) -> float:
+    """How much a path speaks for a concept."""
+    share = 1.0 / math.sqrt(max(len(name), 1))
+    if concept.stem in name:
+        return NAME * (0.4 + 0.6 * share)
+    joined = "".join(name)
+    if len(concept.stem) >= 5 and concept.stem in joined:
+        return NAME * 0.7 * (0.4 + 0.6 * share)
+    for kin, weight in concept.kin:
+        if kin in name or (len(kin) >= 6 and kin in joined):
+            return NAME * weight * 0.8 * (0.4 + 0.6 * share)
+    if concept.stem in folders:
+        return FOLDER
+    if any(kin in folders for kin, _ in concept.kin):
+        return FOLDER * 0.4
+    return 0.0
+
+
+_TESTS = frozenset("test tests testing spec specs fixtures __tests__ testdata mocks e2e unittests".split())
+_DOCS = frozenset("doc docs documentation changelog changelogs history readme license contributing news".split())
+_ASIDE = frozenset("example examples sample samples demo demos bench benchmark benchmarks fuzz playground".split())
+_FOREIGN = frozenset("vendor vendored third_party thirdparty node_modules dist deps external bundled out".split())
+_PROSE = (".md", ".rst", ".txt", ".adoc", ".html", ".po", ".pot", ".tex", ".1", ".org")
+_DATA = (".json", ".lock", ".csv", ".svg", ".map", ".sum", ".xml", ".yml", ".yaml", ".toml", ".cfg", ".ini", ".snap")
+_MINIFIED = re.compile(r"[.-]min\.(?:js|css)$|\.bundle\.js$|-lock\.|\.lock$|\.po$")
+
+
+_SHOUTED = re.compile(r"[A-Z][A-Z_-]+$")
+
+
+def is_prose(path: str) -> bool:
+    """Whether a file is text for people."""
+    name = path.rsplit("/", 1)[-1]
+    return path.lower().endswith(_PROSE) or bool(_SHOUTED.match(name))
+
+
+def standing(path: str, query: Query) -> float:
+    """What a file is worth by its place alone: tests, docs, examples and foreign code stand back."""
+    lower = path.lower()
+    folders = lower.split("/")
+    name = folders[-1]
+    plain = parts(path.rsplit("/", 1)[-1])
+    worth = 1.0
+    is_test = bool(_TESTS & set(folders[:-1])) or bool({"test", "tests", "spec"} & set(plain)) or name == "conftest.py"
+    if is_test and not query.wants(stem("test"), "fixtur", "spec"):
+        worth *= TESTS
+    elif is_test:
+        worth *= TESTS_ASKED
+    if (_DOCS & set(folders[:-1]) or is_prose(path) or name.split(".")[0] in _DOCS) and not query.wants(
+        "doc", stem("documentation"), "changelog", "readm"
+    ):
+        worth *= 0.3
+    elif lower.endswith(_DATA) and not query.wants("json", "yaml", "toml", "xml", "configur", "config"):
+        worth *= 0.4
+    if _ASIDE & set(folders[:-1]) and not query.wants("exampl", "benchmark", "sampl"):
+        worth *= 0.5
+    if _FOREIGN & set(folders[:-1]) or _MINIFIED.search(lower):
+        worth *= 0.3
+    if lower.endswith((".d.ts", ".pyi")):
+        worth *= 0.5
+    elif lower.endswith((".h", ".hpp", ".hh")):
+        worth *= HEADERS
+    return worth

@@ -1,0 +1,122 @@
+"""The command line: every ending becomes an exit code, every mistake one sentence.
+
+Bodies live in `commands/`, one file per noun, and are imported when they are wanted.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from io import TextIOWrapper
+
+from gencode.core.errors import GenCodeError, UserMistake
+from gencode.surfaces.parser import build_parser as build_parser
+from gencode.surfaces.parser import prompt_first
+from gencode.surfaces.visible import visible
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+NO_SCREEN = 'The terminal app comes with a later version; until then ask with: gen -p "your question"'
+ONLY_ASKING = {
+    "prompt": "-p",
+    "output_format": "--output-format",
+    "agent": "--agent",
+    "go_on": "--continue",
+    "session": "--session",
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what was typed and give the exit code."""
+    _speak_any_text()
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except SystemExit as done:  # argparse has printed help
+        code = _flushed(done.code if isinstance(done.code, int) else 0)
+    except UserMistake as mistake:
+        code = _complain(str(mistake), 2)
+    except GenCodeError as trouble:
+        code = _complain(str(trouble), 1)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except BrokenPipeError:
+        code = _nobody_listens()
+    except Exception:
+        import logging
+
+        path = _log()
+        logging.exception("gen ended by a fault")
+        code = _complain(f"GenCode ended by a fault of its own; the details are in {path}", 1)
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    parser = build_parser()
+    args = parser.parse_args(prompt_first(arguments))
+    if args.command is None and "prompt" not in args:
+        parser.print_help()
+        return _complain(NO_SCREEN, 2)
+    if args.command is not None:
+        _check_asking(args)
+    from gencode.surfaces.log import start_log
+
+    start_log(verbose="verbose" in args)
+    return _body(getattr(args, "body", "ask:run"))(args)
+
+
+def _body(name: str) -> Callable[[argparse.Namespace], int]:
+    """A command's body by `module:function`."""
+    module, _, function = name.partition(":")
+    body: Callable[[argparse.Namespace], int] = getattr(
+        import_module(f"gencode.surfaces.commands.{module}"), function
+    )
+    return body
+
+
+def _check_asking(args: argparse.Namespace) -> None:
+    """Options of `gen -p` before a command would be ignored in silence; say so instead."""
+    for name, option in ONLY_ASKING.items():
+        if name in args:
+            raise UserMistake(f"{option} cannot stand together with the command {args.command!r}.")
+
+
+def _speak_any_text() -> None:
+    """Characters the terminal's encoding lacks are spelled as escapes and are never a reason to fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _complain(sentence: str, code: int) -> int:
+    try:
+        print(f"gen: {visible(sentence)}", file=sys.stderr)
+    except BrokenPipeError:
+        return _nobody_listens()
+    return _flushed(code)
+
+
+def _flushed(code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _nobody_listens()
+    return code
+
+
+def _nobody_listens() -> int:
+    """The reader of our output has gone: what is still buffered goes nowhere, and quietly."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
+    return BROKEN_PIPE
+
+
+def _log() -> str:
+    """Open the log, if it is not open yet, and tell where it is."""
+    from gencode.surfaces.log import log_file, start_log
+
+    start_log(verbose=False)
+    return str(log_file())

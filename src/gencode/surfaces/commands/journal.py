@@ -1,0 +1,137 @@
+"""`gen task replay | export | import`: the journal of a task, without any model."""
+
+import argparse
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from gencode.app import GenCode
+from gencode.core.errors import UserMistake
+from gencode.core.events import Event
+from gencode.core.outcome import Outcome
+from gencode.core.task import replay
+from gencode.core.wire import wire
+from gencode.runtime.ports import TaskQuery
+from gencode.stores.jsonl import export_task, import_task
+from gencode.surfaces.commands.opening import opened
+from gencode.surfaces.commands.piped import whole_input
+from gencode.surfaces.follow import tell_ending
+from gencode.surfaces.plain import Steps, answer, answer_json, has_terminal, note
+
+LARGEST_FILE = 200_000_000
+
+
+def replayed(args: argparse.Namespace) -> int:
+    """Play a task and everything below it again, and check that the journal tells the stored state."""
+    return asyncio.run(_replayed(args))
+
+
+async def _replayed(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        root = (await gen.find(args.id)).id
+        tasks = await _tree(gen, root)
+        journals = {task: await gen.store.events(task) for task in tasks}
+        different = [task for task in tasks if replay(journals[task]) != await gen.store.task(task)]
+        events = sorted((event for each in journals.values() for event in each), key=_when)
+        outcome = await gen.get(root)
+        if "json" in args:
+            lines = [wire(event, tasks[event.task]) for event in events]
+            answer_json({"task": outcome, "events": lines, "same": not different})
+        else:
+            _play(events, outcome)
+            _tell(len(events), list(tasks), different)
+        return 1 if different else 0
+
+
+async def _tree(gen: GenCode, task: str, parent: str | None = None) -> dict[str, str | None]:
+    """The ids of a task and everything below it, each with the one that asked for it."""
+    found = {task: parent}
+    for child in await gen.store.tasks(TaskQuery(parent=task)):
+        found |= await _tree(gen, child.id, task)
+    return found
+
+
+def _when(event: Event) -> tuple[str, str, int]:
+    return event.at, event.task, event.seq or 0
+
+
+def _play(events: list[Event], outcome: Outcome) -> None:
+    """Show the events as they were shown when they happened."""
+    if has_terminal():
+        from gencode.surfaces.panels import Panels
+
+        painter = Panels(live=False)
+    else:
+        painter = Steps()
+    for event in events:
+        painter.hear(event)
+    painter.close()
+    answer(outcome.result)
+    tell_ending(outcome)
+
+
+def _tell(events: int, tasks: list[str], different: list[str]) -> None:
+    if different:
+        note(f"The journal does not tell the stored state of {', '.join(different)}.")
+    else:
+        several = "1 task" if len(tasks) == 1 else f"{len(tasks)} tasks"
+        note(f"Replayed {events} facts of {several}: the fold equals the stored state.")
+
+
+def exported(args: argparse.Namespace) -> int:
+    """Write the journal of one task."""
+    task, events = asyncio.run(_journal(args))
+    text = export_task(events)
+    if args.file == "-":
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
+        return 0
+    path = Path(args.file).expanduser()
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise UserMistake(f"{path} cannot be written: {error.strerror}; name another file.") from None
+    if "json" in args:
+        answer_json({"task": task, "file": str(path), "facts": len(events)})
+    else:
+        answer(f"Wrote {len(events)} facts of task {task} to {path}.")
+    return 0
+
+
+async def _journal(args: argparse.Namespace) -> tuple[str, list[Event]]:
+    async with opened(args) as gen:
+        task = (await gen.find(args.id)).id
+        return task, await gen.store.events(task)
+
+
+def imported(args: argparse.Namespace) -> int:
+    """Read the journal of one task into the database."""
+    text = whole_input("name a file to import") if args.file == "-" else _read(Path(args.file).expanduser())
+    return asyncio.run(_imported(args, text))
+
+
+async def _imported(args: argparse.Namespace, text: str) -> int:
+    journal = import_task(text)
+    async with opened(args) as gen:
+        await gen.store.adopt(journal.events)
+        task = journal.events[0].task
+        for warning in journal.warnings:
+            note(warning)
+        if "json" in args:
+            answer_json({"task": await gen.get(task), "warnings": journal.warnings})
+        else:
+            answer(f"Imported {len(journal.events)} facts as task {task}; see: gen task show {task}")
+    return 0
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size > LARGEST_FILE:
+                raise UserMistake(f"{path} is larger than {LARGEST_FILE:,} bytes, too large for one task.")
+            return file.read().decode("utf-8")
+    except OSError as error:
+        raise UserMistake(f"{path} cannot be read: {error.strerror}; name an exported task.") from None
+    except UnicodeDecodeError:
+        raise UserMistake(f"{path} is not UTF-8 text, so it is no exported task.") from None

@@ -1,0 +1,71 @@
+"""`gen models`: which model would answer, and what every name stands for."""
+
+import argparse
+import asyncio
+
+from msgspec import Struct
+
+from gencode.app import GenCode
+from gencode.core.errors import UserMistake
+from gencode.runtime.models import ALIASES, TIERS
+from gencode.stores.memory import MemoryStore
+from gencode.surfaces.commands.opening import opened, why_offline
+from gencode.surfaces.plain import answer, answer_json, table
+
+
+class ModelLine(Struct, frozen=True, rename="camel"):
+    """One name and what it stands for; `model` is None when it stands for nothing yet."""
+
+    name: str
+    model: str | None
+    why: str
+
+
+def show(args: argparse.Namespace) -> int:
+    """List the names."""
+    return asyncio.run(_show(args))
+
+
+async def _show(args: argparse.Namespace) -> int:
+    async with opened(args, store=MemoryStore()) as gen:
+        main = main_model(gen)
+        lines = [_line(gen, name) for name in gen.models.names()]
+    if "json" in args:
+        answer_json({"main": main, "models": lines})
+        return 0
+    answer(f"gen -p would use {main.model or 'no model'}: {main.why}\n")
+    answer(table(("NAME", "MODEL", "WHY"), [(line.name, line.model or "-", line.why) for line in lines]))
+    return 0
+
+
+def main_model(gen: GenCode) -> ModelLine:
+    """The model that leads a conversation, and why it is that one."""
+    asked = gen.settings.model
+    try:
+        resolved = gen.model
+    except UserMistake as mistake:
+        return ModelLine(asked, None, str(mistake))
+    why = f"{asked!r} was chosen by --model, GEN_MODEL or settings.toml" if asked else why_offline()
+    return ModelLine(asked or "offline", resolved.name, why)
+
+
+def _line(gen: GenCode, name: str) -> ModelLine:
+    match name:
+        case "inherit":
+            return ModelLine(name, None, "the model of whoever sends the agent")
+        case "scripted:FILE":
+            return ModelLine(name, None, "plays a JSON file, for demos and tests")
+        case "offline":
+            return ModelLine(name, gen.models.resolve(name).name, "built in: a search, no language model")
+        case _ if name in TIERS or name in ALIASES:
+            return _tier(gen, name)
+        case _:
+            return ModelLine(name, None, "a model of this provider")
+
+
+def _tier(gen: GenCode, name: str) -> ModelLine:
+    alias = f"the same as {ALIASES[name]}" if name in ALIASES else "a tier"
+    try:
+        return ModelLine(name, gen.models.resolve(name).name, f"{alias}, set in settings.toml")
+    except UserMistake as mistake:
+        return ModelLine(name, None, f"{alias}. {mistake}")

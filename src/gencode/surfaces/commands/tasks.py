@@ -1,0 +1,137 @@
+"""`gen task run | list | show`: the life of tasks."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+from gencode.app import GenCode
+from gencode.core.ids import stamp
+from gencode.core.outcome import Outcome
+from gencode.core.spec import TaskRequest
+from gencode.runtime.ports import TaskQuery
+from gencode.surfaces.commands.opening import check_model, opened
+from gencode.surfaces.commands.piped import whole_input
+from gencode.surfaces.commands.transcript import transcript_text
+from gencode.surfaces.follow import follow, painter_for, tell_ending
+from gencode.surfaces.plain import answer, answer_json, seconds, table
+
+RECENT = timedelta(hours=24)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Send one agent and print what it says."""
+    typed: str = args.task
+    prompt = whole_input("write the task after the agent's name") if typed == "-" else typed
+    return asyncio.run(_run(args, prompt))
+
+
+async def _run(args: argparse.Namespace, prompt: str) -> int:
+    request = TaskRequest(
+        agent=args.subagent,
+        prompt=prompt,
+        description=getattr(args, "description", ""),
+        model=getattr(args, "model", ""),
+        max_turns=getattr(args, "max_turns", None),
+    )
+    output = "json" if "json" in args else "text"
+    async with opened(args, without=("max_turns",)) as gen:
+        check_model(gen, args)
+        painter = painter_for(output, verbose="verbose" in args)
+        outcome, code = await follow(gen, lambda: gen.start_task(request), painter)
+        if output == "json":
+            answer_json(outcome)
+            return code
+        if outcome.result and not sys.stdout.isatty():  # a terminal has seen it in its panel
+            answer(outcome.result)
+        tell_ending(outcome)
+        return code
+
+
+def listed(args: argparse.Namespace) -> int:
+    """The tasks, as a table, a tree or JSON."""
+    return asyncio.run(_listed(args))
+
+
+async def _listed(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        tasks = await _wanted(gen, everything="all" in args, conversations="tree" in args)
+        if "json" in args:
+            answer_json({"tasks": tasks})
+        elif not tasks:
+            where = "" if "all" in args else " of this folder in the last 24 hours (--all shows every one)"
+            answer(f"There are no tasks{where}.")
+        else:
+            rows = list(_tree(tasks)) if "tree" in args else [_row(task) for task in tasks]
+            answer(table(("ID", "AGENT", "STATUS", "TURNS", "TIME", "CREATED", "TASK"), rows))
+    return 0
+
+
+async def _wanted(gen: GenCode, *, everything: bool, conversations: bool) -> list[Outcome]:
+    query = TaskQuery(conversations=None if conversations else False)
+    if not everything:
+        since = stamp(datetime.now(UTC) - RECENT)
+        query = TaskQuery(
+            cwd=str(gen.workspace.cwd), ended_after=since, conversations=None if conversations else False
+        )
+    return [await gen.outcome_of(task) for task in await gen.store.tasks(query)]
+
+
+def _row(task: Outcome, depth: int = 0) -> list[str]:
+    took = "" if task.duration_ms is None else seconds(task.duration_ms / 1000)
+    name = f"{'  ' * depth}{task.agent}"
+    created = task.created_at[:19].replace("T", " ")
+    text = task.description or task.prompt
+    return [task.agent_id, name, task.status, str(task.turns), took, created, text[:200]]
+
+
+def _tree(tasks: Sequence[Outcome]) -> Iterator[list[str]]:
+    """Every task below the one that asked for it."""
+    known = {task.agent_id for task in tasks}
+
+    def branch(parent: str | None, depth: int) -> Iterator[list[str]]:
+        for task in tasks:
+            above = task.parent_id if task.parent_id in known else None
+            if above == parent:
+                yield _row(task, depth)
+                yield from branch(task.agent_id, depth + 1)
+
+    return branch(None, 0)
+
+
+def show(args: argparse.Namespace) -> int:
+    """One task with everything that was said."""
+    return asyncio.run(_show(args))
+
+
+async def _show(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        task = await gen.show(args.id)
+        if "json" in args:
+            answer_json(task)
+            return 0
+        answer("\n".join((*_facts(task), "", await transcript_text(gen, task.agent_id))))
+    return 0
+
+
+def _facts(task: Outcome) -> Iterator[str]:
+    took = "" if task.duration_ms is None else f" in {seconds(task.duration_ms / 1000)}"
+    yield f"{task.agent} {task.agent_id}: {task.status} after {task.turns} turns{took}"
+    if task.parent_id:
+        yield f"  asked for by  {task.parent_id}"
+    if task.description:
+        yield f"  description   {task.description}"
+    yield f"  model         {task.model}"
+    yield f"  folder        {task.cwd}"
+    yield f"  created       {task.created_at}"
+    yield f"  tokens        {task.usage.tree.input_tokens} in, {task.usage.tree.output_tokens} out"
+    if task.error:
+        yield f"  error         {task.error}"
+    for label, values in (
+        ("files read", task.evidence.files_read),
+        ("agents sent", task.evidence.children),
+        ("warnings", task.evidence.warnings),
+    ):
+        for value in values:
+            yield f"  {label:13} {value}"

@@ -1,0 +1,38 @@
+"""`gen tools`: every tool with its aliases, effect class and source."""
+
+import argparse
+import asyncio
+
+from gencode.stores.memory import MemoryStore
+from gencode.surfaces.commands.opening import opened
+from gencode.surfaces.plain import answer, answer_json, table
+
+
+def show(args: argparse.Namespace) -> int:
+    """List the tools."""
+    return asyncio.run(_show(args))
+
+
+async def _show(args: argparse.Namespace) -> int:
+    async with opened(args, store=MemoryStore()) as gen:
+        tools = list(gen.toolbox.values())
+    if "json" in args:
+        lines = [
+            {
+                "name": tool.name,
+                "aliases": tool.aliases,
+                "effect": tool.effect,
+                "source": tool.source,
+                "description": tool.description,
+                "parameters": tool.schema,
+            }
+            for tool in tools
+        ]
+        answer_json({"tools": lines})
+        return 0
+    rows = [
+        (tool.name, tool.effect, tool.source, " ".join(tool.aliases), tool.description.partition("\n")[0])
+        for tool in tools
+    ]
+    answer(table(("NAME", "EFFECT", "SOURCE", "ALIASES", "DESCRIPTION"), rows))
+    return 0

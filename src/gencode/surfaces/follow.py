@@ -1,0 +1,102 @@
+"""Follows one job to its end: paints what is heard, and turns signals into stops."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import Protocol
+
+from gencode.app import GenCode
+from gencode.core.events import Event
+from gencode.core.outcome import Outcome
+from gencode.core.status import Status
+from gencode.delegation.supervisor import Job
+from gencode.surfaces import plain
+from gencode.surfaces.view import View
+
+SIGNALS = {signal.SIGINT: "interrupted by the user", signal.SIGTERM: "the program was told to end"}
+
+
+class Painter(Protocol):
+    """Shows events as they come, and keeps the view they add up to."""
+
+    view: View
+
+    def hear(self, event: Event) -> None:
+        """Take in one event."""
+        ...
+
+    def close(self) -> None:
+        """Leave the screen as a shell expects it."""
+        ...
+
+
+class Signals:
+    """What came from outside while a job ran. The first signal stops softly, the second at once."""
+
+    def __init__(self, gen: GenCode, painter: Painter) -> None:
+        self._gen = gen
+        self._painter = painter
+        self._settling: asyncio.Task[None] | None = None
+        self.code: int | None = None
+
+    def come(self, number: signal.Signals) -> None:
+        """Stop everything softly; when that was already asked for, end the process."""
+        if self.code is not None:
+            self._painter.close()
+            os._exit(128 + number)
+        self.code = 128 + number
+        self._gen.supervisor.stop.stop(SIGNALS[number])
+        self._settling = asyncio.create_task(self._gen.supervisor.settle())
+
+
+@contextmanager
+def signals(gen: GenCode, painter: Painter) -> Generator[Signals, None, None]:
+    """Signals become stops inside this block; one that the parent process ignores stays ignored."""
+    loop = asyncio.get_running_loop()
+    heard = Signals(gen, painter)
+    ours = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in ours:
+        loop.add_signal_handler(number, heard.come, number)
+    try:
+        yield heard
+    finally:
+        for number in ours:
+            loop.remove_signal_handler(number)
+
+
+async def follow(gen: GenCode, start: Callable[[], Awaitable[Job]], painter: Painter) -> tuple[Outcome, int]:
+    """Start a job, paint it until it has ended, and give its outcome and the exit code."""
+    listener = gen.listen()
+    try:
+        with signals(gen, painter) as heard:
+            job = await start()
+            if job.work is not None:
+                job.work.add_done_callback(lambda _: listener.close())
+            async for event in listener:
+                painter.hear(event)
+            outcome = await gen.outcome(job)
+    finally:
+        listener.close()
+        painter.close()
+    done = 0 if outcome.status is Status.COMPLETED else 1
+    return outcome, done if heard.code is None else heard.code
+
+
+def painter_for(output: str, *, verbose: bool) -> Painter:
+    """Who shows the run: lines of events, panels on a terminal, steps when asked for, or nobody."""
+    if output == "stream-json":
+        return plain.Lines()
+    if output == "text" and plain.has_terminal():
+        from gencode.surfaces.panels import Panels
+
+        return Panels()
+    return plain.Steps() if verbose else plain.Silent()
+
+
+def tell_ending(outcome: Outcome) -> None:
+    """How it ended, when that was not well."""
+    if outcome.status is not Status.COMPLETED:
+        why = f": {outcome.error}" if outcome.error else ""
+        plain.note(f"The task {outcome.agent_id} ended as {outcome.status}{why}.")

@@ -1,0 +1,41 @@
+"""The log: what a person need not see and an engineer will want, in `logs/gen.log` of the per-user folder."""
+
+import logging
+from io import TextIOWrapper
+from pathlib import Path
+
+from gencode.settings import gen_home
+
+LARGEST = 5_000_000
+
+
+def log_file() -> Path:
+    """Where the log is."""
+    return gen_home() / "logs" / "gen.log"
+
+
+class LogFile(logging.FileHandler):
+    """A file that is made when there is something to write, for its owner only; never a reason to fail."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, encoding="utf-8", errors="backslashreplace", delay=True)
+        self.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
+
+    def _open(self) -> TextIOWrapper:
+        path = Path(self.baseFilename)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_size > LARGEST:
+            path.replace(path.with_name(f"{path.name}.1"))
+        path.touch(mode=0o600)
+        return path.open("a", encoding="utf-8", errors="backslashreplace")
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """A log that cannot be written is not worth a word on the screen."""
+
+
+def start_log(*, verbose: bool) -> None:
+    """Warnings and faults go to the log from now on; everything when `verbose`."""
+    root = logging.getLogger()
+    if not any(isinstance(each, LogFile) for each in root.handlers):
+        root.addHandler(LogFile(log_file()))
+    logging.getLogger("gencode").setLevel(logging.DEBUG if verbose else logging.WARNING)

@@ -1,0 +1,226 @@
+"""Everything that can be typed after `gen`, and nothing of what it does."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn, Protocol
+
+from gencode import __version__
+from gencode.core.errors import UserMistake, nearest
+
+FORMATS = ("text", "json", "stream-json")
+
+EXAMPLES = """\
+examples:
+  gen -p "Where are authentication errors handled?"
+  git diff | gen -p "Where else is this changed function used?"
+  gen -p "Where is the parser, and where are its tests?" --output-format stream-json
+  gen -p "And who calls it?" --continue
+  gen task run Explore "Find all database-related files" --json
+  gen task list --tree
+  gen doctor
+
+exit codes: 0 completed, 1 any other ending, 2 a mistake in what was typed or set up, 130 interrupted
+"""
+
+TASK_EXAMPLES = """\
+examples:
+  gen task run Explore "Where is the configuration read?" --max-turns 5
+  gen task list --all --json
+  gen task replay 9f3a
+  gen task export 9f3a1c2e - | gzip > task.jsonl.gz
+"""
+
+
+VALUED = frozenset(
+    (
+        *("--output-format", "--agent", "--session", "--model", "--max-turns", "--max-seconds"),
+        *("--permission-mode", "--allow", "--deny", "--ask", "--cwd"),
+    )
+)
+"""The options of `gen -p` that are followed by a value."""
+
+_UNKNOWN = re.compile(r"argument COMMAND: invalid choice: '(?P<word>.*)' \(choose from (?P<known>.*)\)", re.S)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that complains in one sentence, raised and not printed."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where help is; a command that is not there gets the nearest names."""
+        help_ = f"See: {self.prog} --help"
+        if found := _UNKNOWN.match(message):
+            known = re.findall(r"[\w-]+", found["known"])
+            word = found["word"][:80]
+            ask = ' To ask something: gen -p "…".' if self.prog == "gen" else ""
+            raise UserMistake(f"There is no command {word!r}. {nearest(word, known)}{ask} {help_}")
+        raise UserMistake(f"{message[:1].upper()}{message[1:].rstrip('.')}. {help_}")
+
+
+class Commands(Protocol):
+    """Where commands are added."""
+
+    def add_parser(self, name: str, **words: Any) -> argparse.ArgumentParser:
+        """A parser for one more command."""
+        ...
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line. Options that were not given are absent, so that settings can decide."""
+    parser = Parser(
+        prog="gen",
+        usage='gen -p "PROMPT" [options]\n       gen COMMAND [options]',
+        description="GenCode: a coding assistant whose heart is its subagent system.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        argument_default=argparse.SUPPRESS,
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"gen {__version__}")
+    _add_asking(parser)
+    _add_model(parser)
+    _add_policy(parser)
+    _add_common(parser)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", prog="gen")
+    _add_task(commands)
+    agents = _add_group(commands, "agents", "the agents that can be sent")
+    _add(agents, "list", "agents:show", "every agent with its source, tools and problems")
+    _add(commands, "models", "models:show", "which model answers, and how names resolve")
+    _add(commands, "tools", "tools:show", "every tool with its aliases, effect and source")
+    _add(commands, "doctor", "doctor:show", "what is set up and what is missing")
+    _add(commands, "migrate", "migrate:run", "bring the database up to date")
+    _add(commands, "demo", "demo:run", "a guided tour on the offline model, in a folder of its own")
+    return parser
+
+
+def prompt_first(arguments: Sequence[str]) -> list[str]:
+    """The words with the prompt right behind `-p`, so that options may stand between the two."""
+    words = list(arguments)
+    place = next((place for place, word in enumerate(words) if word in ("-p", "--print")), None)
+    if place is None or not _is_option(words[place + 1 : place + 2]):
+        return words
+    at = place + 1
+    while at < len(words) and _is_option(words[at : at + 1]):
+        at += 2 if words[at] in VALUED else 1
+    if at < len(words):
+        words.insert(place + 1, words.pop(at))
+    return words
+
+
+def _is_option(words: Sequence[str]) -> bool:
+    return bool(words) and words[0].startswith("-") and words[0] != "-" and " " not in words[0]
+
+
+def _add_asking(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("asking")
+    group.add_argument(
+        "-p",
+        "--print",
+        dest="prompt",
+        nargs="?",
+        const="",
+        metavar="PROMPT",
+        help="ask, print the answer and exit; piped input is added to the prompt",
+    )
+    group.add_argument("--output-format", choices=FORMATS, help="text (default), json or stream-json")
+    group.add_argument("--agent", metavar="NAME", help="let this agent lead the conversation")
+    group.add_argument(
+        "--continue",
+        dest="go_on",
+        action="store_true",
+        help="go on with this folder's last conversation",
+    )
+    group.add_argument("--session", metavar="ID", help="go on with this conversation")
+
+
+def _add_task(commands: Commands) -> None:
+    tasks = _add_group(commands, "task", "run, list, show, replay, export and import tasks", TASK_EXAMPLES)
+    run = _add(tasks, "run", "tasks:run", "one subagent, without a main conversation")
+    run.add_argument("subagent", metavar="AGENT", help="which agent, for example Explore")
+    run.add_argument("task", metavar="PROMPT", help="the whole task; - reads it from stdin")
+    run.add_argument("--description", metavar="TEXT", help="the task in three to five words")
+    _add_model(run)
+    _add_policy(run)
+    listing = _add(tasks, "list", "tasks:listed", "tasks of this folder, unfinished or of the last 24 hours")
+    listing.add_argument("--all", action="store_true", help="the tasks of all folders and times")
+    listing.add_argument("--tree", action="store_true", help="below the conversations that asked for them")
+    show = _add(tasks, "show", "tasks:show", "one task with its transcript and the gate's decisions")
+    replay = _add(tasks, "replay", "journal:replayed", "play a task again from the journal, without a model")
+    export = _add(tasks, "export", "journal:exported", "write the journal of a task as JSONL")
+    for parser in (show, replay, export):
+        parser.add_argument("id", metavar="ID", help="the task; the beginning of its id is enough")
+    export.add_argument("file", metavar="FILE", help="where to write it; - is stdout")
+    taking = _add(tasks, "import", "journal:imported", "read a task from a JSONL file")
+    taking.add_argument("file", metavar="FILE", help="where to read it; - is stdin")
+
+
+def _add_group(commands: Commands, name: str, says: str, epilog: str = "") -> Commands:
+    """A noun that needs a verb."""
+    parser = commands.add_parser(
+        name,
+        help=says,
+        description=f"{name}: {says}",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    return parser.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
+
+
+def _add(commands: Commands, name: str, body: str, says: str) -> argparse.ArgumentParser:
+    """A command whose body is `module:function` in the folder `commands`."""
+    parser = commands.add_parser(
+        name,
+        help=says,
+        description=f"{says[:1].upper()}{says[1:]}.",
+        allow_abbrev=False,
+        argument_default=argparse.SUPPRESS,
+    )
+    parser.set_defaults(body=body)
+    _add_common(parser)
+    return parser
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("model and limits")
+    group.add_argument("--model", metavar="M", help="fast, balanced, powerful, offline, scripted:FILE, …")
+    group.add_argument("--no-offline", action="store_true", help="fail rather than use the offline model")
+    group.add_argument("--max-turns", type=_turns, metavar="N", help="end after N turns of the model")
+    group.add_argument("--max-seconds", type=_seconds, metavar="S", help="end after S seconds")
+
+
+def _add_policy(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("permissions")
+    group.add_argument(
+        "--permission-mode", metavar="MODE", help="plan, default, acceptEdits, dontAsk or unattended"
+    )
+    for action, says in (("allow", "let through"), ("deny", "refuse"), ("ask", "ask about")):
+        group.add_argument(
+            f"--{action}",
+            action="append",
+            metavar="RULE",
+            help=f'{says} the calls a rule names, such as "Read(docs/**)"; may be repeated',
+        )
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("everywhere")
+    group.add_argument("--json", action="store_true", help="print JSON")
+    group.add_argument("--cwd", metavar="DIR", help="work in this folder instead of the current one")
+    group.add_argument("--verbose", action="store_true", help="show every step, and keep more in the log")
+
+
+def _turns(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of turns; at least 1 is needed")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return value

@@ -1,0 +1,117 @@
+"""Plain output: answers and records to stdout, notes and steps to stderr, nothing but text."""
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from gencode.core.events import Event, TaskCreated, TaskEnded
+from gencode.core.outcome import as_json
+from gencode.core.wire import wire_line
+from gencode.surfaces.view import AgentView, View, fold
+from gencode.surfaces.visible import safe_json, visible, visible_line
+
+
+def answer(text: str) -> None:
+    """What was asked for, to stdout."""
+    _write(sys.stdout, visible(text))
+
+
+def note(text: str) -> None:
+    """A word to the person, to stderr."""
+    _write(sys.stderr, visible(text))
+
+
+def answer_json(value: object, *, line: bool = False) -> None:
+    """One record to stdout: a line for programs, indented on a terminal unless a line is wanted."""
+    _write_json(as_json(value, indent=0 if line or not sys.stdout.isatty() else 2))
+
+
+def _write(stream: TextIO, text: str) -> None:
+    stream.write(text if text.endswith("\n") else f"{text}\n")
+    stream.flush()
+
+
+def _write_json(text: str) -> None:
+    """One line (or one indented object), in UTF-8 whatever the terminal speaks."""
+    sys.stdout.buffer.write(f"{safe_json(text)}\n".encode())
+    sys.stdout.buffer.flush()
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """Columns under a head; the last one is cut where the terminal ends."""
+    width = width or (shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000)
+    cells = [[visible_line(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    lines: list[str] = []
+    for row in cells:
+        line = "  ".join(cell.ljust(wide) for cell, wide in zip(row, widths, strict=True)).rstrip()
+        lines.append(line if len(line) <= width else f"{line[: width - 1]}…")
+    return "\n".join(lines)
+
+
+def seconds(elapsed: float) -> str:
+    """A duration as a person reads it."""
+    if elapsed < 60:
+        return f"{elapsed:.1f} s"
+    return f"{int(elapsed) // 60} min {int(elapsed) % 60} s"
+
+
+def ending(agent: AgentView, now: str) -> str:
+    """How an agent stands: status, turns, time."""
+    turns = f"{agent.turns} turn{'' if agent.turns == 1 else 's'}"
+    return f"{agent.status} · {turns} · {seconds(agent.elapsed(now))}"
+
+
+def has_terminal() -> bool:
+    """Whether anybody can watch."""
+    return sys.stderr.isatty() or sys.stdout.isatty()
+
+
+def bare_terminal() -> bool:
+    """Whether the terminal was said to know no colours, or knows none."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") in ("dumb", "unknown")
+
+
+class Silent:
+    """Paints nothing, and remembers the view."""
+
+    def __init__(self) -> None:
+        self.view = View()
+
+    def hear(self, event: Event) -> None:
+        """Take in one event."""
+        self.view = fold(self.view, event)
+
+    def close(self) -> None:
+        """Leave the screen as a shell expects it."""
+
+
+class Steps(Silent):
+    """One line on stderr for every launch, step and end."""
+
+    def hear(self, event: Event) -> None:
+        """Say what is new in this event."""
+        before = self.view.agents.get(event.task)
+        super().hear(event)
+        agent = self.view.agents[event.task] if event.task in self.view.agents else AgentView(event.task)
+        name = f"[{agent.agent or event.task}]"
+        match event.fact:
+            case TaskCreated() if agent.parent:
+                note(f"{name} {visible_line(agent.title, 120)}")
+            case TaskEnded():
+                note(f"{name} {ending(agent, event.at)}")
+            case _ if agent.step and (before is None or before.step != agent.step):
+                note(f"{name} {visible_line(agent.step, 120)}")
+            case _:
+                pass
+
+
+class Lines(Silent):
+    """Every event as one line of JSON on stdout, as it happens."""
+
+    def hear(self, event: Event) -> None:
+        """Write the event down."""
+        super().hear(event)
+        _write_json(wire_line(event, self.view.parent(event.task)))

@@ -1,0 +1,77 @@
+"""tools: names of file types, the same whoever searches. ripgrep knows many more under its own names."""
+
+_C = ("*.c", "*.h")
+_CPP = ("*.cc", "*.cpp", "*.cxx", "*.c++", "*.hh", "*.hpp", "*.hxx", "*.h", "*.inl")
+_JS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.vue")
+_TS = ("*.ts", "*.tsx", "*.mts", "*.cts")
+_MD = ("*.md", "*.markdown", "*.mdx")
+_PY = ("*.py", "*.pyi")
+_RUBY = ("*.rb", "*.rake", "*.gemspec", "*.ru", "Gemfile", "Rakefile")
+_SH = ("*.sh", "*.bash", "*.zsh", "*.ksh", ".bashrc", ".bash_profile", ".zshrc", ".profile")
+_YAML = ("*.yaml", "*.yml")
+
+TYPES: dict[str, tuple[str, ...]] = {
+    "bash": _SH,
+    "c": _C,
+    "c++": _CPP,
+    "cc": _CPP,
+    "clojure": ("*.clj", "*.cljc", "*.cljs"),
+    "cmake": ("*.cmake", "CMakeLists.txt"),
+    "cpp": _CPP,
+    "cs": ("*.cs",),
+    "csharp": ("*.cs",),
+    "css": ("*.css", "*.scss"),
+    "csv": ("*.csv",),
+    "dart": ("*.dart",),
+    "docker": ("*Dockerfile*",),
+    "elixir": ("*.ex", "*.exs", "*.eex", "*.heex"),
+    "erlang": ("*.erl", "*.hrl"),
+    "go": ("*.go",),
+    "graphql": ("*.graphql", "*.graphqls"),
+    "h": ("*.h", "*.hh", "*.hpp"),
+    "haskell": ("*.hs", "*.lhs"),
+    "html": ("*.html", "*.htm"),
+    "java": ("*.java",),
+    "javascript": _JS,
+    "js": _JS,
+    "json": ("*.json",),
+    "jsx": ("*.jsx",),
+    "julia": ("*.jl",),
+    "kotlin": ("*.kt", "*.kts"),
+    "kt": ("*.kt", "*.kts"),
+    "less": ("*.less",),
+    "lua": ("*.lua",),
+    "make": ("Makefile", "makefile", "GNUmakefile", "*.mk", "*.mak"),
+    "markdown": _MD,
+    "md": _MD,
+    "ocaml": ("*.ml", "*.mli"),
+    "perl": ("*.pl", "*.pm", "*.t"),
+    "php": ("*.php", "*.phtml"),
+    "proto": ("*.proto",),
+    "py": _PY,
+    "python": _PY,
+    "r": ("*.r", "*.R", "*.Rmd"),
+    "rb": _RUBY,
+    "rs": ("*.rs",),
+    "rst": ("*.rst",),
+    "ruby": _RUBY,
+    "rust": ("*.rs",),
+    "sass": ("*.sass", "*.scss"),
+    "scala": ("*.scala", "*.sbt"),
+    "sh": _SH,
+    "shell": _SH,
+    "sql": ("*.sql",),
+    "svelte": ("*.svelte",),
+    "swift": ("*.swift",),
+    "tf": ("*.tf", "*.tfvars"),
+    "toml": ("*.toml",),
+    "ts": _TS,
+    "tsx": ("*.tsx",),
+    "txt": ("*.txt",),
+    "typescript": _TS,
+    "vue": ("*.vue",),
+    "xml": ("*.xml", "*.xsd", "*.xsl", "*.xslt"),
+    "yaml": _YAML,
+    "yml": _YAML,
+    "zig": ("*.zig",),
+}

@@ -1,0 +1,63 @@
+"""tools: Glob, the names of files that fit a pattern."""
+
+import asyncio
+from typing import Annotated
+
+from msgspec import Meta
+
+from gencode.core.errors import ToolError
+from gencode.runtime.toolbox import ToolContext, tool
+from gencode.tools.files import names_from, relative, resolve
+from gencode.tools.globs import BadGlob, PathFilter, literal_prefix
+from gencode.tools.hits import Search
+from gencode.tools.listing import Listing, Place, place_of
+from gencode.tools.paging import Page
+from gencode.tools.search import Searcher, searcher_for
+
+
+@tool(effect="read", name="Glob")
+async def GLOB(
+    ctx: ToolContext,
+    pattern: Annotated[str, "Such as `**/*.py`, `src/**/*.{ts,tsx}` or `*config*`"],
+    path: Annotated[str | None, "The folder to look in; the working directory if left out"] = None,
+    head_limit: Annotated[int, Meta(ge=0), "At most so many paths; 0: as many as fit"] = 200,
+    offset: Annotated[int, Meta(ge=0), "How many paths to skip, to go on after a page"] = 0,
+) -> str:
+    """Find files by name. Gives one path per line, sorted.
+
+    `*` stays within one path component, `**` spans any number; a pattern without `/` fits at any depth, one
+    with `/` is tied to the folder (`./*.md`: only the folder itself). Hidden files are listed; folders, links
+    and what ignore files (.gitignore, .ignore) name are not.
+    """
+    searcher = searcher_for(ctx.workspace.root)
+    return await glob_files(ctx, searcher, pattern, path, Page(offset, head_limit))
+
+
+async def glob_files(ctx: ToolContext, searcher: Searcher, pattern: str, path: str | None, page: Page) -> str:
+    """Glob with a searcher of one's choice."""
+    prefix, rest = literal_prefix(pattern)
+    if not rest or ".." in rest.replace("{", "/").replace(",", "/").replace("}", "/").split("/"):
+        raise ToolError(f"{pattern!r} is not a pattern for files; write it without `..` behind a wildcard.")
+    try:
+        fits = PathFilter([f"./{rest}" if "/" in pattern else rest])
+    except BadGlob as error:
+        raise ToolError(f"{pattern!r} is not a pattern: {error}.") from None
+    folder = prefix if prefix.startswith(("/", "~")) else f"{path or '.'}/{prefix}"
+    place = await asyncio.to_thread(_place, ctx, folder)
+    shown = names_from(ctx.workspace)
+    listing = Listing(
+        page,
+        write=lambda hit: shown(place.absolute(hit.path)),
+        wanted=lambda found: fits.lets(place.inside(found)),
+    )
+    search = Search(base=place.base, start=place.start, shape="paths", names=fits.names, outer=place.outer)
+    await listing.fill(searcher, search)
+    return listing.text(f"No files fit {pattern!r} in {shown(place.path)}.")
+
+
+def _place(ctx: ToolContext, folder: str) -> Place:
+    path = resolve(ctx.workspace, folder)
+    place = place_of(ctx.workspace, path)
+    if place.is_file:
+        raise ToolError(f"{relative(ctx.workspace, path)} is a file; give Glob a folder, or Read the file.")
+    return place

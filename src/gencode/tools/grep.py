@@ -1,0 +1,171 @@
+"""tools: Grep, the lines, files or numbers of lines that match a regular expression."""
+
+import asyncio
+import os
+import re
+from collections.abc import Callable
+from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from gencode.core.errors import ToolError, nearest
+from gencode.runtime.toolbox import Param, ToolContext, tool
+from gencode.tools.files import names_from, open_file, relative, resolve
+from gencode.tools.filetypes import TYPES
+from gencode.tools.globs import BadGlob, PathFilter, split_list
+from gencode.tools.hits import Hit, Search
+from gencode.tools.kinds import HEAD, not_text
+from gencode.tools.listing import Listing, Place, place_of
+from gencode.tools.paging import Page
+from gencode.tools.search import Searcher, searcher_for
+
+LONGEST_LINE = 500
+
+Output = Literal["files_with_matches", "content", "count"]
+_Around = Annotated[int, Meta(ge=0, le=1_000)] | None
+
+
+@tool(effect="read", name="Grep", aliases=("grep_files",))
+async def GREP(
+    ctx: ToolContext,
+    pattern: Annotated[str, "A regular expression; escape `(`, `{`, `.` … to find them as they are"],
+    path: Annotated[str | None, "A file or folder; the working directory if left out"] = None,
+    glob: Annotated[str | None, "Only these files: `*.py`, `*.{ts,tsx}`, `src/**/*.c`, `!*.min.js`"] = None,
+    type: Annotated[str | None, "Only files of a type: py, js, ts, rust, go, java, c, cpp, md …"] = None,
+    output_mode: Annotated[Output, "Paths, lines, or the number of matching lines"] = "files_with_matches",
+    after: Annotated[_Around, Param("Lines to show after each match (content)", name="-A")] = None,
+    before: Annotated[_Around, Param("Lines to show before each match (content)", name="-B")] = None,
+    around: Annotated[_Around, Param("Lines to show on both sides (content)", name="-C")] = None,
+    numbers: Annotated[bool, Param("Show line numbers (content)", name="-n")] = True,
+    ignore_case: Annotated[bool, Param("Do not care for upper and lower case", name="-i")] = False,
+    multiline: Annotated[bool, "Let a match span lines, and `.` match a line's end"] = False,
+    head_limit: Annotated[int, Meta(ge=0), "At most so many lines of output; 0: as many as fit"] = 250,
+    offset: Annotated[int, Meta(ge=0), "How many lines of output to skip, to go on after a page"] = 0,
+) -> str:
+    """Search the contents of files with a regular expression (ripgrep's syntax).
+
+    `files_with_matches` gives one path per line, `count` lines of `path:count`, `content` lines of
+    `path:line:text` (`path-line-text` around a match), all sorted by path. Hidden files are searched; binary
+    files, links, files over 50 MB, secrets and what ignore files (.gitignore, .ignore) name are passed over.
+    """
+    searcher = searcher_for(ctx.workspace.root)
+    search = Search(
+        base="",
+        start="",
+        shape=output_mode,
+        pattern=pattern,
+        ignore_case=ignore_case,
+        multiline=multiline,
+        before=(before if before is not None else around) or 0,
+        after=(after if after is not None else around) or 0,
+        type=type or "",
+    )
+    request = GrepRequest(search, path or ".", glob or "", numbers)
+    return await grep_files(ctx, searcher, request, Page(offset, head_limit))
+
+
+class GrepRequest(NamedTuple):
+    """What is searched for, where, and how lines are shown."""
+
+    search: Search
+    path: str = "."
+    glob: str = ""
+    numbers: bool = True
+
+
+async def grep_files(ctx: ToolContext, searcher: Searcher, request: GrepRequest, page: Page) -> str:
+    """Grep with a searcher of one's choice."""
+    try:
+        fits = PathFilter(split_list(request.glob))
+    except BadGlob as error:
+        raise ToolError(f"glob={request.glob!r} is not a pattern: {error}.") from None
+    place, kind = await asyncio.to_thread(_place, ctx, request.path)
+    shown = names_from(ctx.workspace)
+    where = shown(place.path)
+    if kind:
+        return f"{where} is not text and is not searched: {kind}."
+    search = _placed(request.search, place, fits)
+    listing = Listing(page, _writer(shown, place, request), parted=bool(search.before or search.after))
+    notes = list[str]()
+    if not place.is_file:
+        if request.glob:
+            listing.wanted = lambda path: fits.lets(place.inside(path), shown(place.absolute(path)))
+        listing.allowed = lambda path: ctx.may_read(place.absolute(path))
+        if not ctx.may_read(place.path):
+            notes.append("files here may only be read one by one; give the path of a single file")
+    await listing.fill(searcher, search)
+    if listing.ended.complaint and page.empty:
+        raise _mistake(search, listing.ended.complaint)
+    return listing.text(f"No matches for {search.pattern!r} in {where}.", *notes)
+
+
+def _place(ctx: ToolContext, path: str) -> tuple[Place, str]:
+    """Where to search, and what a named file is when it is not text."""
+    resolved = resolve(ctx.workspace, path)
+    place = place_of(ctx.workspace, resolved)
+    if not place.is_file:
+        return place, ""
+    handle, _ = open_file(resolved, relative(ctx.workspace, resolved))
+    try:
+        kind = not_text(handle, os.pread(handle, HEAD, 0))
+    finally:
+        os.close(handle)
+    return place, kind.name if kind else ""
+
+
+def _placed(search: Search, place: Place, fits: PathFilter) -> Search:
+    """The search at its place. A type we know ourselves means the same files to every searcher."""
+    own = TYPES.get(search.type.casefold())
+    return replace(
+        search,
+        base=place.base,
+        start=place.start,
+        outer=place.outer,
+        type="" if own else search.type,
+        names=own or fits.names,
+    )
+
+
+def _writer(named: Callable[[str], str], place: Place, request: GrepRequest) -> Callable[[Hit], str]:
+    """How one finding is written."""
+    shape, last, shown = request.search.shape, b"", ""
+
+    def write(hit: Hit) -> str:
+        nonlocal last, shown
+        if hit.path != last:
+            last, shown = hit.path, named(place.absolute(hit.path))
+        if shape == "count":
+            return f"{shown}:{hit.number}"
+        if shape != "content":
+            return shown
+        mark = ":" if hit.matches else "-"
+        number = f"{hit.number}{mark}" if request.numbers else ""
+        return f"{shown}{mark}{number}{_line(hit.text)}"
+
+    return write
+
+
+def _line(raw: bytes) -> str:
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        text = raw.decode("latin-1")
+    text = text.removeprefix("\ufeff")
+    return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]} [… the line goes on]"
+
+
+def _mistake(search: Search, complaint: str) -> ToolError:
+    """What the searcher found wrong, with a way out."""
+    if "unrecognized file type" in complaint:
+        return ToolError(
+            f"type={search.type!r} is not known; use glob instead. {nearest(search.type, TYPES)}"
+        )
+    if '"\\n" is not allowed' in complaint:
+        return ToolError("The pattern has a line break in it; set multiline=true to let a match span lines.")
+    boxed = re.search(r"~{20,}\n(.*?)\n~{20,}", complaint, re.DOTALL)
+    said = (boxed[1] if boxed else complaint.removeprefix("rg: "))[:1_000]
+    return ToolError(
+        f"{search.pattern!r} cannot be searched for: {said}\n"
+        "To find special characters as they are, escape them with a backslash, such as `foo\\(`."
+    )

@@ -1,0 +1,108 @@
+"""tools: a search as a page of lines: where it starts, which findings may be shown, how they are written."""
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from gencode.core.errors import ToolError
+from gencode.core.spec import Workspace
+from gencode.tools.files import relative, status_of
+from gencode.tools.hits import Hit, Search
+from gencode.tools.ignores import ground, outer_rules
+from gencode.tools.paging import Page
+from gencode.tools.search import SECONDS, Ended, Searcher, find, find_in_order
+
+_BREATH = 200
+"""Files that are judged in one go before others get a turn on the loop."""
+
+
+class Place(NamedTuple):
+    """A file or folder to search: `start` below `base`, and the ignore rules above it."""
+
+    base: str
+    start: str
+    outer: str
+    is_file: bool
+
+    @property
+    def path(self) -> str:
+        """The file or folder itself."""
+        return self.base if self.start == "." else self.absolute(os.fsencode(self.start))
+
+    def absolute(self, found: bytes) -> str:
+        """The path of something that was found."""
+        return f"{self.base.rstrip('/')}/{os.fsdecode(found)}"
+
+    def inside(self, found: bytes) -> str:
+        """The same, seen from the folder that is searched."""
+        name = os.fsdecode(found)
+        return name if self.start == "." else name.removeprefix(f"{self.start}/")
+
+
+def place_of(workspace: Workspace, path: str) -> Place:
+    """Where a search in a resolved file or folder starts."""
+    shown = relative(workspace, path)
+    if not stat.S_ISDIR(status_of(path, shown).st_mode):
+        folder, name = os.path.split(path)
+        return Place(folder, name, "", is_file=True)
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise ToolError(f"{shown} may not be read: the system refuses it (permission denied).")
+    base = ground(path, os.path.realpath(workspace.root))
+    return Place(base, str(Path(path).relative_to(base)), outer_rules(base, path), is_file=False)
+
+
+@dataclass(slots=True)
+class Listing:
+    """Takes findings in order, leaves out what may not be shown and writes the rest on a page."""
+
+    page: Page
+    write: Callable[[Hit], str]
+    wanted: Callable[[bytes], bool] = lambda _: True
+    allowed: Callable[[bytes], bool] = lambda _: True
+    parted: bool = False
+    more: int | None = 0
+    ended: Ended = field(default_factory=Ended)
+    _last: Hit | None = None
+    _judged: tuple[bytes, bool] = (b"", False)
+
+    async def fill(self, searcher: Searcher, search: Search) -> None:
+        """Search, and once more in order when there is too much to sort."""
+        findings = await find(searcher, search, self.wanted)
+        self.ended = findings.ended
+        if findings.some:
+            self.ended = await find_in_order(searcher, search, self._take)
+            return
+        for count, (path, hits) in enumerate(findings.files.items(), 1):
+            if self.allowed(path):
+                for hit in hits:
+                    self._offer(hit)
+            if count % _BREATH == 0:
+                await asyncio.sleep(0)
+
+    def text(self, nothing: str, *notes: str) -> str:
+        """The page, or a sentence when there is nothing on it."""
+        if self.ended.timed_out:
+            notes += (f"the search was stopped after {SECONDS:.0f} seconds; search a smaller part",)
+        return self.page.text(self.more, nothing, *notes)
+
+    def _take(self, hit: Hit) -> bool:
+        if hit.path != self._judged[0]:
+            self._judged = (hit.path, self.wanted(hit.path) and self.allowed(hit.path))
+        if self._judged[1] and not self._offer(hit):
+            self.more = None
+            return False
+        return True
+
+    def _offer(self, hit: Hit) -> bool:
+        last, self._last = self._last, hit
+        if self.page.skips():
+            return True
+        apart = last is None or (hit.path, hit.number) != (last.path, last.number + 1)
+        if self.page.full or not self.page.add(self.write(hit), "--" if self.parted and apart else ""):
+            self.more = (self.more or 0) + 1
+            return False
+        return True

@@ -1,0 +1,89 @@
+"""tools: LS, what is in one folder."""
+
+import asyncio
+import os
+import stat
+from typing import Annotated
+
+from msgspec import Meta
+
+from gencode.core.errors import ToolError
+from gencode.runtime.toolbox import ToolContext, tool
+from gencode.tools.files import kind_text, open_folder, printable, relative, resolve, size_text, trouble
+from gencode.tools.globs import BadGlob, PathFilter
+from gencode.tools.ignores import is_ignored
+from gencode.tools.paging import Page
+
+_NAMED = 10
+"""So many of the ignored entries are named."""
+
+
+@tool(effect="read", name="LS", aliases=("list_dir", "list_files"))
+async def LS(
+    ctx: ToolContext,
+    path: Annotated[str | None, "The folder; the working directory if left out"] = None,
+    ignore: Annotated[list[str] | None, "Patterns of names to leave out, such as `*.log`"] = None,
+    head_limit: Annotated[int, Meta(ge=0), "At most so many entries; 0: as many as fit"] = 500,
+    offset: Annotated[int, Meta(ge=0), "How many entries to skip, to go on after a page"] = 0,
+) -> str:
+    """List one folder: its folders first (`name/`), then files with their size and links with their target.
+
+    What ignore files (.gitignore, .ignore) name is left out and told at the end. To find files in all the
+    folders below use Glob.
+    """
+    return await asyncio.to_thread(_list, ctx, path or ".", ignore or [], Page(offset, head_limit))
+
+
+def _list(ctx: ToolContext, path: str, ignore: list[str], page: Page) -> str:
+    folder = resolve(ctx.workspace, path)
+    shown = relative(ctx.workspace, folder)
+    try:
+        unwanted = PathFilter(f"!{each}" for each in ignore)
+    except BadGlob as error:
+        raise ToolError(f"ignore={ignore!r} has something that is not a pattern: {error}.") from None
+    try:
+        handle = open_folder(folder, listing=True)
+    except NotADirectoryError as error:
+        if os.path.lexists(folder):
+            raise ToolError(f"{shown} is not a folder; use Read for a file.") from None
+        raise trouble(error, folder, shown) from None
+    except OSError as error:
+        raise trouble(error, folder, shown) from None
+    try:
+        with os.scandir(handle) as entries:
+            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        ignored = is_ignored(folder, os.path.realpath(ctx.workspace.root), found)
+        kept = [each for each in found if each[0] not in ignored and unwanted.lets(each[0])]
+        kept.sort(key=lambda each: (not each[1], os.fsencode(each[0])))
+        more = sum(not (page.skips() or (not page.full and page.add(_entry(handle, *each)))) for each in kept)
+    finally:
+        os.close(handle)
+    return page.text(more, _nothing(shown, found), *_left_out(ignored, found))
+
+
+def _nothing(shown: str, found: list[tuple[str, bool]]) -> str:
+    return f"Everything in {shown} is left out." if found else f"{shown} is an empty folder."
+
+
+def _left_out(ignored: set[str], found: list[tuple[str, bool]]) -> list[str]:
+    names = sorted(printable(name) + "/" * is_folder for name, is_folder in found if name in ignored)
+    if not names:
+        return []
+    rest = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return [f"left out by ignore files: {', '.join(names[:_NAMED])}{rest}"]
+
+
+def _entry(handle: int, name: str, is_folder: bool) -> str:
+    """One line; an entry that vanished or may not be looked at is still named."""
+    label = printable(name)
+    if is_folder:
+        return f"{label}/"
+    try:
+        status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
+            return f"{label} -> {printable(os.readlink(name, dir_fd=handle))}"
+    except OSError:
+        return label
+    if not stat.S_ISREG(status.st_mode):
+        return f"{label} ({kind_text(status.st_mode)})"
+    return f"{label} ({size_text(status.st_size)})"

@@ -1,0 +1,154 @@
+"""tools: the searcher in plain Python, for machines without ripgrep.
+
+It runs as a process of its own, because a hostile pattern can keep Python's `re` busy for ever and only a
+process can be killed. It reads one `Search` as JSON, honours the same ignore files and writes the same
+output as ripgrep, in the order of the paths.
+"""
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+from msgspec.structs import replace
+
+from gencode.tools.globs import compile_plain
+from gencode.tools.hits import LARGEST_WALKED, Search
+from gencode.tools.ignores import GIT, NAMES, Ignores, read_rules
+from gencode.tools.matching import FileSearcher, Mistake
+
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_HEAD = 64 * 1024
+
+
+@dataclass(slots=True)
+class _Level:
+    """An open folder of the walk, the rules it brought and those of its parents behind it."""
+
+    path: str
+    entries: Iterator["os.DirEntry[str]"]
+    rules: dict[str, Ignores] = field(default_factory=dict[str, Ignores])
+    is_repository: bool = False
+
+
+class Walk:
+    """Every regular file below a folder that ignore files leave, by path; links are never followed."""
+
+    def __init__(self, start: str, outer: str) -> None:
+        self._outer = Ignores(outer)
+        self._levels: list[_Level] = []
+        self._start = start
+
+    def __iter__(self) -> Iterator[str]:
+        self._enter(self._start)
+        while self._levels:
+            level = self._levels[-1]
+            entry = next(level.entries, None)
+            if entry is None:
+                self._levels.pop()
+                continue
+            path = entry.name if level.path == "." else f"{level.path}/{entry.name}"
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if entry.name == ".git" or self._ignored(path, is_folder):
+                continue
+            if is_folder:
+                self._enter(path)
+            elif entry.is_file(follow_symlinks=False):
+                yield path
+
+    def _enter(self, path: str) -> None:
+        try:
+            with os.scandir(path) as found:
+                entries = sorted(found, key=lambda entry: os.fsencode(entry.name))
+        except OSError:
+            return
+        present = {entry.name for entry in entries}
+        rules = {name: Ignores(read_rules(path, name)) for name in NAMES if name in present}
+        self._levels.append(_Level(path, iter(entries), rules, ".git" in present))
+
+    def _ignored(self, path: str, is_folder: bool) -> bool:
+        for name in NAMES:
+            for level in reversed(self._levels):
+                if rules := level.rules.get(name):
+                    inside = path if level.path == "." else path[len(level.path) + 1 :]
+                    if (verdict := rules.verdict(inside, is_folder)) is not None:
+                        return verdict
+                if name == GIT and level.is_repository:
+                    break
+        return bool(self._outer.verdict(path, is_folder))
+
+
+def run(search: Search) -> None:
+    """Search from the current folder and write what is found to standard output."""
+    out = os.fdopen(1, "wb", buffering=_HEAD, closefd=False)
+    searcher = None if search.shape == "paths" else FileSearcher(search)
+    if search.type:
+        raise Mistake(f"unrecognized file type: {search.type}")
+    wanted = compile_plain(search.names) if search.names else None
+    if os.path.isdir(search.start):  # noqa: PTH112 – paths stay text here, bytes that are not UTF-8 included
+        files: Iterator[str] = iter(Walk(search.start, search.outer))
+        most = LARGEST_WALKED
+    else:
+        files, most, wanted = iter([search.start]), sys.maxsize, None
+    for path in files:
+        if wanted and not wanted.fullmatch(path.rsplit("/", 1)[-1]):
+            continue
+        if searcher is None:
+            out.write(os.fsencode(path) + b"\0")
+        elif file := _text_file(path, most):
+            with file:
+                out.writelines(searcher.findings(path, file))
+    out.flush()
+
+
+def _text_file(path: str, most: int) -> TextIO | None:
+    """A file open for reading as text; None for what cannot be read, is too big or is binary."""
+    try:
+        handle = os.open(path, _OPEN)
+    except OSError:
+        return None
+    status = os.fstat(handle)
+    head = os.pread(handle, _HEAD, 0) if stat.S_ISREG(status.st_mode) and status.st_size <= most else b"\0"
+    wide = head.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if b"\0" in head and not wide:
+        os.close(handle)
+        return None
+    if wide:
+        return os.fdopen(handle, encoding="utf-16", errors="replace", newline="\n")
+    return os.fdopen(handle, encoding="utf-8-sig", errors="surrogateescape", newline="\n")
+
+
+def main() -> int:
+    """The process: a search as JSON, its start, and a file with outer ignore rules (or nothing) as arguments.
+
+    What is wrong with the search goes to standard error in ripgrep's manner.
+    """
+    text, start, outer_file = sys.argv[1:]
+    outer = Path(outer_file).read_text("utf-8", "replace") if outer_file else ""
+    try:
+        run(replace(msgspec.json.decode(text, type=Search), start=start, outer=outer))
+    except (Mistake, re.error) as error:
+        sys.stderr.write(f"rg: {error}\n")
+        return 2
+    except BrokenPipeError:
+        return 1
+    return 0
+
+
+def walk_command(search: Search, outer_file: str) -> list[str]:
+    """The command line that runs this file as a process; its folder is the search's base.
+
+    It is an isolated Python that finds this package where it is now. `start` travels beside the JSON because
+    a name that is not UTF-8 has no place in JSON.
+    """
+    boot = (
+        "import sys; sys.path.append(sys.argv.pop(1)); from gencode.tools.walk import main; sys.exit(main())"
+    )
+    home = str(Path(__file__).parents[2])
+    asked = msgspec.json.encode(replace(search, base="", start="", outer="")).decode()
+    return [sys.executable, "-I", "-X", "utf8", "-c", boot, home, asked, search.start, outer_file]

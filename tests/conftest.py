@@ -1,0 +1,87 @@
+"""What every test gets: a home of its own, and an honest word at the end about what could not run.
+
+`@pytest.mark.needs("tmux")` names a program, `@pytest.mark.needs("shared")` the folder beside the clone.
+Where it is missing the test is skipped and counted; with CI=true that fails the run.
+"""
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).parents[2] / "shared"
+OUTSIDE = ("ANTHROPIC_", "OPENAI_", "GEMINI_", "GOOGLE_", "OLLAMA_", "GEN_", "GIT_", "XDG_")
+
+
+def is_here(name: str) -> bool:
+    """Whether a test that needs `name` can run."""
+    return SHARED.is_dir() if name == "shared" else shutil.which(name) is not None
+
+
+class Unmet:
+    """Counts the tests that did not run, in the process that reports (with xdist, not the one that ran)."""
+
+    def __init__(self) -> None:
+        self.tests: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "setup":
+            self.tests.update(str(value) for key, value in report.user_properties if key == "needs")
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.tests and os.environ.get("CI") == "true" and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.tests:
+            said = ", ".join(f"{count} that need {name}" for name, count in sorted(self.tests.items()))
+            colour = {"red": os.environ.get("CI") == "true", "yellow": True}
+            terminalreporter.write_line(f"did not run: {said}", **colour)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "needs(name, …): programs, or the folder 'shared', the test cannot do without"
+    )
+    config.pluginmanager.register(Unmet(), "unmet-needs")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    wanted = {str(name) for mark in item.iter_markers("needs") for name in mark.args}
+    missing = sorted(name for name in wanted if not is_here(name))
+    if missing:
+        item.user_properties.extend(("needs", name) for name in missing)
+        pytest.skip(f"needs {', '.join(missing)}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keys, settings and files of whoever runs the tests stay theirs, for shared fixtures too."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith(OUTSIDE):
+                patch.delenv(name)
+        _move_in(patch, tmp_path_factory.mktemp("session-home"))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home folder, just for this test; GEN_HOME is `.gen` in it."""
+    folder = tmp_path_factory.mktemp("home")
+    _move_in(monkeypatch, folder)
+    return folder
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The folder beside the clone; the test also needs the mark `needs("shared")`."""
+    return SHARED
+
+
+def _move_in(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    patch.setenv("HOME", str(folder))
+    patch.setenv("GEN_HOME", str(folder / ".gen"))

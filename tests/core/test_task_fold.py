@@ -1,0 +1,186 @@
+"""A task is the fold of its facts."""
+
+from functools import reduce
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gencode.core.errors import CorruptFact
+from gencode.core.events import (
+    AnyFact,
+    CallDecided,
+    DurableFact,
+    Event,
+    MessageAdded,
+    TaskCreated,
+    TaskEnded,
+    TaskStarted,
+    TextArrived,
+)
+from gencode.core.messages import (
+    AssistantMessage,
+    CommandRun,
+    FileChange,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Trace,
+    Usage,
+    UserMessage,
+)
+from gencode.core.rules import Action, Decision
+from gencode.core.status import Status
+from gencode.core.task import Evidence, Task, fold, replay, transcript_of
+from tests.contracts.facts import lives
+
+
+def at(seq: int) -> str:
+    return f"2026-11-15T02:32:00.{seq:06}Z"
+
+
+def journal(*facts: AnyFact) -> list[Event]:
+    return [Event("9f3a1c2e", seq, at(seq), fact) for seq, fact in enumerate(facts, start=1)]
+
+
+def test_no_facts_are_no_task() -> None:
+    assert replay([]) is None
+
+
+def test_a_whole_life_is_told_exactly() -> None:
+    calls = (ToolCall("1", "Read", {}), ToolCall("2", "Bash", {}))
+    traces = (Trace(read=("a", "b", "a")), Trace(commands=(CommandRun("ls", 0),), children=("aaaaaaaa",)))
+    results = tuple(
+        ToolResult(call.id, call.name, "ok", trace=trace) for call, trace in zip(calls, traces, strict=True)
+    )
+    refused = Decision(Action.DENY, "not here")
+    events = journal(
+        TaskCreated(agent="Explore", prompt="p", parent="bbbbbbbb", call="c", cwd="/w", max_turns=3, depth=1),
+        TaskStarted(model="m", system="s", warnings=("old model",)),
+        MessageAdded(UserMessage("p")),
+        MessageAdded(AssistantMessage("looking", calls, usage=Usage(10, 5, 2, 0.5), model="m-real")),
+        CallDecided("1", "Read", Decision(Action.ALLOW, "reads")),
+        CallDecided("2", "Bash", refused),
+        CallDecided("2", "Bash", refused),
+        MessageAdded(ToolMessage(results)),
+        MessageAdded(AssistantMessage(" ", usage=Usage(1, 1))),
+        TaskEnded(Status.COMPLETED, result="found", warnings=("cut",)),
+    )
+    assert replay(events) == Task(
+        id="9f3a1c2e",
+        agent="Explore",
+        prompt="p",
+        status=Status.COMPLETED,
+        created_at=at(1),
+        seq=10,
+        parent="bbbbbbbb",
+        call="c",
+        cwd="/w",
+        model="m-real",
+        max_turns=3,
+        depth=1,
+        system="s",
+        started_at=at(2),
+        ended_at=at(10),
+        turns=2,
+        usage=Usage(11, 6, 2, 0.5),
+        result="found",
+        evidence=Evidence(
+            tool_calls=2,
+            files_read=("a", "b"),
+            commands=(CommandRun("ls", 0),),
+            children=("aaaaaaaa",),
+            warnings=("old model", "Bash was not allowed: not here", "cut"),
+        ),
+    )
+
+
+def test_a_file_that_is_changed_twice_is_listed_once_as_it_was_left() -> None:
+    changes = [FileChange("a", "old"), FileChange("b", "only"), FileChange("a", "new")]
+    messages = [
+        ToolMessage((ToolResult("1", "Edit", "ok", trace=Trace(changed=(each,))),)) for each in changes
+    ]
+    task = replay(journal(TaskCreated(), *(MessageAdded(message) for message in messages)))
+    assert task and task.evidence.files_changed == (FileChange("a", "new"), FileChange("b", "only"))
+
+
+def test_a_task_that_is_started_again_keeps_its_beginning_and_forgets_its_end() -> None:
+    task = replay(
+        journal(
+            TaskCreated(),
+            TaskStarted(model="m", system="s"),
+            TaskEnded(Status.FAILED, "half", "broke"),
+            TaskStarted(),
+        )
+    )
+    assert task and (task.status, task.model, task.system) == (Status.RUNNING, "m", "s")
+    assert (task.started_at, task.ended_at, task.result, task.error) == (at(2), None, "half", None)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        [TaskStarted()],
+        [TaskCreated(), TaskCreated()],
+        [TaskCreated(), TaskStarted(), TaskStarted()],
+        [TaskCreated(), TaskEnded(Status.EMPTY), TaskEnded(Status.EMPTY)],
+        [TaskCreated(), TextArrived("passing")],
+    ],
+)
+def test_a_fact_that_cannot_follow_is_named(facts: list[AnyFact]) -> None:
+    with pytest.raises(CorruptFact, match=f"fact {len(facts)} of task 9f3a1c2e"):
+        replay(journal(*facts))
+
+
+def test_numbers_begin_at_one_and_a_passing_fact_has_none() -> None:
+    for seq in (None, 0, 2):
+        with pytest.raises(CorruptFact):
+            fold(None, Event("9f3a1c2e", seq, at(1), TaskCreated()))
+
+
+@given(lives(), st.data())
+def test_a_gap_a_repeat_or_a_stranger_is_refused(life: list[DurableFact], data: st.DataObject) -> None:
+    events = journal(*life)
+    task = replay(events)
+    assert task is not None
+    seq = data.draw(st.integers(0, len(events) + 3).filter(lambda n: n != len(events) + 1))
+    strangers = [
+        Event("9f3a1c2e", seq, at(1), MessageAdded(UserMessage(""))),
+        Event("aaaaaaaa", len(events) + 1, at(1), MessageAdded(UserMessage(""))),
+    ]
+    for stranger in strangers:
+        with pytest.raises(CorruptFact):
+            fold(task, stranger)
+
+
+@given(lives(), st.data())
+def test_folding_on_from_any_point_is_the_same(life: list[DurableFact], data: st.DataObject) -> None:
+    events = journal(*life)
+    cut = data.draw(st.integers(0, len(events)))
+    assert reduce(fold, events[cut:], replay(events[:cut])) == replay(events)
+
+
+@given(lives(), st.data())
+def test_a_task_that_was_stored_on_the_way_ends_the_same(
+    life: list[DurableFact], data: st.DataObject
+) -> None:
+    events = journal(*life)
+    cut = data.draw(st.integers(1, len(events)))
+    stored = msgspec.json.decode(msgspec.json.encode(replay(events[:cut])), type=Task)
+    assert reduce(fold, events[cut:], stored) == replay(events)
+
+
+@given(lives())
+def test_every_life_adds_up(life: list[DurableFact]) -> None:
+    events = journal(*life)
+    task = replay(events)
+    assert task is not None
+    messages = transcript_of(events)
+    replies = [message for message in messages if isinstance(message, AssistantMessage)]
+    assert messages == [fact.message for fact in life if isinstance(fact, MessageAdded)]
+    assert (task.seq, task.turns) == (len(life), len(replies))
+    assert task.evidence.tool_calls == sum(len(reply.calls) for reply in replies)
+    assert task.usage == sum((reply.usage for reply in replies if reply.usage), Usage())
+    assert task.status.ended == (task.ended_at is not None)
+    assert task.created_at == at(1)

@@ -1,0 +1,114 @@
+"""Imports point one way, and what is heavy is not loaded before it is needed."""
+
+import pytest
+
+from tests.house.source import Module, exists, imports, package
+
+LINE = ["core", "permissions", "runtime", "delegation"]
+RACKS = ["agents", "tools", "providers", "stores", "engines"]
+ENTRY = {"__init__", "__main__"}
+
+ALLOWED: dict[str, set[str]] = {
+    **{room: {*LINE[: LINE.index(room)], room} for room in LINE},
+    **{rack: {"core", "permissions", "runtime", rack} for rack in RACKS},
+    "settings": {"core", "permissions", "settings"},
+    "app": {*LINE, *RACKS, "settings", "app"},
+    "testing": {*LINE, *RACKS, "settings", "app", "testing"},
+    "surfaces": {*LINE, "settings", "app", "surfaces"},
+    "__main__": {"core", "app", "surfaces"},
+    "__init__": {*LINE, "app"},
+}
+
+HEAVY: dict[str, tuple[str, ...]] = {
+    "rich": ("gencode.surfaces",),
+    "textual": ("gencode.surfaces.tui",),
+    "starlette": ("gencode.surfaces",),
+    "uvicorn": ("gencode.surfaces",),
+    "mcp": ("gencode.surfaces", "gencode.tools"),
+    "acp": ("gencode.surfaces",),
+    "aiohttp": ("gencode.providers",),
+    "httpx": ("gencode.providers",),
+    "asyncpg": ("gencode.stores",),
+    "pgqueuer": ("gencode.engines",),
+}
+
+NOT_IN_CORE = {"asyncio", "io", "os", "shutil", "socket", "sqlite3", "subprocess", "tempfile", "threading"}
+
+
+def room_of(target: str) -> str:
+    return target.split(".")[1] if "." in target else "__init__"
+
+
+def top(target: str) -> str:
+    return target.split(".")[0]
+
+
+@pytest.mark.parametrize("module", package(), ids=lambda module: module.name)
+def test_imports_point_down(module: Module) -> None:
+    up = [
+        f"{module.path.name}:{each.line} imports {each.target}"
+        for each in imports(module)
+        if top(each.target) == "gencode" and room_of(each.target) not in {*ALLOWED[module.room], "__init__"}
+    ]
+    assert up == []
+
+
+def test_only_the_entry_takes_names_from_the_package_itself() -> None:
+    """`from gencode import …` below the app would load the app; only the version may be read so."""
+    taken = [
+        f"{module.name}:{each.line}"
+        for module in package()
+        if module.room not in {*ENTRY, "surfaces", "app"}
+        for each in imports(module)
+        if each.target == "gencode"
+    ]
+    assert taken == []
+
+
+def test_heavy_libraries_stay_where_they_are_needed() -> None:
+    astray = [
+        f"{module.name}:{each.line} imports {each.target}"
+        for module in package()
+        for each in imports(module)
+        if top(each.target) in HEAVY and not module.name.startswith(HEAVY[top(each.target)])
+    ]
+    assert astray == []
+
+
+@pytest.mark.parametrize("start", ["gencode.app", "gencode.surfaces.cli", "gencode.testing"])
+def test_nothing_heavy_is_loaded_at_the_start(start: str) -> None:
+    assert exists(start)
+    assert sorted(HEAVY.keys() & loaded_with(start)) == []
+
+
+def test_core_does_no_io_and_nothing_async() -> None:
+    reached = [
+        f"{module.name}:{each.line} imports {each.target}"
+        for module in package()
+        if module.room == "core"
+        for each in imports(module)
+        if top(each.target) in NOT_IN_CORE
+    ]
+    assert reached == []
+
+
+def loaded_with(start: str) -> set[str]:
+    """The top-level packages that importing `start` brings, through our own modules."""
+    modules = {module.name: module for module in package()}
+    seen: set[str] = set()
+    foreign: set[str] = set()
+    waiting = [start]
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in modules:
+            continue
+        seen.add(name)
+        waiting.append(name.rpartition(".")[0])
+        for each in imports(modules[name]):
+            if not each.at_start:
+                continue
+            if top(each.target) == "gencode":
+                waiting.append(each.target)
+            else:
+                foreign.add(top(each.target))
+    return foreign

@@ -1,0 +1,234 @@
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from gencode.core.messages import ToolCall
+from gencode.core.rules import Action, Decision, Effect, Mode, Policy, parse_rule
+from gencode.core.spec import Workspace
+from gencode.runtime.gate import Gate
+from gencode.runtime.ports import Question
+from gencode.runtime.toolbox import Tool, Toolbox, ToolContext, tool
+
+
+class ScriptedAsker:
+    """Answers in the order it was given, and keeps what it was asked."""
+
+    def __init__(self, *answers: bool) -> None:
+        self.answers = list(answers)
+        self.asked: list[Question] = []
+
+    async def ask(self, question: Question) -> bool:
+        self.asked.append(question)
+        return self.answers.pop(0)
+
+
+def make(name: str, effect: Effect = "read", aliases: tuple[str, ...] = (), source: str = "builtin") -> Tool:
+    @tool(effect=effect, name=name, aliases=aliases, description=f"{name} for a test.")
+    async def nothing(ctx: ToolContext) -> str:
+        return ""
+
+    return replace(nothing, source=source)
+
+
+BOX = Toolbox(
+    [
+        make("Read", aliases=("read_file",)),
+        make("Write", "write"),
+        make("WebFetch"),
+        make("Task", "delegate"),
+        make("TaskStop", "execute"),
+        make("SendMessage", "execute"),
+        make("memory_write", "write"),
+        make("deploy", "execute", source="plugin"),
+        make("mcp__a__b", source="mcp"),
+    ]
+)
+
+
+def agent_kind(name: str) -> Literal["builtin-reader", "other"]:
+    return "builtin-reader" if name == "Explore" else "other"
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Workspace:
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws/a.txt").write_text("a")
+    return Workspace(tmp_path / "ws", tmp_path / "ws", tmp_path / "home")
+
+
+def gate(where: Workspace, *policies: Policy, **more: Any) -> Gate:
+    given: dict[str, Any] = {
+        "chain": policies or (Policy(),),
+        "toolbox": BOX,
+        "workspace": where,
+        "task": "9f3a1c2e",
+        "agent": "main",
+        "agent_kind": agent_kind,
+        "memory": set[str](),
+        **more,
+    }
+    return Gate(**given)
+
+
+def call(name: str, **given: Any) -> ToolCall:
+    return ToolCall("c1", name, given)
+
+
+def test_a_tool_that_is_not_in_the_box_is_refused_with_the_tools_that_are(where: Workspace) -> None:
+    small = gate(where, Policy(Mode.DONT_ASK), toolbox=BOX.only(["Read", "Task"]))
+    assert small.judge(call("Write", file_path="a.txt")) == Decision(
+        Action.DENY,
+        "There is no tool 'Write' for main. The tools are: Read, Task.",
+        lifts="an agent whose tools include it",
+    )
+
+
+def test_an_alias_is_judged_as_its_tool(where: Workspace) -> None:
+    assert gate(where).judge(call("read_file", file_path="a.txt")).action == "allow"
+    assert gate(where).judge(call("READ-FILE", file_path="/proc/self/mem")).action == "deny"
+
+
+def test_without_an_asker_what_is_asked_is_denied(where: Workspace) -> None:
+    assert gate(where).judge(call("Write", file_path="a.txt")).action == "deny"
+
+
+async def test_a_yes_admits_exactly_this_call(where: Workspace) -> None:
+    asker = ScriptedAsker(True, False)
+    door = gate(where, asker=asker)
+    write = call("Write", file_path="a.txt")
+    asked = door.judge(write)
+    assert asked.action == "ask"
+    assert await door.admit(write) == Decision(
+        Action.ALLOW, f"A person said yes. {asked.why}", asked.rule, asked.policy
+    )
+    assert await door.admit(write) == Decision(
+        Action.DENY, f"A person said no. {asked.why}", asked.rule, asked.policy, asked.lifts
+    )
+    assert asker.asked == [Question("9f3a1c2e", "main", write, asked)] * 2
+
+
+async def test_nobody_is_asked_about_what_is_allowed_or_denied(where: Workspace) -> None:
+    asker = ScriptedAsker()
+    door = gate(where, asker=asker)
+    found = [await door.admit(call("Read", file_path=path)) for path in ("a.txt", "/dev/null")]
+    assert ([each.action for each in found], asker.asked) == (["allow", "deny"], [])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (call("WebFetch", url="https://x.org/a"), call("WebFetch", url="https://X.org/b")),
+        (call("Task", subagent_type="my agent"), call("Task", subagent_type="My-Agent")),
+        (call("mcp__a__b", x=1), call("mcp__a__b", x=2)),
+    ],
+)
+async def test_a_yes_is_remembered_for_the_session_where_the_table_says_so(
+    first: ToolCall, second: ToolCall, where: Workspace
+) -> None:
+    memory: set[str] = set()
+    asker = ScriptedAsker(True)
+    parent = gate(where, asker=asker, memory=memory)
+    child = gate(where, Policy(), Policy(), asker=asker, memory=memory)
+    assert (await parent.admit(first)).action == "allow"
+    assert (await child.admit(second)).action == "allow"
+    assert len(asker.asked) == 1
+
+
+async def test_a_no_is_not_remembered(where: Workspace) -> None:
+    asker = ScriptedAsker(False, True)
+    door = gate(where, asker=asker)
+    fetch = call("WebFetch", url="https://x.org/")
+    assert [(await door.admit(fetch)).action for _ in range(2)] == ["deny", "allow"]
+
+
+async def test_a_remembered_yes_does_not_answer_an_ask_rule(where: Workspace) -> None:
+    asker = ScriptedAsker(True, True)
+    door = gate(where, Policy(rules=(parse_rule("WebFetch", Action.ASK),)), asker=asker)
+    for _ in range(2):
+        assert (await door.admit(call("WebFetch", url="https://x.org/"))).action == "allow"
+    assert len(asker.asked) == 2
+
+
+async def test_a_background_agent_asks_nobody(where: Workspace) -> None:
+    asker = ScriptedAsker()
+    door = gate(where, asker=asker, background=True)
+    assert (await door.admit(call("Write", file_path="a.txt"))).action == "deny"
+    assert asker.asked == []
+
+
+def test_the_kind_of_agent_decides_about_spawning(where: Workspace) -> None:
+    door = gate(where, asker=ScriptedAsker())
+    found = [door.judge(call("Task", subagent_type=name)).action for name in ("Explore", "mine")]
+    assert found == ["allow", "ask"]
+
+
+def test_whose_task_it_is_decides_about_stopping_it(where: Workspace) -> None:
+    relations: dict[str, str] = {"mine": "own", "sibling": "kin"}
+
+    def relation(target: str) -> str:
+        return relations.get(target, "foreign")
+
+    door = gate(where, relation=relation, named=frozenset({"send_message"}))
+    found = {
+        (name, target): door.judge(call(name, task_id=target)).action.value
+        for name in ("TaskStop", "SendMessage")
+        for target in ("mine", "sibling", "stranger")
+    }
+    assert found == {
+        ("TaskStop", "mine"): "allow",
+        ("TaskStop", "sibling"): "deny",
+        ("TaskStop", "stranger"): "deny",
+        ("SendMessage", "mine"): "allow",
+        ("SendMessage", "sibling"): "allow",
+        ("SendMessage", "stranger"): "deny",
+    }
+    assert gate(where).judge(call("TaskStop", task_id="mine")).action == "deny"
+
+
+def test_tools_the_agents_file_names_are_known_by_any_spelling(where: Workspace) -> None:
+    door = gate(where, named=frozenset({"MemoryWrite"}))
+    assert door.judge(call("memory_write")).action == "allow"
+
+
+def test_a_plugin_is_judged_by_its_effect(where: Workspace) -> None:
+    door = gate(where, Policy(Mode.PLAN), asker=ScriptedAsker())
+    assert door.judge(call("deploy")).action == "deny"
+
+
+def test_the_policy_in_force_at_the_call_decides(where: Workspace) -> None:
+    chain = [Policy()]
+    door = gate(where, chain=chain, asker=ScriptedAsker())
+    write = call("Write", file_path="a.txt")
+    before = (door.judge(write).action, door.may_read("a.txt"))
+    chain[0] = Policy(Mode.ACCEPT_EDITS, (parse_rule("Read(a.txt)", Action.DENY),), "session")
+    assert (before, (door.judge(write).action, door.may_read("a.txt"))) == (("ask", True), ("allow", False))
+
+
+def test_the_chain_is_named_from_the_root_down(where: Workspace) -> None:
+    assert gate(where, Policy(owner="session"), Policy(owner="Explore")).chain_names == ("session", "Explore")
+
+
+def test_may_read_is_the_decision_for_read(where: Workspace) -> None:
+    (where.root / ".env").write_text("KEY=1")
+    (where.root / "gone").symlink_to("/etc/hosts")
+    deny = parse_rule("Read(*.secret)", Action.DENY)
+    door = gate(where, Policy(), Policy(rules=(deny,)), asker=ScriptedAsker())
+    paths = ["a.txt", "missing.txt", ".env", "gone", "x.SECRET", "/dev/null", "", "../x"]
+    by_rule = [door.judge(call("Read", file_path=path)).action == "allow" for path in paths]
+    assert [door.may_read(path) for path in paths] == by_rule
+    assert by_rule == [True, True, False, False, False, False, False, False]
+
+
+def test_may_read_notices_a_file_that_became_a_link(where: Workspace) -> None:
+    door = gate(where)
+    before = door.may_read("a.txt")
+    (where.root / "a.txt").unlink()
+    (where.root / "a.txt").symlink_to("/etc/hosts")
+    assert (before, door.may_read("a.txt")) == (True, False)
+
+
+def test_may_read_stays_right_beyond_its_memory(where: Workspace) -> None:
+    door = gate(where, Policy(rules=(parse_rule("Read(*7)", Action.DENY),)))
+    assert {name for name in range(5_000) if not door.may_read(f"f{name}")} == set(range(7, 5_000, 10))

@@ -1,0 +1,204 @@
+"""The SQLite store keeps the promises of the port, and those of a file that several processes share."""
+
+import asyncio
+import itertools
+import sqlite3
+from collections.abc import AsyncGenerator, Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gencode.core.errors import StoreTrouble, UserMistake
+from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
+from gencode.core.ids import new_id
+from gencode.core.messages import AssistantMessage
+from gencode.core.rules import Mode, Policy
+from gencode.core.status import Status
+from gencode.core.task import replay
+from gencode.runtime.ports import Store, TaskQuery
+from gencode.stores import sqlite as room
+from gencode.stores.schema import VERSION, Durability
+from gencode.stores.sqlite import SNAPSHOT_EVERY, SqliteStore
+from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.store import OpenStore, everything, said
+from tests.stores.looking import ended_task, rows
+
+
+@pytest.fixture(params=["normal", "power"])
+async def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
+    durability: Durability = request.param
+    numbers = itertools.count()
+    stores: list[SqliteStore] = []
+
+    async def opened(*, lease_seconds: float = 15.0, draw: Callable[[], str] = new_id) -> Store:
+        path = tmp_path / f"{next(numbers)}" / "gen.db"
+        store = await SqliteStore.open(path, durability=durability, lease_seconds=lease_seconds, draw=draw)
+        stores.append(store)
+        return store
+
+    yield opened
+    for store in stores:
+        await store.close()
+
+
+def permissions(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+async def test_the_file_is_private_and_in_wal_mode(store: SqliteStore, path: Path) -> None:
+    await store.create(TaskCreated(), "me")
+    assert (permissions(path), permissions(path.parent)) == (0o600, 0o700)
+    assert rows(path, "PRAGMA journal_mode") == [("wal",)]
+    assert rows(path, "PRAGMA user_version") == [(VERSION,)]
+
+
+async def test_facts_outlive_the_store(path: Path) -> None:
+    store = await SqliteStore.open(path)
+    lease = await ended_task(store, "remember")
+    events = await store.events(lease.task)
+    await store.close()
+    again = await SqliteStore.open(path)
+    assert await everything(again, lease.task) == (events, lease.state)
+    await again.close()
+
+
+async def test_subsessions_rows_tell_what_openfork_tells(store: SqliteStore, path: Path) -> None:
+    talk = await store.create(TaskCreated(conversation=True), "me")
+    policies = (Policy(Mode.PLAN),)
+    fact = TaskCreated(agent="Explore", prompt="p", parent=talk.task, call="call-7", policies=policies)
+    child = await store.create(fact, "me")
+    lone = await store.create(TaskCreated(parent="0badcafe"), "me")
+    await store.append(child, [TaskStarted(), TaskEnded(Status.FAILED, "half", "broke")])
+    every = "SELECT * FROM SubSessions ORDER BY rowid"
+    permissions = '[{"mode":"plan","rules":[],"owner":"session"}]'
+    created, ended = child.state.created_at, child.state.ended_at
+    assert rows(path, every) == [
+        (
+            child.task,
+            talk.task,
+            "call-7",
+            "Explore",
+            "failed",
+            "p",
+            "half",
+            "broke",
+            permissions,
+            created,
+            ended,
+        ),
+        (
+            lone.task,
+            None,
+            None,
+            "general-purpose",
+            "pending",
+            "",
+            None,
+            None,
+            "[]",
+            lone.state.created_at,
+            None,
+        ),
+    ]
+    await store.append(child, [TaskStarted()])
+    status = "SELECT Status, Result, Error, CompletedAt FROM SubSessions WHERE Id = ?"
+    assert rows(path, status, child.task) == [("running", None, None, None)]
+
+
+async def test_deleting_a_conversation_deletes_everything_below_it(store: SqliteStore, path: Path) -> None:
+    talk = await store.create(TaskCreated(conversation=True), "me")
+    child = await store.create(TaskCreated(parent=talk.task), "me")
+    await store.create(TaskCreated(parent=child.task), "me")
+    other = await store.create(TaskCreated(), "me")
+    rows(path, "DELETE FROM Sessions WHERE Id = ?", talk.task)
+    assert await store.tasks(TaskQuery()) == [other.state]
+    for table in ("SELECT Task FROM Events", "SELECT Task FROM Snapshots", "SELECT Id FROM SubSessions"):
+        assert rows(path, table) == [(other.task,)]
+
+
+async def test_a_parent_that_is_imported_later_finds_its_children(store: SqliteStore, path: Path) -> None:
+    child = await store.create(TaskCreated(parent="0badcafe"), "me")
+    elsewhere = await SqliteStore.open(path.with_name("elsewhere.db"), draw=lambda: "0badcafe")
+    parent = await elsewhere.create(TaskCreated(conversation=True), "me")
+    await store.adopt(await elsewhere.events(parent.task))
+    await elsewhere.close()
+    assert rows(path, "SELECT ParentSessionId FROM SubSessions WHERE Id = ?", child.task) == [("0badcafe",)]
+
+
+async def test_an_append_does_not_rewrite_the_long_texts(store: SqliteStore, path: Path) -> None:
+    lease = await store.create(TaskCreated(prompt="p" * 1_000_000), "me")
+    await store.append(lease, [TaskStarted(system="s" * 1_000_000)])
+    rows(path, "PRAGMA wal_checkpoint(TRUNCATE)")
+    for n in range(20):
+        await store.append(lease, [said(f"{n}")])
+    log = path.with_name(f"{path.name}-wal")
+    assert log.stat().st_size < 1_000_000
+    assert await store.task(lease.task) == lease.state
+
+
+async def test_a_task_is_read_from_its_last_snapshot_on(store: SqliteStore, path: Path) -> None:
+    lease = await store.create(TaskCreated(), "me")
+    for n in range(SNAPSHOT_EVERY + 5):
+        await store.append(lease, [MessageAdded(AssistantMessage(f"{n}"))])
+    rows(path, "UPDATE Events SET Body = 'gone' WHERE Seq < ?", SNAPSHOT_EVERY)
+    assert await store.task(lease.task) == lease.state
+    assert (await store.take(lease.task, "me")).state == lease.state
+
+
+@pytest.mark.parametrize("change", ["Body = 'garbage'", "Body = x'FF00'", "Fold = 0"])
+async def test_a_snapshot_that_cannot_be_used_is_folded_again(
+    store: SqliteStore, path: Path, change: str
+) -> None:
+    lease = await ended_task(store, "fold me")
+    rows(path, f"UPDATE Snapshots SET {change}")  # noqa: S608
+    assert await store.tasks(TaskQuery()) == [lease.state]
+
+
+async def test_a_renewed_lease_is_not_free(store: SqliteStore, path: Path) -> None:
+    short = await SqliteStore.open(path, lease_seconds=0)
+    mine, other = await short.create(TaskCreated(), "me"), await short.create(TaskCreated(), "other")
+    await store.renew("me")
+    with pytest.raises(UserMistake):
+        await store.take(mine.task, "third")
+    assert (await store.take(other.task, "third")).owner == "third"
+    await short.close()
+
+
+async def test_a_lock_of_another_process_never_blocks_the_loop(store: SqliteStore, path: Path) -> None:
+    lease = await store.create(TaskCreated(), "me")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        waiting = asyncio.create_task(store.append(lease, [said("patient")]))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        assert await store.task(lease.task) == lease.state
+        other.execute("ROLLBACK")
+    assert [event.seq for event in await waiting] == [2]
+
+
+async def test_a_lock_that_is_never_given_back_is_told(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "PATIENCE", 0.01)
+    lease = await store.create(TaskCreated(), "me")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreTrouble, match="Another program has held the database"):
+            await store.append(lease, [said("too long")])
+    assert len(await store.append(lease, [said("now")])) == 1
+
+
+async def test_a_cancelled_append_leaves_a_whole_journal(path: Path) -> None:
+    store = await SqliteStore.open(path, durability="power")
+    lease = await store.create(TaskCreated(), "me")
+    for n in range(20):
+        appending = asyncio.create_task(store.append(lease, [said(f"{n}"), said(f"{n}")]))
+        await asyncio.sleep(0)
+        appending.cancel()
+        await asyncio.wait([appending])
+    await store.append(lease, [said("last")])
+    events, task = await everything(store, lease.task)
+    assert replay(events) == task == lease.state
+    assert (events[-1].fact, len(events) % 2) == (said("last"), 0)
+    await store.close()

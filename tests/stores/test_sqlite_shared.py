@@ -1,0 +1,106 @@
+"""Several real processes on one database."""
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+
+from gencode.core.events import TaskCreated
+from gencode.core.task import replay
+from gencode.runtime.ports import TaskQuery
+from gencode.stores.schema import VERSION
+from gencode.stores.sqlite import SqliteStore
+from tests.contracts.store import everything
+
+ROOT = Path(__file__).parents[2]
+
+
+async def start(command: str, path: Path, *rest: str) -> Process:
+    """A process that is ready to go."""
+    program = [sys.executable, "-m", "tests.stores.other_process", command, str(path), *rest]
+    process = await asyncio.create_subprocess_exec(*program, cwd=ROOT, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    assert process.stdout
+    line = await process.stdout.readline()
+    if line != b"ready\n":
+        raise AssertionError((await process.communicate())[1].decode())
+    return process
+
+
+async def outcomes(*processes: Process) -> list[str]:
+    """Let them all go at once; what each one said, once all have ended well."""
+    said = await asyncio.gather(*(process.communicate(b"go\n") for process in processes))
+    assert [
+        (process.returncode, err.decode()) for process, (_, err) in zip(processes, said, strict=True)
+    ] == [(0, "") for _ in processes]
+    return [out.decode().strip() for out, _ in said]
+
+
+async def test_two_processes_append_to_their_own_tasks_at_once(store: SqliteStore, path: Path) -> None:
+    processes = [await start("append", path, "200") for _ in range(2)]
+    tasks = await outcomes(*processes)
+    assert len(set(tasks)) == 2
+    for task in tasks:
+        events, state = await everything(store, task)
+        assert [event.seq for event in events] == list(range(1, 202))
+        assert replay(events) == state
+
+
+async def test_of_two_processes_that_want_one_task_exactly_one_gets_it(
+    store: SqliteStore, path: Path
+) -> None:
+    leases = [await store.create(TaskCreated(), "me") for _ in range(50)]
+    for lease in leases:
+        await store.release(lease)
+    wanted = json.dumps([lease.task for lease in leases])
+    processes = [await start("take", path, wanted, f"owner {n}") for n in range(2)]
+    won = [json.loads(each) for each in await outcomes(*processes)]
+    assert sorted([*won[0], *won[1]]) == sorted(lease.task for lease in leases)
+
+
+async def test_processes_that_make_the_same_new_database_at_once_all_succeed(path: Path) -> None:
+    processes = [await start("open", path) for _ in range(4)]
+    tasks = await outcomes(*processes)
+    store = await SqliteStore.open(path)
+    assert sorted(task.id for task in await store.tasks(TaskQuery())) == sorted(tasks)
+    await store.close()
+
+
+async def test_of_processes_that_migrate_at_once_one_does_it(path: Path) -> None:
+    processes = [await start("migrate", path) for _ in range(4)]
+    moves = sorted(json.loads(each) for each in await outcomes(*processes))
+    assert moves == [[0, VERSION], [VERSION, VERSION], [VERSION, VERSION], [VERSION, VERSION]]
+
+
+async def test_a_killed_process_loses_nothing_that_it_reported(store: SqliteStore, path: Path) -> None:
+    process = await start("append-for-ever", path)
+    assert process.stdin and process.stdout
+    process.stdin.write(b"go\n")
+    task = (await process.stdout.readline()).decode().strip()
+    for _ in range(20):
+        await process.stdout.readline()
+    process.kill()
+    rest, _ = await process.communicate()
+    reported = [int(line) for line in rest.decode().split("\n")[:-1]]
+    events, state = await everything(store, task)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert len(events) % 2 == 1
+    assert len(events) >= max([41, *reported])
+    assert replay(events) == state
+
+
+async def test_a_disk_that_gives_no_more_is_told_and_work_goes_on_later(
+    store: SqliteStore, path: Path
+) -> None:
+    program = [sys.executable, "-m", "tests.stores.other_process", "fill", str(path), "300000"]
+    process = await asyncio.create_subprocess_exec(*program, cwd=ROOT, stdout=PIPE, stderr=PIPE)
+    out, err = await process.communicate()
+    assert err.decode() == ""
+    told = json.loads(out)
+    assert (
+        f"nothing more was written to the database {path}; what was written before is kept." in told["said"]
+    )
+    assert (told["readable"], told["last"]) == (told["full"], told["full"] + 1)
+    events, state = await everything(store, told["task"])
+    assert [event.seq for event in events] == list(range(1, told["last"] + 1))
+    assert replay(events) == state

@@ -1,0 +1,55 @@
+"""A place to try tools at: a workspace in a folder, and a context made by hand."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gencode.core.messages import ToolCall
+from gencode.core.spec import Workspace
+from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput
+
+
+def yes(path: str) -> bool:
+    """A policy that lets every file be read."""
+    return bool(path)
+
+
+class Desk:
+    """A workspace with a tool context; `use` calls a tool the way the loop does."""
+
+    def __init__(self, root: Path, may_read: Callable[[str], bool] = yes) -> None:
+        self.root = root
+        self.workspace = Workspace(root, root, root)
+        self.may_read = may_read
+
+    @property
+    def ctx(self) -> ToolContext:
+        """What a tool is handed."""
+        return ToolContext(
+            task="0000abcd",
+            agent="main",
+            call=ToolCall("c1", "", {}),
+            workspace=self.workspace,
+            may_read=self.may_read,
+            progress=print,
+        )
+
+    def write(self, **files: str | bytes) -> None:
+        """Files by name; `__` in a keyword is a slash and `_` before the last part a dot."""
+        for name, content in files.items():
+            self.put(name.replace("__", "/").replace("_", "."), content)
+
+    def put(self, name: str | bytes, content: str | bytes = "") -> None:
+        """One file, with its folders."""
+        path = os.path.join(os.fsencode(self.root), os.fsencode(name))  # noqa: PTH118 – names that are not UTF-8
+        Path(os.fsdecode(path)).parent.mkdir(parents=True, exist_ok=True)
+        Path(os.fsdecode(path)).write_bytes(content.encode() if isinstance(content, str) else content)
+
+    async def output(self, tool: Tool, **arguments: Any) -> ToolOutput:
+        """The whole output of a call."""
+        return await tool.run(self.ctx, tool.parse(ToolCall("c1", tool.name, arguments)))
+
+    async def use(self, tool: Tool, **arguments: Any) -> str:
+        """The text of a call."""
+        return (await self.output(tool, **arguments)).text
