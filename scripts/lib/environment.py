@@ -45,16 +45,19 @@ class Wanted(NamedTuple):
         """Run an installer. It inherits the lock: if we are killed, the next set-up waits for it to end."""
         env = {name: value for name, value in os.environ.items() if name not in NOT_OURS}
         env |= {"PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_PYTHON_DOWNLOADS": "never"}
-        ended = subprocess.run(
-            command,
-            cwd=self.root,
-            env=env,
-            pass_fds=(self.lock,),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
+        try:
+            ended = subprocess.run(
+                command,
+                cwd=self.root,
+                env=env,
+                pass_fds=(self.lock,),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        except OSError as error:
+            return Result(False, f"{command[0]} does not start: {error.strerror}")
         return Result(ended.returncode == 0, ended.stdout.decode(errors="replace"))
 
 
@@ -72,6 +75,7 @@ def main() -> None:
             wanted = Wanted(who, Path(root), Path(venv), tuple(arguments), lock)
             if not is_ready(wanted, stamp):
                 make(wanted)
+                point_at_source(wanted)
                 write_stamp(wanted.venv / "stamp", stamp)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -94,8 +98,8 @@ def locked(who: str, path: Path) -> Generator[int, None, None]:
 def is_ready(wanted: Wanted, stamp: str) -> bool:
     """Whether somebody else has made it while we waited for the lock."""
     try:
-        written = (wanted.venv / "stamp").read_text("utf-8", "surrogateescape")
-        return written == stamp and wanted.run(wanted.python, "-I", "-S", "-c", "").ok
+        written = (wanted.venv / "stamp").read_bytes()
+        return written == os.fsencode(stamp) and wanted.run(wanted.python, "-I", "-S", "-c", "").ok
     except OSError:
         return False
 
@@ -154,6 +158,14 @@ def pip(wanted: Wanted) -> Steps | None:
     return None
 
 
+def point_at_source(wanted: Wanted) -> None:
+    """Name our source relatively: Python reads the absolute path of a clone with the locale's eyes."""
+    source = wanted.root / "src"
+    for pointer in wanted.venv.glob("lib/python*/site-packages/*.pth"):
+        if pointer.read_bytes().strip() == os.fsencode(source):
+            pointer.write_text(os.path.relpath(source, pointer.parent) + "\n")
+
+
 def clear(venv: Path) -> None:
     """Take the old environment away, its stamp first."""
     (venv / "stamp").unlink(missing_ok=True)
@@ -166,7 +178,7 @@ def clear(venv: Path) -> None:
 def write_stamp(path: Path, stamp: str) -> None:
     """Write the stamp whole or not at all."""
     fresh = path.with_suffix(".new")
-    fresh.write_text(stamp, "utf-8", "surrogateescape")
+    fresh.write_bytes(os.fsencode(stamp))
     fresh.replace(path)
 
 

@@ -25,11 +25,15 @@ from gencode.runtime.models import Model, ModelRegistry
 from gencode.runtime.ports import Asker, Provider, Store, TaskQuery
 from gencode.runtime.toolbox import Tool, Toolbox
 from gencode.settings import Settings, gen_home, load
+from gencode.stores.memory import MemoryStore
+from gencode.stores.schema import VERSION as DATABASE_VERSION
+from gencode.stores.schema import migrate as migrate
 from gencode.stores.sqlite import SqliteStore
 from gencode.tools.glob import GLOB
 from gencode.tools.grep import GREP
 from gencode.tools.ls import LS
 from gencode.tools.read import READ
+from gencode.tools.ripgrep import find_ripgrep as find_ripgrep
 from gencode.tools.task import TASK
 
 TOOLS = (TASK, READ, GLOB, GREP, LS)
@@ -38,6 +42,16 @@ TOOLS = (TASK, READ, GLOB, GREP, LS)
 def database() -> Path:
     """Where the journal is kept."""
     return gen_home() / "gencode.db"
+
+
+def database_version() -> int:
+    """The version of the database that this GenCode writes."""
+    return DATABASE_VERSION
+
+
+def forgetful() -> Store:
+    """A journal in memory, for what should leave no trace."""
+    return MemoryStore()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +158,20 @@ class GenCode:
             known = await self.store.tasks(TaskQuery(cwd=str(self.workspace.cwd)))
             raise UnknownName("task", task, (each.id for each in known[-20:]))
         return found
+
+    async def export(self, task: str) -> str:
+        """The journal of one task as JSONL."""
+        from gencode.stores.jsonl import export_task
+
+        return export_task(await self.store.events((await self.find(task)).id))
+
+    async def take_in(self, text: str) -> tuple[Outcome, list[str]]:
+        """Keep an exported task; its outcome, and what could not be read of it."""
+        from gencode.stores.jsonl import import_task
+
+        journal = import_task(text)
+        await self.store.adopt(journal.events)
+        return await self.get(journal.events[0].task), journal.warnings
 
     def listen(self) -> Listener:
         """Everything that happens from now on; close the listener when done."""

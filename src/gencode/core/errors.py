@@ -47,11 +47,24 @@ class Denied(ToolError):
 
 
 class ProviderError(GenCodeError):
-    """A model could not answer."""
+    """A model could not answer.
 
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
+    `retryable`: waiting helps. `retry_after`: how many seconds it asked to be left alone. `limited`: it was
+    asked too much, so everybody who asks it should wait, not only this one.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        limited: bool = False,
+    ) -> None:
         super().__init__(message)
         self.retryable = retryable
+        self.retry_after = retry_after
+        self.limited = limited
 
 
 class Stopped(GenCodeError):

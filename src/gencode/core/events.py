@@ -82,6 +82,12 @@ class ThinkingArrived(Fact, tag="ThinkingArrived", frozen=True):
     text: str
 
 
+class ReplyRestarted(Fact, tag="ReplyRestarted", frozen=True):
+    """The reply that was being spoken broke off and is asked for anew; what was heard of it is void."""
+
+    why: str
+
+
 class CallStarted(Fact, tag="CallStarted", frozen=True, omit_defaults=True):
     """A tool began to run; `summary` is one line for a person."""
 
@@ -106,7 +112,7 @@ class ProgressMade(Fact, tag="ProgressMade", frozen=True):
 
 
 DurableFact = TaskCreated | TaskStarted | MessageAdded | CallDecided | TaskEnded
-PassingFact = TextArrived | ThinkingArrived | CallStarted | CallFinished | ProgressMade
+PassingFact = TextArrived | ThinkingArrived | ReplyRestarted | CallStarted | CallFinished | ProgressMade
 AnyFact = DurableFact | PassingFact
 
 

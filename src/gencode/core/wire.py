@@ -12,6 +12,7 @@ from gencode.core.events import (
     CallStarted,
     Event,
     ProgressMade,
+    ReplyRestarted,
     TaskCreated,
     TaskEnded,
     TaskStarted,
@@ -68,6 +69,8 @@ def _progress(event: Event) -> tuple[str, str] | None:
             return "thinking", text
         case ProgressMade(text):
             return "progress", text
+        case ReplyRestarted(why):
+            return "restart", why
         case CallStarted() as fact:
             return "tool", fact.summary
         case CallFinished() as fact:

@@ -1,5 +1,6 @@
 """The front desk: a request becomes a seat, a seat becomes a live task."""
 
+import asyncio
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -236,7 +237,13 @@ class Desk:
             raise ToolError(
                 "An agent that was sent cannot send agents itself; do the work here or report back."
             )
-        return await self._launcher.outcome(await self._launcher.launch(request, self._origin, call))
+        job = await self._launcher.launch(request, self._origin, call)
+        try:
+            return await self._launcher.outcome(job)
+        except asyncio.CancelledError:  # the sender was stopped or ran out of time, and its agent ends first
+            job.stop.stop("the agent that sent it was stopped")
+            await job.ended()
+            raise
 
     def agents(self) -> Sequence[tuple[str, str]]:
         """Name and description of every agent that may be sent."""

@@ -10,11 +10,11 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
-from gencode.core.events import MessageAdded, TextArrived, ThinkingArrived
+from gencode.core.events import MessageAdded, ReplyRestarted, TextArrived, ThinkingArrived
 from gencode.core.messages import AssistantMessage, Message, Thinking, ToolCall, ToolMessage, UserMessage
 from gencode.core.status import Status
 from gencode.runtime.calls import answer
-from gencode.runtime.ports import CallPart, EndPart, Request, TextPart, ThinkingPart, ToolSchema
+from gencode.runtime.ports import AgainPart, CallPart, EndPart, Request, TextPart, ThinkingPart, ToolSchema
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Ending, Seat
 from gencode.runtime.stop import Stop
@@ -72,6 +72,9 @@ async def listen(
                             record.tell(ThinkingArrived(part.text))
                         case CallPart():
                             calls.append(part.call)
+                        case AgainPart():
+                            text, thinking, calls = [], [], []
+                            record.tell(ReplyRestarted(part.why))
                         case EndPart():
                             end = part
         whole = True

@@ -23,7 +23,7 @@ class ToolSchema(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """Everything a model is told for one turn."""
+    """Everything a model is told for one turn; a limit or temperature of None is the provider's own."""
 
     model: str
     system: str
@@ -31,6 +31,8 @@ class Request(Struct, frozen=True):
     tools: Sequence[ToolSchema]
     agent: str = "main"
     task: str = ""
+    temperature: float | None = None
+    max_tokens: int | None = None
 
 
 class TextPart(Struct, frozen=True):
@@ -52,6 +54,12 @@ class CallPart(Struct, frozen=True):
     call: ToolCall
 
 
+class AgainPart(Struct, frozen=True):
+    """What was said of this reply so far is void: it broke off and is asked for anew."""
+
+    why: str
+
+
 class EndPart(Struct, frozen=True):
     """The reply is whole: who really answered, why it stopped, what it cost (None: not applicable)."""
 
@@ -60,7 +68,7 @@ class EndPart(Struct, frozen=True):
     usage: Usage | None = None
 
 
-Part = TextPart | ThinkingPart | CallPart | EndPart
+Part = TextPart | ThinkingPart | CallPart | AgainPart | EndPart
 
 
 class Provider(Protocol):

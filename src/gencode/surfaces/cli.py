@@ -50,6 +50,8 @@ def main(arguments: Sequence[str]) -> int:
         path = _log()
         logging.exception("gen ended by a fault")
         code = _complain(f"GenCode ended by a fault of its own; the details are in {path}", 1)
+    if code > 128:
+        _ignore_more_signals()
     return code
 
 
@@ -112,6 +114,14 @@ def _nobody_listens() -> int:
     for stream in (sys.stdout, sys.stderr):
         os.dup2(nowhere, stream.fileno())
     return BROKEN_PIPE
+
+
+def _ignore_more_signals() -> None:
+    """All is saved and said: one more Ctrl-C must not change the exit code."""
+    import signal
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _log() -> str:

@@ -45,7 +45,7 @@ class Signals:
         """Stop everything softly; when that was already asked for, end the process."""
         if self.code is not None:
             self._painter.close()
-            os._exit(128 + number)
+            _leave(number)
         self.code = 128 + number
         self._gen.supervisor.stop.stop(SIGNALS[number])
         self._settling = asyncio.create_task(self._gen.supervisor.settle())
@@ -53,7 +53,10 @@ class Signals:
 
 @contextmanager
 def signals(gen: GenCode, painter: Painter) -> Generator[Signals, None, None]:
-    """Signals become stops inside this block; one that the parent process ignores stays ignored."""
+    """Signals become stops inside this block; one that the parent process ignores stays ignored.
+
+    After a signal the next one ends the process at once, also while it is closing.
+    """
     loop = asyncio.get_running_loop()
     heard = Signals(gen, painter)
     ours = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
@@ -64,6 +67,12 @@ def signals(gen: GenCode, painter: Painter) -> Generator[Signals, None, None]:
     finally:
         for number in ours:
             loop.remove_signal_handler(number)
+            if heard.code is not None:
+                signal.signal(number, _leave)
+
+
+def _leave(number: int, _: object = None) -> None:
+    os._exit(128 + number)
 
 
 async def follow(gen: GenCode, start: Callable[[], Awaitable[Job]], painter: Painter) -> tuple[Outcome, int]:

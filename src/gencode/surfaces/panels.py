@@ -94,7 +94,7 @@ class Panels:
             rows.add_row(
                 frame,
                 Text(visible_line(title, 80), "bold"),
-                Text(visible_line(agent.step or "starting", 120), "dim"),
+                Text(visible_line(agent.step, 120), "dim"),
                 Text(f"{agent.turns}t {seconds(agent.elapsed(now))}", "dim"),
             )
         return Group(rows) if busy else Text("")

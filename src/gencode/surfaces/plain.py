@@ -42,13 +42,18 @@ def _write_json(text: str) -> None:
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
     """Columns under a head; the last one is cut where the terminal ends."""
     width = width or (shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000)
-    cells = [[visible_line(cell) for cell in row] for row in (head, *rows)]
+    cells = [[_cell(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     lines: list[str] = []
     for row in cells:
         line = "  ".join(cell.ljust(wide) for cell, wide in zip(row, widths, strict=True)).rstrip()
         lines.append(line if len(line) <= width else f"{line[: width - 1]}…")
     return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    """A cell is one line; spaces at its beginning are kept, because they show depth."""
+    return " " * (len(text) - len(text.lstrip(" "))) + visible_line(text)
 
 
 def seconds(elapsed: float) -> str:

@@ -18,6 +18,7 @@ from gencode.core.events import (
 from gencode.core.ids import moment
 from gencode.core.messages import AssistantMessage, ToolMessage
 from gencode.core.status import Status
+from gencode.runtime.calls import summary
 
 STEP_ROOM = 200
 
@@ -34,7 +35,6 @@ class AgentView(Struct, frozen=True):
     status: Status = Status.PENDING
     step: str = ""
     turns: int = 0
-    calls: int = 0
     started_at: str | None = None
     ended_at: str | None = None
     result: str = ""
@@ -82,13 +82,15 @@ def _after(agent: AgentView, event: Event) -> AgentView:
         case TaskStarted() as fact:
             begun = agent.started_at or event.at
             model = fact.model or agent.model
-            return replace(agent, status=Status.RUNNING, model=model, started_at=begun, ended_at=None)
+            running = replace(agent, status=Status.RUNNING, model=model, step="thinking")
+            return replace(running, started_at=begun, ended_at=None)
         case TaskEnded() as fact:
             end = replace(agent, status=fact.status, result=fact.result, error=fact.error)
             return replace(end, ended_at=event.at, step="")
         case MessageAdded(AssistantMessage() as message):
-            calls = agent.calls + len(message.calls)
-            return replace(agent, turns=agent.turns + 1, calls=calls, model=message.model or agent.model)
+            step = ", ".join(summary(call) for call in message.calls)[:STEP_ROOM]
+            model = message.model or agent.model
+            return replace(agent, turns=agent.turns + 1, model=model, step=step or agent.step)
         case MessageAdded(ToolMessage()):
             return replace(agent, step="thinking")
         case _:

@@ -23,6 +23,7 @@ from gencode.tools.search import Searcher, searcher_for
 LONGEST_LINE = 500
 
 Output = Literal["files_with_matches", "content", "count"]
+_LINE_BREAK = re.compile(r"(?<!\\)(?:\\\\)*\\n|\n")
 _Around = Annotated[int, Meta(ge=0, le=1_000)] | None
 
 
@@ -76,6 +77,8 @@ class GrepRequest(NamedTuple):
 
 async def grep_files(ctx: ToolContext, searcher: Searcher, request: GrepRequest, page: Page) -> str:
     """Grep with a searcher of one's choice."""
+    if not request.search.multiline and _LINE_BREAK.search(request.search.pattern):
+        raise ToolError("The pattern has a line break in it; set multiline=true to let a match span lines.")
     try:
         fits = PathFilter(split_list(request.glob))
     except BadGlob as error:
@@ -161,8 +164,6 @@ def _mistake(search: Search, complaint: str) -> ToolError:
         return ToolError(
             f"type={search.type!r} is not known; use glob instead. {nearest(search.type, TYPES)}"
         )
-    if '"\\n" is not allowed' in complaint:
-        return ToolError("The pattern has a line break in it; set multiline=true to let a match span lines.")
     boxed = re.search(r"~{20,}\n(.*?)\n~{20,}", complaint, re.DOTALL)
     said = (boxed[1] if boxed else complaint.removeprefix("rg: "))[:1_000]
     return ToolError(

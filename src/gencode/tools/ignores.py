@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from gencode.tools.globs import BadGlob, compile_glob
 
-GIT = ".gitignore"
-NAMES = (".rgignore", ".ignore", GIT)
+NAMES = (".rgignore", ".ignore", ".gitignore")
 """Strongest first: whatever `.ignore` says, at any level, beats every `.gitignore`."""
 
 LARGEST = 256 * 1024

@@ -13,17 +13,11 @@ from gencode.tools.hits import LARGEST_WALKED, Search
 LONGEST_LINE = 1024 * 1024
 
 
-class Mistake(Exception):
-    """Something in the search that cannot be done; the text is for whoever asked."""
-
-
 class FileSearcher:
     """Searches file after file for one pattern."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
-        if not search.multiline and re.search(r"(?<!\\)(?:\\\\)*\\n|\n", search.pattern):
-            raise Mistake('the literal "\\n" is not allowed in a regex unless it may span lines')
         flags = re.IGNORECASE if search.ignore_case else re.NOFLAG
         if search.multiline:
             flags |= re.MULTILINE | re.DOTALL

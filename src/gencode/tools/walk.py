@@ -10,7 +10,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
@@ -19,21 +19,24 @@ from msgspec.structs import replace
 
 from gencode.tools.globs import compile_plain
 from gencode.tools.hits import LARGEST_WALKED, Search
-from gencode.tools.ignores import GIT, NAMES, Ignores, read_rules
-from gencode.tools.matching import FileSearcher, Mistake
+from gencode.tools.ignores import NAMES, Ignores, read_rules
+from gencode.tools.matching import FileSearcher
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _HEAD = 64 * 1024
 
 
+class UnknownType(Exception):
+    """A type of files that only ripgrep may know."""
+
+
 @dataclass(slots=True)
 class _Level:
-    """An open folder of the walk, the rules it brought and those of its parents behind it."""
+    """An open folder of the walk and the rules it brought."""
 
     path: str
     entries: Iterator["os.DirEntry[str]"]
-    rules: dict[str, Ignores] = field(default_factory=dict[str, Ignores])
-    is_repository: bool = False
+    rules: dict[str, Ignores]
 
 
 class Walk:
@@ -69,7 +72,7 @@ class Walk:
             return
         present = {entry.name for entry in entries}
         rules = {name: Ignores(read_rules(path, name)) for name in NAMES if name in present}
-        self._levels.append(_Level(path, iter(entries), rules, ".git" in present))
+        self._levels.append(_Level(path, iter(entries), rules))
 
     def _ignored(self, path: str, is_folder: bool) -> bool:
         for name in NAMES:
@@ -78,8 +81,6 @@ class Walk:
                     inside = path if level.path == "." else path[len(level.path) + 1 :]
                     if (verdict := rules.verdict(inside, is_folder)) is not None:
                         return verdict
-                if name == GIT and level.is_repository:
-                    break
         return bool(self._outer.verdict(path, is_folder))
 
 
@@ -88,7 +89,7 @@ def run(search: Search) -> None:
     out = os.fdopen(1, "wb", buffering=_HEAD, closefd=False)
     searcher = None if search.shape == "paths" else FileSearcher(search)
     if search.type:
-        raise Mistake(f"unrecognized file type: {search.type}")
+        raise UnknownType(f"unrecognized file type: {search.type}")
     wanted = compile_plain(search.names) if search.names else None
     if os.path.isdir(search.start):  # noqa: PTH112 – paths stay text here, bytes that are not UTF-8 included
         files: Iterator[str] = iter(Walk(search.start, search.outer))
@@ -132,7 +133,7 @@ def main() -> int:
     outer = Path(outer_file).read_text("utf-8", "replace") if outer_file else ""
     try:
         run(replace(msgspec.json.decode(text, type=Search), start=start, outer=outer))
-    except (Mistake, re.error) as error:
+    except (UnknownType, re.error) as error:
         sys.stderr.write(f"rg: {error}\n")
         return 2
     except BrokenPipeError:

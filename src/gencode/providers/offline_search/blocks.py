@@ -52,7 +52,7 @@ _METHOD = re.compile(
     r"^\s+(?:[\w<>\[\],.?&*@]+\s+){0,8}([A-Za-z_$#][\w$]*)\s*(?:<[^>()]*>)?\((?!.*(?:=>|\bfunction\b))[^;]*\{\s*$"
 )
 _C_FUNCTION = re.compile(r"^[A-Za-z_][\w<>:,&*~ ]*?[\s*&]((?:\w+::)*~?\w+)\s*\([^;]*$")
-_MACRO = re.compile(r"^\s*#\s*define\s+(\w+)")
+_MACRO = re.compile(r"^\s*#\s*define\s+(?!\w+_H(?:PP)?_*\s*$)(\w+)")
 _HEADING = re.compile(r"^#{1,4}\s+(\S.*)$")
 _NOT_NAMES = frozenset(
     "if for while switch catch return else do try with case match loop elif except finally when throw new sizeof "

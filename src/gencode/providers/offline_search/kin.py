@@ -285,7 +285,7 @@ access control: acl
 """
 
 _STOP = """
-a an and any are as at be been being both but by can could did do does doing each either else for from had
+a about an and any are as at be been being both but by can could did do does doing each either else for from had
 has have having he her here him his how i if in into is it its itself just let me more most much my no nor
 not of on one only or other our out over own please same she should so some such than that the their them
 then there these they this those through to too under until up upon very via was we were what whatever when
@@ -301,7 +301,7 @@ handle implement define use using get set make do work happen take put give keep
 part actually exactly currently really thing way kind sort able mean bit two three
 several many few all every another different various new given certain particular specific actual
 after before again during against between beside besides back first second last next long short
-like per about above below ones once ever still yet even always never
+like per above below ones once ever still yet even always never
 determine decide figure turn become allow let possible automatically directly
 done made called found code program programs system main logic library nobody somebody someone something
 value values object objects data thing things number numbers type types old own real

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gencode.providers.offline_search.blocks import DEFINITION_PATTERN, Block, Line, cut
 from gencode.providers.offline_search.query import LONG_STEM, Query, any_pattern, exact_pattern
@@ -13,20 +13,25 @@ SYMBOL = 1.5
 TOGETHER = 0.6
 BLOCK_SHARE = 1.0
 USUAL_BLOCK = 30
-_IMPORT = re.compile(r"^\s*(?:import\b|from\b.*\bimport\b|use\s|#include|.*\brequire\(|export\b.*\bfrom\b|package\s)")
+_IMPORT = re.compile(
+    r"^\s*(?:import\b|from\b.*\bimport\b|use\s|#include|.*\brequire\(|export\b.*\bfrom\b|package\s)"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An answer: a line of a file, what is defined there, and the lines that speak for it."""
+    """An answer: a line of a file, what is defined there, and the lines that speak for it.
+
+    `coverage` is the share of the question's weight that the file covers, `together` what one block covers.
+    """
 
     path: str
     line: int
     symbol: str
     score: float
     coverage: float
+    together: float
     telling: tuple[int, ...]
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +103,9 @@ def locate(query: Query, weights: Weights, files: Sequence[File]) -> list[Place]
             line=place.line,
             symbol=place.symbol,
             score=ranked.score / top_file + BLOCK_SHARE * place.score / top_block,
-            coverage=max(place.coverage, ranked.coverage * 0.999),
+            coverage=max(place.together, ranked.coverage),
+            together=place.together,
             telling=place.telling,
-            end=place.end,
         )
         for ranked, place in places
     ]
@@ -114,15 +119,15 @@ def best_block(query: Query, weights: Weights, file: File, hits: Hits) -> Place:
     length = max(file.length, file.lines[-1].number if file.lines else 1)
     total = sum(weights.whole) or 1.0
     worth = standing(path, query)
-    best = Place(path, 1, "", 0.0, 0.0, (), length)
+    best = Place(path, 1, "", 0.0, 0.0, 0.0, ())
     for block in cut(list(file.lines), length, is_prose(path)):
-        place = _score(path, block, weights, total, hits, query)
-        if place.score * worth > best.score:
-            best = Place(path, place.line, place.symbol, place.score * worth, place.coverage, place.telling, place.end)
-    return best
+        place = _score(path, block, weights, total, hits)
+        if place.score > best.score:
+            best = place
+    return replace(best, score=best.score * worth)
 
 
-def _score(path: str, block: Block, weights: Weights, total: float, hits: Hits, query: Query) -> Place:
+def _score(path: str, block: Block, weights: Weights, total: float, hits: Hits) -> Place:
     strength: dict[int, float] = {}
     best: dict[int, float] = {}
     by_line: list[tuple[float, int]] = []
@@ -150,6 +155,5 @@ def _score(path: str, block: Block, weights: Weights, total: float, hits: Hits, 
     score = (score + TOGETHER * together) * (0.4 + 0.6 * coverage)
     by_line.sort(key=lambda each: (-each[0], each[1]))
     line = block.start if block.symbol else (by_line[0][1] if by_line else block.start)
-    return Place(path, line, block.symbol or block.inside, score, coverage, tuple(number for _, number in by_line[:6]), block.end)
-
-
+    telling = tuple(number for _, number in by_line[:6])
+    return Place(path, line, block.symbol or block.inside, score, coverage, coverage, telling)

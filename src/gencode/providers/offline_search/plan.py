@@ -109,12 +109,20 @@ def _naming(query: Query) -> list[Planned]:
     if len(telling) < 2 or not usable:
         return []
     choices = "|".join(f"{each}|{each.capitalize()}" for each in usable)
-    asked = {"pattern": naming_pattern(choices), "output_mode": "content", "-n": True, "head_limit": 0, "glob": ASIDE}
+    asked = {
+        "pattern": naming_pattern(choices),
+        "output_mode": "content",
+        "-n": True,
+        "head_limit": 0,
+        "glob": ASIDE,
+    }
     return [Planned("naming", "Grep", asked)]
 
 
 def _count(purpose: str, pattern: str, **more: Any) -> Planned:
-    return Planned(purpose, "Grep", {"pattern": pattern, "output_mode": "count", "head_limit": 0, "glob": ASIDE, **more})
+    return Planned(
+        purpose, "Grep", {"pattern": pattern, "output_mode": "count", "head_limit": 0, "glob": ASIDE, **more}
+    )
 
 
 def _names_pattern(query: Query) -> str:
@@ -200,7 +208,9 @@ def _as_glob(path: str) -> str:
 def _look(query: Query, ranked: list[Ranked], seen: Seen, tools: AbstractSet[str]) -> list[Planned]:
     best = ranked[:LOOKS]
     if "Grep" not in tools:
-        return [Planned(f"look-{place}", "Read", {"file_path": each.path}) for place, each in enumerate(best[:8])]
+        return [
+            Planned(f"look-{place}", "Read", {"file_path": each.path}) for place, each in enumerate(best[:8])
+        ]
     pattern = look_pattern(query)
     return [
         Planned(
@@ -243,8 +253,9 @@ def _read(places: Sequence[Place]) -> list[Planned]:
 
 
 def _window(place: Place) -> int:
-    """Where to begin reading: at the place itself, or at its most telling line when that is far away."""
-    return place.line
+    """Where to begin reading: at the place itself, or at a telling comment right above it."""
+    above = [number for number in place.telling[:3] if place.line - 25 <= number < place.line]
+    return max(min([place.line, *above]), 1)
 
 
 def _path_of(said: Said) -> str:

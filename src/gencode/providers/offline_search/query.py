@@ -35,7 +35,11 @@ class Concept:
     @property
     def pattern(self) -> str:
         """A ripgrep pattern for the word itself."""
-        return f"(?:{exact_pattern(self.word)}|{stem_pattern(self.stem)})" if self.exact else stem_pattern(self.stem)
+        return (
+            f"(?:{exact_pattern(self.word)}|{stem_pattern(self.stem)})"
+            if self.exact
+            else stem_pattern(self.stem)
+        )
 
     @property
     def kin_pattern(self) -> str:

@@ -15,7 +15,7 @@ FOLDER = 0.45
 PAIR = 0.9
 SECOND = 0.25
 COVER = 0.65
-HEADERS = 0.85
+HEADERS = 0.75
 TESTS = 0.35
 TESTS_ASKED = 0.5
 SYMBOLS = 1.0
@@ -167,11 +167,31 @@ def path_hit(concept: Concept, name: list[str], folders: list[str]) -> float:
 
 
 _TESTS = frozenset("test tests testing spec specs fixtures __tests__ testdata mocks e2e unittests".split())
-_DOCS = frozenset("doc docs documentation changelog changelogs history readme license contributing news".split())
-_ASIDE = frozenset("example examples sample samples demo demos bench benchmark benchmarks fuzz playground".split())
-_FOREIGN = frozenset("vendor vendored third_party thirdparty node_modules dist deps external bundled out".split())
+_DOCS = frozenset(
+    "doc docs documentation changelog changelogs history readme license contributing news".split()
+)
+_ASIDE = frozenset(
+    "example examples sample samples demo demos bench benchmark benchmarks fuzz playground".split()
+)
+_FOREIGN = frozenset(
+    "vendor vendored third_party thirdparty node_modules dist deps external bundled out".split()
+)
 _PROSE = (".md", ".rst", ".txt", ".adoc", ".html", ".po", ".pot", ".tex", ".1", ".org")
-_DATA = (".json", ".lock", ".csv", ".svg", ".map", ".sum", ".xml", ".yml", ".yaml", ".toml", ".cfg", ".ini", ".snap")
+_DATA = (
+    ".json",
+    ".lock",
+    ".csv",
+    ".svg",
+    ".map",
+    ".sum",
+    ".xml",
+    ".yml",
+    ".yaml",
+    ".toml",
+    ".cfg",
+    ".ini",
+    ".snap",
+)
 _MINIFIED = re.compile(r"[.-]min\.(?:js|css)$|\.bundle\.js$|-lock\.|\.lock$|\.po$")
 
 
@@ -191,7 +211,11 @@ def standing(path: str, query: Query) -> float:
     name = folders[-1]
     plain = parts(path.rsplit("/", 1)[-1])
     worth = 1.0
-    is_test = bool(_TESTS & set(folders[:-1])) or bool({"test", "tests", "spec"} & set(plain)) or name == "conftest.py"
+    is_test = (
+        bool(_TESTS & set(folders[:-1]))
+        or bool({"test", "tests", "spec"} & set(plain))
+        or name == "conftest.py"
+    )
     if is_test and not query.wants(stem("test"), "fixtur", "spec"):
         worth *= TESTS
     elif is_test:

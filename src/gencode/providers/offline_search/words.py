@@ -117,6 +117,7 @@ securit: security
 send: sent
 server: server servers
 session: session sessions
+setting: setting settings
 show: shown
 signal: signal signals
 size: size sizes sized
@@ -179,10 +180,11 @@ def stem(word: str) -> str:
                 continue
             if not _VOWEL & set(base) or (ending in ("y", "ying") and base[-1] in "aeiou"):
                 continue
-            base = _undouble(base, ending)
-            if ending in ("ed", "ing") and base.endswith(("er", "or")):
-                return stem(base)
-            return f"{base}e" if ending in _SILENT and _SHORT.fullmatch(base) else base
+            single = _undouble(base, ending)
+            if ending in ("ed", "ing") and single.endswith(("er", "or")):
+                return stem(single)
+            silent = single == base and ending in _SILENT and _SHORT.fullmatch(base)
+            return f"{base}e" if silent else single
     return word
 
 

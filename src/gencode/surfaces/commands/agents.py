@@ -6,10 +6,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gencode.agents.registry import Entry
+from gencode.app import forgetful
 from gencode.core.spec import AgentSpec
 from gencode.runtime.toolbox import Toolbox
-from gencode.stores.memory import MemoryStore
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.plain import answer, answer_json, table
 
@@ -38,8 +37,11 @@ def show(args: argparse.Namespace) -> int:
 
 
 async def _show(args: argparse.Namespace) -> int:
-    async with opened(args, store=MemoryStore()) as gen:
-        lines = [_line(entry, gen.toolbox) for entry in gen.agents.listing()]
+    async with opened(args, store=forgetful()) as gen:
+        lines = [
+            _line(each.spec, each.path, each.shadowed_by, each.problem, gen.toolbox)
+            for each in gen.agents.listing()
+        ]
     if "json" in args:
         answer_json({"agents": lines})
         return 0
@@ -56,12 +58,12 @@ async def _show(args: argparse.Namespace) -> int:
     return 0
 
 
-def _line(entry: Entry, toolbox: Toolbox) -> AgentLine:
-    spec = entry.spec or AgentSpec(Path(entry.path).stem, "")
+def _line(known: AgentSpec | None, path: str, shadow: str, problem: str, toolbox: Toolbox) -> AgentLine:
+    spec = known or AgentSpec(Path(path).stem, "")
     return AgentLine(
         name=spec.name,
         description=spec.description,
-        source=entry.path,
+        source=path,
         builtin=spec.builtin,
         mode=spec.mode,
         model=spec.model,
@@ -69,8 +71,8 @@ def _line(entry: Entry, toolbox: Toolbox) -> AgentLine:
         tools=None if spec.tools.allow is None else list(spec.tools.allow),
         missing=list(toolbox.missing(spec.tools)),
         denied=list(spec.tools.deny),
-        shadowed_by=entry.shadowed_by or None,
-        problem=entry.problem or None,
+        shadowed_by=shadow or None,
+        problem=problem or None,
         warnings=list(spec.warnings),
     )
 

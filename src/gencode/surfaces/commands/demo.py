@@ -5,11 +5,10 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from gencode.app import GenCode
+from gencode.app import GenCode, forgetful
 from gencode.core.ids import moment
 from gencode.core.outcome import Outcome
 from gencode.core.task import replay
-from gencode.stores.memory import MemoryStore
 from gencode.surfaces.follow import follow, painter_for, tell_ending
 from gencode.surfaces.plain import answer, answer_json, note, seconds, table
 
@@ -86,7 +85,7 @@ def _write_project(folder: Path) -> None:
 
 
 async def _tour(folder: Path, *, as_json: bool, verbose: bool) -> int:
-    async with GenCode.open(folder, model="offline", store=MemoryStore()) as gen:
+    async with GenCode.open(folder, model="offline", store=forgetful()) as gen:
         if not as_json:
             _introduce()
         painter = painter_for("json" if as_json else "text", verbose=verbose)

@@ -17,15 +17,12 @@ from typing import Literal
 from msgspec import Struct
 
 from gencode import __version__
-from gencode.app import GenCode, database
+from gencode.app import GenCode, database, database_version, find_ripgrep, forgetful
 from gencode.settings import gen_home
-from gencode.stores.memory import MemoryStore
-from gencode.stores.schema import VERSION
 from gencode.surfaces.commands.models import main_model
 from gencode.surfaces.commands.opening import CONNECT, OFFLINE, opened
 from gencode.surfaces.log import log_file
 from gencode.surfaces.plain import answer, answer_json
-from gencode.tools.ripgrep import find_ripgrep
 
 EXTRAS = {
     "tui": ("textual", "the terminal app"),
@@ -52,7 +49,7 @@ def show(args: argparse.Namespace) -> int:
 
 
 async def _show(args: argparse.Namespace) -> int:
-    async with opened(args, store=MemoryStore()) as gen:
+    async with opened(args, store=forgetful()) as gen:
         checks = list(_checks(gen))
     healthy = all(check.state != "problem" for check in checks)
     if "json" in args:
@@ -104,12 +101,12 @@ def _database(path: Path) -> Check:
             health: str = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     except sqlite3.Error as error:
         return Check("database", "problem", f"{path}: {error}", "keep a copy, and set GEN_HOME elsewhere")
-    if found > VERSION:
+    if found > database_version():
         return Check("database", "problem", f"{path} is from a newer version ({found})", "upgrade GenCode")
     if health != "ok":
         return Check("database", "problem", f"{path} is damaged: {health}", "sqlite3 gencode.db .recover")
-    old = "" if found == VERSION else "gen migrate"
-    return Check("database", "ok", f"{path}, version {found} of {VERSION}, sound", old)
+    old = "" if found == database_version() else "gen migrate"
+    return Check("database", "ok", f"{path}, version {found} of {database_version()}, sound", old)
 
 
 def _ripgrep(root: Path) -> Check:

@@ -13,7 +13,6 @@ from gencode.core.outcome import Outcome
 from gencode.core.task import replay
 from gencode.core.wire import wire
 from gencode.runtime.ports import TaskQuery
-from gencode.stores.jsonl import export_task, import_task
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.follow import tell_ending
@@ -81,8 +80,7 @@ def _tell(events: int, tasks: list[str], different: list[str]) -> None:
 
 def exported(args: argparse.Namespace) -> int:
     """Write the journal of one task."""
-    task, events = asyncio.run(_journal(args))
-    text = export_task(events)
+    text = asyncio.run(_exported(args))
     if args.file == "-":
         sys.stdout.buffer.write(text.encode())
         sys.stdout.buffer.flush()
@@ -93,16 +91,15 @@ def exported(args: argparse.Namespace) -> int:
     except OSError as error:
         raise UserMistake(f"{path} cannot be written: {error.strerror}; name another file.") from None
     if "json" in args:
-        answer_json({"task": task, "file": str(path), "facts": len(events)})
+        answer_json({"file": str(path), "lines": text.count("\n")})
     else:
-        answer(f"Wrote {len(events)} facts of task {task} to {path}.")
+        answer(f"Wrote {path}; it can be read again with: gen task import {path}")
     return 0
 
 
-async def _journal(args: argparse.Namespace) -> tuple[str, list[Event]]:
+async def _exported(args: argparse.Namespace) -> str:
     async with opened(args) as gen:
-        task = (await gen.find(args.id)).id
-        return task, await gen.store.events(task)
+        return await gen.export(args.id)
 
 
 def imported(args: argparse.Namespace) -> int:
@@ -112,16 +109,14 @@ def imported(args: argparse.Namespace) -> int:
 
 
 async def _imported(args: argparse.Namespace, text: str) -> int:
-    journal = import_task(text)
     async with opened(args) as gen:
-        await gen.store.adopt(journal.events)
-        task = journal.events[0].task
-        for warning in journal.warnings:
-            note(warning)
-        if "json" in args:
-            answer_json({"task": await gen.get(task), "warnings": journal.warnings})
-        else:
-            answer(f"Imported {len(journal.events)} facts as task {task}; see: gen task show {task}")
+        task, warnings = await gen.take_in(text)
+    for warning in warnings:
+        note(warning)
+    if "json" in args:
+        answer_json({"task": task, "warnings": warnings})
+    else:
+        answer(f"Imported the task {task.agent_id}; see: gen task show {task.agent_id}")
     return 0
 
 

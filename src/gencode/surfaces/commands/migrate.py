@@ -2,8 +2,7 @@
 
 import argparse
 
-from gencode.app import database
-from gencode.stores.schema import migrate
+from gencode.app import database, migrate
 from gencode.surfaces.plain import answer, answer_json
 
 

@@ -5,10 +5,9 @@ import asyncio
 
 from msgspec import Struct
 
-from gencode.app import GenCode
+from gencode.app import GenCode, forgetful
 from gencode.core.errors import UserMistake
 from gencode.runtime.models import ALIASES, TIERS
-from gencode.stores.memory import MemoryStore
 from gencode.surfaces.commands.opening import opened, why_offline
 from gencode.surfaces.plain import answer, answer_json, table
 
@@ -27,7 +26,7 @@ def show(args: argparse.Namespace) -> int:
 
 
 async def _show(args: argparse.Namespace) -> int:
-    async with opened(args, store=MemoryStore()) as gen:
+    async with opened(args, store=forgetful()) as gen:
         main = main_model(gen)
         lines = [_line(gen, name) for name in gen.models.names()]
     if "json" in args:

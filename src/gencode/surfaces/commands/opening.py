@@ -13,6 +13,7 @@ from gencode.surfaces.plain import note
 
 FLAGS = ("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds")
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
+PROVIDERS = ("anthropic", "openai", "ollama", "gemini")
 OFFLINE = "offline-search"
 
 CONNECT = "name one with --model, GEN_MODEL or `model` in settings.toml"
@@ -35,6 +36,9 @@ async def opened(
 
 def check_model(gen: GenCode, args: argparse.Namespace) -> None:
     """Resolve the model before anything is written, and say so when nobody chose the offline one."""
+    maker = gen.settings.model.partition("/")[0].casefold()
+    if "/" in gen.settings.model and maker in PROVIDERS:
+        raise UserMistake(f"This version cannot speak to {maker} yet; use offline or scripted:FILE.")
     offline = gen.model.name == OFFLINE
     if offline and "no_offline" in args:
         raise UserMistake(f"Only the offline search model is there, and --no-offline forbids it; {CONNECT}.")

@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 
-from gencode.stores.memory import MemoryStore
+from gencode.app import forgetful
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.plain import answer, answer_json, table
 
@@ -14,7 +14,7 @@ def show(args: argparse.Namespace) -> int:
 
 
 async def _show(args: argparse.Namespace) -> int:
-    async with opened(args, store=MemoryStore()) as gen:
+    async with opened(args, store=forgetful()) as gen:
         tools = list(gen.toolbox.values())
     if "json" in args:
         lines = [

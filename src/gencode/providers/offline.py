@@ -1,0 +1,190 @@
+"""providers: the offline model, the default when no other model is configured. A search, not a language model.
+
+Stateless: everything it knows is the list of messages. Each call's id says what the call was for, so the
+next turn can go on from the transcript alone; two runs over the same files say the same.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from gencode.providers.offline_search import answer
+from gencode.providers.offline_search.intents import Greet, ListIt, ReadIt, Refuse, intent_of
+from gencode.providers.offline_search.plan import Found, Planned, Said, next_step
+from gencode.providers.offline_search.query import query_of
+from gencode.providers.offline_search.results import read_lines, read_paths
+from gencode.providers.offline_search.split import split, title
+from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
+
+LONGEST_PROMPT = 20_000
+FIRST_READ = 400
+PIECE = 800
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One question and what has been done for it so far."""
+
+    text: str
+    start: int
+    got: dict[str, Said]
+    tools: AbstractSet[str]
+
+
+Reply = str | list[Planned]
+
+
+class OfflineProvider:
+    """Answers with what a search finds."""
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        """Tool calls, or the final text in a few pieces."""
+        turn = turn_of(request)
+        reply = await asyncio.to_thread(reply_to, turn)
+        if isinstance(reply, str):
+            for piece in _pieces(reply):
+                yield TextPart(piece)
+            yield EndPart(model=answer.MODEL, stop="end_turn")
+            return
+        for planned in reply:
+            yield CallPart(ToolCall(f"search{turn.start}-{planned.purpose}", planned.tool, planned.input))
+        yield EndPart(model=answer.MODEL, stop="tool_use")
+
+
+def turn_of(request: Request) -> Turn:
+    """The newest question of a transcript and the results of the calls made for it."""
+    messages = request.messages
+    start = _question_at(messages)
+    text = ""
+    if start >= 0 and isinstance(question := messages[start], UserMessage):
+        text = question.text
+    prefix = f"search{start}-"
+    asked: dict[str, ToolCall] = {}
+    got: dict[str, Said] = {}
+    for message in messages[start + 1 :]:
+        if isinstance(message, AssistantMessage):
+            asked |= {call.id: call for call in message.calls if call.id.startswith(prefix)}
+        elif isinstance(message, ToolMessage):
+            for result in message.results:
+                if result.call in asked:
+                    call = asked[result.call]
+                    got[call.id.removeprefix(prefix)] = Said(call.input, result.text, result.error)
+    return Turn(text[:LONGEST_PROMPT], start, got, frozenset(tool.name for tool in request.tools))
+
+
+def _question_at(messages: Sequence[Message]) -> int:
+    said = [place for place, message in enumerate(messages) if isinstance(message, UserMessage)]
+    by_user = [place for place in said if getattr(messages[place], "sender", "") == "user"]
+    return (by_user or said or [-1])[-1]
+
+
+def reply_to(turn: Turn) -> Reply:
+    """What to do or say next."""
+    intent = intent_of(turn.text)
+    match intent:
+        case Greet():
+            return answer.ABLE
+        case Refuse():
+            return answer.REFUSAL
+        case ReadIt():
+            return _read(turn, intent)
+        case ListIt():
+            return _list(turn, intent)
+        case _:
+            return _delegate(turn) if _delegates(turn) else _search(turn)
+
+
+def _delegates(turn: Turn) -> bool:
+    """The main agent sends others, unless every one it sent came back with an error and it can look itself."""
+    sent = [said for purpose, said in turn.got.items() if purpose.startswith("task-")]
+    if not sent:
+        return "Task" in turn.tools and not turn.got
+    return not all(said.error for said in sent) or not turn.tools & {"Grep", "Glob"}
+
+
+def _delegate(turn: Turn) -> Reply:
+    parts = split(turn.text)
+    if not turn.got:
+        return [
+            Planned(
+                f"task-{number}",
+                "Task",
+                {"subagent_type": "Explore", "description": title(part), "prompt": part},
+            )
+            for number, part in enumerate(parts)
+        ]
+    results = [turn.got.get(f"task-{number}") for number in range(len(parts))]
+    told = [
+        (part, said.text if said else "it did not run", said.error if said else True)
+        for part, said in zip(parts, results, strict=True)
+    ]
+    return answer.parts_text(told, " | ".join(query_of(part).words for part in parts))
+
+
+def _search(turn: Turn) -> Reply:
+    query = query_of(turn.text)
+    if not query.concepts:
+        return answer.ABLE
+    got = {purpose: said for purpose, said in turn.got.items() if not purpose.startswith("task-")}
+    step = next_step(query, got, turn.tools)
+    if not isinstance(step, Found):
+        return step
+    return answer.found_text(query, step, _trouble(turn, got))
+
+
+def _trouble(turn: Turn, got: dict[str, Said]) -> str:
+    """What the tools complained about when none of them brought anything."""
+    if not got:
+        return "" if turn.tools else "there are no tools to search with"
+    wrong = [said.text for _, said in sorted(got.items()) if said.error]
+    return wrong[0].strip().split("\n", 1)[0][:200] if len(wrong) == len(got) and wrong else ""
+
+
+def _read(turn: Turn, wanted: ReadIt) -> Reply:
+    if "Read" not in turn.tools:
+        return f"I cannot read {wanted.path}: there is no tool for it here."
+    opened = turn.got.get("open-1") or turn.got.get("open-0")
+    if opened is None:
+        return [Planned("open-0", "Read", _lines_of(wanted, wanted.path))]
+    path = str(opened.input["file_path"])
+    if not opened.error:
+        lines = read_lines(opened.text)
+        return answer.file_text(path, lines, opened.text.rstrip()[-1:] == "]") if lines else opened.text
+    looked = turn.got.get("find-0")
+    if looked is None and "Glob" in turn.tools:
+        name = wanted.path.rstrip("/").rsplit("/", 1)[-1]
+        return [Planned("find-0", "Glob", {"pattern": f"**/{name}*", "head_limit": 20})]
+    paths = read_paths(looked.text)[0] if looked and not looked.error else []
+    exact = [each for each in paths if each.endswith(wanted.path)] or paths
+    if len(exact) == 1 and "open-1" not in turn.got:
+        return [Planned("open-1", "Read", _lines_of(wanted, exact[0]))]
+    first = opened.text.strip().split("\n", 1)[0]
+    return answer.list_text(exact, 0, f"files like {wanted.path}") if exact else f"{first[:300]}"
+
+
+def _lines_of(wanted: ReadIt, path: str) -> dict[str, object]:
+    last = wanted.last or wanted.first + FIRST_READ - 1
+    return {"file_path": path, "offset": wanted.first, "limit": max(last - wanted.first + 1, 1)}
+
+
+def _list(turn: Turn, wanted: ListIt) -> Reply:
+    said = turn.got.get("list-0")
+    what = f"{wanted.folder}/{wanted.pattern}" if wanted.folder else wanted.pattern
+    if said is None and wanted.shallow and "LS" in turn.tools:
+        return [Planned("list-0", "LS", {"path": wanted.folder or "."})]
+    if said is None and "Glob" in turn.tools:
+        return [Planned("list-0", "Glob", {"pattern": what, "head_limit": 300})]
+    if said is None:
+        return "I cannot list files: there is no tool for it here."
+    if said.error:
+        return said.text.strip().split("\n", 1)[0][:300]
+    if "pattern" not in said.input:
+        return f"{said.text.rstrip()}\n\n{answer.closing(wanted.folder or 'the working directory')}"
+    paths, more = read_paths(said.text)
+    return answer.list_text(paths, more, what)
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[at : at + PIECE] for at in range(0, len(text), PIECE)]

@@ -1,0 +1,103 @@
+"""Asking again, and the pause that all agents share."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+import pytest
+
+from gencode.core.errors import ProviderError
+from gencode.core.messages import ToolCall, UserMessage
+from gencode.providers.cooldown import Cooldown
+from gencode.providers.retry import Patience, Retrying
+from gencode.runtime.ports import AgainPart, CallPart, EndPart, Part, Request, TextPart
+
+QUICK = Patience(tries=4, first=0.001, longest=0.01, whole=5)
+ASKED = Request("m", "", (UserMessage("go"),), ())
+GOOD: Sequence[Part] = (TextPart("yes"), EndPart("m"))
+
+
+def busy(**more: float) -> ProviderError:
+    return ProviderError("m is busy", retryable=True, limited=True, retry_after=more.get("retry_after"))
+
+
+class Moody:
+    """Answers each request with the next of its moods: parts, then an error if there is one."""
+
+    def __init__(self, *moods: tuple[Sequence[Part], ProviderError | None]) -> None:
+        self.moods = list(moods)
+        self.asked = 0
+
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        mood = self.moods[min(self.asked, len(self.moods) - 1)]
+        self.asked += 1
+        for part in mood[0]:
+            yield part
+        if mood[1] is not None:
+            raise mood[1]
+
+
+async def heard(provider: Retrying) -> list[Part]:
+    return [part async for part in provider.stream(ASKED)]
+
+
+async def test_trouble_that_passes_is_waited_out() -> None:
+    moody = Moody(((), busy()), ((), busy()), (GOOD, None))
+    assert await heard(Retrying(moody, Cooldown(), QUICK)) == list(GOOD)
+    assert moody.asked == 3
+
+
+async def test_a_reply_that_broke_off_is_void_and_asked_for_anew() -> None:
+    half = (TextPart("ye"), CallPart(ToolCall("c", "Read", {})))
+    moody = Moody((half, ProviderError("m broke off", retryable=True)), (GOOD, None))
+    assert await heard(Retrying(moody, Cooldown(), QUICK)) == [*half, AgainPart("m broke off"), *GOOD]
+
+
+async def test_trouble_that_does_not_pass_is_raised_at_once() -> None:
+    moody = Moody(((), ProviderError("wrong key")))
+    with pytest.raises(ProviderError, match=r"^wrong key$"):
+        await heard(Retrying(moody, Cooldown(), QUICK))
+    assert moody.asked == 1
+
+
+async def test_the_number_of_tries_is_bounded_and_said() -> None:
+    moody = Moody(((), busy()))
+    with pytest.raises(ProviderError, match=r"m is busy \(tried 4 times\)"):
+        await heard(Retrying(moody, Cooldown(), QUICK))
+    assert moody.asked == 4
+
+
+async def test_a_pause_longer_than_the_whole_patience_is_not_begun() -> None:
+    moody = Moody(((), busy(retry_after=3600)))
+    with pytest.raises(ProviderError, match="m is busy"):
+        await heard(Retrying(moody, Cooldown(), QUICK))
+    assert moody.asked == 1
+
+
+async def test_what_the_provider_asks_for_is_waited_at_least() -> None:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await heard(Retrying(Moody(((), busy(retry_after=0.05)), (GOOD, None)), Cooldown(), QUICK))
+    assert loop.time() - began >= 0.05
+
+
+async def test_a_hundred_agents_that_hit_a_limit_together_do_not_storm() -> None:
+    """A server that allows nothing for a while: with one shared pause each agent asks little more than once."""
+
+    class Closed:
+        def __init__(self) -> None:
+            self.asked = 0
+            self.opens = asyncio.get_running_loop().time() + 0.3
+
+        async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+            self.asked += 1
+            await asyncio.sleep(0.005)
+            if asyncio.get_running_loop().time() < self.opens:
+                raise ProviderError("m is busy", retryable=True, limited=True, retry_after=0.02)
+            for part in GOOD:
+                yield part
+
+    server, cooldown = Closed(), Cooldown()
+    patience = Patience(tries=100, first=0.01, longest=0.05, whole=10)
+    answers = await asyncio.gather(*(heard(Retrying(server, cooldown, patience)) for _ in range(100)))
+    assert answers == [list(GOOD)] * 100
+    assert server.asked <= 2 * 100 + 40
