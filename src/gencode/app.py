@@ -26,7 +26,7 @@ from gencode.runtime.ports import Asker, Provider, Store, TaskQuery
 from gencode.runtime.toolbox import Tool, Toolbox
 from gencode.settings import Settings, gen_home, load
 from gencode.stores.memory import MemoryStore
-from gencode.stores.schema import VERSION as DATABASE_VERSION
+from gencode.stores.schema import VERSION
 from gencode.stores.schema import migrate as migrate
 from gencode.stores.sqlite import SqliteStore
 from gencode.tools.glob import GLOB
@@ -36,17 +36,13 @@ from gencode.tools.read import READ
 from gencode.tools.ripgrep import find_ripgrep as find_ripgrep
 from gencode.tools.task import TASK
 
+SCHEMA_VERSION = VERSION
 TOOLS = (TASK, READ, GLOB, GREP, LS)
 
 
 def database() -> Path:
     """Where the journal is kept."""
     return gen_home() / "gencode.db"
-
-
-def database_version() -> int:
-    """The version of the database that this GenCode writes."""
-    return DATABASE_VERSION
 
 
 def forgetful() -> Store:

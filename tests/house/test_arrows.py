@@ -32,7 +32,7 @@ HEAVY: dict[str, tuple[str, ...]] = {
     "pgqueuer": ("gencode.engines",),
 }
 
-NOT_IN_CORE = {"asyncio", "io", "os", "shutil", "socket", "sqlite3", "subprocess", "tempfile", "threading"}
+NOT_IN_CORE = {"asyncio", "io", "shutil", "socket", "sqlite3", "subprocess", "tempfile", "threading"}
 
 
 def room_of(target: str) -> str:

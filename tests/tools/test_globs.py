@@ -144,3 +144,4 @@ def test_a_filter_takes_the_wanted_and_leaves_the_unwanted() -> None:
 def test_the_coarse_sieve_knows_names_only() -> None:
     assert PathFilter(["src/**/*.py", "*.{c,h}"]).names == ("*.py", "*.c", "*.h")
     assert PathFilter(["src/**", "*.py"]).names == ()
+    assert PathFilter(["?[a-z]b[!x]c.py"]).names == ("**c.py",)

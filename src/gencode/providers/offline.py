@@ -1,4 +1,4 @@
-"""providers: the offline model, the default when no other model is configured. A search, not a language model.
+"""providers: the offline model, the default when no other one is configured: a search, no language model.
 
 Stateless: everything it knows is the list of messages. Each call's id says what the call was for, so the
 next turn can go on from the transcript alone; two runs over the same files say the same.
@@ -97,7 +97,7 @@ def reply_to(turn: Turn) -> Reply:
 
 
 def _delegates(turn: Turn) -> bool:
-    """The main agent sends others, unless every one it sent came back with an error and it can look itself."""
+    """The main agent sends others; it looks itself when every one it sent came back with an error."""
     sent = [said for purpose, said in turn.got.items() if purpose.startswith("task-")]
     if not sent:
         return "Task" in turn.tools and not turn.got
@@ -151,7 +151,7 @@ def _read(turn: Turn, wanted: ReadIt) -> Reply:
     path = str(opened.input["file_path"])
     if not opened.error:
         lines = read_lines(opened.text)
-        return answer.file_text(path, lines, opened.text.rstrip()[-1:] == "]") if lines else opened.text
+        return answer.file_text(path, lines, cut=opened.text.rstrip().endswith("]")) if lines else opened.text
     looked = turn.got.get("find-0")
     if looked is None and "Glob" in turn.tools:
         name = wanted.path.rstrip("/").rsplit("/", 1)[-1]

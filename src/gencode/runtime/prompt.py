@@ -6,6 +6,7 @@ Whatever comes from a file or a folder's name is made inert first: nothing in it
 """
 
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -73,7 +74,6 @@ def system_prompt(
     workspace: Workspace,
     agents: Sequence[tuple[str, str]] = (),
     now: datetime,
-    platform: str,
 ) -> str:
     """What an agent is told before anything else. Without a task it leads a conversation.
 
@@ -85,11 +85,16 @@ def system_prompt(
         _mode(mode, tools),
         _additional(spec.prompt, agents),
         _guidelines(spec, bool(task)),
-        f"## Environment\n- Working directory: {one_line(str(workspace.cwd), 4_096)}\n- Platform: {platform}",
+        _environment(workspace),
         _task(task),
         f"Date: {now.date().isoformat()}",
     ]
     return "\n\n".join(part.strip() for part in parts if part)
+
+
+def _environment(workspace: Workspace) -> str:
+    folder = one_line(str(workspace.cwd), 4_096)
+    return f"## Environment\n- Working directory: {folder}\n- Platform: {sys.platform}"
 
 
 def listing(agents: Iterable[tuple[str, str]], most: int = LONGEST_LISTING) -> str:

@@ -75,12 +75,16 @@ def _leave(number: int, _: object = None) -> None:
     os._exit(128 + number)
 
 
-async def follow(gen: GenCode, start: Callable[[], Awaitable[Job]], painter: Painter) -> tuple[Outcome, int]:
-    """Start a job, paint it until it has ended, and give its outcome and the exit code."""
+async def follow(
+    gen: GenCode, start: Callable[[], Awaitable[Job]], painter: Painter, told: str = ""
+) -> tuple[Outcome, int]:
+    """Start a job, tell something once it runs, paint it until it has ended; outcome and exit code."""
     listener = gen.listen()
     try:
         with signals(gen, painter) as heard:
             job = await start()
+            if told:
+                plain.note(told)
             if job.work is not None:
                 job.work.add_done_callback(lambda _: listener.close())
             async for event in listener:

@@ -31,19 +31,12 @@ class Panels:
         self._console = console or terminal()
         self._spinner = Spinner("dots", style="cyan")
         self._live: Live | None = None
-        if self._console.is_terminal if live is None else live:
-            self._live = Live(
-                console=self._console,
-                transient=True,
-                refresh_per_second=8,
-                get_renderable=self._progress,
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
-            self._live.start()
+        self._moves = self._console.is_terminal if live is None else live
 
     def hear(self, event: Event) -> None:
         """Take in one event, and print what a person should keep of it."""
+        if self._moves and self._live is None:
+            self._live = self._lines()
         self.view = fold(self.view, event)
         agent = self.view.agents.get(event.task)
         match event.fact:
@@ -61,9 +54,22 @@ class Panels:
 
     def close(self) -> None:
         """Take the live lines away and give the cursor back."""
+        self._moves = False
         if self._live is not None:
             self._live.stop()
             self._live = None
+
+    def _lines(self) -> Live:
+        lines = Live(
+            console=self._console,
+            transient=True,
+            refresh_per_second=8,
+            get_renderable=self._progress,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        lines.start()
+        return lines
 
     @property
     def _width(self) -> int:

@@ -40,6 +40,9 @@ VALUED = frozenset(
 )
 """The options of `gen -p` that are followed by a value."""
 
+PLAIN = frozenset(("--print", "--continue", "--no-offline", "--json", "--verbose", "--version", "--help"))
+"""Its options that are not, or need not be."""
+
 _UNKNOWN = re.compile(r"argument COMMAND: invalid choice: '(?P<word>.*)' \(choose from (?P<known>.*)\)", re.S)
 
 
@@ -94,21 +97,35 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def prompt_first(arguments: Sequence[str]) -> list[str]:
-    """The words with the prompt right behind `-p`, so that options may stand between the two."""
+    """The words with the prompt right behind `-p`, so that options may stand between the two.
+
+    An option that does not exist is named here: argparse would take its value for a command.
+    """
     words = list(arguments)
     place = next((place for place, word in enumerate(words) if word in ("-p", "--print")), None)
-    if place is None or not _is_option(words[place + 1 : place + 2]):
+    if place is None:
         return words
     at = place + 1
-    while at < len(words) and _is_option(words[at : at + 1]):
+    while at < len(words) and _is_option(words[at]):
+        _check_option(words[at])
         at += 2 if words[at] in VALUED else 1
     if at < len(words):
         words.insert(place + 1, words.pop(at))
+    for word, before in zip(words[place + 2 :], words[place + 1 :], strict=False):
+        if before not in VALUED:
+            _check_option(word)
     return words
 
 
-def _is_option(words: Sequence[str]) -> bool:
-    return bool(words) and words[0].startswith("-") and words[0] != "-" and " " not in words[0]
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word != "-" and " " not in word
+
+
+def _check_option(word: str) -> None:
+    name = word.partition("=")[0]
+    if name.startswith("--") and _is_option(name) and name not in VALUED | PLAIN:
+        known = nearest(name, VALUED | PLAIN)
+        raise UserMistake(f"There is no option {name!r}. {known} See: gen --help")
 
 
 def _add_asking(parser: argparse.ArgumentParser) -> None:

@@ -25,18 +25,22 @@ def note(text: str) -> None:
 
 def answer_json(value: object, *, line: bool = False) -> None:
     """One record to stdout: a line for programs, indented on a terminal unless a line is wanted."""
-    _write_json(as_json(value, indent=0 if line or not sys.stdout.isatty() else 2))
+    answer_raw(as_json(value, indent=0 if line or not sys.stdout.isatty() else 2))
 
 
-def _write(stream: TextIO, text: str) -> None:
-    stream.write(text if text.endswith("\n") else f"{text}\n")
+def answer_raw(text: str) -> None:
+    """Lines of JSON to stdout as they are; every acting character in them is escaped."""
+    _write(sys.stdout, safe_json(text), "utf-8")
+
+
+def _write(stream: TextIO, text: str, encoding: str = "") -> None:
+    """All of the text, also where Python was told not to buffer and a pipe takes only a part at a time."""
+    line = text if text.endswith("\n") else f"{text}\n"
+    rest = memoryview(line.encode(encoding or stream.encoding, "backslashreplace"))
     stream.flush()
-
-
-def _write_json(text: str) -> None:
-    """One line (or one indented object), in UTF-8 whatever the terminal speaks."""
-    sys.stdout.buffer.write(f"{safe_json(text)}\n".encode())
-    sys.stdout.buffer.flush()
+    while rest:
+        rest = rest[stream.buffer.write(rest) :]
+    stream.buffer.flush()
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
@@ -119,4 +123,4 @@ class Lines(Silent):
     def hear(self, event: Event) -> None:
         """Write the event down."""
         super().hear(event)
-        _write_json(wire_line(event, self.view.parent(event.task)))
+        answer_raw(wire_line(event, self.view.parent(event.task)))

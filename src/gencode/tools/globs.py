@@ -96,8 +96,12 @@ class PathFilter:
 
 
 def _last_components(patterns: list[str]) -> tuple[str, ...]:
-    """Patterns for the file name alone, a coarse sieve; empty when every name is possible."""
-    last = tuple(dict.fromkeys(pattern.rsplit("/", 1)[-1] for pattern in patterns))
+    """Patterns for the file name alone, a coarse sieve; empty when every name is possible.
+
+    `?` and `[…]` are one byte to ripgrep and one character to us: there the sieve lets everything through.
+    """
+    names = (pattern.rsplit("/", 1)[-1] for pattern in patterns)
+    last = tuple(dict.fromkeys(re.sub(r"\?|\[.*\]", "*", name) for name in names))
     return () if any(set(name) <= {"*"} for name in last) else last
 
 

@@ -27,6 +27,8 @@ KEPT_BYTES = 8 * 1024 * 1024
 KEPT_HITS = 100_000
 STDERR_BYTES = 16 * 1024
 _CHUNK = 64 * 1024
+_MISTAKE = 2
+"""The exit code of a searcher that could not do what was asked."""
 
 
 class Searcher(Protocol):
@@ -37,7 +39,7 @@ class Searcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a search ended; `complaint` is what it wrote to standard error."""
+    """How a search ended; `complaint` is what was wrong with it."""
 
     timed_out: bool = False
     complaint: str = ""
@@ -144,7 +146,8 @@ async def _listen(process: Process, take: Callable[[bytes], bool]) -> Ended:
             await _beginning(process.stdout)
             await _beginning(process.stderr)
             await process.wait()
-    return Ended(complaint=complaint.decode("utf-8", "replace").strip())
+    wrong = process.returncode == _MISTAKE
+    return Ended(complaint=complaint.decode("utf-8", "replace").strip() if wrong else "")
 
 
 async def _feed(process: Process, take: Callable[[bytes], bool]) -> None:

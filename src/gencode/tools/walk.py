@@ -152,4 +152,17 @@ def walk_command(search: Search, outer_file: str) -> list[str]:
     )
     home = str(Path(__file__).parents[2])
     asked = msgspec.json.encode(replace(search, base="", start="", outer="")).decode()
-    return [sys.executable, "-I", "-X", "utf8", "-c", boot, home, asked, search.start, outer_file]
+    return [
+        sys.executable,
+        "-I",
+        "-W",
+        "ignore",
+        "-X",
+        "utf8",
+        "-c",
+        boot,
+        home,
+        asked,
+        search.start,
+        outer_file,
+    ]

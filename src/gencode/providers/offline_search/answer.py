@@ -1,4 +1,6 @@
-"""Answer (offline search): what the person or the parent agent reads. Verbatim quotes, no sentences made up."""
+"""Answer (offline search): what the person or the parent agent reads: places and verbatim quotes."""
+
+from collections.abc import Sequence
 
 from gencode.providers.offline_search.blocks import Line
 from gencode.providers.offline_search.locate import Place
@@ -124,13 +126,12 @@ def _first_line(text: str) -> str:
     return _one_line(text.strip().split("\n", 1)[0])[:300] or "it gave no reason"
 
 
-def file_text(path: str, lines: Sequence[Line], note: str) -> str:
-    """A file as it is, bounded."""
+def file_text(path: str, lines: Sequence[Line], *, cut: bool) -> str:
+    """A file as it is, bounded; `cut` when more of it follows."""
     text = "\n".join(line.text for line in lines)
-    cut = len(text) > LONGEST_TEXT
     shown = text[:LONGEST_TEXT]
-    notes = [f"[cut here; `read {path}` with lines A-B shows the rest]"] if cut or note else []
-    return "\n".join([shown, *notes, "", f"{_CLOSING} (model {MODEL}; read {_one_line(path)})."])
+    more = [f"[cut here; `read {_one_line(path)} lines A-B` shows the rest]"] if cut or shown != text else []
+    return "\n".join([shown, *more, "", f"{_CLOSING} (model {MODEL}; read {_one_line(path)})."])
 
 
 def list_text(paths: Sequence[str], more: int, what: str) -> str:

@@ -12,8 +12,9 @@ WINDOW = 60
 # For ripgrep: lines that may define something. What they define is decided here, not there.
 DEFINITION_PATTERN = "|".join(
     (
-        r"^\s*(?:[a-z]+(?:\([a-z]+\))? ){0,5}(?:def|class|interface|struct|enum|trait|impl|fn|func|function\*?"
-        r"|fun|module|namespace|protocol|extension|record|object|macro_rules!|sub|type|union|mod)[ <(]",
+        r"^\s*(?:[a-z]+(?:\([a-z]+\))? ){0,5}(?:def|class|interface|struct|enum|trait|impl|fn|func"
+        r"|function\*?|fun|module|namespace|protocol|extension|record|object|macro_rules!|sub|type|union"
+        r"|mod)[ <(]",
         r"^\s*(?:export )?(?:default )?(?:const|let|var|val) \w+.*(?:=>|function)",
         r"^\s*[\w.$]+\s*[=:]\s*(?:async )?(?:function\b|\()",
         r"^\s+(?:(?:public|private|protected|static|final|async|abstract|synchronized|override|get|set|readonly"
@@ -24,16 +25,17 @@ DEFINITION_PATTERN = "|".join(
     )
 )
 
-_BEFORE_NAME = (
-    r"\b(?:def|class|fn|func(?: \([^)]*\))?|function\*?|struct|interface|trait|enum|type|module|impl|const|fun) +[\w$]*",
-    r"^\s*(?:[\w<>\[\],.?&*@]+\s+){0,6}[\w:.$~]*",
-)
+# Spelt out because ripgrep's `\w` knows all of Unicode and is many times slower in long repetitions.
+_LETTERS = "[A-Za-z0-9_]"
+_DEFINES = "def|class|fn|func|function|struct|interface|trait|enum|type|module|impl|const|fun"
 
 
 def naming_pattern(stemmed: str) -> str:
     """For ripgrep: definitions whose name holds two of the stems (given as alternatives)."""
-    inside = rf"(?:{stemmed})\w*?(?:{stemmed})"
-    return rf"{_BEFORE_NAME[0]}{inside}|{_BEFORE_NAME[1]}{inside}\w*\s*(?:<[^>()]*>)?\([^;]*\{{?\s*$"
+    inside = f"(?:{stemmed}){_LETTERS}*?(?:{stemmed})"
+    keyword = rf"\b(?:{_DEFINES}) +(?:\([^)]*\) +)?{_LETTERS}*{inside}"
+    bare = rf"^ *(?:[A-Za-z0-9_<>,.?&*@\[\]]+ +){{0,6}}[A-Za-z0-9_:.$~]*{inside}{_LETTERS}* ?\([^;]*$"
+    return f"{keyword}|{bare}"
 
 
 _KEYWORD = re.compile(
@@ -54,10 +56,11 @@ _METHOD = re.compile(
 _C_FUNCTION = re.compile(r"^[A-Za-z_][\w<>:,&*~ ]*?[\s*&]((?:\w+::)*~?\w+)\s*\([^;]*$")
 _MACRO = re.compile(r"^\s*#\s*define\s+(?!\w+_H(?:PP)?_*\s*$)(\w+)")
 _HEADING = re.compile(r"^#{1,4}\s+(\S.*)$")
-_NOT_NAMES = frozenset(
-    "if for while switch catch return else do try with case match loop elif except finally when throw new sizeof "
-    "and or not in await yield typeof using lock synchronized unless until foreach print assert".split()
-)
+_STATEMENTS = """
+if for while switch catch return else do try with case match loop elif except finally when throw new sizeof and
+or not in await yield typeof using lock synchronized unless until foreach print assert
+"""
+_NOT_NAMES = frozenset(_STATEMENTS.split())
 _COMMENT = re.compile(r"^\s*(?:\*|//|/\*|#(?!\s*(?:define|include|if|else|endif|pragma))|--|;;|\"\"\"|@|#\[)")
 
 
@@ -99,7 +102,7 @@ def symbol_of(text: str, prose: bool = False) -> str:
 
 def _is_statement(text: str) -> bool:
     first = re.match(r"\s*}?\s*(\w+)", text)
-    return bool(first) and first.group(1) in _NOT_NAMES
+    return first is not None and first.group(1) in _NOT_NAMES
 
 
 def is_comment(text: str) -> bool:

@@ -9,15 +9,21 @@ from dataclasses import dataclass
 
 from gencode.providers.offline_search.split import content
 
-_POLITE = r"(?:please|kindly|hey|hi|hello|ok|okay|now|then|just|so|can you|could you|would you|will you|i want you to|" \
-          r"i want to|i need you to|i'd like you to|let's|help me(?: to)?|go ahead and|you should|try to)"  # fmt: skip
+_POLITE = (
+    "(?:please|kindly|hey|hi|hello|ok|okay|now|then|just|so|can you|could you|would you|will you|i want you to|"
+    "i want to|i need you to|i'd like you to|let's|help me(?: to)?|go ahead and|you should|try to)"
+)
 _LEAD = re.compile(rf"^(?:[\s,.!]*{_POLITE}\b)*[\s,.!:]*", re.IGNORECASE)
 _ALWAYS_WORK = (
     "fix|edit|write|add|implement|refactor|rename|delete|remove|create|modify|replace|install|deploy|rewrite|"
     "improve|optimi[sz]e|summari[sz]e|explain|describe|translate|convert|execute|insert|append|patch|upgrade|"
-    "simplify|clean up|set up|generate|teach|compare|evaluate|analy[sz]e|migrate|invent|solve|compute|calculate"
+    "simplify|clean up|set up|generate|teach|compare|evaluate|analy[sz]e|migrate|invent|solve|"
+    "compute|calculate"
 )
-_MAYBE_WORK = "run|build|test|change|update|make|move|format|debug|commit|push|review|plan|design|document|bump|do|start|stop|apply|turn|port|merge|revert|extract|split|compile|lint|draft"
+_MAYBE_WORK = (
+    "run|build|test|change|update|make|move|format|debug|commit|push|review|plan|design|document|bump|do|start|"
+    "stop|apply|turn|port|merge|revert|extract|split|compile|lint|draft"
+)
 _OBJECT = (
     r"(?:the|a|an|all|this|that|these|those|my|our|your|its|it|them|me|some|every|each|new|any|tests?|pytest|npm|"
     r"make|cargo|go|python|pip|git|`|'|\"|\.?/)"
@@ -33,8 +39,8 @@ _WHY = re.compile(
     re.IGNORECASE,
 )
 _GREETING = re.compile(
-    r"^(?:hi|hello|hey|hallo|hola|yo|good (?:morning|evening|day)|thanks?(?: you)?|thx|ok(?:ay)?|bye|help|test|ping|"
-    r"who are you|what (?:can|do) you do|what are you)?[\s!.?,]*(?:there|you|all|gen|gencode)?[\s!.?,]*$",
+    r"^(?:hi|hello|hey|hallo|hola|yo|good (?:morning|evening|day)|thanks?(?: you)?|thx|ok(?:ay)?|bye|help|test|"
+    r"ping|who are you|what (?:can|do) you do|what are you)?[\s!.?,]*(?:there|you|all|gen|gencode)?[\s!.?,]*$",
     re.IGNORECASE,
 )
 _QUOTED_PATH = r"[`'\"]([^`'\"\n]{1,300})[`'\"]"
@@ -62,7 +68,7 @@ _LIST = re.compile(
 _LIST_PATH = re.compile(
     r"^(?:list|ls)(?:\s+(?:the\s+)?[`'\"]?(?P<where>[\w./@*?{},-]+)[`'\"]?)?[\s.?!]*$", re.IGNORECASE
 )
-_HERE = frozenset("here repository repo project codebase workspace root . ./ it".split())
+_HERE = frozenset(("here", "repository", "repo", "project", "codebase", "workspace", "root", ".", "./", "it"))
 _ENDINGS = {
     "python": "py", "py": "py", "javascript": "js", "js": "js", "typescript": "{ts,tsx}", "ts": "{ts,tsx}",
     "rust": "rs", "go": "go", "golang": "go", "java": "java", "c": "{c,h}", "c++": "{cc,cpp,cxx,h,hpp}",

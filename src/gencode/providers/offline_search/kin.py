@@ -285,8 +285,8 @@ access control: acl
 """
 
 _STOP = """
-a about an and any are as at be been being both but by can could did do does doing each either else for from had
-has have having he her here him his how i if in into is it its itself just let me more most much my no nor
+a about an and any are as at be been being both but by can could did do does doing each either else for from
+had has have having he her here him his how i if in into is it its itself just let me more most much my no nor
 not of on one only or other our out over own please same she should so some such than that the their them
 then there these they this those through to too under until up upon very via was we were what whatever when
 where whether which while who whom whose why will with within without would you your yours

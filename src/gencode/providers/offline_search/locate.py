@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from gencode.providers.offline_search.blocks import DEFINITION_PATTERN, Block, Line, cut
 from gencode.providers.offline_search.query import LONG_STEM, Query, any_pattern, exact_pattern
 from gencode.providers.offline_search.rank import Ranked, Weights, is_prose, standing
-from gencode.providers.offline_search.words import parts, stem
+from gencode.providers.offline_search.words import parts, stem, telling_length
 
 SYMBOL = 1.5
 TOGETHER = 0.6
@@ -149,8 +149,8 @@ def _score(path: str, block: Block, weights: Weights, total: float, hits: Hits) 
         weights.whole[place] * best[place] * times * 2.2 / (times + 1.2 * stretch)
         for place, times in strength.items()
     )
-    words = max(len(parts(block.symbol)), 1)
-    score += SYMBOL * sum(weights.whole[place] * share for place, share in named.items()) / words**0.5
+    in_symbol = sum(weights.whole[place] * share for place, share in named.items())
+    score += SYMBOL * in_symbol / telling_length(block.symbol) ** 0.5
     coverage = sum(weights.whole[place] * share for place, share in best.items()) / total
     score = (score + TOGETHER * together) * (0.4 + 0.6 * coverage)
     by_line.sort(key=lambda each: (-each[0], each[1]))

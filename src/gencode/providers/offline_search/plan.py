@@ -104,7 +104,8 @@ def _first(query: Query, tools: AbstractSet[str]) -> list[Planned]:
 def _naming(query: Query) -> list[Planned]:
     """Definitions named after two words of the question."""
     telling = [concept for concept in query.concepts if concept.weight >= 1]
-    stemmed = [each for concept in telling for each in (concept.stem, *(kin for kin, _ in concept.kin))]
+    stemmed = [concept.stem for concept in telling]
+    stemmed += [kin for concept in telling for kin, weight in concept.kin if weight > 0.7]
     usable = [each for each in dict.fromkeys(stemmed) if re.fullmatch(r"[a-z]{2,}", each)]
     if len(telling) < 2 or not usable:
         return []

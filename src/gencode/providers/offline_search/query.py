@@ -96,7 +96,7 @@ def query_of(text: str) -> Query:
 
 
 def stem_pattern(stemmed: str) -> str:
-    """Where a stem begins a part of an identifier: `log` in logger, error_log and errorLog, not in catalog."""
+    """Where a stem begins a part of an identifier: `log` in logger, error_log, errorLog, not in catalog."""
     return any_pattern([stemmed])
 
 
@@ -161,7 +161,7 @@ def _focus(text: str) -> str:
 
 
 def _most_telling(places: list[int], stemmed: list[str]) -> list[int]:
-    """At most MOST_CONCEPTS different stems: strong before weak, repeated before single, early before late."""
+    """At most MOST_CONCEPTS stems: strong before weak, repeated before single, early before late."""
     if len({stemmed[place] for place in places}) <= MOST_CONCEPTS:
         return places
     often = Counter(stemmed[place] for place in places)

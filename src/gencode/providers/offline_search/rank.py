@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gencode.providers.offline_search.query import Concept, Query
-from gencode.providers.offline_search.words import parts, stem, stems
+from gencode.providers.offline_search.words import parts, stem, stems, telling_length
 
 K1 = 1.4
 B = 0.6
@@ -128,7 +128,7 @@ def symbol_score(query: Query, weights: Weights, symbols: Sequence[str]) -> floa
             strength = 1.0 if concept.stem in inside else 0.0
             strength = max([strength, *(weight for kin, weight in concept.kin if kin in inside)])
             value += weights.whole[place] * strength
-        best = max(best, value / max(len(inside), 1) ** 0.5)
+        best = max(best, value / telling_length(symbol) ** 0.5)
     return best
 
 
@@ -166,16 +166,14 @@ def path_hit(concept: Concept, name: list[str], folders: list[str]) -> float:
     return 0.0
 
 
-_TESTS = frozenset("test tests testing spec specs fixtures __tests__ testdata mocks e2e unittests".split())
-_DOCS = frozenset(
-    "doc docs documentation changelog changelogs history readme license contributing news".split()
-)
-_ASIDE = frozenset(
-    "example examples sample samples demo demos bench benchmark benchmarks fuzz playground".split()
-)
-_FOREIGN = frozenset(
-    "vendor vendored third_party thirdparty node_modules dist deps external bundled out".split()
-)
+_TEST_FOLDERS = "test tests testing spec specs fixtures __tests__ testdata mocks e2e unittests"
+_DOC_NAMES = "doc docs documentation changelog changelogs history readme license contributing news"
+_ASIDE_FOLDERS = "example examples sample samples demo demos bench benchmark benchmarks fuzz playground"
+_FOREIGN_FOLDERS = "vendor vendored third_party thirdparty node_modules dist deps external bundled out"
+_TESTS = frozenset(_TEST_FOLDERS.split())
+_DOCS = frozenset(_DOC_NAMES.split())
+_ASIDE = frozenset(_ASIDE_FOLDERS.split())
+_FOREIGN = frozenset(_FOREIGN_FOLDERS.split())
 _PROSE = (".md", ".rst", ".txt", ".adoc", ".html", ".po", ".pot", ".tex", ".1", ".org")
 _DATA = (
     ".json",

@@ -200,3 +200,31 @@ def _undouble(base: str, ending: str) -> str:
 def stems(text: str) -> list[str]:
     """The stems of all words inside a text, in order."""
     return [stem(part) for part in parts(text)]
+
+
+_FILLERS = frozenset(
+    (
+        "get",
+        "set",
+        "is",
+        "has",
+        "from",
+        "to",
+        "by",
+        "of",
+        "in",
+        "for",
+        "with",
+        "and",
+        "or",
+        "the",
+        "on",
+        "as",
+        "do",
+    )
+)
+
+
+def telling_length(name: str) -> int:
+    """How many words of a name say something: two in `get_language_from_request`."""
+    return max(sum(part not in _FILLERS for part in parts(name)), 1)

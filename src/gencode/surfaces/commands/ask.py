@@ -38,12 +38,12 @@ def run(args: argparse.Namespace) -> int:
 async def _ask(args: argparse.Namespace, prompt: str) -> int:
     output: str = getattr(args, "output_format", "json" if "json" in args else "text")
     async with opened(args) as gen:
-        check_model(gen, args)
+        told = check_model(gen, args)
         earlier = await _earlier(gen, args)
         agent = getattr(args, "agent", earlier.agent if earlier and earlier.agent != "main" else "")
         painter = painter_for(output, verbose="verbose" in args)
         session = earlier.id if earlier else None
-        outcome, code = await follow(gen, lambda: gen.start_turn(prompt, session, agent), painter)
+        outcome, code = await follow(gen, lambda: gen.start_turn(prompt, session, agent), painter, told)
         if output == "text":
             if outcome.result:
                 answer(outcome.result)

@@ -10,7 +10,7 @@ from gencode.core.ids import moment
 from gencode.core.outcome import Outcome
 from gencode.core.task import replay
 from gencode.surfaces.follow import follow, painter_for, tell_ending
-from gencode.surfaces.plain import answer, answer_json, note, seconds, table
+from gencode.surfaces.plain import answer, answer_json, seconds, table
 
 QUESTION = "Where are passwords checked, and where are invoices sent?"
 
@@ -107,31 +107,28 @@ async def _tour(folder: Path, *, as_json: bool, verbose: bool) -> int:
 
 
 def _introduce() -> None:
-    answer("1. A question with two parts. The main agent sends one Explore agent for each; they run side")
-    answer(f"   by side, each with a context of its own, and only their answers come back.\n\n> {QUESTION}\n")
+    answer(f"""\
+1. A question with two parts. The main agent sends one Explore agent for each; they run side
+   by side, each with a context of its own, and only their answers come back.
+
+> {QUESTION}
+""")
 
 
 def _explain(tasks: list[Outcome], facts: int, *, same: bool) -> None:
-    answer("\n2. Every step is a fact in the journal (here in memory; yours is kept in ~/.gen/gencode.db):\n")
     rows = [
-        (
-            each.agent_id,
-            each.agent,
-            each.status,
-            str(each.turns),
-            _took(each),
-            _title(each),
-        )
-        for each in tasks
+        (each.agent_id, each.agent, each.status, str(each.turns), _took(each), _title(each)) for each in tasks
     ]
-    answer(table(("ID", "AGENT", "STATUS", "TURNS", "TIME", "TASK"), rows))
-    if overlap := _overlap(tasks):
-        answer(f"\n   The agents worked at the same time for {overlap}.")
-    told = "gives exactly the stored state" if same else "does NOT give the stored state"
-    answer(f"\n3. Replaying the {facts} facts without any model {told}. (gen task replay ID does this.)\n")
-    answer(NEXT)
-    if not same:
-        note("This is a bug; please report it.")
+    told = "gives exactly the stored state" if same else "does NOT give the stored state (please report it)"
+    answer(f"""
+2. Every step is a fact in the journal (here in memory; yours is kept in ~/.gen/gencode.db):
+
+{table(("ID", "AGENT", "STATUS", "TURNS", "TIME", "TASK"), rows)}
+{_overlap(tasks)}
+3. Replaying the {facts} facts without any model {told}.
+   gen task replay ID does the same with a task of yours.
+
+{NEXT}""")
 
 
 def _title(task: Outcome) -> str:
@@ -149,4 +146,4 @@ def _overlap(tasks: list[Outcome]) -> str:
     if len(starts) < 2 or len(ends) != len(starts):
         return ""
     shared = (min(ends) - max(starts)).total_seconds()
-    return f"{shared * 1000:.0f} ms" if shared > 0 else ""
+    return f"\n   They worked at the same time for {shared * 1000:.0f} ms.\n" if shared > 0 else ""

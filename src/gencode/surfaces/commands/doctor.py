@@ -17,10 +17,10 @@ from typing import Literal
 from msgspec import Struct
 
 from gencode import __version__
-from gencode.app import GenCode, database, database_version, find_ripgrep, forgetful
+from gencode.app import SCHEMA_VERSION, GenCode, database, find_ripgrep, forgetful
 from gencode.settings import gen_home
 from gencode.surfaces.commands.models import main_model
-from gencode.surfaces.commands.opening import CONNECT, OFFLINE, opened
+from gencode.surfaces.commands.opening import CONNECT, opened
 from gencode.surfaces.log import log_file
 from gencode.surfaces.plain import answer, answer_json
 
@@ -101,12 +101,12 @@ def _database(path: Path) -> Check:
             health: str = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     except sqlite3.Error as error:
         return Check("database", "problem", f"{path}: {error}", "keep a copy, and set GEN_HOME elsewhere")
-    if found > database_version():
+    if found > SCHEMA_VERSION:
         return Check("database", "problem", f"{path} is from a newer version ({found})", "upgrade GenCode")
     if health != "ok":
         return Check("database", "problem", f"{path} is damaged: {health}", "sqlite3 gencode.db .recover")
-    old = "" if found == database_version() else "gen migrate"
-    return Check("database", "ok", f"{path}, version {found} of {database_version()}, sound", old)
+    old = "" if found == SCHEMA_VERSION else "gen migrate"
+    return Check("database", "ok", f"{path}, version {found} of {SCHEMA_VERSION}, sound", old)
 
 
 def _ripgrep(root: Path) -> Check:
@@ -130,7 +130,7 @@ def _model(gen: GenCode) -> Check:
     main = main_model(gen)
     if main.model is None:
         return Check("model", "problem", main.why, CONNECT)
-    return Check("model", "ok", f"{main.model}: {main.why}", CONNECT if main.model == OFFLINE else "")
+    return Check("model", "ok", f"{main.model}: {main.why}")
 
 
 def _settings(root: Path) -> Iterator[Check]:

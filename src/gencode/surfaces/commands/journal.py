@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import os
-import sys
 from pathlib import Path
 
 from gencode.app import GenCode
@@ -16,7 +15,7 @@ from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.follow import tell_ending
-from gencode.surfaces.plain import Steps, answer, answer_json, has_terminal, note
+from gencode.surfaces.plain import Steps, answer, answer_json, answer_raw, has_terminal, note
 
 LARGEST_FILE = 200_000_000
 
@@ -82,8 +81,7 @@ def exported(args: argparse.Namespace) -> int:
     """Write the journal of one task."""
     text = asyncio.run(_exported(args))
     if args.file == "-":
-        sys.stdout.buffer.write(text.encode())
-        sys.stdout.buffer.flush()
+        answer_raw(text)
         return 0
     path = Path(args.file).expanduser()
     try:

@@ -9,7 +9,6 @@ from typing import Any
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.runtime.ports import Store
-from gencode.surfaces.plain import note
 
 FLAGS = ("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds")
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
@@ -34,16 +33,15 @@ async def opened(
         yield gen
 
 
-def check_model(gen: GenCode, args: argparse.Namespace) -> None:
-    """Resolve the model before anything is written, and say so when nobody chose the offline one."""
+def check_model(gen: GenCode, args: argparse.Namespace) -> str:
+    """Resolve the model before anything is written; what to tell when nobody chose the offline one."""
     maker = gen.settings.model.partition("/")[0].casefold()
     if "/" in gen.settings.model and maker in PROVIDERS:
         raise UserMistake(f"This version cannot speak to {maker} yet; use offline or scripted:FILE.")
     offline = gen.model.name == OFFLINE
     if offline and "no_offline" in args:
         raise UserMistake(f"Only the offline search model is there, and --no-offline forbids it; {CONNECT}.")
-    if offline and not gen.settings.model:
-        note(why_offline())
+    return why_offline() if offline and not gen.settings.model else ""
 
 
 def why_offline() -> str:

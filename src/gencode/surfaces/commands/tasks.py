@@ -37,9 +37,9 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
     )
     output = "json" if "json" in args else "text"
     async with opened(args, without=("max_turns",)) as gen:
-        check_model(gen, args)
+        told = check_model(gen, args)
         painter = painter_for(output, verbose="verbose" in args)
-        outcome, code = await follow(gen, lambda: gen.start_task(request), painter)
+        outcome, code = await follow(gen, lambda: gen.start_task(request), painter, told)
         if output == "json":
             answer_json(outcome)
             return code

@@ -1,0 +1,301 @@
+"""Anthropic's Messages API: tool use, thinking that is sent back signed, and a cached prefix."""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, Usage
+from gencode.providers.http import PATIENCE, Endpoint, Patience, address, to_json, understood
+from gencode.providers.reply import heard, whole_call
+from gencode.providers.trouble import Speaker
+from gencode.providers.turns import NO_OUTPUT, Conversations, Toolboxes, Turn, calls_in, wire_name
+from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
+
+NAME = "anthropic"
+VERSION = "2023-06-01"
+REDACTED = "redacted:"
+"""Marks the signature of a block of thinking that came encrypted; no signature of theirs has a colon."""
+CACHE: dict[str, Any] = {"type": "ephemeral"}
+OPEN_TURNS = 3
+"""The turns that carry a cache point: the last one, and the one the last request ended with."""
+
+_SMALL_LIMITS = (("claude-3-5", 8192), ("claude-3-7", 64000), ("claude-3", 4096), ("claude-2", 4096))
+_USUAL_LIMIT = 32000
+
+
+class _Tokens(Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+
+class _Block(Struct):
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: dict[str, Any] | None = None
+
+
+class _Delta(Struct):
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    partial_json: str | None = None
+    stop_reason: str | None = None
+
+
+class _Whole(Struct):
+    model: str | None = None
+    content: list[_Block] = []
+    stop_reason: str | None = None
+    usage: _Tokens | None = None
+    error: Any = None
+
+
+class _Event(Struct):
+    type: str = ""
+    index: int = 0
+    message: _Whole | None = None
+    content_block: _Block | None = None
+    delta: _Delta | None = None
+    usage: _Tokens | None = None
+    error: Any = None
+
+
+_events = msgspec.json.Decoder(_Event)
+_wholes = msgspec.json.Decoder(_Whole)
+
+
+class AnthropicProvider:
+    """Speaks with one model of the Messages API."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        key: str,
+        base_url: str = "https://api.anthropic.com",
+        patience: Patience = PATIENCE,
+    ) -> None:
+        key = key.strip()
+        headers = {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
+        url = address(base_url, "/messages")
+        self._model = model
+        self._endpoint = Endpoint(f"{NAME}/{model}", url, headers, secret=key, patience=patience)
+        self._conversations = Conversations(_role_of, _encoded, OPEN_TURNS)
+        self._toolboxes = Toolboxes(_encoded_tools)
+
+    def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        """Ask, and give the parts of the reply as they come."""
+        return heard(self._endpoint, self._body(request), _Reply(self._model, self._endpoint.speaker))
+
+    def _body(self, request: Request) -> bytes:
+        settled, last = self._conversations.told(request.task, request.messages)
+        marked = {len(last) - 1, len(last) - 3}
+        turns = [_encoded(turn, mark=place in marked) for place, turn in enumerate(last)]
+        body: dict[str, Any] = {
+            "model": self._model,
+            "max_tokens": request.max_tokens or _most_tokens(self._model),
+            "stream": True,
+        }
+        if request.temperature is not None:
+            body["temperature"] = request.temperature
+        if request.system.strip():
+            body["system"] = [{"type": "text", "text": request.system, "cache_control": CACHE}]
+        if request.tools:
+            body["tools"] = Raw(self._toolboxes.told(request.tools))
+        elif used := _names_used(request.messages):
+            # The API wants every tool that the history speaks of; none of them may be called now.
+            body["tools"] = [{"name": name, "input_schema": {"type": "object"}} for name in used]
+            body["tool_choice"] = {"type": "none"}
+        body["messages"] = Raw(b"[%b]" % b",".join([settled, *turns] if settled else turns))
+        return to_json(body)
+
+
+class _Reply:
+    """One reply on its way in."""
+
+    def __init__(self, model: str, speaker: Speaker) -> None:
+        self.over = False
+        self._model = model
+        self._speaker = speaker
+        self._stop = ""
+        self._tokens: _Tokens | None = None
+        self._blocks: dict[int, tuple[_Block, list[str]]] = {}
+        self._rest: list[Part] = []
+
+    def take(self, raw: bytes, parts: list[Part]) -> None:
+        """Understand one event and add the parts it brings."""
+        event = understood(_events, raw, self._speaker)
+        delta = event.delta
+        if event.error is not None:
+            raise self._speaker.outburst(event.error)
+        if event.type == "content_block_delta" and delta is not None:
+            if delta.text:
+                parts.append(TextPart(delta.text))
+            elif delta.partial_json and event.index in self._blocks:
+                self._blocks[event.index][1].append(delta.partial_json)
+            elif delta.thinking or delta.signature:
+                parts.append(ThinkingPart(delta.thinking or "", delta.signature or ""))
+        elif event.type == "content_block_start" and event.content_block is not None:
+            self._open(event.index, event.content_block, parts)
+        elif event.type == "content_block_stop":
+            self._close(event.index, parts)
+        elif event.type == "message_start" and event.message is not None:
+            self._head(event.message)
+        elif event.type == "message_delta":
+            self._stop = (delta and delta.stop_reason) or self._stop
+            self._count(event.usage)
+        elif event.type == "message_stop":
+            self.over = True
+
+    def cut(self) -> None:
+        """A stream that told why the model stopped is whole, even without its last event."""
+        if not self._stop:
+            raise self._speaker.half()
+
+    def rest(self) -> list[Part]:
+        """Calls whose end was not told, and everything of an answer that was not streamed."""
+        parts = self._rest
+        for index in sorted(self._blocks):
+            self._close(index, parts)
+        return parts
+
+    def read(self, whole: bytes) -> None:
+        """Understand an answer that was not streamed."""
+        message = understood(_wholes, whole, self._speaker)
+        if message.error is not None:
+            raise self._speaker.outburst(message.error)
+        if not message.content and message.stop_reason is None:
+            raise self._speaker.babble(whole)
+        self._head(message)
+        self._stop = message.stop_reason or ""
+        for index, block in enumerate(message.content):
+            self._open(index, block, self._rest)
+            self._close(index, self._rest)
+
+    def end(self) -> EndPart:
+        """How the reply ended and what it cost."""
+        return EndPart(f"{NAME}/{self._model}", self._stop or "end_turn", _usage(self._tokens))
+
+    def _head(self, message: _Whole) -> None:
+        self._model = message.model or self._model
+        self._count(message.usage)
+
+    def _count(self, tokens: _Tokens | None) -> None:
+        if tokens is None:
+            return
+        if self._tokens is None:
+            self._tokens = tokens
+            return
+        for field in _Tokens.__struct_fields__:
+            if (count := getattr(tokens, field)) is not None:
+                setattr(self._tokens, field, count)
+
+    def _open(self, index: int, block: _Block, parts: list[Part]) -> None:
+        if block.type == "tool_use":
+            self._blocks[index] = block, []
+        elif block.type == "text" and block.text:
+            parts.append(TextPart(block.text))
+        elif block.type == "thinking" and (block.thinking or block.signature):
+            parts.append(ThinkingPart(block.thinking or "", block.signature or ""))
+        elif block.type == "redacted_thinking" and block.data:
+            parts.append(ThinkingPart("", REDACTED + block.data))
+
+    def _close(self, index: int, parts: list[Part]) -> None:
+        if index in self._blocks:
+            block, pieces = self._blocks.pop(index)
+            parts.append(CallPart(_call(block, "".join(pieces))))
+
+
+def _call(block: _Block, text: str) -> ToolCall:
+    call = whole_call(block.id or "", block.name or "", text)
+    # Some servers send the input with the block's start and nothing after it.
+    return replace(call, input=block.input) if block.input and not text.strip() else call
+
+
+def _usage(tokens: _Tokens | None) -> Usage | None:
+    if tokens is None:
+        return None
+    read, written = tokens.cache_read_input_tokens or 0, tokens.cache_creation_input_tokens or 0
+    return Usage((tokens.input_tokens or 0) + read + written, tokens.output_tokens or 0, read)
+
+
+def _most_tokens(model: str) -> int:
+    return next((most for name, most in _SMALL_LIMITS if model.startswith(name)), _USUAL_LIMIT)
+
+
+def _role_of(message: Message) -> str:
+    if isinstance(message, ToolMessage):
+        return "user" if message.results else ""
+    if isinstance(message, AssistantMessage):
+        return "assistant" if message.text.strip() or message.calls else ""
+    return "user" if message.text.strip() else ""
+
+
+def _encoded(turn: Turn, mark: bool = False) -> bytes:
+    blocks = _said(turn) if turn.role == "assistant" else _heard(turn)
+    if mark and blocks[-1]["type"] in ("text", "tool_result", "tool_use"):
+        blocks[-1]["cache_control"] = CACHE
+    return to_json({"role": turn.role, "content": blocks})
+
+
+def _heard(turn: Turn) -> list[dict[str, Any]]:
+    """A user's turn; results come first, as the API wants them."""
+    results: list[dict[str, Any]] = []
+    texts: list[dict[str, Any]] = []
+    for message in turn.messages:
+        if isinstance(message, ToolMessage):
+            results += [_result(each) for each in message.results]
+        else:
+            texts.append({"type": "text", "text": message.text})
+    return results + texts
+
+
+def _result(result: ToolResult) -> dict[str, Any]:
+    text = result.text if result.text.strip() else NO_OUTPUT
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": wire_name(result.call), "content": text}
+    return {**block, "is_error": True} if result.error else block
+
+
+def _said(turn: Turn) -> list[dict[str, Any]]:
+    """A model's turn. Thinking goes back only to who signed it, and never as the whole of a turn."""
+    blocks: list[dict[str, Any]] = []
+    for message in turn.messages:
+        if not isinstance(message, AssistantMessage):
+            continue
+        if message.model.startswith(f"{NAME}/") and not message.partial:
+            blocks += [_thought(each.text, each.signature) for each in message.thinking if each.signature]
+        if message.text.strip():
+            blocks.append({"type": "text", "text": message.text})
+    for call in calls_in(turn.messages):
+        named = {"id": wire_name(call.id), "name": wire_name(call.name)}
+        blocks.append({"type": "tool_use", **named, "input": call.input})
+    return blocks
+
+
+def _thought(text: str, signature: str) -> dict[str, Any]:
+    if signature.startswith(REDACTED):
+        return {"type": "redacted_thinking", "data": signature.removeprefix(REDACTED)}
+    return {"type": "thinking", "thinking": text, "signature": signature}
+
+
+def _names_used(messages: Sequence[Message]) -> list[str]:
+    return sorted({wire_name(call.name) for call in calls_in(messages)})
+
+
+def _encoded_tools(tools: Sequence[ToolSchema]) -> bytes:
+    told: list[dict[str, Any]] = [
+        {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+        for tool in tools
+    ]
+    told[-1]["cache_control"] = CACHE
+    return to_json(told)

@@ -1,0 +1,384 @@
+"""The wire that the providers of this rack share: one client per event loop, connections that stay open,
+limits on waiting, and server-sent events. aiohttp is loaded with the first question, never before.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from gencode.core.errors import ProviderError, UserMistake
+from gencode.providers.trouble import Speaker
+
+if TYPE_CHECKING:
+    import aiohttp
+
+MOST_BYTES = 128 * 1024 * 1024
+"""The longest answer that is read; a longer one is no answer."""
+MOST_ERROR_BYTES = 64 * 1024
+SLICE = 256 * 1024
+IDLE_SECONDS = 60.0
+LAST_WAIT = 1.0
+"""How long a server may take to end a stream whose reply is whole."""
+
+_T = TypeVar("_T")
+_encode = msgspec.json.Encoder().encode
+
+
+class Patience(Struct, frozen=True):
+    """How many seconds to wait for a connection, for the first byte of an answer, and between two bytes."""
+
+    connect: float = 30.0
+    first_byte: float = 300.0
+    between_bytes: float = 180.0
+
+
+PATIENCE = Patience()
+
+
+class Endpoint:
+    """One model at one address: takes a request's bytes, gives the answer."""
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        secret: str,
+        patience: Patience = PATIENCE,
+    ) -> None:
+        if not (secret.isascii() and secret.isprintable()):
+            raise UserMistake(f"The API key for {name} holds characters that no key has; copy it once more.")
+        self.speaker = Speaker(name, url.partition("?")[0], secret)
+        self._url = url
+        self._headers = {
+            **headers,
+            "Content-Type": "application/json",
+            "Accept": "text/event-stream, application/json",
+            "Accept-Encoding": "identity",
+            "User-Agent": "gencode",
+        }
+        self._patience = patience
+        self._options: dict[str, Any] = {}
+
+    async def ask(self, body: bytes) -> "Answer":
+        """Send a request and wait for the first bytes of its answer; whoever gets the answer closes it."""
+        import aiohttp
+
+        session = await _session()
+        options = self._options or self._learn_options()
+        try:
+            response = await session.post(self._url, **_carried(body, self._headers), **options)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise self._unreached(error) from None
+        answer = Answer(response, self.speaker, self._patience)
+        begun = False
+        try:
+            await answer.begin()
+            begun = True
+        finally:
+            if not begun:
+                answer.close()
+        return answer
+
+    def _learn_options(self) -> dict[str, Any]:
+        import aiohttp
+
+        # aiohttp's own `trust_env` asks the environment and ~/.netrc in a thread for every request.
+        self._options = {
+            "allow_redirects": False,
+            "proxy": _proxy(self._url),
+            "timeout": aiohttp.ClientTimeout(
+                total=None, sock_connect=self._patience.connect, sock_read=self._patience.first_byte
+            ),
+        }
+        return self._options
+
+    def _unreached(self, error: Exception) -> ProviderError:
+        import aiohttp
+
+        say, place = self.speaker.trouble, self.speaker.address
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            seconds = f"{self._patience.connect:g} s"
+            return say(f"cannot be reached: no connection to {place} within {seconds}.", retryable=True)
+        if isinstance(error, TimeoutError):
+            return say(f"did not answer within {self._patience.first_byte:g} s.", retryable=True)
+        if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
+            return say(f"cannot be reached safely: {place} shows no certificate that can be trusted.")
+        if isinstance(error, aiohttp.ClientHttpProxyError):
+            return say(f"cannot be reached: the proxy refused to connect (HTTP {error.status}).")
+        if isinstance(error, aiohttp.ClientProxyConnectionError):
+            return say("cannot be reached: the proxy of the environment does not answer.", retryable=True)
+        if isinstance(error, aiohttp.ClientConnectorError):
+            refused = isinstance(error.os_error, ConnectionRefusedError)
+            why = "nothing listens there" if refused else error.os_error.strerror or "no connection"
+            return say(f"cannot be reached at {place}: {why}. Check the base URL.", retryable=not refused)
+        if isinstance(error, aiohttp.ClientResponseError):
+            return say(f"answered with something that is not HTTP; check the base URL, now {place}.")
+        if isinstance(error, aiohttp.ClientConnectionError | ConnectionError):
+            return self.speaker.nothing()
+        return say(f"cannot be asked at {place}: {type(error).__name__}. Check the base URL and the proxy.")
+
+
+class Answer:
+    """The answer to one request: events as they come, or `whole` when the server does not stream."""
+
+    __slots__ = (
+        "_begun",
+        "_broken",
+        "_events",
+        "_first",
+        "_patience",
+        "_response",
+        "_size",
+        "_speaker",
+        "whole",
+    )
+
+    def __init__(self, response: "aiohttp.ClientResponse", speaker: Speaker, patience: Patience) -> None:
+        self.whole: bytes | None = None
+        self._response = response
+        self._speaker = speaker
+        self._patience = patience
+        self._events = EventSplitter()
+        self._first = b""
+        self._begun = False
+        self._size = 0
+        self._broken: ProviderError | None = None
+
+    async def begin(self) -> None:
+        """Read the first bytes and see what kind of answer this is."""
+        if self._response.status != 200:
+            body = await self._all(MOST_ERROR_BYTES)
+            raise self._speaker.refusal(self._response.status, self._response.headers, body)
+        while not self._first and (piece := await self._read()):
+            self._first = piece.lstrip(b"\xef\xbb\xbf \t\r\n")
+        self._wait_only(self._patience.between_bytes)
+        # No event stream starts with one of these, whatever the content type says.
+        if self._first[:1] in (b"{", b"[", b"<"):
+            self.whole = self._first + await self._all(MOST_BYTES)
+
+    async def events(self) -> list[bytes]:
+        """The next events' data, at least one; an empty list at the end of the stream."""
+        piece = b"" if self._begun else self._first
+        while piece := piece or await self._read():
+            if found := self._events.feed(piece):
+                self._begun = True
+                return found
+            piece = b""
+        found = self._events.rest()
+        if not (found or self._begun):
+            raise self._speaker.babble(self._first) if self._first else self._speaker.nothing()
+        return found
+
+    async def finish(self) -> None:
+        """Read a stream whose reply is whole to its end, so that its connection can be used again."""
+        self._wait_only(LAST_WAIT)
+        try:
+            while await self._read():
+                pass
+        except ProviderError:
+            self.close()
+
+    def close(self) -> None:
+        """Let go; an answer that was not read to its end takes its connection with it."""
+        self._response.close()
+
+    async def _all(self, most: int) -> bytes:
+        pieces: list[bytes] = []
+        while self._size <= most and (piece := await self._read()):
+            pieces.append(piece)
+        return b"".join(pieces)[:most]
+
+    async def _read(self) -> bytes:
+        """Some more bytes; none at the end."""
+        if self._broken is not None:
+            raise self._broken
+        content = self._response.content
+        try:
+            piece = await content.readany()
+        except _breaks() as error:
+            self._broken = self._silence() if isinstance(error, TimeoutError) else self._speaker.half()
+            # What had arrived before the break is still in the reader, but it gives only the error.
+            piece = b"".join(getattr(content, "_buffer", ()))
+            if not piece:
+                raise self._broken from None
+        self._size += len(piece)
+        if self._size > MOST_BYTES:
+            raise self._speaker.trouble(f"sent an answer of more than {MOST_BYTES} bytes.")
+        return piece
+
+    def _wait_only(self, seconds: float) -> None:
+        """From now on, the server may be silent for so long."""
+        connection = self._response.connection
+        # The connection is given back as soon as the last byte is here.
+        if connection is not None and connection.protocol is not None:
+            connection.protocol.read_timeout = seconds
+            connection.protocol.start_timeout()
+
+    def _silence(self) -> ProviderError:
+        if not self._size:
+            seconds = f"{self._patience.first_byte:g} s"
+            return self._speaker.trouble(
+                f"accepted the request, then sent nothing for {seconds}.", retryable=True
+            )
+        return self._speaker.trouble(
+            f"fell silent for {self._patience.between_bytes:g} s in the middle of its answer.", retryable=True
+        )
+
+
+class EventSplitter:
+    """Cuts a stream of bytes, split anywhere, into the data of its server-sent events."""
+
+    __slots__ = ("_data", "_tail")
+
+    def __init__(self) -> None:
+        self._tail: list[bytes] = []
+        self._data: list[bytes] = []
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The data of every event that is whole now."""
+        if b"\n" not in piece:
+            self._tail.append(piece)
+            return []
+        if self._tail:
+            piece = b"".join((*self._tail, piece))
+        lines = piece.split(b"\n")
+        last = lines.pop()
+        self._tail = [last] if last else []
+        if b"\r" in piece:
+            lines = [line.removesuffix(b"\r") for line in lines]
+        events: list[bytes] = []
+        data = self._data
+        for line in lines:
+            if line[:6] == b"data: ":
+                data.append(line[6:])
+            elif line[:5] == b"data:":
+                data.append(line[5:])
+            elif not line and data:
+                events.append(data[0] if len(data) == 1 else b"\n".join(data))
+                data.clear()
+        return events
+
+    def rest(self) -> list[bytes]:
+        """A last event whose end was left out; one that was cut in its middle is nothing."""
+        found = self.feed(b"\n\n") if self._tail or self._data else []
+        return [event for event in found if event == b"[DONE]" or _is_json(event)]
+
+
+def address(base_url: str, method: str) -> str:
+    """The URL of an API method below a base URL, given with or without a version, a slash or the method."""
+    try:
+        parts = urlsplit(base_url.strip())
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        parts, usable = urlsplit(""), False
+    if parts.username is not None or parts.password is not None:
+        raise UserMistake("A base URL must not hold a user name or password.")
+    if not usable:
+        raise UserMistake(f"The base URL {base_url!r} is not an address like https://host/v1.")
+    path = parts.path.rstrip("/")
+    if not path.endswith(method):
+        has_version = re.search(r"/v\d\w*(/|$)", path)
+        path += method if has_version else f"/v1{method}"
+    return parts._replace(path=path, fragment="").geturl()
+
+
+def to_json(value: object) -> bytes:
+    """JSON for the wire. Text that no encoding can hold (half a surrogate pair) loses those characters."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(value), ensure_ascii=False).encode(errors="replace")
+
+
+def understood(decoder: msgspec.json.Decoder[_T], raw: bytes, speaker: Speaker) -> _T:
+    """What was sent, in the form it should have; ProviderError when it has another."""
+    try:
+        return decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise speaker.babble(raw) from None
+
+
+def _breaks() -> tuple[type[Exception], ...]:
+    """What a connection that breaks raises; asked for only when something was raised."""
+    import aiohttp
+    from aiohttp.http_exceptions import HttpProcessingError
+
+    return aiohttp.ClientError, HttpProcessingError, OSError
+
+
+def _is_json(raw: bytes) -> bool:
+    try:
+        msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+def _carried(body: bytes, headers: dict[str, str]) -> dict[str, Any]:
+    """How a body is handed to the client: a very long one in slices, so that the loop stays free."""
+    if len(body) <= SLICE:
+        return {"data": body, "headers": headers}
+    return {"data": _slices(body), "headers": {**headers, "Content-Length": str(len(body))}}
+
+
+async def _slices(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), SLICE):
+        yield body[start : start + SLICE]
+
+
+def _proxy(url: str) -> str | None:
+    """The proxy that the environment names for a URL."""
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    if proxy_bypass(parts.hostname or ""):
+        return None
+    proxy = getproxies().get(parts.scheme)
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
+
+
+_open: dict[asyncio.AbstractEventLoop, tuple["aiohttp.ClientSession", AsyncGenerator[object, None]]] = {}
+
+
+async def _session() -> "aiohttp.ClientSession":
+    """The client of this event loop."""
+    loop = asyncio.get_running_loop()
+    known = _open.get(loop)
+    if known is not None and not known[0].closed:
+        return known[0]
+    for closed in [each for each in _open if each.is_closed()]:
+        del _open[closed]
+    held = _hold()
+    session = await anext(held)
+    _open[loop] = session, held
+    return session
+
+
+async def _hold() -> AsyncGenerator["aiohttp.ClientSession", None]:
+    """Keeps a client open until its loop ends: asyncio closes every generator before it closes the loop."""
+    import aiohttp
+
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS),
+        cookie_jar=aiohttp.DummyCookieJar(),
+    )
+    try:
+        yield session
+    finally:
+        _open.pop(asyncio.get_running_loop(), None)
+        await session.close()
+
+
+async def hang_up() -> None:
+    """Close the connections of this event loop now rather than at its end."""
+    known = _open.get(asyncio.get_running_loop())
+    if known is not None:
+        await known[1].aclose()

@@ -1,0 +1,350 @@
+"""OpenAI's Chat Completions, as the many servers speak that follow it; the Responses API where asked for."""
+
+import os
+import re
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage
+from gencode.providers.http import PATIENCE, Endpoint, Patience, address, to_json, understood
+from gencode.providers.openai_responses import ResponsesReply, responses_body, responses_conversations
+from gencode.providers.reply import heard, whole_call
+from gencode.providers.trouble import Speaker
+from gencode.providers.turns import NO_OUTPUT, Conversations, Toolboxes, Turn, calls_in, joined, wire_name
+from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
+
+STOPS = {
+    "stop": "end_turn",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "length": "max_tokens",
+    "content_filter": "refusal",
+}
+SIGNED = "google:"
+"""Marks a signature of Gemini's; it belongs to a call and goes back with it: `google:CALL:SIGNATURE`."""
+MOST_CALLS = 4096
+
+_REASONS = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9]|codex)")
+
+
+class _Piece(Struct):
+    text: str | None = None
+
+
+_Words = str | list[_Piece] | None
+
+
+class _Function(Struct):
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class _CallPiece(Struct):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+    extra_content: Any = None
+
+
+class _Said(Struct):
+    content: _Words = None
+    refusal: str | None = None
+    reasoning: _Words = None
+    reasoning_content: _Words = None
+    tool_calls: list[_CallPiece] | None = None
+
+
+class _Choice(Struct):
+    delta: _Said | None = None
+    message: _Said | None = None
+    finish_reason: str | None = None
+
+
+class _Cached(Struct):
+    cached_tokens: int | float | None = None
+
+
+class _Tokens(Struct):
+    prompt_tokens: int | float | None = None
+    completion_tokens: int | float | None = None
+    prompt_tokens_details: _Cached | None = None
+
+
+class _Chunk(Struct):
+    model: str | None = None
+    choices: list[_Choice] | None = None
+    usage: _Tokens | None = None
+    error: Any = None
+
+
+_chunks = msgspec.json.Decoder(_Chunk)
+
+
+class OpenAIProvider:
+    """Speaks with one model of a server that follows OpenAI; `name` is how that server is called here."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        key: str,
+        base_url: str,
+        name: str = "openai",
+        api: Literal["chat", "responses"] = "chat",
+        patience: Patience = PATIENCE,
+    ) -> None:
+        key = key.strip()
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        url = address(base_url, "/chat/completions" if api == "chat" else "/responses")
+        self._model = model
+        self._name = name
+        self._endpoint = Endpoint(f"{name}/{model}", url, headers, secret=key, patience=patience)
+        self._chat = api == "chat"
+        if self._chat:
+            self._conversations = Conversations(_role_of, _encoded, open_turns=1)
+            self._toolboxes = Toolboxes(_encoded_tools)
+        else:
+            self._conversations, self._toolboxes = responses_conversations(name)
+
+    def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        """Ask, and give the parts of the reply as they come."""
+        speaker = self._endpoint.speaker
+        if self._chat:
+            return heard(self._endpoint, self._body(request), _Reply(self._name, self._model, speaker))
+        settled = self._conversations.encoded(request.task, request.messages)
+        tools = self._toolboxes.told(request.tools)
+        body = responses_body(self._model, request, settled, tools, reasons=reasons(self._model))
+        return heard(self._endpoint, body, ResponsesReply(self._name, self._model, speaker))
+
+    def _body(self, request: Request) -> bytes:
+        told = self._conversations.encoded(request.task, request.messages)
+        if request.system.strip():
+            told = b"%b,%b" % (to_json({"role": "system", "content": request.system}), told)
+        body: dict[str, Any] = {
+            "model": self._model,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "messages": Raw(b"[%b]" % told),
+        }
+        if request.tools:
+            body["tools"] = Raw(self._toolboxes.told(request.tools))
+        if request.temperature is not None:
+            body["temperature"] = request.temperature
+        if request.max_tokens is not None:
+            # OpenAI's own thinking models refuse the name that every other server knows.
+            limit = "max_completion_tokens" if reasons(self._model) else "max_tokens"
+            body[limit] = request.max_tokens
+        return to_json(body)
+
+
+class _OpenCall:
+    """A call of which not all may have arrived."""
+
+    __slots__ = ("call_id", "index", "name", "pieces", "signature")
+
+    def __init__(self, piece: _CallPiece) -> None:
+        self.index = piece.index
+        self.call_id = piece.id or ""
+        self.name = ""
+        self.pieces: list[str] = []
+        self.signature = ""
+
+    def add(self, piece: _CallPiece) -> None:
+        """Some more of this call."""
+        self.call_id = self.call_id or piece.id or ""
+        self.signature = _signature(piece.extra_content) or self.signature
+        if (function := piece.function) is None:
+            return
+        self.name = self.name or function.name or ""
+        if isinstance(function.arguments, dict):
+            self.pieces.append(to_json(function.arguments).decode())
+        elif function.arguments:
+            self.pieces.append(function.arguments)
+
+    def goes_on_with(self, piece: _CallPiece) -> bool:
+        """Whether a piece belongs here rather than to a new call, whatever of index, id and name it has."""
+        if piece.index != self.index and None not in (piece.index, self.index):
+            return False
+        if piece.id and self.call_id and piece.id != self.call_id:
+            return False
+        named = piece.function.name if piece.function is not None else None
+        if not named or not self.name:
+            return True
+        # A name once more: some servers repeat it in every piece, others start the next call so.
+        return named == self.name and not self._is_whole()
+
+    def _is_whole(self) -> bool:
+        return bool(self.pieces) and not whole_call("", "", "".join(self.pieces)).broken
+
+
+class _Reply:
+    """One reply on its way in."""
+
+    def __init__(self, name: str, model: str, speaker: Speaker) -> None:
+        self.over = False
+        self._name = name
+        self._model = model
+        self._speaker = speaker
+        self._stop = ""
+        self._tokens: _Tokens | None = None
+        self._calls: list[_OpenCall] = []
+        self._rest: list[Part] = []
+
+    def take(self, raw: bytes, parts: list[Part]) -> None:
+        """Understand one event and add the parts it brings."""
+        if raw[:6] == b"[DONE]":
+            self.over = True
+            return
+        chunk = understood(_chunks, raw, self._speaker)
+        if chunk.error is not None:
+            raise self._speaker.outburst(chunk.error)
+        if chunk.usage is not None:
+            self._tokens = chunk.usage
+        if chunk.model:
+            self._model = chunk.model
+        for choice in chunk.choices or ():
+            self._add(choice, parts)
+
+    def cut(self) -> None:
+        """A stream that told why the model stopped is whole, even without its last event."""
+        if not self._stop:
+            raise self._speaker.half()
+
+    def read(self, whole: bytes) -> None:
+        """Understand an answer that was not streamed."""
+        self.take(whole, self._rest)
+        if not self._stop and not self._rest and not self._calls:
+            raise self._speaker.babble(whole)
+
+    def rest(self) -> list[Part]:
+        """The calls, each whole and with an id of its own."""
+        seen: set[str] = set()
+        for open_call in self._calls:
+            call = whole_call(open_call.call_id, open_call.name, "".join(open_call.pieces))
+            if not call.id or call.id in seen:
+                call = replace(call, id=f"call_{os.urandom(8).hex()}")
+            seen.add(call.id)
+            if open_call.signature:
+                self._rest.append(ThinkingPart("", f"{SIGNED}{call.id}:{open_call.signature}"))
+            self._rest.append(CallPart(call))
+        return self._rest
+
+    def end(self) -> EndPart:
+        """How the reply ended and what it cost."""
+        stop = "tool_use" if self._calls and self._stop in ("stop", "") else self._stop or "stop"
+        return EndPart(f"{self._name}/{self._model}", STOPS.get(stop, stop), _usage(self._tokens))
+
+    def _add(self, choice: _Choice, parts: list[Part]) -> None:
+        said = choice.delta or choice.message
+        if said is not None:
+            if thought := _text(said.reasoning_content) or _text(said.reasoning):
+                parts.append(ThinkingPart(thought))
+            if text := _text(said.content) or said.refusal:
+                parts.append(TextPart(text))
+            for piece in said.tool_calls or ():
+                self._call_for(piece).add(piece)
+        if choice.finish_reason == "error":
+            raise self._speaker.outburst({"code": "server_error", "message": "no reason given"})
+        self._stop = choice.finish_reason or self._stop
+
+    def _call_for(self, piece: _CallPiece) -> _OpenCall:
+        for known in reversed(self._calls):
+            if known.goes_on_with(piece):
+                return known
+        if len(self._calls) >= MOST_CALLS:
+            raise self._speaker.trouble(f"wants more than {MOST_CALLS} calls in one reply.")
+        self._calls.append(_OpenCall(piece))
+        return self._calls[-1]
+
+
+def reasons(model: str) -> bool:
+    """Whether this is one of OpenAI's own models that think before they answer."""
+    return _REASONS.match(model) is not None
+
+
+def _text(words: _Words) -> str:
+    if isinstance(words, list):
+        return "".join(piece.text or "" for piece in words)
+    return words or ""
+
+
+def _signature(extra: object) -> str:
+    match extra:
+        case {"google": {"thought_signature": str(signature)}}:
+            return signature
+        case _:
+            return ""
+
+
+def _usage(tokens: _Tokens | None) -> Usage | None:
+    if tokens is None or tokens.prompt_tokens is None:
+        return None
+    details = tokens.prompt_tokens_details
+    cached = (details and details.cached_tokens) or 0
+    return Usage(int(tokens.prompt_tokens), int(tokens.completion_tokens or 0), int(cached))
+
+
+def _role_of(message: Message) -> str:
+    if isinstance(message, ToolMessage):
+        return "tool" if message.results else ""
+    if isinstance(message, AssistantMessage):
+        return "assistant" if message.text.strip() or message.calls else ""
+    return "user" if message.text.strip() else ""
+
+
+def _encoded(turn: Turn) -> bytes:
+    if turn.role == "user":
+        return to_json({"role": "user", "content": joined(turn.messages)})
+    if turn.role == "assistant":
+        return to_json(_said(turn))
+    results = [
+        each for message in turn.messages if isinstance(message, ToolMessage) for each in message.results
+    ]
+    return b",".join(
+        to_json({"role": "tool", "tool_call_id": wire_name(each.call), "content": each.text or NO_OUTPUT})
+        for each in results
+    )
+
+
+def _said(turn: Turn) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": joined(turn.messages) or None}
+    signatures = _signatures(turn.messages)
+    calls: list[dict[str, Any]] = []
+    for call in calls_in(turn.messages):
+        function = {"name": wire_name(call.name), "arguments": to_json(call.input).decode()}
+        told: dict[str, Any] = {"id": wire_name(call.id), "type": "function", "function": function}
+        if call.id in signatures:
+            told["extra_content"] = {"google": {"thought_signature": signatures[call.id]}}
+        calls.append(told)
+    return {**message, "tool_calls": calls} if calls else message
+
+
+def _signatures(messages: Sequence[Message]) -> dict[str, str]:
+    signed = [
+        thought.signature.removeprefix(SIGNED).rpartition(":")
+        for message in messages
+        if isinstance(message, AssistantMessage)
+        for thought in message.thinking
+        if thought.signature.startswith(SIGNED)
+    ]
+    return {call: signature for call, _, signature in signed}
+
+
+def _encoded_tools(tools: Sequence[ToolSchema]) -> bytes:
+    return to_json(
+        [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                },
+            }
+            for tool in tools
+        ]
+    )

@@ -1,0 +1,245 @@
+"""OpenAI's Responses API, the second dialect of the `openai` provider."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from gencode.core.messages import AssistantMessage, Message, Thinking, ToolCall, ToolMessage, Usage
+from gencode.providers.http import to_json, understood
+from gencode.providers.reply import whole_call
+from gencode.providers.trouble import Speaker
+from gencode.providers.turns import NO_OUTPUT, Conversations, Toolboxes, Turn, joined, wire_name
+from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
+
+
+class _Words(Struct):
+    text: str | None = None
+    refusal: str | None = None
+
+
+class _Item(Struct):
+    type: str = ""
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str | None = None
+    content: list[_Words] | None = None
+    summary: list[_Words] | None = None
+    encrypted_content: str | None = None
+
+
+class _Cached(Struct):
+    cached_tokens: int | None = None
+
+
+class _Tokens(Struct):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    input_tokens_details: _Cached | None = None
+
+
+class _Incomplete(Struct):
+    reason: str | None = None
+
+
+class _Response(Struct):
+    model: str | None = None
+    status: str | None = None
+    output: list[_Item] | None = None
+    usage: _Tokens | None = None
+    incomplete_details: _Incomplete | None = None
+    error: Any = None
+
+
+class _Event(Struct):
+    type: str = ""
+    delta: Any = None
+    item: _Item | None = None
+    response: _Response | None = None
+    error: Any = None
+    code: Any = None
+    message: Any = None
+
+
+_events = msgspec.json.Decoder(_Event)
+_wholes = msgspec.json.Decoder(_Response)
+
+TEXT = {"response.output_text.delta", "response.refusal.delta"}
+THINKING = {"response.reasoning_summary_text.delta", "response.reasoning_text.delta"}
+ENDS = {"response.completed", "response.incomplete"}
+STOPS = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
+
+
+class ResponsesReply:
+    """One reply on its way in."""
+
+    def __init__(self, name: str, model: str, speaker: Speaker) -> None:
+        self.over = False
+        self._name = name
+        self._model = model
+        self._speaker = speaker
+        self._stop = ""
+        self._usage: Usage | None = None
+        self._ids: set[str] = set()
+        self._spoke = self._thought = False
+        self._rest: list[Part] = []
+
+    def take(self, raw: bytes, parts: list[Part]) -> None:
+        """Understand one event and add the parts it brings."""
+        if raw[:6] == b"[DONE]":
+            return
+        event = understood(_events, raw, self._speaker)
+        if event.type in TEXT and isinstance(event.delta, str):
+            self._spoke = True
+            parts.append(TextPart(event.delta))
+        elif event.type in THINKING and isinstance(event.delta, str):
+            self._thought = True
+            parts.append(ThinkingPart(event.delta))
+        elif event.type == "response.output_item.done" and event.item is not None:
+            self._add(event.item, parts)
+        elif event.type == "error" or event.error is not None:
+            raise self._speaker.outburst(event.error or {"code": event.code, "message": event.message})
+        elif event.response is not None:
+            self._model = event.response.model or self._model
+            if event.type == "response.failed":
+                raise self._speaker.outburst(event.response.error)
+            if event.type in ENDS:
+                self._finish(event.response)
+
+    def cut(self) -> None:
+        """A stream without its last event is never whole: only that tells how the reply ended."""
+        raise self._speaker.half()
+
+    def read(self, whole: bytes) -> None:
+        """Understand an answer that was not streamed."""
+        response = understood(_wholes, whole, self._speaker)
+        if response.error is not None:
+            raise self._speaker.outburst(response.error)
+        if response.output is None:
+            raise self._speaker.babble(whole)
+        for item in response.output:
+            self._add(item, self._rest)
+        self._finish(response)
+
+    def rest(self) -> list[Part]:
+        """Everything of an answer that was not streamed."""
+        return self._rest
+
+    def end(self) -> EndPart:
+        """How the reply ended and what it cost."""
+        return EndPart(f"{self._name}/{self._model}", self._stop, self._usage)
+
+    def _add(self, item: _Item, parts: list[Part]) -> None:
+        if item.type == "function_call":
+            parts.append(CallPart(self._call(item)))
+        elif item.type == "message":
+            text = "".join(each.text or each.refusal or "" for each in item.content or ())
+            if text and not self._spoke:
+                parts.append(TextPart(text))
+            self._spoke = False
+        elif item.type == "reasoning":
+            text = "\n\n".join(each.text or "" for each in item.summary or ())
+            told = "" if self._thought else text
+            if told or item.encrypted_content:
+                parts.append(ThinkingPart(told, item.encrypted_content or ""))
+            self._thought = False
+
+    def _call(self, item: _Item) -> ToolCall:
+        call = whole_call(item.call_id or "", item.name or "", item.arguments or "")
+        if not call.id or call.id in self._ids:
+            call = replace(call, id=f"call_{os.urandom(8).hex()}")
+        self._ids.add(call.id)
+        return call
+
+    def _finish(self, response: _Response) -> None:
+        self.over = True
+        self._model = response.model or self._model
+        why = response.incomplete_details.reason if response.incomplete_details else None
+        self._stop = STOPS.get(why, why) if why else "tool_use" if self._ids else "end_turn"
+        if (tokens := response.usage) is not None:
+            details = tokens.input_tokens_details
+            cached = (details and details.cached_tokens) or 0
+            self._usage = Usage(tokens.input_tokens, tokens.output_tokens, cached)
+
+
+def responses_conversations(name: str) -> tuple[Conversations, Toolboxes]:
+    """How this dialect encodes what was said and the tools there are."""
+    return Conversations(_role_of, lambda turn: _encoded(turn, name), open_turns=1), Toolboxes(_encoded_tools)
+
+
+def responses_body(model: str, request: Request, told: bytes, tools: bytes, *, reasons: bool) -> bytes:
+    """The request; nothing of it is kept by the server, so thinking comes and goes encrypted."""
+    body: dict[str, Any] = {"model": model, "stream": True, "store": False, "input": Raw(b"[%b]" % told)}
+    if request.system.strip():
+        body["instructions"] = request.system
+    if request.tools:
+        body["tools"] = Raw(tools)
+    if reasons:
+        body["include"] = ["reasoning.encrypted_content"]
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.max_tokens is not None:
+        body["max_output_tokens"] = request.max_tokens
+    return to_json(body)
+
+
+def _role_of(message: Message) -> str:
+    if isinstance(message, ToolMessage):
+        return "tool" if message.results else ""
+    if isinstance(message, AssistantMessage):
+        return "assistant" if message.text.strip() or message.calls else ""
+    return "user" if message.text.strip() else ""
+
+
+def _encoded(turn: Turn, name: str) -> bytes:
+    if turn.role == "user":
+        return to_json({"role": "user", "content": joined(turn.messages)})
+    items: list[dict[str, Any]] = []
+    for message in turn.messages:
+        if isinstance(message, AssistantMessage):
+            items += _said(message, name)
+        elif isinstance(message, ToolMessage):
+            items += [
+                {
+                    "type": "function_call_output",
+                    "call_id": wire_name(each.call),
+                    "output": each.text or NO_OUTPUT,
+                }
+                for each in message.results
+            ]
+    return b",".join(to_json(item) for item in items)
+
+
+def _said(message: AssistantMessage, name: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    if message.model.startswith(f"{name}/") and not message.partial:
+        items += [_thought(each) for each in message.thinking if each.signature]
+    if message.text.strip():
+        items.append({"role": "assistant", "content": message.text})
+    for call in message.calls:
+        named = {"call_id": wire_name(call.id), "name": wire_name(call.name)}
+        items.append({"type": "function_call", **named, "arguments": to_json(call.input).decode()})
+    return items
+
+
+def _thought(thinking: Thinking) -> dict[str, Any]:
+    summary = [{"type": "summary_text", "text": thinking.text}] if thinking.text else []
+    return {"type": "reasoning", "summary": summary, "encrypted_content": thinking.signature}
+
+
+def _encoded_tools(tools: Sequence[ToolSchema]) -> bytes:
+    return to_json(
+        [
+            {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+                "strict": False,
+            }
+            for tool in tools
+        ]
+    )

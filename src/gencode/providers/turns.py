@@ -1,0 +1,134 @@
+"""Transcripts as APIs want them: turns that alternate, each encoded once however long a conversation gets."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from gencode.core.messages import AssistantMessage, Message, ToolCall, UserMessage
+from gencode.runtime.ports import ToolSchema
+
+MOST_KEPT = 16 * 1024 * 1024
+"""How many bytes of encoded conversations are kept; what falls out is encoded again when it is needed."""
+TOOLBOXES_KEPT = 8
+GO_ON = "(Go on.)"
+NO_OUTPUT = "(no output)"
+
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+class Turn(NamedTuple):
+    """Messages that follow one another and are said by the same side; `start` is the place of the first."""
+
+    role: str
+    messages: list[Message]
+    start: int
+
+
+RoleOf = Callable[[Message], str]
+"""Which side says a message on the wire; an empty string for one that holds nothing to say."""
+
+
+class _Beginning(Struct):
+    messages: list[Message]
+    encoded: bytearray
+
+
+class Conversations:
+    """Encodes conversations. The turns of a beginning that does not change any more are encoded once."""
+
+    def __init__(self, role_of: RoleOf, encode: Callable[[Turn], bytes], open_turns: int) -> None:
+        self._role_of = role_of
+        self._encode = encode
+        self._open_turns = open_turns
+        self._beginnings: dict[str, _Beginning] = {}
+        self._size = 0
+
+    def told(self, task: str, messages: Sequence[Message]) -> tuple[bytearray, list[Turn]]:
+        """The encoded turns that are settled, divided by commas, and the last few turns."""
+        known = self._take(task, messages)
+        turns = self._turns(messages, len(known.messages))
+        settled = turns[: -self._open_turns]
+        if settled and turns[len(settled)].start > 0:
+            for turn in settled:
+                known.encoded += b"," * bool(known.encoded)
+                known.encoded += self._encode(turn)
+            del turns[: len(settled)]
+            known.messages = list(messages[: turns[0].start])
+        self._keep(task, known)
+        if not turns or turns[-1].role == "assistant":
+            turns.append(Turn("user", [UserMessage(GO_ON)], len(messages)))
+        return known.encoded, turns
+
+    def encoded(self, task: str, messages: Sequence[Message]) -> bytes:
+        """All turns, encoded and divided by commas."""
+        settled, last = self.told(task, messages)
+        turns = [self._encode(turn) for turn in last]
+        return b",".join([settled, *turns] if settled else turns)
+
+    def _turns(self, messages: Sequence[Message], start: int) -> list[Turn]:
+        turns: list[Turn] = []
+        for place in range(start, len(messages)):
+            message = messages[place]
+            role = self._role_of(message)
+            if not role:
+                continue
+            if turns and turns[-1].role == role:
+                turns[-1].messages.append(message)
+            else:
+                turns.append(Turn(role, [message], place))
+        if start == 0 and turns and turns[0].role == "assistant":
+            turns.insert(0, Turn("user", [UserMessage(GO_ON)], 0))
+        return turns
+
+    def _take(self, task: str, messages: Sequence[Message]) -> _Beginning:
+        known = self._beginnings.pop(task, None)
+        if known is None:
+            return _Beginning([], bytearray())
+        self._size -= len(known.encoded)
+        if list(messages[: len(known.messages)]) == known.messages:
+            return known
+        return _Beginning([], bytearray())
+
+    def _keep(self, task: str, known: _Beginning) -> None:
+        if not task or not known.encoded:
+            return
+        self._beginnings[task] = known
+        self._size += len(known.encoded)
+        while self._size > MOST_KEPT:
+            oldest = next(iter(self._beginnings))
+            self._size -= len(self._beginnings.pop(oldest).encoded)
+
+
+class Toolboxes:
+    """Encodes sets of tools; the ones used last are remembered, since most agents share one."""
+
+    def __init__(self, encode: Callable[[Sequence[ToolSchema]], bytes]) -> None:
+        self._encode = encode
+        self._recent: list[tuple[Sequence[ToolSchema], bytes]] = []
+
+    def told(self, tools: Sequence[ToolSchema]) -> bytes:
+        """The encoded tools."""
+        for known, encoded in self._recent:
+            if known == tools:
+                return encoded
+        encoded = self._encode(tools)
+        self._recent = [(tools, encoded), *self._recent[: TOOLBOXES_KEPT - 1]]
+        return encoded
+
+
+def wire_name(text: str, most: int = 64) -> str:
+    """A tool's name or a call's id as every API takes it, whatever a model made of it."""
+    return _NOT_IN_NAMES.sub("_", text)[:most] or "_"
+
+
+def joined(messages: Sequence[Message]) -> str:
+    """The texts of a turn as one."""
+    texts = (each.text for each in messages if isinstance(each, UserMessage | AssistantMessage))
+    return "\n\n".join(text for text in texts if text.strip())
+
+
+def calls_in(messages: Sequence[Message]) -> list[ToolCall]:
+    """The calls of a turn, in order."""
+    return [call for each in messages if isinstance(each, AssistantMessage) for call in each.calls]

@@ -1,0 +1,79 @@
+"""What can be typed."""
+
+import argparse
+from typing import cast
+
+import pytest
+
+from gencode.core.errors import UserMistake
+from gencode.surfaces.parser import PLAIN, VALUED, build_parser, prompt_first
+
+
+def typed(*words: str) -> dict[str, object]:
+    return vars(build_parser().parse_args(prompt_first(words)))
+
+
+def test_options_that_were_not_given_are_absent() -> None:
+    assert typed("-p", "why?") == {"command": None, "prompt": "why?"}
+
+
+def test_a_prompt_may_come_through_the_pipe() -> None:
+    assert typed("-p") == {"command": None, "prompt": ""}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-p", "why?", "--model", "offline", "--continue"),
+        ("-p", "--model", "offline", "--continue", "why?"),
+        ("--model", "offline", "-p", "--continue", "why?"),
+        ("--print", "--model=offline", "why?", "--continue"),
+    ],
+)
+def test_options_may_stand_around_the_prompt(words: tuple[str, ...]) -> None:
+    assert typed(*words) == {"command": None, "prompt": "why?", "model": "offline", "go_on": True}
+
+
+def test_every_option_is_known_to_take_a_value_or_none() -> None:
+    actions = cast("list[argparse.Action]", vars(build_parser())["_actions"])
+    options = {name: action for action in actions for name in action.option_strings if name[:2] == "--"}
+    assert options.keys() == VALUED | PLAIN
+    assert {name for name, action in options.items() if action.nargs is None} == VALUED
+
+
+def test_a_value_may_look_like_an_option_and_a_prompt_may_have_dashes() -> None:
+    given = typed("-p", "--agent", "Plan", "--what is this? - a prompt", "--deny", "Read")
+    assert given["prompt"] == "--what is this? - a prompt"
+
+
+def test_rules_may_be_repeated() -> None:
+    given = typed("task", "run", "Explore", "go", "--allow", "Read", "--allow", "Grep(src/**)")
+    assert given["allow"] == ["Read", "Grep(src/**)"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("taks",), "There is no command 'taks'. Did you mean task"),
+        (("task", "lst"), "There is no command 'lst'. Did you mean list"),
+        (("task",), "The following arguments are required: COMMAND. See: gen task --help"),
+        (("task", "show"), "The following arguments are required: ID. See: gen task show --help"),
+        (("-p", "hi", "--max-turns", "0"), "'0' is not a number of turns"),
+        (("-p", "hi", "--max-seconds", "nan"), "'nan' is not a number of seconds"),
+        (("-p", "hi", "--output-format", "xml"), "invalid choice: 'xml'"),
+        (("-p", "hi", "--modle", "x"), "There is no option '--modle'. Did you mean --model"),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_a_way_out(words: tuple[str, ...], sentence: str) -> None:
+    with pytest.raises(UserMistake) as mistake:
+        typed(*words)
+    assert sentence in str(mistake.value)
+    assert "--help" in str(mistake.value)
+
+
+@pytest.mark.parametrize("words", [("--help",), ("task", "--help"), ("task", "run", "--help")])
+def test_help_is_given_everywhere(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        build_parser().parse_args(words)
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("usage: gen")

