@@ -25,7 +25,7 @@ def fetch(name: str, source: str, version: str, drop: list[str], into: Path) -> 
     unpacked = work / "tree"
     with tarfile.open(archive) as tar:
         tar.extractall(unpacked, filter="data")
-    inner = [each for each in unpacked.iterdir()]
+    inner = list(unpacked.iterdir())
     top = inner[0] if len(inner) == 1 and inner[0].is_dir() else unpacked
     for folder in drop:
         shutil.rmtree(top / folder, ignore_errors=True)
@@ -77,7 +77,9 @@ def _run(command: list[str], where: Path) -> None:
         raise NotFetched(f"{command[0]} is not installed")
     done = subprocess.run(command, cwd=where, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
-        raise NotFetched(f"{' '.join(command[:3])} failed: {(done.stderr.strip() or 'no reason').splitlines()[-1]}")
+        raise NotFetched(
+            f"{' '.join(command[:3])} failed: {(done.stderr.strip() or 'no reason').splitlines()[-1]}"
+        )
 
 
 def _archive(work: Path) -> Path:

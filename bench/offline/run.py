@@ -68,12 +68,15 @@ async def measure(tree: Path, questions: list[dict[str, Any]], verbose: bool) ->
         answer = await ask(question["ask"], tree)
         score.seconds.append(time.perf_counter() - before)
         score.asked += 1
-        right = [any(path == each or path.endswith(f"/{each}") for each in question["answer"]) for path in places(answer.text)]
+        right = [
+            any(f"/{path}".endswith(f"/{each}") for each in question["answer"])
+            for path in places(answer.text)
+        ]
         score.first += bool(right and right[0])
         score.top_five += any(right)
         score.abstained += answer.text.startswith("no confident match")
         if verbose and not (right and right[0]):
-            print(f"  {question['ask']}  ({', '.join(question['answer'])}; {answer.turns} turns, {answer.calls} calls)")
+            print(f"  {question['ask']}  ({', '.join(question['answer'])}; {answer.calls} calls)")
             print("    " + "\n    ".join(answer.text.splitlines()[:6]))
     return score
 
@@ -104,8 +107,9 @@ async def main() -> None:
         total.add(score)
     print(total.line("all"))
     absent = admitted = 0
-    for group in asked["absent"]:
-        for question in group["asks"] if group["repo"] in trees else []:
+    groups: list[dict[str, Any]] = [group for group in asked["absent"] if group["repo"] in trees]
+    for group in groups:
+        for question in group["asks"]:
             answer = await ask(question, trees[group["repo"]])
             absent += 1
             admitted += answer.text.startswith("no confident match")

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from gencode.core.spec import AgentSpec, TaskRequest, Workspace
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.launcher import Launcher, Origin
 from gencode.delegation.supervisor import Job, Supervisor
+from gencode.providers.services import SERVICES, Switchboard
 from gencode.runtime.bus import Bus, Listener
 from gencode.runtime.limits import Limits
-from gencode.runtime.models import Model, ModelRegistry
+from gencode.runtime.models import MakeProvider, Model, ModelRegistry
 from gencode.runtime.ports import Asker, Provider, Store, TaskQuery
 from gencode.runtime.toolbox import Tool, Toolbox
 from gencode.settings import Settings, gen_home, load
@@ -71,11 +73,14 @@ class GenCode:
         self.supervisor = supervisor
         self.bus = Bus(around.store.events)
         self.agents = Registry.load(gen_home())
-        self.models = ModelRegistry({"offline": _offline, "scripted": _scripted}, around.settings.models)
+        self.switchboard = Switchboard(around.settings.prices)
+        self.models = ModelRegistry(_makers(self.switchboard), self._tiers())
         self.toolbox = Toolbox((*TOOLS, *tools))
         self.launcher = Launcher(self.store, self.bus, supervisor, self.agents, self.models, self.toolbox)
         self._asker = around.asker
         self._answered: set[str] = set()
+        self.usual = ("offline", "")
+        """The model that answers when none is named, and why it is that one."""
         own = around.provider
         self._model = None if own is None else Model("own", type(own).__name__, own, binding=True)
 
@@ -104,13 +109,16 @@ class GenCode:
                 stack.push_async_callback(store.close)
             supervisor = await stack.enter_async_context(Supervisor(store))
             own = None if isinstance(model, str) else model
-            yield cls(Surroundings(chosen, workspace, store, asker, own), supervisor, tools)
+            gen = cls(Surroundings(chosen, workspace, store, asker, own), supervisor, tools)
+            if own is None and not chosen.model:
+                gen.usual = await gen.switchboard.usual()
+            yield gen
 
     @property
     def model(self) -> Model:
-        """The main agent's model: the one that was asked for, or the offline search model."""
+        """The main agent's model: the one that was named, or the usual one."""
         if self._model is None:
-            self._model = self.models.resolve(self.settings.model or "offline")
+            self._model = self.models.resolve(self.settings.model or self.usual[0])
         return self._model
 
     async def task(
@@ -206,6 +214,12 @@ class GenCode:
             answered=self._answered,
         )
 
+    def _tiers(self) -> dict[str, str]:
+        """A model for each tier: the settings', else those of the service that has a key."""
+        service = self.switchboard.configured()
+        usual = {tier: service.model(tier) for tier in service.tiers} if service else {}
+        return {**usual, **self.settings.models}
+
     async def _below(self, task: str) -> Usage:
         """The usage of all tasks below one."""
         total = Usage()
@@ -251,6 +265,12 @@ def workspace_at(folder: Path) -> Workspace:
         raise UserMistake(f"{folder} is not a folder; name the folder to work in with --cwd.")
     root = root.resolve()
     return Workspace(root, root, Path.home())
+
+
+def _makers(switchboard: Switchboard) -> dict[str, MakeProvider]:
+    """How a provider is made for each name that can stand before a model's."""
+    services = {service.name: partial(switchboard.connect, service) for service in SERVICES}
+    return {"offline": _offline, "scripted": _scripted, **services}
 
 
 def _offline(_: str) -> Provider:

@@ -13,10 +13,12 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import UnknownName, UserMistake
+from gencode.core.prices import Price
 from gencode.core.rules import Action, Policy, merge, parse_mode, parse_rule
 
 PREFIX = "GEN_"
 LISTS = ("allow", "ask", "deny")
+TABLES = ("models", "prices")
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,6 +33,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     max_seconds: float | None = None
     durability: Literal["normal", "power"] = "normal"
     models: dict[str, str] = {}
+    prices: dict[str, Price] = {}
 
     def policy(self) -> Policy:
         """The policy of the root: mode and rules."""
@@ -83,7 +86,7 @@ def _from(environ: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in Settings.__struct_fields__:
         value = environ.get(PREFIX + name.upper(), "")
-        if value and name != "models":
+        if value and name not in TABLES:
             found[name] = (
                 [part.strip() for part in value.split(";") if part.strip()] if name in LISTS else value
             )

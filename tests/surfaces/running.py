@@ -77,10 +77,17 @@ def start(*words: str, cwd: Path, **env: str) -> "subprocess.Popen[str]":
 
 def in_terminal(*words: str, cwd: Path, columns: int = 80, keys: bytes = b"", **env: str) -> Ended:
     """Run `gen` in a pseudo-terminal of so many columns; `keys` are pressed once it shows an agent."""
+    return command_in_terminal([*GEN, *words], cwd=cwd, columns=columns, keys=keys, **env)
+
+
+def command_in_terminal(
+    command: Sequence[str], *, cwd: Path, columns: int = 80, keys: bytes = b"", **env: str
+) -> Ended:
+    """Run any command there; the first word must be a path."""
     leader, follower = pty.openpty()
     ioctl(follower, TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     process = subprocess.Popen(
-        [sys.executable, "-c", OWN_TERMINAL, *GEN, *words],
+        [sys.executable, "-c", OWN_TERMINAL, *command],
         cwd=cwd,
         env=_env({"TERM": "xterm-256color", **env}),
         stdin=follower,
@@ -120,7 +127,8 @@ def send(*titles: str, agent: str = "Explore") -> list[dict[str, Any]]:
 
 
 def _env(more: Mapping[str, str]) -> dict[str, str]:
-    return {"PYTHONWARNINGS": "error", **os.environ, **more}
+    ours = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    return {"PYTHONWARNINGS": "error", **ours, **more}
 
 
 def _read(leader: int) -> bytes:

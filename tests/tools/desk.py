@@ -21,7 +21,7 @@ class Desk:
     def __init__(self, root: Path, may_read: Callable[[str], bool] = yes) -> None:
         self.root = root
         self.workspace = Workspace(root, root, root)
-        self.may_read = may_read
+        self.may_read: Callable[[str], bool] = may_read
 
     @property
     def ctx(self) -> ToolContext:

@@ -62,7 +62,7 @@ async def test_mistakes_are_answered_with_a_way_out(
 
 
 async def test_nothing_found_is_a_sentence(desk: Desk) -> None:
-    assert await desk.use(GLOB, pattern="*.rs") == "No files fit '*.rs' in .."
+    assert await desk.use(GLOB, pattern="*.rs") == "No files fit '*.rs' in the working directory."
 
 
 async def test_a_link_to_a_folder_is_searched_when_it_is_named(desk: Desk) -> None:

@@ -40,7 +40,9 @@ async def test_what_may_not_be_read_is_passed_over_without_a_trace_of_it(desk: D
     assert await desk.use(GREP, pattern="KEY") == "a.txt\nb.txt"
     assert asked == [str(desk.root), *(str(desk.root / name) for name in (".env", "a.txt", "b.txt", "z.txt"))]
     assert await desk.use(GREP, pattern="KEY", head_limit=1) == "a.txt\n[… 1 more; go on with offset=1]"
-    assert await desk.use(GREP, pattern="KEY", glob=".env") == "No matches for 'KEY' in .."
+    assert (
+        await desk.use(GREP, pattern="KEY", glob=".env") == "No matches for 'KEY' in the working directory."
+    )
 
 
 async def test_a_named_file_was_judged_already(desk: Desk) -> None:

@@ -55,8 +55,8 @@ async def test_a_long_folder_is_paged(desk: Desk) -> None:
 async def test_empty_folders_and_mistakes_are_said_in_words(desk: Desk) -> None:
     (desk.root / "empty").mkdir()
     desk.put("a.txt")
-    assert await desk.use(LS, path="empty") == "empty is an empty folder."
-    assert await desk.use(LS, ignore=["*"]) == "Everything in . is left out."
+    assert await desk.use(LS, path="empty") == "empty is empty."
+    assert await desk.use(LS, ignore=["*"]) == "Everything in the working directory is left out."
     for path, said in (
         ("a.txt", "a.txt is not a folder; use Read for a file."),
         ("emtpy", "emtpy does not exist; did you mean empty?"),

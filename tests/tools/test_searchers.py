@@ -210,7 +210,7 @@ async def test_patterns_that_look_like_options_are_patterns(desk: Desk, searcher
     request = GrepRequest(search("content", "--files"), "-e")
     assert await grep(desk, searcher, request) == "-e:1:--files here"
     assert await grep(desk, searcher, GrepRequest(search("count", "--pre=id"))) == (
-        "No matches for '--pre=id' in .."
+        "No matches for '--pre=id' in the working directory."
     )
 
 

@@ -55,11 +55,8 @@ class OfflineProvider:
 
 def turn_of(request: Request) -> Turn:
     """The newest question of a transcript and the results of the calls made for it."""
-    messages = request.messages
-    start = _question_at(messages)
-    text = ""
-    if start >= 0 and isinstance(question := messages[start], UserMessage):
-        text = question.text
+    messages = list(request.messages)
+    start, text = _question_in(messages)
     prefix = f"search{start}-"
     asked: dict[str, ToolCall] = {}
     got: dict[str, Said] = {}
@@ -74,10 +71,12 @@ def turn_of(request: Request) -> Turn:
     return Turn(text[:LONGEST_PROMPT], start, got, frozenset(tool.name for tool in request.tools))
 
 
-def _question_at(messages: Sequence[Message]) -> int:
-    said = [place for place, message in enumerate(messages) if isinstance(message, UserMessage)]
-    by_user = [place for place in said if getattr(messages[place], "sender", "") == "user"]
-    return (by_user or said or [-1])[-1]
+def _question_in(messages: Sequence[Message]) -> tuple[int, str]:
+    """The newest thing the user said, or else anybody."""
+    said = [(place, each) for place, each in enumerate(messages) if isinstance(each, UserMessage)]
+    by_user = [(place, each) for place, each in said if each.sender == "user"]
+    place, message = (by_user or said or [(-1, UserMessage(""))])[-1]
+    return place, message.text
 
 
 def reply_to(turn: Turn) -> Reply:

@@ -22,6 +22,7 @@ class Model:
     provider: Provider
     binding: bool = False
     warnings: tuple[str, ...] = field(default=())
+    why: str = ""
 
 
 class ModelRegistry:

@@ -86,9 +86,12 @@ def _check_asking(args: argparse.Namespace) -> None:
 
 
 def _speak_any_text() -> None:
-    """Characters the terminal's encoding lacks are spelled as escapes and are never a reason to fail."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
+    """Characters the terminal's encoding lacks are spelled as escapes; a stream may also be closed."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+        elif isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 

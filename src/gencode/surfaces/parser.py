@@ -200,7 +200,9 @@ def _add(commands: Commands, name: str, body: str, says: str) -> argparse.Argume
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("model and limits")
-    group.add_argument("--model", metavar="M", help="fast, balanced, powerful, offline, scripted:FILE, …")
+    group.add_argument(
+        "--model", metavar="M", help="fast, balanced, powerful, PROVIDER/MODEL, offline, scripted:FILE"
+    )
     group.add_argument("--no-offline", action="store_true", help="fail rather than use the offline model")
     group.add_argument("--max-turns", type=_turns, metavar="N", help="end after N turns of the model")
     group.add_argument("--max-seconds", type=_seconds, metavar="S", help="end after S seconds")

@@ -57,6 +57,11 @@ def names_from(workspace: Workspace) -> Callable[[str], str]:
     return name
 
 
+def spoken(shown: str) -> str:
+    """A shown path in the middle of a sentence."""
+    return "the working directory" if shown == "." else shown
+
+
 def printable(name: str) -> str:
     """A file name on one line: bytes that are not UTF-8 as `\\xff`, what cannot be seen escaped."""
     return name if name.isprintable() else "".join(map(_visible, name))

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from gencode.core.errors import ToolError
 from gencode.runtime.toolbox import ToolContext, tool
-from gencode.tools.files import names_from, relative, resolve
+from gencode.tools.files import names_from, relative, resolve, spoken
 from gencode.tools.globs import BadGlob, PathFilter, literal_prefix
 from gencode.tools.hits import Search
 from gencode.tools.listing import Listing, Place, place_of
@@ -52,7 +52,7 @@ async def glob_files(ctx: ToolContext, searcher: Searcher, pattern: str, path: s
     )
     search = Search(base=place.base, start=place.start, shape="paths", names=fits.names, outer=place.outer)
     await listing.fill(searcher, search)
-    return listing.text(f"No files fit {pattern!r} in {shown(place.path)}.")
+    return listing.text(f"No files fit {pattern!r} in {spoken(shown(place.path))}.")
 
 
 def _place(ctx: ToolContext, folder: str) -> Place:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import ToolError, nearest
 from gencode.runtime.toolbox import Param, ToolContext, tool
-from gencode.tools.files import names_from, open_file, relative, resolve
+from gencode.tools.files import names_from, open_file, relative, resolve, spoken
 from gencode.tools.filetypes import TYPES
 from gencode.tools.globs import BadGlob, PathFilter, split_list
 from gencode.tools.hits import Hit, Search
@@ -85,7 +85,7 @@ async def grep_files(ctx: ToolContext, searcher: Searcher, request: GrepRequest,
         raise ToolError(f"glob={request.glob!r} is not a pattern: {error}.") from None
     place, kind = await asyncio.to_thread(_place, ctx, request.path)
     shown = names_from(ctx.workspace)
-    where = shown(place.path)
+    where = spoken(shown(place.path))
     if kind:
         return f"{where} is not text and is not searched: {kind}."
     search = _placed(request.search, place, fits)

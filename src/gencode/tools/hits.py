@@ -70,7 +70,7 @@ class Hits:
             chunk, self._overlong = chunk[end:], False
         buffer, at = self._left + chunk, 0
         while (nul := buffer.find(b"\0", at)) >= 0 and (end := buffer.find(b"\n", nul)) >= 0:
-            if hit := self._hit(buffer[at:nul], buffer[nul + 1 : end].removesuffix(b"\r")):
+            if hit := self._hit(buffer[at:nul], buffer[nul + 1 : end].rstrip(b"\r")):
                 yield hit
             at = end + 1
         self._left = buffer[at : at + LONGEST_RECORD]

@@ -62,7 +62,7 @@ def read_rules(folder: str, name: str) -> str:
 def ground(folder: str, root: str) -> str:
     """The folder whose ignore files are the outermost that count for a search in `folder`."""
     for above in (Path(folder), *Path(folder).parents):
-        if (above / ".git").exists():
+        if os.path.lexists(above / ".git"):
             return str(above)
     return root if Path(folder).is_relative_to(root) else folder
 

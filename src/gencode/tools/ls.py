@@ -9,7 +9,16 @@ from msgspec import Meta
 
 from gencode.core.errors import ToolError
 from gencode.runtime.toolbox import ToolContext, tool
-from gencode.tools.files import kind_text, open_folder, printable, relative, resolve, size_text, trouble
+from gencode.tools.files import (
+    kind_text,
+    open_folder,
+    printable,
+    relative,
+    resolve,
+    size_text,
+    spoken,
+    trouble,
+)
 from gencode.tools.globs import BadGlob, PathFilter
 from gencode.tools.ignores import is_ignored
 from gencode.tools.paging import Page
@@ -62,7 +71,7 @@ def _list(ctx: ToolContext, path: str, ignore: list[str], page: Page) -> str:
 
 
 def _nothing(shown: str, found: list[tuple[str, bool]]) -> str:
-    return f"Everything in {shown} is left out." if found else f"{shown} is an empty folder."
+    return f"Everything in {spoken(shown)} is left out." if found else f"{spoken(shown)} is empty."
 
 
 def _left_out(ignored: set[str], found: list[tuple[str, bool]]) -> list[str]:

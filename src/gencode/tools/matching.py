@@ -51,7 +51,7 @@ class FileSearcher:
         while piece := file.readline(LONGEST_LINE):
             if not inside:
                 number += 1
-                line = piece.removesuffix("\n").removesuffix("\r")
+                line = piece.removesuffix("\n").rstrip("\r")
                 yield number, self._regex.search(line) is not None, line
             inside = not piece.endswith("\n")
 

@@ -24,7 +24,7 @@ from gencode.tools.walk import walk_command
 
 SECONDS = 10.0
 KEPT_BYTES = 8 * 1024 * 1024
-KEPT_HITS = 100_000
+KEPT_HITS = 50_000
 STDERR_BYTES = 16 * 1024
 _CHUNK = 64 * 1024
 _MISTAKE = 2
@@ -47,7 +47,7 @@ class Ended:
 
 @dataclass(slots=True)
 class Findings:
-    """What was found, file by file in the order of paths. `some`: there was more than could be kept."""
+    """What was found, file by file in the order of paths. `some`: it is too much, this is only a part."""
 
     ended: Ended
     files: dict[bytes, list[Hit]] = field(default_factory=dict[bytes, list[Hit]])
@@ -91,7 +91,9 @@ async def find(searcher: Searcher, search: Search, wanted: Callable[[bytes], boo
         return not findings.some
 
     findings.ended = await _run(searcher, search, take, in_order=False)
-    findings.files = {path: findings.files[path] for path in sorted(findings.files, key=_order)}
+    if not findings.some:
+        order = sorted(findings.files, key=_order)
+        findings.files = {path: findings.files[path] for path in order}
     return findings
 
 
@@ -101,8 +103,9 @@ async def find_in_order(searcher: Searcher, search: Search, take: Callable[[Hit]
     return await _run(searcher, search, lambda chunk: all(map(take, hits.feed(chunk))), in_order=True)
 
 
-def _order(path: bytes) -> list[bytes]:
-    return path.split(b"/")
+def _order(path: bytes) -> bytes:
+    """Paths in the order of their components: what is in the folder `a` comes before the file `a.txt`."""
+    return path.replace(b"/", b"\0")
 
 
 async def _run(searcher: Searcher, search: Search, take: Callable[[bytes], bool], *, in_order: bool) -> Ended:

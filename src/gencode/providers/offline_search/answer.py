@@ -10,7 +10,8 @@ from gencode.providers.offline_search.rank import standing
 
 MODEL = "offline-search"
 FLOOR = 0.36
-BLOCK_FLOOR = 0.2
+BLOCK_FLOOR = 0.25
+WORTH_NAMING = 0.2
 ROOM = 1_850
 LONGEST_QUOTE = 160
 QUOTED_FIRST = 5
@@ -35,19 +36,19 @@ def closing(words: str) -> str:
     return f"{_CLOSING} (model {MODEL}; words searched: {words[:300] or 'none'})."
 
 
-def confident(query: Query, found: Found) -> list[Place]:
-    """The places worth naming, or none when even the best covers too little of the question."""
+def confident(found: Found) -> list[Place]:
+    """The places worth naming, or none when even the best ones cover too little of the question."""
     if not found.places:
         return []
-    best = found.places[0]
-    if best.coverage < FLOOR or best.together < BLOCK_FLOOR:
+    top = found.places[:3]
+    if max(place.coverage for place in top) < FLOOR or max(place.together for place in top) < BLOCK_FLOOR:
         return []
-    return [place for place in found.places if place.score >= 0.2 * best.score]
+    return [place for place in found.places if place.score >= WORTH_NAMING * top[0].score]
 
 
 def found_text(query: Query, found: Found, trouble: str = "") -> str:
     """The answer to one question: places, quotes, and what it is."""
-    places = confident(query, found)
+    places = confident(found)
     if not places:
         return _nothing(query, found, trouble)
     heads = [_head(place) for place in places]

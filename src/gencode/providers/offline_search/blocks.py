@@ -57,8 +57,8 @@ _C_FUNCTION = re.compile(r"^[A-Za-z_][\w<>:,&*~ ]*?[\s*&]((?:\w+::)*~?\w+)\s*\([
 _MACRO = re.compile(r"^\s*#\s*define\s+(?!\w+_H(?:PP)?_*\s*$)(\w+)")
 _HEADING = re.compile(r"^#{1,4}\s+(\S.*)$")
 _STATEMENTS = """
-if for while switch catch return else do try with case match loop elif except finally when throw new sizeof and
-or not in await yield typeof using lock synchronized unless until foreach print assert
+if for while switch catch return else do try with case match loop elif except finally when throw new sizeof
+and or not in await yield typeof using lock synchronized unless until foreach print assert
 """
 _NOT_NAMES = frozenset(_STATEMENTS.split())
 _COMMENT = re.compile(r"^\s*(?:\*|//|/\*|#(?!\s*(?:define|include|if|else|endif|pragma))|--|;;|\"\"\"|@|#\[)")

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from gencode.providers.offline_search.split import content
 
 _POLITE = (
-    "(?:please|kindly|hey|hi|hello|ok|okay|now|then|just|so|can you|could you|would you|will you|i want you to|"
-    "i want to|i need you to|i'd like you to|let's|help me(?: to)?|go ahead and|you should|try to)"
+    "(?:please|kindly|hey|hi|hello|ok|okay|now|then|just|so|can you|could you|would you|will you|"
+    "i want you to|i want to|i need you to|i'd like you to|let's|help me(?: to)?|go ahead and|"
+    "you should|try to)"
 )
 _LEAD = re.compile(rf"^(?:[\s,.!]*{_POLITE}\b)*[\s,.!:]*", re.IGNORECASE)
 _ALWAYS_WORK = (
@@ -39,8 +40,9 @@ _WHY = re.compile(
     re.IGNORECASE,
 )
 _GREETING = re.compile(
-    r"^(?:hi|hello|hey|hallo|hola|yo|good (?:morning|evening|day)|thanks?(?: you)?|thx|ok(?:ay)?|bye|help|test|"
-    r"ping|who are you|what (?:can|do) you do|what are you)?[\s!.?,]*(?:there|you|all|gen|gencode)?[\s!.?,]*$",
+    r"^(?:hi|hello|hey|hallo|hola|yo|good (?:morning|evening|day)|thanks?(?: you)?|thx|ok(?:ay)?|bye|help|"
+    r"test|ping|who are you|what (?:can|do) you do|what are you)?"
+    r"[\s!.?,]*(?:there|you|all|gen|gencode)?[\s!.?,]*$",
     re.IGNORECASE,
 )
 _QUOTED_PATH = r"[`'\"]([^`'\"\n]{1,300})[`'\"]"

@@ -9,7 +9,7 @@ from gencode.providers.offline_search.query import LONG_STEM, Query, any_pattern
 from gencode.providers.offline_search.rank import Ranked, Weights, is_prose, standing
 from gencode.providers.offline_search.words import parts, stem, telling_length
 
-SYMBOL = 1.5
+SYMBOL = 2.5
 TOGETHER = 0.6
 BLOCK_SHARE = 1.0
 USUAL_BLOCK = 30

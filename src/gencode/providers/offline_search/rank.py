@@ -10,15 +10,16 @@ from gencode.providers.offline_search.words import parts, stem, stems, telling_l
 
 K1 = 1.4
 B = 0.6
-NAME = 1.6
+NAME = 2.2
 FOLDER = 0.45
 PAIR = 0.9
 SECOND = 0.25
-COVER = 0.65
+COVER = 0.5
 HEADERS = 0.75
+NO_ENDING = 0.6
 TESTS = 0.35
 TESTS_ASKED = 0.5
-SYMBOLS = 1.0
+SYMBOLS = 1.3
 WHOLE_NAME = 0.3
 
 
@@ -232,4 +233,6 @@ def standing(path: str, query: Query) -> float:
         worth *= 0.5
     elif lower.endswith((".h", ".hpp", ".hh")):
         worth *= HEADERS
+    elif "." not in name:
+        worth *= NO_ENDING
     return worth

@@ -8,7 +8,7 @@ from msgspec import Struct
 from gencode.app import GenCode, forgetful
 from gencode.core.errors import UserMistake
 from gencode.runtime.models import ALIASES, TIERS
-from gencode.surfaces.commands.opening import opened, why_offline
+from gencode.surfaces.commands.opening import opened, why_usual
 from gencode.surfaces.plain import answer, answer_json, table
 
 
@@ -44,8 +44,8 @@ def main_model(gen: GenCode) -> ModelLine:
         resolved = gen.model
     except UserMistake as mistake:
         return ModelLine(asked, None, str(mistake))
-    why = f"{asked!r} was chosen by --model, GEN_MODEL or settings.toml" if asked else why_offline()
-    return ModelLine(asked or "offline", resolved.name, why)
+    why = f"{asked!r} was chosen by --model, GEN_MODEL or settings.toml" if asked else why_usual(gen)
+    return ModelLine(asked or gen.usual[0], resolved.name, why)
 
 
 def _line(gen: GenCode, name: str) -> ModelLine:
@@ -64,7 +64,8 @@ def _line(gen: GenCode, name: str) -> ModelLine:
 
 def _tier(gen: GenCode, name: str) -> ModelLine:
     alias = f"the same as {ALIASES[name]}" if name in ALIASES else "a tier"
+    source = "set in settings.toml" if ALIASES.get(name, name) in gen.settings.models else gen.usual[1]
     try:
-        return ModelLine(name, gen.models.resolve(name).name, f"{alias}, set in settings.toml")
+        return ModelLine(name, gen.models.resolve(name).name, f"{alias}; {source}")
     except UserMistake as mistake:
         return ModelLine(name, None, f"{alias}. {mistake}")

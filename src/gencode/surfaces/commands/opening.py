@@ -1,7 +1,6 @@
 """Flags as settings, the open GenCode of a command, and the one line about the model that answers."""
 
 import argparse
-import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,11 +10,9 @@ from gencode.core.errors import UserMistake
 from gencode.runtime.ports import Store
 
 FLAGS = ("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds")
-KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
-PROVIDERS = ("anthropic", "openai", "ollama", "gemini")
 OFFLINE = "offline-search"
 
-CONNECT = "name one with --model, GEN_MODEL or `model` in settings.toml"
+CONNECT = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name one with --model, GEN_MODEL or settings.toml"
 
 
 def flags(args: argparse.Namespace, *, without: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -34,22 +31,18 @@ async def opened(
 
 
 def check_model(gen: GenCode, args: argparse.Namespace) -> str:
-    """Resolve the model before anything is written; what to tell when nobody chose the offline one."""
-    maker = gen.settings.model.partition("/")[0].casefold()
-    if "/" in gen.settings.model and maker in PROVIDERS:
-        raise UserMistake(f"This version cannot speak to {maker} yet; use offline or scripted:FILE.")
+    """Resolve the model before anything is written; a word about one that nobody chose."""
     offline = gen.model.name == OFFLINE
     if offline and "no_offline" in args:
         raise UserMistake(f"Only the offline search model is there, and --no-offline forbids it; {CONNECT}.")
-    return why_offline() if offline and not gen.settings.model else ""
+    surprising = offline or gen.model.name.startswith("ollama/")
+    return why_usual(gen) if surprising and not gen.settings.model else ""
 
 
-def why_offline() -> str:
-    """Why the offline model answers although nobody asked for it, and what to do about it."""
-    found = [key for key in KEYS if os.environ.get(key)]
-    if found:
-        return (
-            f"{found[0]} is set, but this version cannot speak to providers yet: "
-            "the built-in offline search model answers."
-        )
-    return f"No model is configured, so the built-in offline search model answers; to use another, {CONNECT}."
+def why_usual(gen: GenCode) -> str:
+    """Which model answers although none was named, why, and how to choose another."""
+    name, why = gen.usual
+    if name == "offline":
+        cause = why or "No model is configured"
+        return f"{cause}, so the built-in offline search model answers; to use another, {CONNECT}."
+    return f"No model was named, so {name} answers: {why}."

@@ -1,0 +1,49 @@
+"""What models cost and how much they can hold: a small table that the user's settings override.
+
+What is not in the table is unknown, never zero. Prices are US dollars for a million tokens.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+
+from msgspec.structs import replace
+
+from gencode.core.prices import Price
+from gencode.runtime.ports import EndPart, Part, Provider, Request
+
+PRICES: Mapping[str, Price] = {
+    "anthropic/claude-opus-5": Price(5.0, 25.0, 0.5),
+    "anthropic/claude-sonnet-5": Price(2.0, 10.0, 0.2),
+    "anthropic/claude-haiku-4-5": Price(1.0, 5.0, 0.1, 200_000),
+    "openai/gpt-5.4": Price(2.5, 15.0, 0.25),
+    "openai/gpt-5.4-mini": Price(0.75, 4.5, 0.075),
+    "openai/gpt-5-mini": Price(0.25, 2.0, 0.025, 400_000),
+    "openai/gpt-5-nano": Price(0.05, 0.4, 0.005, 400_000),
+}
+
+
+def price_of(model: str, own: Mapping[str, Price]) -> Price:
+    """The price of `PROVIDER/MODEL`: the user's, else the table's, also for a dated name of a model."""
+    for table in (own, PRICES):
+        if model in table:
+            return table[model]
+        dated = [name for name in table if model.startswith(f"{name}-20")]
+        if dated:
+            return table[max(dated, key=len)]
+    return Price()
+
+
+class Priced:
+    """A provider whose usage carries what it cost."""
+
+    def __init__(self, inner: Provider, price: Price) -> None:
+        self._inner = inner
+        self._price = price
+
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        """The inner provider's reply with its cost in dollars."""
+        async with aclosing(self._inner.stream(request)) as parts:
+            async for part in parts:
+                if isinstance(part, EndPart) and part.usage is not None and part.usage.usd is None:
+                    part = replace(part, usage=replace(part.usage, usd=self._price.of(part.usage)))
+                yield part

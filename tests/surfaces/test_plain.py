@@ -1,0 +1,19 @@
+"""Plain output: tables, durations."""
+
+import pytest
+
+from gencode.surfaces.plain import seconds, table
+
+
+def test_columns_stand_under_their_heads() -> None:
+    shown = table(("ID", "TASK"), [("1", "look\nhere"), ("22", "  deeper \x1b")], width=80)
+    assert shown == "ID  TASK\n1   look here\n22    deeper \\x1b"
+
+
+def test_a_table_is_cut_at_the_edge() -> None:
+    assert table(("A", "B"), [("x" * 5, "y" * 20)], width=12) == "A      B\nxxxxx  yyyy…"
+
+
+@pytest.mark.parametrize(("elapsed", "shown"), [(0.04, "0.0 s"), (59.94, "59.9 s"), (61.5, "1 min 1 s")])
+def test_a_duration_is_told_as_a_person_reads_it(elapsed: float, shown: str) -> None:
+    assert seconds(elapsed) == shown
