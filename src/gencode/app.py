@@ -20,7 +20,7 @@ from gencode.core.spec import AgentSpec, TaskRequest, Workspace
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.launcher import Launcher, Origin
 from gencode.delegation.supervisor import Job, Supervisor
-from gencode.providers.services import SERVICES, Switchboard
+from gencode.providers.vendors import VENDORS, Switchboard
 from gencode.runtime.bus import Bus, Listener
 from gencode.runtime.limits import Limits
 from gencode.runtime.models import MakeProvider, Model, ModelRegistry
@@ -215,9 +215,9 @@ class GenCode:
         )
 
     def _tiers(self) -> dict[str, str]:
-        """A model for each tier: the settings', else those of the service that has a key."""
-        service = self.switchboard.configured()
-        usual = {tier: service.model(tier) for tier in service.tiers} if service else {}
+        """A model for each tier: the settings', else those of the vendor that has a key."""
+        vendor = self.switchboard.configured()
+        usual = {tier: vendor.model(tier) for tier in vendor.tiers} if vendor else {}
         return {**usual, **self.settings.models}
 
     async def _below(self, task: str) -> Usage:
@@ -269,8 +269,8 @@ def workspace_at(folder: Path) -> Workspace:
 
 def _makers(switchboard: Switchboard) -> dict[str, MakeProvider]:
     """How a provider is made for each name that can stand before a model's."""
-    services = {service.name: partial(switchboard.connect, service) for service in SERVICES}
-    return {"offline": _offline, "scripted": _scripted, **services}
+    vendors = {vendor.name: partial(switchboard.connect, vendor) for vendor in VENDORS}
+    return {"offline": _offline, "scripted": _scripted, **vendors}
 
 
 def _offline(_: str) -> Provider:

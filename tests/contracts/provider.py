@@ -71,7 +71,7 @@ async def test_text_comes_in_order_and_the_end_comes_last(staged: Staged) -> Non
 
 
 async def test_calls_come_whole_and_in_order_after_the_text(staged: Staged) -> None:
-    calls = (
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (
         ("lookup", {"key": "a", "deep": [1, {"b": None}]}),
         ("lookup", {"key": "ü"}),
         ("lookup", {}),

@@ -1,7 +1,7 @@
 """How the three dialects say the same reply, for the provider contract and for tests of trouble."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -43,7 +43,7 @@ def chat_call(
 
 def chat(play: Play) -> list[bytes]:
     """A reply in Chat Completions."""
-    said: list[object] = [chat_chunk({"role": "assistant", "content": ""})]
+    said: list[Event | bytes] = [chat_chunk({"role": "assistant", "content": ""})]
     said += [chat_chunk({"content": text}) for text in play.texts]
     for index, (name, given) in enumerate(play.calls):
         said.append(chat_chunk(chat_call(index, "", f"call_{index}", name)))
@@ -65,7 +65,11 @@ def block(index: int, start: Event, deltas: Sequence[Event]) -> list[Event]:
 
 def opening(**usage: int) -> Event:
     """The first event of the Messages API."""
-    message = {"model": "mock-1", "content": [], "usage": {"input_tokens": 10, "output_tokens": 1, **usage}}
+    message: Event = {
+        "model": "mock-1",
+        "content": [],
+        "usage": {"input_tokens": 10, "output_tokens": 1, **usage},
+    }
     return {"type": "message_start", "message": message}
 
 
@@ -87,7 +91,7 @@ def text_block(index: int, texts: Sequence[str]) -> list[Event]:
 
 def call_block(index: int, call_id: str, name: str, arguments: Sequence[str]) -> list[Event]:
     """A block that is a call."""
-    start = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+    start: Event = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
     return block(index, start, [{"type": "input_json_delta", "partial_json": each} for each in arguments])
 
 
@@ -154,7 +158,7 @@ def name_of(dialect: str) -> str:
 
 
 @asynccontextmanager
-async def stage_of(dialect: str) -> AsyncIterator[Staged]:
+async def stage_of(dialect: str) -> AsyncGenerator[Staged, None]:
     """Plays for the contract, each on a server of its own."""
     async with AsyncExitStack() as servers:
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,14 +88,14 @@ async def _request(reader: asyncio.StreamReader) -> Asked | None:
         return None
     headers: dict[str, str] = {}
     while (header := await reader.readline()).strip():
-        name, _, value = header.decode().partition(":")
+        name, _, value = header.decode("latin-1").partition(":")
         headers[name.strip().lower()] = value.strip()
     raw = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Asked(line.decode().split(" ")[1], headers, json.loads(raw) if raw else None)
+    return Asked(line.decode("latin-1").split(" ")[1], headers, json.loads(raw) if raw else None)
 
 
 @asynccontextmanager
-async def fake_server(*acts: Act) -> AsyncIterator[FakeServer]:
+async def fake_server(*acts: Act) -> AsyncGenerator[FakeServer, None]:
     """A server that is gone after the block."""
     fake = FakeServer(acts)
     server = await asyncio.start_server(fake.serve, "127.0.0.1", 0)
@@ -158,12 +158,12 @@ async def say_nothing(exchange: Exchange) -> None:
     await exchange.until_closed()
 
 
-def events(*each: object, named: bool = False, end: bytes = b"\n") -> list[bytes]:
+def events(*each: dict[str, Any] | bytes, named: bool = False, end: bytes = b"\n") -> list[bytes]:
     """Server-sent events, one bytes each; `named` gives them the line that tells their type."""
     lines: list[bytes] = []
     for event in each:
         told = event if isinstance(event, bytes) else json.dumps(event).encode()
-        kind = event.get("type", "") if named and isinstance(event, dict) else ""  # pyright: ignore
-        head = b"event: %b%b" % (str(kind).encode(), end) if kind else b""  # pyright: ignore
+        kind = str(event.get("type", "")) if named and isinstance(event, dict) else ""
+        head = b"event: %b%b" % (kind.encode(), end) if kind else b""
         lines.append(b"%bdata: %b%b%b" % (head, told, end, end))
     return lines

@@ -41,7 +41,7 @@ async def staged() -> AsyncIterator[Staged]:
         yield set_stage
 
 
-async def heard(*said: object) -> list[Part]:
+async def heard(*said: dict[str, Any] | bytes) -> list[Part]:
     """What the provider makes of these events."""
     async with fake_server(streamed(*events(*said, named=True))) as server:
         return await parts_of(provider_at("anthropic", server.url))

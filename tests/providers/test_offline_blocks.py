@@ -38,13 +38,23 @@ def test_what_a_line_defines(line: str, symbol: str) -> None:
 
 @given(st.text(max_size=600))
 def test_any_line_can_be_asked_for_its_symbol(line: str) -> None:
-    assert symbol_of(line) in ("", *[line[a:b] for a in range(len(line)) for b in (a + len(symbol_of(line)),)])
+    assert symbol_of(line) in (
+        "",
+        *[line[a:b] for a in range(len(line)) for b in (a + len(symbol_of(line)),)],
+    )
 
 
 def test_a_comment_above_a_definition_belongs_to_it() -> None:
-    lines = [Line(1, "import x"), Line(5, "// Retries a call."), Line(6, "function again(call) {"), Line(9, "  call()")]
+    lines = [
+        Line(1, "import x"),
+        Line(5, "// Retries a call."),
+        Line(6, "function again(call) {"),
+        Line(9, "  call()"),
+    ]
     blocks = cut(lines, 20)
-    assert [(block.symbol, block.start, block.end, [line.number for line in block.lines]) for block in blocks] == [
+    assert [
+        (block.symbol, block.start, block.end, [line.number for line in block.lines]) for block in blocks
+    ] == [
         ("", 1, 4, [1]),
         ("again", 6, 20, [5, 6, 9]),
     ]
@@ -91,8 +101,8 @@ def test_equal_files_are_ranked_by_path_whatever_the_order_they_came_in() -> Non
     query = query_of("cache")
 
     def ranked(paths: list[str]) -> list[str]:
-        counts = {path: 2 for path in paths}
-        seen = Seen((counts,), ({},), (), dict.fromkeys(paths, 10), 9, (len(paths),), (0,))
+        counts = dict.fromkeys(paths, 2)
+        seen = Seen((counts,), ({},), {}, dict.fromkeys(paths, 10), 9, (len(paths),), (0,))
         return [each.path for each in rank_files(query, seen)]
 
     assert ranked(["b.py", "a.py", "c.py"]) == ranked(["c.py", "b.py", "a.py"]) == ["a.py", "b.py", "c.py"]

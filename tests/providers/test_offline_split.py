@@ -30,7 +30,10 @@ from gencode.providers.offline_search.split import MOST_PARTS, split, title
             "Where are errors logged; how are retries done",
             ["Where are errors logged?", "How are retries done?"],
         ),
-        ("1. Where are errors logged?\n2. parsing of settings", ["Where are errors logged?", "Parsing of settings"]),
+        (
+            "1. Where are errors logged?\n2. parsing of settings",
+            ["Where are errors logged?", "Parsing of settings"],
+        ),
         (
             "In the http client:\n- redirects\n- cookies",
             ["Redirects (about: http client)", "Cookies (about: http client)"],
@@ -39,7 +42,10 @@ from gencode.providers.offline_search.split import MOST_PARTS, split, title
             "In the parser module, where are tokens read and how are errors reported?",
             ["In the parser module where are tokens read", "How are errors reported? (about: parser)"],
         ),
-        ("Find the config loader. Also find the CLI parser.", ["Find the config loader.", "Find the CLI parser."]),
+        (
+            "Find the config loader. Also find the CLI parser.",
+            ["Find the config loader.", "Find the CLI parser."],
+        ),
     ],
 )
 def test_a_compound_question_is_split_and_a_simple_one_is_not(text: str, pieces: list[str]) -> None:

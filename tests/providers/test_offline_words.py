@@ -43,7 +43,9 @@ def test_the_forms_of_a_word_share_their_stem(forms: str) -> None:
     assert len({stem(form) for form in forms.split()}) == 1
 
 
-@pytest.mark.parametrize(("one", "other"), [("log", "login"), ("mine", "min"), ("user", "use"), ("page", "pager_")])
+@pytest.mark.parametrize(
+    ("one", "other"), [("log", "login"), ("mine", "min"), ("user", "use"), ("page", "pager_")]
+)
 def test_different_words_keep_different_stems(one: str, other: str) -> None:
     assert stem(one) != stem(other)
 
@@ -80,12 +82,19 @@ def test_every_text_makes_patterns_that_compile(text: str) -> None:
 def test_neighbours_are_also_searched_as_one_word() -> None:
     query = query_of("Where does the thread pool grow?")
     (pair,) = [each for each in query.pairs if query.concepts[each[0]].word == "thread"]
-    found = [bool(re.search(query.pair_pattern(pair), text)) for text in ("threadpool", "ThreadPool", "thread_pool", "pool")]
+    found = [
+        bool(re.search(query.pair_pattern(pair), text))
+        for text in ("threadpool", "ThreadPool", "thread_pool", "pool")
+    ]
     assert found == [True, True, True, False]
 
 
 def test_a_phrase_is_searched_by_its_short_name_too() -> None:
-    words = {kin for concept in query_of("How is cross-site request forgery prevented?").concepts for kin, _ in concept.kin}
+    words = {
+        kin
+        for concept in query_of("How is cross-site request forgery prevented?").concepts
+        for kin, _ in concept.kin
+    }
     assert "csrf" in words
 
 

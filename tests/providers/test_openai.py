@@ -24,7 +24,7 @@ from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, Th
 from tests.contracts.provider import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.provider import KEY, LOOKUP, Play, Staged, parts_of
 from tests.providers.dialects import DIALECTS, chat_call, chat_chunk, provider_at, stage_of
-from tests.providers.fake_server import events, fake_server, in_json, reply, streamed
+from tests.providers.fake_server import events, fake_server, hang_up, in_json, reply, say_nothing, streamed
 
 HISTORY = (
     UserMessage("one"),
@@ -45,7 +45,7 @@ async def staged(request: pytest.FixtureRequest) -> AsyncIterator[Staged]:
         yield set_stage
 
 
-async def heard(*said: object, dialect: str = "chat", end: bytes = b"\n") -> list[Part]:
+async def heard(*said: dict[str, Any] | bytes, dialect: str = "chat", end: bytes = b"\n") -> list[Part]:
     """What the provider makes of these events."""
     async with fake_server(streamed(*events(*said, end=end))) as server:
         return await parts_of(provider_at(dialect, server.url))
@@ -171,6 +171,16 @@ async def test_reasons_to_stop_have_one_spelling(finish: str, stop: str) -> None
     assert (await heard(chat_chunk({"content": "hi"}, finish)))[-1] == EndPart("openai/mock-1", stop, None)
 
 
+async def test_a_stream_that_falls_silent_after_the_reason_to_stop_is_whole() -> None:
+    said = events(chat_chunk({"content": "hi"}), chat_chunk({}, "stop"))
+    for then in (hang_up, say_nothing):
+        async with fake_server(streamed(*said, then=then)) as server:
+            assert await parts_of(provider_at("chat", server.url)) == [
+                TextPart("hi"),
+                EndPart("openai/mock-1", "end_turn", None),
+            ]
+
+
 async def test_a_stop_with_calls_is_a_wish_to_use_tools() -> None:
     call = chat_chunk(chat_call(0, "{}", "c1", "lookup"), "stop")
     assert (await heard(call, b"[DONE]"))[-1] == EndPart("openai/mock-1", "tool_use", None)
@@ -188,6 +198,7 @@ async def test_chunks_with_odd_or_no_content_are_understood() -> None:
         {"choices": None, "model": None, "usage": None},
         {},
         {"choices": [{"delta": None}]},
+        chat_chunk({"reasoning": {"effort": "none"}, "content": [None, 3]}),
         chat_chunk({"content": [{"type": "text", "text": "in "}, {"type": "text", "text": "parts"}]}),
         chat_chunk({"refusal": " No."}),
         chat_chunk({}, "stop", usage={"prompt_tokens": 7.0, "completion_tokens": None}),
@@ -298,6 +309,12 @@ async def test_a_response_that_is_not_streamed_is_read_all_the_same() -> None:
             CallPart(ToolCall("x", "lookup", {"a": 1})),
             EndPart("openai/mock-2", "tool_use", None),
         ]
+
+
+async def test_items_that_come_only_with_the_end_of_a_response_are_heard() -> None:
+    call = {"type": "function_call", "call_id": "x", "name": "lookup", "arguments": "{}"}
+    parts = await heard({"type": "response.completed", "response": {"output": [call]}}, dialect="responses")
+    assert parts == [CallPart(ToolCall("x", "lookup", {})), EndPart("openai/some-model", "tool_use")]
 
 
 async def test_encrypted_reasoning_is_asked_for_heard_and_sent_back() -> None:

@@ -81,7 +81,7 @@ async def test_what_the_provider_asks_for_is_waited_at_least() -> None:
 
 
 async def test_a_hundred_agents_that_hit_a_limit_together_do_not_storm() -> None:
-    """A server that allows nothing for a while: with one shared pause each agent asks little more than once."""
+    """The server allows nothing for a while; with one shared pause each agent asks little more than once."""
 
     class Closed:
         def __init__(self) -> None:

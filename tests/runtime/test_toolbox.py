@@ -108,17 +108,18 @@ def test_a_function_that_cannot_be_a_tool_is_refused(spoil: str) -> None:
     async def undocumented(ctx: ToolContext, path: str) -> str:
         return path
 
-    async def untyped(ctx: ToolContext, path) -> str:  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType, reportUnknownArgumentType]
-        """Do it."""
-        return str(path)
-
     def direct(ctx: ToolContext, path: str) -> str:
         """Do it."""
         return path
 
-    function: Any = {"no docstring": undocumented, "no type": untyped, "not async": direct}[spoil]
+    async def untyped(ctx: ToolContext, path: str) -> str:
+        """Do it."""
+        return path
+
+    del untyped.__annotations__["path"]
+    functions: dict[str, Any] = {"no docstring": undocumented, "no type": untyped, "not async": direct}
     with pytest.raises(UserMistake):
-        tool(effect="read")(function)
+        tool(effect="read")(functions[spoil])
 
 
 @given(st.text(max_size=300), st.integers(40, 200))

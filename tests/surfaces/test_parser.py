@@ -55,6 +55,7 @@ def test_rules_may_be_repeated() -> None:
     ("words", "sentence"),
     [
         (("taks",), "There is no command 'taks'. Did you mean task"),
+        (("what's up?",), 'There is no command "what\'s up?". There are: agents'),
         (("task", "lst"), "There is no command 'lst'. Did you mean list"),
         (("task",), "The following arguments are required: COMMAND. See: gen task --help"),
         (("task", "show"), "The following arguments are required: ID. See: gen task show --help"),

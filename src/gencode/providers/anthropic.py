@@ -1,15 +1,16 @@
 """Anthropic's Messages API: tool use, thinking that is sent back signed, and a cached prefix."""
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, Usage
-from gencode.providers.http import PATIENCE, Endpoint, Patience, address, to_json, understood
+from gencode.providers.http import PATIENCE, Endpoint, Patience, address
 from gencode.providers.reply import heard, whole_call
+from gencode.providers.sse import to_json, understood, with_items
 from gencode.providers.trouble import Speaker
 from gencode.providers.turns import NO_OUTPUT, Conversations, Toolboxes, Turn, calls_in, wire_name
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
@@ -41,7 +42,7 @@ class _Block(Struct):
     data: str | None = None
     id: str | None = None
     name: str | None = None
-    input: dict[str, Any] | None = None
+    input: Any = None
 
 
 class _Delta(Struct):
@@ -116,8 +117,7 @@ class AnthropicProvider:
             # The API wants every tool that the history speaks of; none of them may be called now.
             body["tools"] = [{"name": name, "input_schema": {"type": "object"}} for name in used]
             body["tool_choice"] = {"type": "none"}
-        body["messages"] = Raw(b"[%b]" % b",".join([settled, *turns] if settled else turns))
-        return to_json(body)
+        return with_items(body, "messages", [settled, *turns] if settled else turns)
 
 
 class _Reply:
@@ -157,10 +157,9 @@ class _Reply:
         elif event.type == "message_stop":
             self.over = True
 
-    def cut(self) -> None:
+    def is_whole(self) -> bool:
         """A stream that told why the model stopped is whole, even without its last event."""
-        if not self._stop:
-            raise self._speaker.half()
+        return bool(self._stop)
 
     def rest(self) -> list[Part]:
         """Calls whose end was not told, and everything of an answer that was not streamed."""
@@ -219,7 +218,10 @@ class _Reply:
 def _call(block: _Block, text: str) -> ToolCall:
     call = whole_call(block.id or "", block.name or "", text)
     # Some servers send the input with the block's start and nothing after it.
-    return replace(call, input=block.input) if block.input and not text.strip() else call
+    early: object = block.input
+    if isinstance(early, dict) and not text.strip():
+        return replace(call, input=cast("dict[str, Any]", early))
+    return call
 
 
 def _usage(tokens: _Tokens | None) -> Usage | None:

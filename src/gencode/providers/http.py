@@ -3,16 +3,15 @@ limits on waiting, and server-sent events. aiohttp is loaded with the first ques
 """
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import ProviderError, UserMistake
+from gencode.providers.sse import EventSplitter
 from gencode.providers.trouble import Speaker
 
 if TYPE_CHECKING:
@@ -23,11 +22,8 @@ MOST_BYTES = 128 * 1024 * 1024
 MOST_ERROR_BYTES = 64 * 1024
 SLICE = 256 * 1024
 IDLE_SECONDS = 60.0
-LAST_WAIT = 1.0
-"""How long a server may take to end a stream whose reply is whole."""
-
-_T = TypeVar("_T")
-_encode = msgspec.json.Encoder().encode
+LAST_WAIT = 2.0
+"""How long a server may be silent when the reply is whole, before it counts tokens and ends the stream."""
 
 
 class Patience(Struct, frozen=True):
@@ -93,12 +89,27 @@ class Endpoint:
         # aiohttp's own `trust_env` asks the environment and ~/.netrc in a thread for every request.
         self._options = {
             "allow_redirects": False,
-            "proxy": _proxy(self._url),
+            "proxy": self._proxy(),
             "timeout": aiohttp.ClientTimeout(
                 total=None, sock_connect=self._patience.connect, sock_read=self._patience.first_byte
             ),
         }
         return self._options
+
+    def _proxy(self) -> str | None:
+        """The proxy that the environment names for this address."""
+        from urllib.request import getproxies, proxy_bypass
+
+        parts = urlsplit(self._url)
+        proxy = None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+        if not proxy or "://" not in proxy:
+            return f"http://{proxy}" if proxy else None
+        if not proxy.startswith(("http://", "https://")):
+            kind = proxy.partition("://")[0]
+            raise self.speaker.trouble(
+                f"cannot be reached: the environment names a {kind} proxy, and only http works."
+            )
+        return proxy
 
     def _unreached(self, error: Exception) -> ProviderError:
         import aiohttp
@@ -109,8 +120,10 @@ class Endpoint:
             return say(f"cannot be reached: no connection to {place} within {seconds}.", retryable=True)
         if isinstance(error, TimeoutError):
             return say(f"did not answer within {self._patience.first_byte:g} s.", retryable=True)
-        if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
             return say(f"cannot be reached safely: {place} shows no certificate that can be trusted.")
+        if isinstance(error, aiohttp.ClientSSLError):
+            return say(f"cannot be reached safely: {place} does not speak TLS. Is it an http:// address?")
         if isinstance(error, aiohttp.ClientHttpProxyError):
             return say(f"cannot be reached: the proxy refused to connect (HTTP {error.status}).")
         if isinstance(error, aiohttp.ClientProxyConnectionError):
@@ -130,14 +143,7 @@ class Answer:
     """The answer to one request: events as they come, or `whole` when the server does not stream."""
 
     __slots__ = (
-        "_begun",
-        "_broken",
-        "_events",
-        "_first",
-        "_patience",
-        "_response",
-        "_size",
-        "_speaker",
+        *("_begun", "_broken", "_events", "_first", "_limit", "_patience", "_response", "_size", "_speaker"),
         "whole",
     )
 
@@ -146,6 +152,7 @@ class Answer:
         self._response = response
         self._speaker = speaker
         self._patience = patience
+        self._limit = patience.first_byte
         self._events = EventSplitter()
         self._first = b""
         self._begun = False
@@ -154,12 +161,12 @@ class Answer:
 
     async def begin(self) -> None:
         """Read the first bytes and see what kind of answer this is."""
+        self._watch_it_ourselves()
         if self._response.status != 200:
             body = await self._all(MOST_ERROR_BYTES)
             raise self._speaker.refusal(self._response.status, self._response.headers, body)
         while not self._first and (piece := await self._read()):
             self._first = piece.lstrip(b"\xef\xbb\xbf \t\r\n")
-        self._wait_only(self._patience.between_bytes)
         # No event stream starts with one of these, whatever the content type says.
         if self._first[:1] in (b"{", b"[", b"<"):
             self.whole = self._first + await self._all(MOST_BYTES)
@@ -179,12 +186,16 @@ class Answer:
 
     async def finish(self) -> None:
         """Read a stream whose reply is whole to its end, so that its connection can be used again."""
-        self._wait_only(LAST_WAIT)
+        self.hurry()
         try:
             while await self._read():
                 pass
         except ProviderError:
             self.close()
+
+    def hurry(self) -> None:
+        """The reply is whole; wait only for what may still follow it."""
+        self._limit = LAST_WAIT
 
     def close(self) -> None:
         """Let go; an answer that was not read to its end takes its connection with it."""
@@ -202,24 +213,42 @@ class Answer:
             raise self._broken
         content = self._response.content
         try:
-            piece = await content.readany()
+            if content.is_eof():
+                piece = await content.readany()
+            else:
+                piece = await self._wait(content)
         except _breaks() as error:
             self._broken = self._silence() if isinstance(error, TimeoutError) else self._speaker.half()
             # What had arrived before the break is still in the reader, but it gives only the error.
             piece = b"".join(getattr(content, "_buffer", ()))
             if not piece:
                 raise self._broken from None
+        if not self._size:
+            self._limit = self._patience.between_bytes
         self._size += len(piece)
         if self._size > MOST_BYTES:
             raise self._speaker.trouble(f"sent an answer of more than {MOST_BYTES} bytes.")
         return piece
 
-    def _wait_only(self, seconds: float) -> None:
-        """From now on, the server may be silent for so long."""
+    async def _wait(self, content: "aiohttp.StreamReader") -> bytes:
+        def give_up() -> None:
+            # In a busy loop the bytes may be here and only not read yet.
+            if content.total_bytes == before and not content.is_eof():
+                content.set_exception(TimeoutError())
+
+        before = content.total_bytes
+        watchdog = asyncio.get_running_loop().call_later(self._limit, give_up)
+        try:
+            return await content.readany()
+        finally:
+            watchdog.cancel()
+
+    def _watch_it_ourselves(self) -> None:
+        """Switch off the client's own limit on silence: it forgets a stream whose framing is broken."""
         connection = self._response.connection
         # The connection is given back as soon as the last byte is here.
         if connection is not None and connection.protocol is not None:
-            connection.protocol.read_timeout = seconds
+            connection.protocol.read_timeout = None
             connection.protocol.start_timeout()
 
     def _silence(self) -> ProviderError:
@@ -231,45 +260,6 @@ class Answer:
         return self._speaker.trouble(
             f"fell silent for {self._patience.between_bytes:g} s in the middle of its answer.", retryable=True
         )
-
-
-class EventSplitter:
-    """Cuts a stream of bytes, split anywhere, into the data of its server-sent events."""
-
-    __slots__ = ("_data", "_tail")
-
-    def __init__(self) -> None:
-        self._tail: list[bytes] = []
-        self._data: list[bytes] = []
-
-    def feed(self, piece: bytes) -> list[bytes]:
-        """The data of every event that is whole now."""
-        if b"\n" not in piece:
-            self._tail.append(piece)
-            return []
-        if self._tail:
-            piece = b"".join((*self._tail, piece))
-        lines = piece.split(b"\n")
-        last = lines.pop()
-        self._tail = [last] if last else []
-        if b"\r" in piece:
-            lines = [line.removesuffix(b"\r") for line in lines]
-        events: list[bytes] = []
-        data = self._data
-        for line in lines:
-            if line[:6] == b"data: ":
-                data.append(line[6:])
-            elif line[:5] == b"data:":
-                data.append(line[5:])
-            elif not line and data:
-                events.append(data[0] if len(data) == 1 else b"\n".join(data))
-                data.clear()
-        return events
-
-    def rest(self) -> list[bytes]:
-        """A last event whose end was left out; one that was cut in its middle is nothing."""
-        found = self.feed(b"\n\n") if self._tail or self._data else []
-        return [event for event in found if event == b"[DONE]" or _is_json(event)]
 
 
 def address(base_url: str, method: str) -> str:
@@ -290,36 +280,12 @@ def address(base_url: str, method: str) -> str:
     return parts._replace(path=path, fragment="").geturl()
 
 
-def to_json(value: object) -> bytes:
-    """JSON for the wire. Text that no encoding can hold (half a surrogate pair) loses those characters."""
-    try:
-        return _encode(value)
-    except UnicodeEncodeError:
-        return json.dumps(msgspec.to_builtins(value), ensure_ascii=False).encode(errors="replace")
-
-
-def understood(decoder: msgspec.json.Decoder[_T], raw: bytes, speaker: Speaker) -> _T:
-    """What was sent, in the form it should have; ProviderError when it has another."""
-    try:
-        return decoder.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise speaker.babble(raw) from None
-
-
 def _breaks() -> tuple[type[Exception], ...]:
     """What a connection that breaks raises; asked for only when something was raised."""
     import aiohttp
     from aiohttp.http_exceptions import HttpProcessingError
 
     return aiohttp.ClientError, HttpProcessingError, OSError
-
-
-def _is_json(raw: bytes) -> bool:
-    try:
-        msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return False
-    return True
 
 
 def _carried(body: bytes, headers: dict[str, str]) -> dict[str, Any]:
@@ -334,17 +300,6 @@ async def _slices(body: bytes) -> AsyncIterator[bytes]:
         yield body[start : start + SLICE]
 
 
-def _proxy(url: str) -> str | None:
-    """The proxy that the environment names for a URL."""
-    from urllib.request import getproxies, proxy_bypass
-
-    parts = urlsplit(url)
-    if proxy_bypass(parts.hostname or ""):
-        return None
-    proxy = getproxies().get(parts.scheme)
-    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
-
-
 _open: dict[asyncio.AbstractEventLoop, tuple["aiohttp.ClientSession", AsyncGenerator[object, None]]] = {}
 
 
@@ -354,8 +309,8 @@ async def _session() -> "aiohttp.ClientSession":
     known = _open.get(loop)
     if known is not None and not known[0].closed:
         return known[0]
-    for closed in [each for each in _open if each.is_closed()]:
-        del _open[closed]
+    for closed in [each for each in list(_open) if each.is_closed()]:
+        _open.pop(closed, None)
     held = _hold()
     session = await anext(held)
     _open[loop] = session, held

@@ -3,16 +3,17 @@
 import os
 import re
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage
-from gencode.providers.http import PATIENCE, Endpoint, Patience, address, to_json, understood
-from gencode.providers.openai_responses import ResponsesReply, responses_body, responses_conversations
+from gencode.providers.http import PATIENCE, Endpoint, Patience, address
+from gencode.providers.openai_responses import ResponsesReply, responses_conversations, responses_fields
 from gencode.providers.reply import heard, whole_call
+from gencode.providers.sse import to_json, understood, with_items
 from gencode.providers.trouble import Speaker
 from gencode.providers.turns import NO_OUTPUT, Conversations, Toolboxes, Turn, calls_in, joined, wire_name
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
@@ -31,11 +32,8 @@ MOST_CALLS = 4096
 _REASONS = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9]|codex)")
 
 
-class _Piece(Struct):
-    text: str | None = None
-
-
-_Words = str | list[_Piece] | None
+_Words = str | list[Any] | dict[str, Any] | None
+"""Text, or pieces of it, or something that only some server knows."""
 
 
 class _Function(Struct):
@@ -52,7 +50,7 @@ class _CallPiece(Struct):
 
 class _Said(Struct):
     content: _Words = None
-    refusal: str | None = None
+    refusal: _Words = None
     reasoning: _Words = None
     reasoning_content: _Words = None
     tool_calls: list[_CallPiece] | None = None
@@ -115,20 +113,20 @@ class OpenAIProvider:
         speaker = self._endpoint.speaker
         if self._chat:
             return heard(self._endpoint, self._body(request), _Reply(self._name, self._model, speaker))
-        settled = self._conversations.encoded(request.task, request.messages)
-        tools = self._toolboxes.told(request.tools)
-        body = responses_body(self._model, request, settled, tools, reasons=reasons(self._model))
-        return heard(self._endpoint, body, ResponsesReply(self._name, self._model, speaker))
+        said = self._conversations.encoded(request.task, request.messages)
+        body = responses_fields(self._model, request, self._toolboxes, reasons=reasons(self._model))
+        return heard(
+            self._endpoint, with_items(body, "input", said), ResponsesReply(self._name, self._model, speaker)
+        )
 
     def _body(self, request: Request) -> bytes:
-        told = self._conversations.encoded(request.task, request.messages)
+        said = self._conversations.encoded(request.task, request.messages)
         if request.system.strip():
-            told = b"%b,%b" % (to_json({"role": "system", "content": request.system}), told)
+            said.insert(0, to_json({"role": "system", "content": request.system}))
         body: dict[str, Any] = {
             "model": self._model,
             "stream": True,
             "stream_options": {"include_usage": True},
-            "messages": Raw(b"[%b]" % told),
         }
         if request.tools:
             body["tools"] = Raw(self._toolboxes.told(request.tools))
@@ -138,7 +136,7 @@ class OpenAIProvider:
             # OpenAI's own thinking models refuse the name that every other server knows.
             limit = "max_completion_tokens" if reasons(self._model) else "max_tokens"
             body[limit] = request.max_tokens
-        return to_json(body)
+        return with_items(body, "messages", said)
 
 
 class _OpenCall:
@@ -209,10 +207,9 @@ class _Reply:
         for choice in chunk.choices or ():
             self._add(choice, parts)
 
-    def cut(self) -> None:
+    def is_whole(self) -> bool:
         """A stream that told why the model stopped is whole, even without its last event."""
-        if not self._stop:
-            raise self._speaker.half()
+        return bool(self._stop)
 
     def read(self, whole: bytes) -> None:
         """Understand an answer that was not streamed."""
@@ -243,7 +240,7 @@ class _Reply:
         if said is not None:
             if thought := _text(said.reasoning_content) or _text(said.reasoning):
                 parts.append(ThinkingPart(thought))
-            if text := _text(said.content) or said.refusal:
+            if text := _text(said.content) or _text(said.refusal):
                 parts.append(TextPart(text))
             for piece in said.tool_calls or ():
                 self._call_for(piece).add(piece)
@@ -266,10 +263,16 @@ def reasons(model: str) -> bool:
     return _REASONS.match(model) is not None
 
 
-def _text(words: _Words) -> str:
-    if isinstance(words, list):
-        return "".join(piece.text or "" for piece in words)
-    return words or ""
+def _text(words: Any) -> str:
+    match words:
+        case str():
+            return words
+        case list():
+            return "".join(_text(piece) for piece in cast("list[Any]", words))
+        case {"text": str(text)}:
+            return text
+        case _:
+            return ""
 
 
 def _signature(extra: object) -> str:

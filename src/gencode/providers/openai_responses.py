@@ -9,8 +9,8 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from gencode.core.messages import AssistantMessage, Message, Thinking, ToolCall, ToolMessage, Usage
-from gencode.providers.http import to_json, understood
 from gencode.providers.reply import whole_call
+from gencode.providers.sse import to_json, understood
 from gencode.providers.trouble import Speaker
 from gencode.providers.turns import NO_OUTPUT, Conversations, Toolboxes, Turn, joined, wire_name
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
@@ -84,7 +84,7 @@ class ResponsesReply:
         self._stop = ""
         self._usage: Usage | None = None
         self._ids: set[str] = set()
-        self._spoke = self._thought = False
+        self._spoke = self._thought = self._items = False
         self._rest: list[Part] = []
 
     def take(self, raw: bytes, parts: list[Part]) -> None:
@@ -107,11 +107,13 @@ class ResponsesReply:
             if event.type == "response.failed":
                 raise self._speaker.outburst(event.response.error)
             if event.type in ENDS:
+                for item in () if self._items else event.response.output or ():
+                    self._add(item, parts)
                 self._finish(event.response)
 
-    def cut(self) -> None:
+    def is_whole(self) -> bool:
         """A stream without its last event is never whole: only that tells how the reply ended."""
-        raise self._speaker.half()
+        return self.over
 
     def read(self, whole: bytes) -> None:
         """Understand an answer that was not streamed."""
@@ -133,6 +135,7 @@ class ResponsesReply:
         return EndPart(f"{self._name}/{self._model}", self._stop, self._usage)
 
     def _add(self, item: _Item, parts: list[Part]) -> None:
+        self._items = True
         if item.type == "function_call":
             parts.append(CallPart(self._call(item)))
         elif item.type == "message":
@@ -170,20 +173,20 @@ def responses_conversations(name: str) -> tuple[Conversations, Toolboxes]:
     return Conversations(_role_of, lambda turn: _encoded(turn, name), open_turns=1), Toolboxes(_encoded_tools)
 
 
-def responses_body(model: str, request: Request, told: bytes, tools: bytes, *, reasons: bool) -> bytes:
-    """The request; nothing of it is kept by the server, so thinking comes and goes encrypted."""
-    body: dict[str, Any] = {"model": model, "stream": True, "store": False, "input": Raw(b"[%b]" % told)}
+def responses_fields(model: str, request: Request, toolboxes: Toolboxes, *, reasons: bool) -> dict[str, Any]:
+    """The request but for its input; nothing is kept by the server, so thinking comes and goes encrypted."""
+    body: dict[str, Any] = {"model": model, "stream": True, "store": False}
     if request.system.strip():
         body["instructions"] = request.system
     if request.tools:
-        body["tools"] = Raw(tools)
+        body["tools"] = Raw(toolboxes.told(request.tools))
     if reasons:
         body["include"] = ["reasoning.encrypted_content"]
     if request.temperature is not None:
         body["temperature"] = request.temperature
     if request.max_tokens is not None:
         body["max_output_tokens"] = request.max_tokens
-    return to_json(body)
+    return body
 
 
 def _role_of(message: Message) -> str:

@@ -8,6 +8,7 @@ import msgspec
 from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall
 from gencode.providers.http import Answer, Endpoint
+from gencode.providers.trouble import Speaker
 from gencode.runtime.ports import EndPart, Part
 
 _inputs = msgspec.json.Decoder(dict[str, Any])
@@ -23,8 +24,8 @@ class Reply(Protocol):
         """Understand one event and add the parts it brings."""
         ...
 
-    def cut(self) -> None:
-        """The stream ended by itself: raise ProviderError unless the reply is whole all the same."""
+    def is_whole(self) -> bool:
+        """Whether nothing is missing if the stream ends here, though its last event may be."""
         ...
 
     def rest(self) -> Sequence[Part]:
@@ -49,7 +50,7 @@ async def heard(endpoint: Endpoint, body: bytes, reply: Reply) -> AsyncGenerator
         else:
             while not reply.over:
                 parts: list[Part] = []
-                trouble = await _listen(answer, reply, parts)
+                trouble = await _listen(answer, reply, parts, endpoint.speaker)
                 for part in parts:
                     yield part
                 if trouble is not None:
@@ -63,20 +64,25 @@ async def heard(endpoint: Endpoint, body: bytes, reply: Reply) -> AsyncGenerator
         answer.close()
 
 
-async def _listen(answer: Answer, reply: Reply, parts: list[Part]) -> ProviderError | None:
+async def _listen(answer: Answer, reply: Reply, parts: list[Part], speaker: Speaker) -> ProviderError | None:
     """Add the parts of the next events, up to the end or to what went wrong."""
     try:
         events = await answer.events()
+    except ProviderError as trouble:
+        reply.over = reply.is_whole()
+        return None if reply.over else trouble
+    try:
         for raw in events:
             reply.take(raw, parts)
             if reply.over:
-                break
-        if not events:
-            reply.cut()
-            reply.over = True
+                return None
     except ProviderError as trouble:
         return trouble
-    return None
+    if reply.is_whole():
+        answer.hurry()
+        reply.over = not events
+        return None
+    return None if events else speaker.half()
 
 
 def whole_call(call_id: str, name: str, arguments: str) -> ToolCall:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
 import msgspec
@@ -11,6 +10,9 @@ from gencode.core.errors import ProviderError
 
 SHOWN = 300
 """How many characters of a server's own words are repeated."""
+
+SHORTEST_SECRET = 6
+"""What stands in place of a key where none is needed is no secret, and may be part of any word."""
 
 WAITING_HELPS = frozenset(
     {
@@ -37,7 +39,7 @@ class Speaker:
     ) -> ProviderError:
         """The error for a sentence that goes on after the model's name."""
         sentence = f"{self.name} {text}"
-        if self._secret:
+        if len(self._secret) >= SHORTEST_SECRET:
             sentence = sentence.replace(self._secret, "[key]")
         return ProviderError(sentence, retryable=retryable, retry_after=retry_after)
 
@@ -143,6 +145,8 @@ def wait_asked_for(headers: Mapping[str, str]) -> float | None:
         except ValueError:
             continue
         return seconds if 0 <= seconds < float("inf") else None
+    from email.utils import parsedate_to_datetime
+
     try:
         moment = parsedate_to_datetime(headers.get("retry-after", ""))
         return max(0.0, moment.timestamp() - time.time())

@@ -61,11 +61,11 @@ class Conversations:
             turns.append(Turn("user", [UserMessage(GO_ON)], len(messages)))
         return known.encoded, turns
 
-    def encoded(self, task: str, messages: Sequence[Message]) -> bytes:
-        """All turns, encoded and divided by commas."""
+    def encoded(self, task: str, messages: Sequence[Message]) -> list[bytes | bytearray]:
+        """All turns, encoded."""
         settled, last = self.told(task, messages)
         turns = [self._encode(turn) for turn in last]
-        return b",".join([settled, *turns] if settled else turns)
+        return [settled, *turns] if settled else [*turns]
 
     def _turns(self, messages: Sequence[Message], start: int) -> list[Turn]:
         turns: list[Turn] = []

@@ -97,14 +97,14 @@ async def follow(
     return outcome, done if heard.code is None else heard.code
 
 
-def painter_for(output: str, *, verbose: bool) -> Painter:
+def painter_for(output: str, *, verbose: bool, kept: bool = True) -> Painter:
     """Who shows the run: lines of events, panels on a terminal, steps when asked for, or nobody."""
     if output == "stream-json":
         return plain.Lines()
     if output == "text" and plain.has_terminal():
         from gencode.surfaces.panels import Panels
 
-        return Panels()
+        return Panels(kept=kept)
     return plain.Steps() if verbose else plain.Silent()
 
 

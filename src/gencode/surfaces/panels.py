@@ -21,14 +21,19 @@ from gencode.surfaces.visible import visible, visible_line
 
 WIDEST = 100
 RESULT_LINES = 12
+RESULT_ROOM = 4_000
+ECHO_ROOM = 4
+"""Columns left free behind a moving line: the terminal echoes ^C there, and must not start a new line."""
 
 
 class Panels:
     """Paints a run on the terminal: stderr when it is one, else stdout, so that pipes stay clean."""
 
-    def __init__(self, console: Console | None = None, *, live: bool | None = None) -> None:
+    def __init__(self, *, live: bool | None = None, kept: bool = True) -> None:
+        """`live` False: no moving lines; `kept` False: there is no journal to look into afterwards."""
         self.view = View()
-        self._console = console or terminal()
+        self._kept = kept
+        self._console = terminal()
         self._spinner = Spinner("dots", style="cyan")
         self._live: Live | None = None
         self._moves = self._console.is_terminal if live is None else live
@@ -47,8 +52,7 @@ class Panels:
                 if self._live is None:
                     self._console.print(Text(f"[{visible_line(agent.agent)} agent working…]", "dim"))
             case TaskEnded() if agent and not agent.conversation:
-                most = RESULT_LINES if agent.parent or not sys.stdout.isatty() else None
-                self._console.print(result_panel(agent, event.at, self._width, most))
+                self._console.print(self._result(agent, event.at))
             case _:
                 pass
 
@@ -75,6 +79,12 @@ class Panels:
     def _width(self) -> int:
         return max(min(self._console.width, WIDEST), 20)
 
+    def _result(self, agent: AgentView, now: str) -> Panel:
+        """The beginning of a result; all of it when it is what was asked for and stdout has no other copy."""
+        panel_lines = None if agent.parent is None and sys.stdout.isatty() else RESULT_LINES
+        more = f": gen task show {agent.id}" if self._kept else ""
+        return result_panel(agent, now, self._width, panel_lines, more)
+
     def _announce(self, message: AssistantMessage) -> None:
         sent = [str(call.input.get("subagent_type", "?")) for call in message.calls if call.name == "Task"]
         if sent and message.text.strip():
@@ -89,7 +99,7 @@ class Panels:
         busy = [each for each in self.view.agents.values() if not each.status.ended]
         sent = [each for each in busy if not each.conversation]
         rows = Table.grid(padding=(0, 1))
-        rows.expand = True
+        rows.width = self._width - ECHO_ROOM
         rows.add_column(width=1)
         rows.add_column(no_wrap=True, overflow="ellipsis", ratio=2)
         rows.add_column(no_wrap=True, overflow="ellipsis", ratio=3)
@@ -122,14 +132,14 @@ def launch_panel(agent: AgentView, width: int) -> Panel:
     return _panel(rows, "Launching Subagent", "cyan", width)
 
 
-def result_panel(agent: AgentView, now: str, width: int, most: int | None = RESULT_LINES) -> Panel:
+def result_panel(agent: AgentView, now: str, width: int, most: int | None, more: str) -> Panel:
     """What came back, at most so many lines of it: green when it completed, red when it did not."""
     well = agent.status is Status.COMPLETED
     text = agent.result.strip() or agent.error or "(nothing)"
     lines = visible(text).splitlines()
-    body = Text("\n".join(lines[:most]))
+    body = Text("\n".join(lines[:most])[: None if most is None else RESULT_ROOM])
     if most is not None and len(lines) > most:
-        body.append(f"\n… {len(lines) - most} more lines: gen task show {agent.id}", "dim")
+        body.append(f"\n… {len(lines) - most} more lines{more}", "dim")
     if not well and agent.error and agent.result.strip():
         body.append(f"\n{visible_line(agent.error)}", "red")
     title = f"Subagent Result · {visible_line(agent.agent)}: {visible_line(agent.title, 60)}"

@@ -43,7 +43,7 @@ VALUED = frozenset(
 PLAIN = frozenset(("--print", "--continue", "--no-offline", "--json", "--verbose", "--version", "--help"))
 """Its options that are not, or need not be."""
 
-_UNKNOWN = re.compile(r"argument COMMAND: invalid choice: '(?P<word>.*)' \(choose from (?P<known>.*)\)", re.S)
+_UNKNOWN = re.compile(r"argument COMMAND: invalid choice: (?P<word>.*) \(choose from (?P<known>.*)\)", re.S)
 
 
 class Parser(argparse.ArgumentParser):
@@ -54,7 +54,7 @@ class Parser(argparse.ArgumentParser):
         help_ = f"See: {self.prog} --help"
         if found := _UNKNOWN.match(message):
             known = re.findall(r"[\w-]+", found["known"])
-            word = found["word"][:80]
+            word = found["word"].strip("'\"")[:80]
             ask = ' To ask something: gen -p "…".' if self.prog == "gen" else ""
             raise UserMistake(f"There is no command {word!r}. {nearest(word, known)}{ask} {help_}")
         raise UserMistake(f"{message[:1].upper()}{message[1:].rstrip('.')}. {help_}")

@@ -12,6 +12,7 @@ MODEL = "offline-search"
 FLOOR = 0.36
 BLOCK_FLOOR = 0.25
 WORTH_NAMING = 0.2
+ASIDE = 0.75
 ROOM = 1_850
 LONGEST_QUOTE = 160
 QUOTED_FIRST = 5
@@ -41,7 +42,11 @@ def confident(found: Found) -> list[Place]:
     if not found.places:
         return []
     top = found.places[:3]
-    if max(place.coverage for place in top) < FLOOR or max(place.together for place in top) < BLOCK_FLOOR:
+    usual = 0.5 * max(place.standing for place in top)
+    share = [1.0 if place.standing >= usual else ASIDE for place in top]
+    covered = max(place.coverage * part for place, part in zip(top, share, strict=True))
+    together = max(place.together * part for place, part in zip(top, share, strict=True))
+    if covered < FLOOR or together < BLOCK_FLOOR:
         return []
     return [place for place in found.places if place.score >= WORTH_NAMING * top[0].score]
 

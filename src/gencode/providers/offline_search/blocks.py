@@ -60,8 +60,12 @@ _STATEMENTS = """
 if for while switch catch return else do try with case match loop elif except finally when throw new sizeof
 and or not in await yield typeof using lock synchronized unless until foreach print assert
 """
-_NOT_NAMES = frozenset(_STATEMENTS.split())
+_BEGIN_STATEMENTS = frozenset(_STATEMENTS.split())
+_NOT_NAMES = _BEGIN_STATEMENTS | {"pub", "Some", "None", "Ok", "Err", "vec", "super"}
 _COMMENT = re.compile(r"^\s*(?:\*|//|/\*|#(?!\s*(?:define|include|if|else|endif|pragma))|--|;;|\"\"\"|@|#\[)")
+
+
+_DECLARED = re.compile(r"^\s*(?:[a-z]+(?:\([a-z]+\))?\s+){0,3}(?:struct|interface|type|enum|typedef|union)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,12 @@ def symbol_of(text: str, prose: bool = False) -> str:
 
 def _is_statement(text: str) -> bool:
     first = re.match(r"\s*}?\s*(\w+)", text)
-    return first is not None and first.group(1) in _NOT_NAMES
+    return first is not None and first.group(1) in _BEGIN_STATEMENTS
+
+
+def only_declares(text: str) -> bool:
+    """Whether a line declares a shape and does nothing: a struct, an interface, an enumeration."""
+    return bool(_DECLARED.match(text))
 
 
 def is_comment(text: str) -> bool:

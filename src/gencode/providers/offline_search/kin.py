@@ -91,7 +91,7 @@ abort cancel interrupt
 absolute canonical
 access permission privilege acl grant allow permit authorize
 account user
-allowed permitted allowlist whitelist
+allowed permitted allowlist whitelist safelist
 answer reply response respond
 append add push
 ask prompt query
@@ -133,11 +133,16 @@ default fallback
 delay sleep wait backoff
 delete remove drop erase unlink destroy discard
 deny forbid reject refuse block
-daemon background
+daemon background detach
+database sql sqlite postgres mysql
 detect discover find locate search lookup
 diagnose debug inspect
 directory folder
 discard evict expire purge prune
+duplicate already visited
+quiet idle debounce silence
+slow throttle latency delay
+scale autoscale grow shrink
 display show print render draw
 distance levenshtein
 duplicate dupe dedupe unique
@@ -150,7 +155,7 @@ escape quote encode
 event signal
 execute run spawn perform
 expand grow resize enlarge
-extract parse
+extract parse pull
 fake mock stub
 fetch download retrieve
 field member property
@@ -166,7 +171,7 @@ hash digest checksum
 hook callback lifecycle middleware
 human readable
 identifier uuid
-image picture photo
+image picture photo thumbnail
 incoming receive inbound
 increase grow
 insert add put
@@ -175,7 +180,7 @@ launch start spawn
 layout template
 length size
 limit throttle quota cap rate
-link url href anchor uri
+link url href anchor uri hyperlink
 listen accept serve bind
 list array collection
 load read open import
@@ -238,12 +243,13 @@ schema model
 send dispatch transmit deliver
 serialize dump stringify pickle
 settings config options preferences
-balance distribute
+balance distribute spread
 state status
 stop cancel terminate kill
 stream pipe
 style color theme ansi
-suggest hint recommend
+suggest hint recommend similar
+subclass inherit
 tag label
 task job work
 template placeholder
@@ -262,7 +268,7 @@ visitor client
 wait block
 warn warning
 wrap decorate
-write save
+write save append
 """
 
 # Phrases that have a short name.
@@ -282,6 +288,15 @@ deep copy: clone
 garbage collect: gc
 rate limit: throttle
 access control: acl
+try again: retry
+tried again: retry
+slow down: throttle
+pull out: extract
+pulled out: extract
+throw out: evict discard
+throw away: discard evict
+man page: manual
+character set: charset encoding
 """
 
 _STOP = """

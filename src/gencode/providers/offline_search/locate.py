@@ -4,13 +4,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gencode.providers.offline_search.blocks import DEFINITION_PATTERN, Block, Line, cut
+from gencode.providers.offline_search.blocks import DEFINITION_PATTERN, Block, Line, cut, only_declares
 from gencode.providers.offline_search.query import LONG_STEM, Query, any_pattern, exact_pattern
 from gencode.providers.offline_search.rank import Ranked, Weights, is_prose, standing
 from gencode.providers.offline_search.words import parts, stem, telling_length
 
-SYMBOL = 2.5
+SYMBOL = 3.0
 TOGETHER = 0.6
+DECLARATION = 0.8
 BLOCK_SHARE = 1.0
 USUAL_BLOCK = 30
 _IMPORT = re.compile(
@@ -32,6 +33,7 @@ class Place:
     coverage: float
     together: float
     telling: tuple[int, ...]
+    standing: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ def locate(query: Query, weights: Weights, files: Sequence[File]) -> list[Place]
             coverage=max(place.together, ranked.coverage),
             together=place.together,
             telling=place.telling,
+            standing=place.standing,
         )
         for ranked, place in places
     ]
@@ -124,7 +127,7 @@ def best_block(query: Query, weights: Weights, file: File, hits: Hits) -> Place:
         place = _score(path, block, weights, total, hits)
         if place.score > best.score:
             best = place
-    return replace(best, score=best.score * worth)
+    return replace(best, score=best.score * worth, standing=worth)
 
 
 def _score(path: str, block: Block, weights: Weights, total: float, hits: Hits) -> Place:
@@ -153,6 +156,8 @@ def _score(path: str, block: Block, weights: Weights, total: float, hits: Hits) 
     score += SYMBOL * in_symbol / telling_length(block.symbol) ** 0.5
     coverage = sum(weights.whole[place] * share for place, share in best.items()) / total
     score = (score + TOGETHER * together) * (0.4 + 0.6 * coverage)
+    if any(line.number == block.start and only_declares(line.text) for line in block.lines):
+        score *= DECLARATION
     by_line.sort(key=lambda each: (-each[0], each[1]))
     line = block.start if block.symbol else (by_line[0][1] if by_line else block.start)
     telling = tuple(number for _, number in by_line[:6])

@@ -91,13 +91,14 @@ def _first(query: Query, tools: AbstractSet[str]) -> list[Planned]:
         calls.append(_count("lines", "^"))
         calls += _naming(query)
         calls += [_count(f"main-{place}", concept.pattern) for place, concept in enumerate(query.concepts)]
-        wanted = [_count(f"pair-{place}", query.pair_pattern(pair)) for place, pair in enumerate(query.pairs)]
+        pairs = "|".join(query.pair_pattern(pair) for pair in query.pairs)
+        wanted = [_count("pairs", pairs)] if pairs else []
         kin = [
             _count(f"kin-{place}", concept.kin_pattern)
             for place, concept in enumerate(query.concepts)
             if concept.kin
         ]
-        calls = (calls + kin + wanted)[:MOST_COUNTS]
+        calls = (calls + wanted + kin)[:MOST_COUNTS]
     return calls
 
 
@@ -140,7 +141,6 @@ def gather(query: Query, got: Results) -> Seen:
     """All counts that have come in, the pages of one pattern put together."""
     main = [_joined(got, f"main-{place}") for place in range(len(query.concepts))]
     kin = [_joined(got, f"kin-{place}") for place in range(len(query.concepts))]
-    pairs = [_joined(got, f"pair-{place}") for place in range(len(query.pairs))]
     lengths = _joined(got, "lines")
     names = got.get("names")
     named = read_paths(names.text)[0] if names and not names.error else []
@@ -148,7 +148,7 @@ def gather(query: Query, got: Results) -> Seen:
     return Seen(
         main=tuple(counts.by_path for counts in main),
         kin=tuple(counts.by_path for counts in kin),
-        pairs=tuple(counts.by_path for counts in pairs),
+        pairs=_joined(got, "pairs").by_path,
         lengths=lengths.by_path,
         files=files,
         main_files=tuple(counts.files for counts in main),

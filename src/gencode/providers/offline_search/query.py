@@ -13,8 +13,13 @@ MOST_KIN = 7
 WEAK = 0.35
 LONG_PROMPT = 400
 LONG_STEM = 5
+ENOUGH = 5
+LONGEST_WORD = 60
 
-_PATHLIKE = re.compile(r"(?:[\w.@-]+/)+[\w.@-]+|\b[\w-]+\.[A-Za-z]\w{0,4}\b")
+_PATHLIKE = re.compile(
+    r"(?:[\w.@-]+/)+[\w@-]+\.\w{1,8}\b|\b[\w-]+\.(?:py|pyi|jsx?|tsx?|go|rs|cc?|cpp|hh?|hpp|java|rb|php|cs|kt|swift|"
+    r"sh|sql|md|rst|toml|json|ya?ml|txt|html|css)\b"
+)
 _TAILS = (
     "e|s|es|ed|d|ing|er|ers|or|ors|ion|ions|y|ies|ied|ying|able|al|ten|tten|is|"
     "ation|ations|ate|ates|ated|ator|ators"
@@ -74,15 +79,17 @@ class Query:
 def query_of(text: str) -> Query:
     """The concepts of a question, most telling kept when there are too many."""
     focus = _focus(text)
-    words = question_words(focus)
+    paths = tuple(dict.fromkeys(_PATHLIKE.findall(focus)))[:3]
+    words = question_words(_PATHLIKE.sub(" ", focus)) or question_words(focus)
     stemmed = [stem(word) for word in words]
     phrases = phrases_in(stemmed)
     named = {places[0]: names for places, names in phrases}
     rest = {place for places, _ in phrases for place in places[1:]}
     kept = [place for place, word in enumerate(words) if _is_content(word)]
     if not kept:
-        kept = [place for place, word in enumerate(words) if len(word) > 2]
-    kept = _most_telling(kept, stemmed)
+        kept = [place for place, word in enumerate(words) if 2 < len(word) <= LONGEST_WORD]
+    strong = [place for place in kept if stemmed[place] not in weak_stems()]
+    kept = _most_telling(strong if len(strong) >= ENOUGH else kept, stemmed)
     concepts: list[Concept] = []
     index: dict[str, int] = {}
     at_place: dict[int, int] = {}
@@ -92,7 +99,7 @@ def query_of(text: str) -> Query:
             concepts.append(_concept(words[place], stemmed[place], named.get(place, ()), place in rest))
         at_place[place] = index[stemmed[place]]
     pairs = _neighbours(at_place, concepts)
-    return Query(focus, tuple(concepts), pairs, tuple(dict.fromkeys(_PATHLIKE.findall(focus)))[:3])
+    return Query(focus, tuple(concepts), pairs, paths)
 
 
 def stem_pattern(stemmed: str) -> str:
@@ -147,7 +154,7 @@ def _is_content(word: str) -> bool:
     lower = word.lower()
     if lower in stop_words():
         return False
-    return len(word) > 1 or not word.isascii()
+    return 1 < len(word) <= LONGEST_WORD or not word.isascii()
 
 
 def _focus(text: str) -> str:

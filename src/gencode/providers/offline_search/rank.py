@@ -16,20 +16,22 @@ PAIR = 0.9
 SECOND = 0.25
 COVER = 0.5
 HEADERS = 0.75
-NO_ENDING = 0.6
+PROSE = 0.3
+CODE_IN_DOCS = 0.6
+NO_CODE = 0.45
 TESTS = 0.35
 TESTS_ASKED = 0.5
-SYMBOLS = 1.3
+SYMBOLS = 1.7
 WHOLE_NAME = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the counts say: per concept, per its kin and per pair how often each file matched."""
+    """What the counts say: per concept, its kin and neighbours written as one how often each file matched."""
 
     main: tuple[Mapping[str, int], ...]
     kin: tuple[Mapping[str, int], ...]
-    pairs: tuple[Mapping[str, int], ...]
+    pairs: Mapping[str, int]
     lengths: Mapping[str, int]
     files: int
     main_files: tuple[int, ...]
@@ -81,20 +83,17 @@ def rank_files(query: Query, seen: Seen, only: Iterable[str] | None = None) -> l
     """All files with a match (or only these), best first; equal ones by path."""
     weights = weigh(query, seen)
     average = (sum(seen.lengths.values()) / len(seen.lengths)) if seen.lengths else 100.0
-    pair_weights = [
-        rarity(max(len(counts), 1), seen.files) * min(query.concepts[a].weight, query.concepts[b].weight)
-        for (a, b), counts in zip(query.pairs, seen.pairs, strict=False)
-    ]
+    pairs_worth = PAIR * rarity(max(len(seen.pairs), 1), seen.files)
     if only is None:
         paths = {path for counts in (*seen.main, *seen.kin) for path in counts}
         only = paths.union(seen.named, seen.symbols)
-    ranked = [_rank(path, query, seen, weights, average, pair_weights) for path in sorted(only)]
+    ranked = [_rank(path, query, seen, weights, average, pairs_worth) for path in sorted(only)]
     ranked.sort(key=lambda each: (-each.score, each.path))
     return ranked
 
 
 def _rank(
-    path: str, query: Query, seen: Seen, weights: Weights, average: float, pair_weights: Sequence[float]
+    path: str, query: Query, seen: Seen, weights: Weights, average: float, pairs_worth: float
 ) -> Ranked:
     stretch = 1 - B + B * min(seen.lengths.get(path, average) / max(average, 1.0), 6.0)
     name, folders = path_stems(path)
@@ -107,8 +106,7 @@ def _rank(
         score += max(own, other) + SECOND * min(own, other)
         score += in_path * max(weights.main[place], weights.kin[place], 0.5 * weights.whole[place])
         covered += _covered(own > 0, other > 0, in_path > 0, weights, place, concept)
-    for counts, weight in zip(seen.pairs, pair_weights, strict=False):
-        score += PAIR * weight * _saturate(counts.get(path, 0), stretch)
+    score += pairs_worth * _saturate(seen.pairs.get(path, 0), stretch)
     score += SYMBOLS * symbol_score(query, weights, seen.symbols.get(path, ()))
     coverage = covered / (sum(weights.whole) or 1.0)
     score *= (1 - COVER + COVER * coverage) * standing(path, query)
@@ -176,21 +174,12 @@ _DOCS = frozenset(_DOC_NAMES.split())
 _ASIDE = frozenset(_ASIDE_FOLDERS.split())
 _FOREIGN = frozenset(_FOREIGN_FOLDERS.split())
 _PROSE = (".md", ".rst", ".txt", ".adoc", ".html", ".po", ".pot", ".tex", ".1", ".org")
-_DATA = (
-    ".json",
-    ".lock",
-    ".csv",
-    ".svg",
-    ".map",
-    ".sum",
-    ".xml",
-    ".yml",
-    ".yaml",
-    ".toml",
-    ".cfg",
-    ".ini",
-    ".snap",
-)
+_CODE_ENDINGS = """
+py pyx pyi js jsx mjs cjs ts tsx mts cts vue svelte go rs c h cc cpp cxx hpp hh hxx java kt kts scala groovy
+rb php cs fs swift m mm sh bash zsh fish ps1 pl pm lua r jl ex exs erl hrl hs ml mli clj cljs dart zig nim sql
+proto graphql asm s v sv vhd el lisp scm tcl vb pas d f90 css scss less sol tf nix cmake make bzl gradle
+"""
+_CODE = frozenset(_CODE_ENDINGS.split())
 _MINIFIED = re.compile(r"[.-]min\.(?:js|css)$|\.bundle\.js$|-lock\.|\.lock$|\.po$")
 
 
@@ -210,21 +199,16 @@ def standing(path: str, query: Query) -> float:
     name = folders[-1]
     plain = parts(path.rsplit("/", 1)[-1])
     worth = 1.0
-    is_test = (
-        bool(_TESTS & set(folders[:-1]))
-        or bool({"test", "tests", "spec"} & set(plain))
-        or name == "conftest.py"
-    )
-    if is_test and not query.wants(stem("test"), "fixtur", "spec"):
-        worth *= TESTS
-    elif is_test:
-        worth *= TESTS_ASKED
-    if (_DOCS & set(folders[:-1]) or is_prose(path) or name.split(".")[0] in _DOCS) and not query.wants(
-        "doc", stem("documentation"), "changelog", "readm"
-    ):
-        worth *= 0.3
-    elif lower.endswith(_DATA) and not query.wants("json", "yaml", "toml", "xml", "configur", "config"):
-        worth *= 0.4
+    is_test = _TESTS & set(folders[:-1]) or {"test", "tests", "spec"} & set(plain) or name == "conftest.py"
+    if is_test:
+        worth *= TESTS_ASKED if query.wants(stem("test"), "fixtur", "spec") else TESTS
+    about_docs = query.wants("doc", stem("documentation"), "changelog", "readm")
+    if (is_prose(path) or name.split(".")[0] in _DOCS) and not about_docs:
+        worth *= PROSE
+    elif _DOCS & set(folders[:-1]) and not about_docs:
+        worth *= CODE_IN_DOCS
+    elif name.rsplit(".", 1)[-1] not in _CODE and not query.wants("json", "yaml", "toml", "xml", "configur"):
+        worth *= NO_CODE
     if _ASIDE & set(folders[:-1]) and not query.wants("exampl", "benchmark", "sampl"):
         worth *= 0.5
     if _FOREIGN & set(folders[:-1]) or _MINIFIED.search(lower):
@@ -233,6 +217,4 @@ def standing(path: str, query: Query) -> float:
         worth *= 0.5
     elif lower.endswith((".h", ".hpp", ".hh")):
         worth *= HEADERS
-    elif "." not in name:
-        worth *= NO_ENDING
     return worth

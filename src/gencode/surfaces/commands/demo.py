@@ -88,7 +88,7 @@ async def _tour(folder: Path, *, as_json: bool, verbose: bool) -> int:
     async with GenCode.open(folder, model="offline", store=forgetful()) as gen:
         if not as_json:
             _introduce()
-        painter = painter_for("json" if as_json else "text", verbose=verbose)
+        painter = painter_for("json" if as_json else "text", verbose=verbose, kept=False)
         outcome, code = await follow(gen, lambda: gen.start_turn(QUESTION), painter)
         tasks = await gen.tasks(parent=outcome.agent_id)
         journals = [await gen.store.events(each.agent_id) for each in (outcome, *tasks)]

@@ -1,0 +1,80 @@
+"""Server-sent events and JSON: the two forms that everything on the wire has."""
+
+import json
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from gencode.providers.trouble import Speaker
+
+_T = TypeVar("_T")
+_encode = msgspec.json.Encoder().encode
+
+
+class EventSplitter:
+    """Cuts a stream of bytes, split anywhere, into the data of its server-sent events."""
+
+    __slots__ = ("_data", "_tail")
+
+    def __init__(self) -> None:
+        self._tail: list[bytes] = []
+        self._data: list[bytes] = []
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The data of every event that is whole now."""
+        if b"\n" not in piece:
+            self._tail.append(piece)
+            return []
+        if self._tail:
+            piece = b"".join((*self._tail, piece))
+        lines = piece.split(b"\n")
+        last = lines.pop()
+        self._tail = [last] if last else []
+        if b"\r" in piece:
+            lines = [line.removesuffix(b"\r") for line in lines]
+        events: list[bytes] = []
+        data = self._data
+        for line in lines:
+            if line[:6] == b"data: ":
+                data.append(line[6:])
+            elif line[:5] == b"data:":
+                data.append(line[5:])
+            elif not line and data:
+                events.append(data[0] if len(data) == 1 else b"\n".join(data))
+                data.clear()
+        return events
+
+    def rest(self) -> list[bytes]:
+        """A last event whose end was left out; one that was cut in its middle is nothing."""
+        found = self.feed(b"\n\n") if self._tail or self._data else []
+        return [event for event in found if event == b"[DONE]" or _is_json(event)]
+
+
+def to_json(value: object) -> bytes:
+    """JSON for the wire. Text that no encoding can hold (half a surrogate pair) loses those characters."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(value), ensure_ascii=False).encode(errors="replace")
+
+
+def with_items(fields: dict[str, Any], name: str, items: Iterable[bytes | bytearray]) -> bytes:
+    """JSON of an object whose last field is a list of items that are JSON already."""
+    return b'%b,"%b":[%b]}' % (to_json(fields)[:-1], name.encode(), b",".join(items))
+
+
+def understood(decoder: msgspec.json.Decoder[_T], raw: bytes, speaker: Speaker) -> _T:
+    """What was sent, in the form it should have; ProviderError when it has another."""
+    try:
+        return decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise speaker.babble(raw) from None
+
+
+def _is_json(raw: bytes) -> bool:
+    try:
+        msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,110 @@
+"""Who can be asked, with which key, and what it costs."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from gencode.core.errors import UserMistake
+from gencode.core.messages import Usage
+from gencode.core.prices import Price
+from gencode.providers.ollama import tool_model
+from gencode.providers.prices import PRICES, Priced, price_of
+from gencode.providers.scripted import ScriptedProvider
+from gencode.providers.vendors import VENDORS, Switchboard
+from gencode.runtime.ports import EndPart, Request
+
+BY_NAME = {vendor.name: vendor for vendor in VENDORS}
+
+
+@pytest.mark.parametrize(
+    ("environ", "usual"),
+    [
+        ({"ANTHROPIC_API_KEY": "k"}, ("anthropic/claude-sonnet-5", "ANTHROPIC_API_KEY is set")),
+        ({"OPENAI_API_KEY": "k"}, ("openai/gpt-5.4-mini", "OPENAI_API_KEY is set")),
+        (
+            {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"},
+            ("anthropic/claude-sonnet-5", "ANTHROPIC_API_KEY is set"),
+        ),
+        ({"GEMINI_API_KEY": "k"}, ("offline", "GEMINI_API_KEY is set, but no model is named")),
+        ({"ANTHROPIC_API_KEY": "  "}, ("offline", "")),
+    ],
+)
+async def test_the_usual_model_follows_the_keys(environ: dict[str, str], usual: tuple[str, str]) -> None:
+    assert await Switchboard({}, environ).usual() == usual
+
+
+@pytest.mark.parametrize("name", ["anthropic", "openai", "gemini", "openrouter"])
+def test_a_missing_key_is_named(name: str) -> None:
+    vendor = BY_NAME[name]
+    with pytest.raises(UserMistake, match=f"{name} needs a key: set {vendor.key}"):
+        Switchboard({}, {}).connect(vendor, "m")
+
+
+@pytest.mark.parametrize(
+    ("name", "environ"),
+    [
+        ("ollama", {}),
+        ("lmstudio", {}),
+        ("openai", {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}),
+        ("anthropic", {"ANTHROPIC_API_KEY": "k"}),
+    ],
+)
+def test_local_servers_and_own_addresses_need_no_key(name: str, environ: dict[str, str]) -> None:
+    assert isinstance(Switchboard({}, environ).connect(BY_NAME[name], "m"), Priced)
+
+
+def test_a_dated_name_costs_what_its_model_costs_and_the_users_price_wins() -> None:
+    assert price_of("anthropic/claude-haiku-4-5-20251001", {}) == PRICES["anthropic/claude-haiku-4-5"]
+    assert price_of("openai/gpt-5-mini", {"openai/gpt-5-mini": Price(1, 2)}) == Price(1, 2)
+    assert price_of("openai/of-tomorrow", {}) == Price()
+
+
+def test_cached_input_is_cheaper_and_an_unknown_price_is_unknown() -> None:
+    usage = Usage(1_000_000, 100_000, 400_000)
+    assert Price(2.0, 10.0, 0.2).of(usage) == pytest.approx(0.6 * 2 + 0.4 * 0.2 + 0.1 * 10)
+    assert Price(input=2.0).of(usage) is None
+    assert Price().of(usage) is None
+
+
+@pytest.mark.parametrize(("price", "usd"), [(Price(2.0, 10.0), 12.0), (Price(), None)])
+async def test_a_reply_carries_what_it_cost(price: Price, usd: float | None) -> None:
+    turn = {"text": "hi", "usage": {"inputTokens": 1_000_000, "outputTokens": 1_000_000}}
+    provider = Priced(ScriptedProvider.of({"*": [turn]}), price)
+    parts = [part async for part in provider.stream(Request("m", "", (), ()))]
+    assert parts[-1] == EndPart("scripted", "end_turn", Usage(1_000_000, 1_000_000, 0, usd))
+
+
+@asynccontextmanager
+async def ollama(models: dict[str, list[str]], wait: float = 0) -> AsyncGenerator[int, None]:
+    """A server that answers as Ollama does: its models, and what each can do."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        length = int(head.partition("Content-Length: ")[2].partition("\r\n")[0])
+        body = await reader.readexactly(length)
+        await asyncio.sleep(wait)
+        said: dict[str, Any] = {"models": [{"name": name} for name in models]}
+        if "/api/show" in head:
+            said = {"capabilities": models[json.loads(body)["model"]]}
+        writer.write(b"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n" + json.dumps(said).encode())
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+async def test_the_first_local_model_that_can_call_tools_is_found() -> None:
+    async with ollama({"embed:latest": ["embedding"], "qwen3:8b": ["completion", "tools"]}) as port:
+        assert await tool_model(port) == "qwen3:8b"
+
+
+async def test_a_local_server_without_such_a_model_or_that_is_slow_or_absent_is_passed_over() -> None:
+    async with ollama({"embed:latest": ["embedding"]}) as port:
+        assert await tool_model(port) is None
+    async with ollama({"qwen3:8b": ["tools"]}, wait=5) as port:
+        assert await tool_model(port) is None
+    assert await tool_model(port) is None
