@@ -47,7 +47,7 @@ class Overhearing:
 async def scripted(
     folder: Path, *, settings: Mapping[str, Any] | None = None, store: Store | None = None, **agents: Turns
 ) -> AsyncGenerator[GenCode, None]:
-    """A GenCode that plays a script (`_` in a name stands for `-`, `others` for `*`), in memory by default."""
+    """A GenCode that plays a script, in memory by default; `_` in a name stands for `-`, `others` for `*`."""
     spelled = {"*" if name == "others" else name.replace("_", "-"): turns for name, turns in agents.items()}
     provider = ScriptedProvider.of(spelled)
     async with GenCode.open(folder, model=provider, settings=settings, store=store or MemoryStore()) as gen:

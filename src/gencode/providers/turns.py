@@ -31,8 +31,15 @@ RoleOf = Callable[[Message], str]
 
 
 class _Beginning(Struct):
+    """Settled turns as bytes. `messages` goes one beyond them: that one starts a turn of its own."""
+
     messages: list[Message]
     encoded: bytearray
+
+    @property
+    def end(self) -> int:
+        """The place of the first message that is not encoded."""
+        return max(0, len(self.messages) - 1)
 
 
 class Conversations:
@@ -48,14 +55,14 @@ class Conversations:
     def told(self, task: str, messages: Sequence[Message]) -> tuple[bytearray, list[Turn]]:
         """The encoded turns that are settled, divided by commas, and the last few turns."""
         known = self._take(task, messages)
-        turns = self._turns(messages, len(known.messages))
+        turns = self._turns(messages, known.end)
         settled = turns[: -self._open_turns]
         if settled and turns[len(settled)].start > 0:
             for turn in settled:
                 known.encoded += b"," * bool(known.encoded)
                 known.encoded += self._encode(turn)
             del turns[: len(settled)]
-            known.messages = list(messages[: turns[0].start])
+            known.messages = list(messages[: turns[0].start + 1])
         self._keep(task, known)
         if not turns or turns[-1].role == "assistant":
             turns.append(Turn("user", [UserMessage(GO_ON)], len(messages)))

@@ -19,7 +19,7 @@ DEFINITION_PATTERN = "|".join(
         r"^\s*[\w.$]+\s*[=:]\s*(?:async )?(?:function\b|\()",
         r"^\s+(?:(?:public|private|protected|static|final|async|abstract|synchronized|override|get|set|readonly"
         r"|inline|virtual|constexpr) )*[\w<>\[\],.?&* ]*\b\w+ ?\([^;]*\{\s*$",
-        r"^[A-Za-z_][\w<>:,&*~ ]*[ *&:]~?\w+ ?\([^;]*$",
+        r"^[A-Za-z_][\w<>:,&*~ ]*\([^;]*$",
         r"^\s*(?:#define|#\[|@\w+|typedef|template)",
         r"^#{1,4} \S",
     )
@@ -38,12 +38,20 @@ def naming_pattern(stemmed: str) -> str:
     return f"{keyword}|{bare}"
 
 
-_KEYWORD = re.compile(
+_MODIFIERS = (
     r"^\s*(?:(?:pub(?:\([\w: ]+\))?|export|default|declare|public|private|protected|internal|static|final|"
     r"abstract|async|unsafe|const|extern|sealed|partial|open|data|inline|virtual|override|template<[^>]*>|"
     r'"C"|suspend|readonly|strictfp|typedef)\s+)*'
-    r"(?:def|class|interface|struct|enum(?:\s+class)?|trait|fn|func|function\*?|fun|module|namespace|protocol|"
-    r"extension|record|object|macro_rules!|sub|type|union|mod)\s+(?:\([^)]*\)\s*)?([A-Za-z_$][\w$?!]*)"
+)
+_KEYWORD = re.compile(
+    _MODIFIERS + r"(?:def|interface|trait|fn|func|function\*?|fun|module|namespace|protocol|extension|record|"
+    r"object|macro_rules!|sub|type)\s+(?:\([^)]*\)\s*)?([A-Za-z_$][\w$?!]*)"
+)
+# In C, `struct name *variable;` uses a shape and does not define it.
+_SHAPE = re.compile(
+    _MODIFIERS
+    + r"(?:class|struct|enum(?:\s+class)?|union|mod)\s+(?:[A-Z_]+\s+)?([A-Za-z_$][\w$]*)\b(?!.*;\s*$)"
+    r"(?=\s*(?:[{<:(\[]|$|\w))(?!\s*\w+\s*[\[=;,)(])"
 )
 _IMPL = re.compile(r"^\s*(?:unsafe\s+)?impl\b(?:<[^>]*>)?\s+(?:[\w:<>, ']+\s+for\s+)?([A-Za-z_]\w*)")
 _ASSIGNED = re.compile(
@@ -53,7 +61,7 @@ _ASSIGNED = re.compile(
 _METHOD = re.compile(
     r"^\s+(?:[\w<>\[\],.?&*@]+\s+){0,8}([A-Za-z_$#][\w$]*)\s*(?:<[^>()]*>)?\((?!.*(?:=>|\bfunction\b))[^;]*\{\s*$"
 )
-_C_FUNCTION = re.compile(r"^[A-Za-z_][\w<>:,&*~ ]*?[\s*&]((?:\w+::)*~?\w+)\s*\([^;]*$")
+_C_FUNCTION = re.compile(r"^(?:[A-Za-z_][\w<>:,&*~ ]*?[\s*&])?((?:\w+::)*~?[A-Za-z_]\w*)\s*\([^;]*$")
 _MACRO = re.compile(r"^\s*#\s*define\s+(?!\w+_H(?:PP)?_*\s*$)(\w+)")
 _HEADING = re.compile(r"^#{1,4}\s+(\S.*)$")
 _STATEMENTS = """
@@ -97,7 +105,7 @@ def symbol_of(text: str, prose: bool = False) -> str:
     if prose:
         heading = _HEADING.match(text)
         return heading.group(1).strip() if heading else ""
-    for pattern in (_KEYWORD, _IMPL, _ASSIGNED, _MACRO, _METHOD, _C_FUNCTION):
+    for pattern in (_KEYWORD, _SHAPE, _IMPL, _ASSIGNED, _MACRO, _METHOD, _C_FUNCTION):
         match = pattern.match(text)
         if match and match.group(1) not in _NOT_NAMES and not _is_statement(text):
             return match.group(1)

@@ -312,7 +312,8 @@ place places line lines
 """
 
 _WEAK = """
-handle implement define use using get set make do work happen take put give keep come go see need
+handle implement define declare goes went gone occur notice
+use using get set make do work happen take put give keep come go see need
 part actually exactly currently really thing way kind sort able mean bit two three
 several many few all every another different various new given certain particular specific actual
 after before again during against between beside besides back first second last next long short

@@ -59,6 +59,7 @@ class Hits:
 
     def __init__(self, query: Query) -> None:
         self._query = query
+        self._exact = [(place, each.word) for place, each in enumerate(query.concepts) if each.exact]
         self._known: dict[str, tuple[tuple[int, float], ...]] = {}
 
     def of(self, text: str) -> dict[int, float]:
@@ -71,8 +72,8 @@ class Hits:
                 known = self._known[word] = tuple(self._stands_for(word))
             for place, strength in known:
                 found[place] = max(strength, found.get(place, 0.0))
-        for place, concept in enumerate(self._query.concepts):
-            if concept.exact and concept.word in text:
+        for place, word in self._exact:
+            if word in text:
                 found[place] = 1.0
         return found
 

@@ -69,8 +69,9 @@ def next_step(query: Query, got: Results, tools: AbstractSet[str]) -> list[Plann
         return calls or Found((), {})
     seen = gather(query, got)
     stage = {purpose.split("-")[0] for purpose in got}
+    read = [_path_of(got[purpose]) for purpose in sorted(got) if purpose.startswith("read-")]
     looked = [_path_of(got[purpose]) for purpose in got if purpose.startswith("look-")]
-    ranked = rank_files(query, seen, looked or None)
+    ranked = rank_files(query, seen, read or looked or None)
     if "Grep" in tools and "more" not in stage and "look" not in stage:
         more = _more(query, got, ranked)
         if more:
@@ -78,6 +79,8 @@ def next_step(query: Query, got: Results, tools: AbstractSet[str]) -> list[Plann
     if "look" not in stage and tools & {"Grep", "Read"} and ranked:
         return _look(query, ranked, seen, tools)
     places = _places(query, got, ranked, seen)
+    if read:
+        places.sort(key=lambda place: read.index(place.path))
     if "read" not in stage and "Read" in tools and "Grep" in tools and places:
         return _read(places[:ANSWERS])
     return Found(tuple(places[:ANSWERS]), _quotes(got, places[:ANSWERS]))
