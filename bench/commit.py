@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from gencode.core.events import MessageAdded, TaskCreated, TaskStarted
 from gencode.core.messages import UserMessage
-from gencode.stores.schema import open_pair, transaction
+from gencode.stores.schema import Transaction, open_pair
 from gencode.stores.sqlite import SqliteStore
 
 BODY = "x" * 800
@@ -62,7 +62,7 @@ class Plain:
 
     def commit(self) -> None:
         """One transaction."""
-        with transaction(self._connection):
+        with Transaction(self._connection):
             move = "UPDATE Head SET LastSeq = ? WHERE Id = 'a' AND LastSeq = ?"
             self._connection.execute(move, (self._seq + 1, self._seq))
             self._connection.execute("INSERT INTO Fact VALUES ('a', ?, ?)", (self._seq + 1, BODY))

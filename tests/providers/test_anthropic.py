@@ -7,6 +7,7 @@ import pytest
 
 from gencode.core.messages import (
     AssistantMessage,
+    Image,
     Message,
     Thinking,
     ToolCall,
@@ -225,6 +226,20 @@ async def test_results_stand_before_text_that_came_between() -> None:
         tools=(LOOKUP,),
     )
     assert [each["type"] for each in body["messages"][-1]["content"]] == ["tool_result", "text"]
+
+
+async def test_a_picture_in_a_result_is_shown() -> None:
+    picture = Image("image/png", "aGVsbG8=")
+    body = await sent(
+        UserMessage("Go."),
+        AssistantMessage("", (ToolCall("c1", "lookup", {}),)),
+        ToolMessage((ToolResult("c1", "lookup", "a picture", images=(picture,)),)),
+        tools=(LOOKUP,),
+    )
+    assert body["messages"][-1]["content"][0]["content"] == [
+        {"type": "text", "text": "a picture"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGVsbG8="}},
+    ]
 
 
 async def test_a_turn_without_tools_still_declares_those_of_the_history() -> None:

@@ -22,7 +22,7 @@ def clean_id(text: str) -> str | None:
 def stamp(moment: datetime | None = None) -> str:
     """A moment (default: now) as UTC ISO 8601 with exactly six decimals."""
     moment = datetime.now(UTC) if moment is None else moment.astimezone(UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{moment.isoformat(timespec='microseconds')[:-6]}Z"
 
 
 def moment(text: str) -> datetime:

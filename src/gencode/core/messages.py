@@ -55,6 +55,13 @@ class Trace(Struct, frozen=True, omit_defaults=True):
     children: tuple[str, ...] = ()
 
 
+class Image(Struct, frozen=True):
+    """A picture that a tool shows to a model that can see: its media type and its bytes as base64."""
+
+    media_type: str
+    base64: str
+
+
 class ToolResult(Struct, frozen=True, omit_defaults=True):
     """The one answer to one call."""
 
@@ -63,6 +70,7 @@ class ToolResult(Struct, frozen=True, omit_defaults=True):
     text: str
     error: bool = False
     trace: Trace = Trace()
+    images: tuple[Image, ...] = ()
 
 
 class Thinking(Struct, frozen=True, omit_defaults=True):

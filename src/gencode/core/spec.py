@@ -2,12 +2,16 @@
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from gencode.core.rules import Mode, Rule
+
+LONGEST_REMEMBERED = 64
+_SEPARATORS = re.compile(r"[\s_.-]+")
 
 
 class Lifetime(StrEnum):
@@ -56,7 +60,14 @@ class TaskRequest(Struct, frozen=True):
 
 def same_name(name: str) -> str:
     """The key under which names are compared: no case, no separators."""
-    return re.sub(r"[\s_.-]+", "", name).casefold()
+    return _short_name(name) if len(name) <= LONGEST_REMEMBERED else _compared(name)
+
+
+def _compared(name: str) -> str:
+    return _SEPARATORS.sub("", name).casefold()
+
+
+_short_name = lru_cache(512)(_compared)
 
 
 class Workspace(Struct, frozen=True):

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, Usage
+from gencode.core.messages import AssistantMessage, Image, Message, ToolCall, ToolMessage, ToolResult, Usage
 from gencode.providers.http import PATIENCE, Endpoint, Patience, address
 from gencode.providers.reply import heard, whole_call
 from gencode.providers.sse import to_json, understood, with_items
@@ -264,8 +264,16 @@ def _heard(turn: Turn) -> list[dict[str, Any]]:
 
 def _result(result: ToolResult) -> dict[str, Any]:
     text = result.text if result.text.strip() else NO_OUTPUT
-    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": wire_name(result.call), "content": text}
+    content: object = (
+        [{"type": "text", "text": text}, *map(_picture, result.images)] if result.images else text
+    )
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": wire_name(result.call), "content": content}
     return {**block, "is_error": True} if result.error else block
+
+
+def _picture(image: Image) -> dict[str, Any]:
+    source = {"type": "base64", "media_type": image.media_type, "data": image.base64}
+    return {"type": "image", "source": source}
 
 
 def _said(turn: Turn) -> list[dict[str, Any]]:

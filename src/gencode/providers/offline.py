@@ -5,7 +5,7 @@ next turn can go on from the transcript alone; two runs over the same files say 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -39,7 +39,7 @@ Reply = str | list[Planned]
 class OfflineProvider:
     """Answers with what a search finds."""
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Tool calls, or the final text in a few pieces."""
         turn = turn_of(request)
         reply = await asyncio.to_thread(reply_to, turn)

@@ -14,6 +14,8 @@ SHOWN = 300
 SHORTEST_SECRET = 6
 """What stands in place of a key where none is needed is no secret, and may be part of any word."""
 
+ASKED_TOO_MUCH = (429, 503, 529)
+TOO_MUCH = ("rate_limit_error", "rate_limit_exceeded", "overloaded_error")
 WAITING_HELPS = frozenset(
     {
         *("overloaded_error", "api_error", "rate_limit_error", "timeout_error"),
@@ -35,13 +37,13 @@ class Speaker:
         self._secret = secret
 
     def trouble(
-        self, text: str, *, retryable: bool = False, retry_after: float | None = None
+        self, text: str, *, retryable: bool = False, retry_after: float | None = None, limited: bool = False
     ) -> ProviderError:
         """The error for a sentence that goes on after the model's name."""
         sentence = f"{self.name} {text}"
         if len(self._secret) >= SHORTEST_SECRET:
             sentence = sentence.replace(self._secret, "[key]")
-        return ProviderError(sentence, retryable=retryable, retry_after=retry_after)
+        return ProviderError(sentence, retryable=retryable, retry_after=retry_after, limited=limited)
 
     def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         """The error for an answer whose HTTP status is not 200."""
@@ -61,14 +63,18 @@ class Speaker:
         if not may_be_retried(status, code):
             return self.trouble(f"refused the request ({said}).")
         pause = "has had too many requests" if status == 429 else "cannot answer just now"
-        return self.trouble(f"{pause} ({said}).", retryable=True, retry_after=wait_asked_for(headers))
+        wait = wait_asked_for(headers)
+        limited = status in ASKED_TOO_MUCH or code in TOO_MUCH
+        return self.trouble(f"{pause} ({said}).", retryable=True, retry_after=wait, limited=limited)
 
     def outburst(self, error: object) -> ProviderError:
         """The error for one that came inside an answer that had begun well."""
         code, words = _code_and_words(error)
         said = ": ".join(each for each in (code, words) if each) or "no reason given"
         status = int(code) if code.isascii() and code.isdigit() else 0
-        return self.trouble(f"broke off with an error ({said}).", retryable=may_be_retried(status, code))
+        limited = status in ASKED_TOO_MUCH or code in TOO_MUCH
+        retryable = may_be_retried(status, code)
+        return self.trouble(f"broke off with an error ({said}).", retryable=retryable, limited=limited)
 
     def nothing(self) -> ProviderError:
         """The error for a connection that was closed before the first byte of an answer."""

@@ -3,10 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.core.errors import Denied, Stopped, ToolError, UserMistake
 from gencode.core.events import CallDecided, CallFinished, CallStarted, MessageAdded, ProgressMade
@@ -24,8 +24,7 @@ INTERRUPTED = "Interrupted: {why}. It is not known how far this call came; it wa
 UNJUDGED = Decision(Action.DENY, "it was not judged")
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """A call on its way: `arguments` when it fits its tool, `problem` when it does not."""
 
     call: ToolCall
@@ -87,7 +86,7 @@ async def perform(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> ToolR
         log.exception("the tool %s failed on %s", call.name, call.input)
         output = ToolOutput(f"{call.name} failed by a fault of its own; the log has the details.", error=True)
     record.tell(CallFinished(call.id, call.name, output.text.partition("\n")[0][:200], output.error))
-    return ToolResult(call.id, call.name, clip(output.text), output.error, output.trace)
+    return ToolResult(call.id, call.name, clip(output.text), output.error, output.trace, output.images)
 
 
 def interrupted(calls: Sequence[ToolCall], why: str) -> ToolMessage:

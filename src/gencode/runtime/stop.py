@@ -1,8 +1,7 @@
 """The stop tree: stopping a branch stops its leaves, at once and also inside an await."""
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager
+from types import TracebackType
 
 from gencode.core.errors import Stopped
 
@@ -49,20 +48,37 @@ class Stop:
         if self.reason is not None:
             raise Stopped(self.reason)
 
-    @contextmanager
-    def interrupts(self) -> Generator[None]:
+    def interrupts(self) -> "Interruptible":
         """Run a block that a stop may cut inside any await; the cut shows as Stopped, not as a cancel."""
-        self.check()
+        return Interruptible(self, self._running)
+
+
+class Interruptible:
+    """A block of work on a branch; every turn and every call is one, so it is a class and no generator."""
+
+    __slots__ = ("_before", "_running", "_stop", "_task")
+
+    def __init__(self, stop: Stop, running: "set[asyncio.Task[object]]") -> None:
+        self._stop = stop
+        self._running = running
+
+    def __enter__(self) -> None:
+        self._stop.check()
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("interrupts() belongs inside a task")
-        before = task.cancelling()
+        self._task = task
+        self._before = task.cancelling()
         self._running.add(task)
-        try:
-            yield
-        except asyncio.CancelledError:
-            if self.reason is not None and task.uncancel() <= before:
-                raise Stopped(self.reason) from None
-            raise
-        finally:
-            self._running.discard(task)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._running.discard(self._task)
+        reason = self._stop.reason
+        if (
+            isinstance(error, asyncio.CancelledError)
+            and reason is not None
+            and self._task.uncancel() <= self._before
+        ):
+            raise Stopped(reason) from None

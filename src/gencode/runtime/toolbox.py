@@ -10,13 +10,13 @@ Python name says so: `after: Annotated[int | None, Param("Lines after a match", 
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from gencode.core.errors import ToolError, UnknownName, UserMistake
-from gencode.core.messages import ToolCall, Trace
+from gencode.core.messages import Image, ToolCall, Trace
 from gencode.core.rules import Effect
 from gencode.core.spec import ToolChoice, Workspace, same_name
 from gencode.runtime.ports import Delegate, ToolSchema
@@ -32,17 +32,16 @@ class Param:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOutput:
+class ToolOutput(msgspec.Struct, frozen=True):
     """What a tool gives back when a plain text does not say everything."""
 
     text: str
-    trace: Trace = field(default_factory=Trace)
+    trace: Trace = Trace()
     error: bool = False
+    images: tuple[Image, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(msgspec.Struct, frozen=True, eq=False):
     """What a running tool may use of its surroundings."""
 
     task: str
@@ -129,19 +128,21 @@ def tool(
 class Toolbox(Mapping[str, Tool]):
     """An immutable set of tools by name; look-ups know aliases and do not care for case or separators."""
 
-    __slots__ = ("_by_key", "_tools")
+    __slots__ = ("_by_key", "_schemas", "_tools")
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools = {tool.name: tool for tool in tools}
+        self._schemas: tuple[ToolSchema, ...] | None = None
         self._by_key = {
             same_name(name): tool for tool in self._tools.values() for name in (*tool.aliases, tool.name)
         }
 
     def __getitem__(self, name: str) -> Tool:
-        return self._by_key[same_name(name)]
+        known = self._tools.get(name)
+        return self._by_key[same_name(name)] if known is None else known
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and same_name(name) in self._by_key
+        return isinstance(name, str) and (name in self._tools or same_name(name) in self._by_key)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tools)
@@ -178,8 +179,10 @@ class Toolbox(Mapping[str, Tool]):
         return tuple(name for name in choice.allow or () if name not in self)
 
     def schemas(self) -> tuple[ToolSchema, ...]:
-        """What the model sees."""
-        return tuple(tool.as_schema() for tool in self._tools.values())
+        """What the model sees: the same objects on every turn, so that they are encoded once."""
+        if self._schemas is None:
+            self._schemas = tuple(tool.as_schema() for tool in self._tools.values())
+        return self._schemas
 
 
 def clip(text: str, most: int = CLIP) -> str:

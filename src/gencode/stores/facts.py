@@ -31,11 +31,6 @@ class Growth:
         """Whether the task started or ended here."""
         return any(isinstance(event.fact, TaskStarted | TaskEnded) for event in self.events)
 
-    @property
-    def ends(self) -> bool:
-        """Whether the task ended here."""
-        return any(isinstance(event.fact, TaskEnded) for event in self.events)
-
 
 def first(task: str, fact: TaskCreated) -> Growth:
     """The journal of a new task."""

@@ -3,8 +3,8 @@
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -114,7 +114,7 @@ def migrate(path: Path) -> tuple[int, int]:
 
     Processes that do this at once wait for each other. Blocks; call it outside of the event loop.
     """
-    with plain_errors(path):
+    with PlainErrors(path):
         _make_room(path)
         with closing(_connect(path)) as connection:
             return _patiently(lambda: _migrate(connection, path))
@@ -125,7 +125,7 @@ def open_pair(path: Path, durability: Durability) -> tuple[sqlite3.Connection, s
 
     Where nothing can be written (no right, no room), both read, and the first write says so.
     """
-    with plain_errors(path):
+    with PlainErrors(path):
         try:
             migrate(path)
         except StoreTrouble as trouble:
@@ -138,29 +138,47 @@ def open_pair(path: Path, durability: Durability) -> tuple[sqlite3.Connection, s
         return writer, reader
 
 
-@contextmanager
-def transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Generator[None]:
-    """All of it or nothing."""
-    connection.execute(begin)
-    try:
-        yield
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+class Transaction:
+    """All of it or nothing. Two for every turn of every agent, so it is a class and no generator."""
+
+    __slots__ = ("_begin", "_connection")
+
+    def __init__(self, connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> None:
+        self._connection = connection
+        self._begin = begin
+
+    def __enter__(self) -> None:
+        self._connection.execute(self._begin)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._connection.execute("COMMIT")
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
 
 
-@contextmanager
-def plain_errors(path: Path) -> Generator[None]:
+class PlainErrors:
     """What SQLite or the disk complains about, as a sentence. Mistakes in our own SQL stay what they are."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, *__: object) -> None:
         if isinstance(error, sqlite3.ProgrammingError | sqlite3.IntegrityError):
-            raise
-        raise StoreTrouble(_sentence(error, path)) from error
-    except OSError as error:
-        raise StoreTrouble(f"The database {path} cannot be opened: {error.strerror or error}.") from error
+            return
+        if isinstance(error, sqlite3.DatabaseError):
+            raise StoreTrouble(_sentence(error, self._path)) from error
+        if isinstance(error, OSError):
+            raise StoreTrouble(
+                f"The database {self._path} cannot be opened: {error.strerror or error}."
+            ) from error
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -258,12 +276,12 @@ def _patiently(step: Callable[[], T]) -> T:
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> tuple[int, int]:
-    with transaction(connection, "BEGIN"):
+    with Transaction(connection, "BEGIN"):
         version = _version(connection, path)
     if version == VERSION:
         return VERSION, VERSION
     connection.execute("PRAGMA journal_mode = WAL")
-    with transaction(connection):
+    with Transaction(connection):
         version = _version(connection, path)  # again, now that nobody else can change it
         for steps in MIGRATIONS[version:]:
             for statement in steps:

@@ -23,7 +23,7 @@ from gencode.core.ids import new_id
 from gencode.core.task import Evidence, Task, fold
 from gencode.runtime.ports import Lease, TaskQuery
 from gencode.stores.facts import DRAWS, Growth, adopted, first, grown, held, is_moment, lost, missing, taken
-from gencode.stores.schema import PATIENCE, Durability, is_busy, open_pair, plain_errors, transaction
+from gencode.stores.schema import PATIENCE, Durability, PlainErrors, Transaction, is_busy, open_pair
 
 T = TypeVar("T")
 
@@ -52,8 +52,8 @@ WHERE ParentSessionId IS NULL AND Id IN (SELECT Id FROM Sessions WHERE Parent = 
 """
 _INSERT_EVENT = "INSERT INTO Events (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, ?, ?, ?, ?)"
 _ADVANCE = """
-UPDATE Sessions SET LastSeq = :seq, Status = :status, Model = :model, UpdatedAt = :updated, EndedAt = :ended
-WHERE Id = :id AND Epoch = :epoch AND Owner = :owner AND LastSeq = :before
+UPDATE Sessions SET LastSeq = ?, Status = ?, Model = ?, UpdatedAt = ?, EndedAt = ?
+WHERE Id = ? AND Epoch = ? AND Owner = ? AND LastSeq = ?
 """
 _PROJECT = "UPDATE SubSessions SET Status = ?, Result = ?, Error = ?, CompletedAt = ? WHERE Id = ?"
 _SNAPSHOT = """
@@ -105,6 +105,7 @@ class SqliteStore:
         draw: Callable[[], str],
     ) -> None:
         self._path = path
+        self._plain_errors = PlainErrors(path)
         self._writer, self._reader = connections
         self._thread = thread
         self._lease = f"{lease_seconds:+.3f} seconds"
@@ -127,8 +128,10 @@ class SqliteStore:
     async def close(self) -> None:
         """Let go of the file; nothing that was appended is lost."""
         self._reader.close()
-        await self._run(self._writer.close)
-        if self._thread:
+        if self._thread is None:
+            self._writer.close()
+        else:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._writer.close)
             self._thread.shutdown()
 
     async def create(self, fact: TaskCreated, owner: str) -> Lease:
@@ -189,26 +192,24 @@ class SqliteStore:
         """Take a step; while another process is in the way, sleep (a little longer each time) and retry."""
         until = time.monotonic() + PATIENCE
         pause = 0.001
-        with plain_errors(self._path):
+        thread = None if reading else self._thread
+        with self._plain_errors:
             while True:
                 try:
-                    return step() if reading else await self._run(step)
+                    if thread is None:
+                        return step()
+                    return await asyncio.get_running_loop().run_in_executor(thread, step)
                 except sqlite3.OperationalError as error:
                     if not is_busy(error) or time.monotonic() > until:
                         raise
                 await asyncio.sleep(pause * (0.5 + secrets.randbelow(1000) / 1000))
                 pause = min(pause * 2, 0.05)
 
-    async def _run(self, step: Callable[[], T]) -> T:
-        if self._thread is None:
-            return step()
-        return await asyncio.get_running_loop().run_in_executor(self._thread, step)
-
     def _insert(self, growth: Growth, *, epoch: int, owner: str | None) -> bool:
         """Write a new task with its whole journal; False when its id is taken."""
         row = {**_row(growth.state), "epoch": epoch, "owner": owner, "lease": self._lease}
         row["updated"] = growth.events[-1].at
-        with transaction(self._writer):
+        with Transaction(self._writer):
             if not self._writer.execute(_INSERT_SESSION, row).rowcount:
                 return False
             if not growth.state.conversation:
@@ -223,19 +224,18 @@ class SqliteStore:
         before = lease.state
         growth = grown(before, facts)
         state = growth.state
-        guarded = {
-            **{"id": state.id, "seq": state.seq, "status": state.status, "model": state.model},
-            **{"updated": growth.events[-1].at, "ended": state.ended_at},
-            **{"epoch": lease.epoch, "owner": lease.owner, "before": before.seq},
-        }
-        with transaction(self._writer):
+        turns_status = growth.turns_status
+        new = (state.seq, state.status, state.model, growth.events[-1].at, state.ended_at)
+        guarded = (*new, state.id, lease.epoch, lease.owner, before.seq)
+        with Transaction(self._writer):
             if not self._writer.execute(_ADVANCE, guarded).rowcount:
                 raise lost(state.id)
             self._write_facts(growth, lease.epoch)
-            if growth.turns_status:
+            if turns_status:
                 result = state.result if state.status.ended else None
                 self._writer.execute(_PROJECT, (state.status, result, state.error, state.ended_at, state.id))
-            if growth.ends or state.seq // SNAPSHOT_EVERY != before.seq // SNAPSHOT_EVERY:
+            ends = turns_status and state.status.ended
+            if ends or state.seq // SNAPSHOT_EVERY != before.seq // SNAPSHOT_EVERY:
                 self._write_snapshot(state)
         lease.state = state
         return growth.events
@@ -249,7 +249,7 @@ class SqliteStore:
         self._writer.execute(_SNAPSHOT, (state.id, state.seq, _FOLD, msgspec.json.encode(state).decode()))
 
     def _take(self, task: str, owner: str) -> Lease:
-        with transaction(self._writer):
+        with Transaction(self._writer):
             row = self._writer.execute(_TASK, (_FOLD, task)).fetchone()
             if row is None:
                 raise missing(task)
@@ -264,7 +264,7 @@ class SqliteStore:
         return Lease(owner, claimed[0][0], state)
 
     def _task(self, task: str) -> Task | None:
-        with transaction(self._reader, "BEGIN"):
+        with Transaction(self._reader, "BEGIN"):
             row = self._reader.execute(_TASK, (_FOLD, task)).fetchone()
             if row is None:
                 return None
@@ -283,13 +283,13 @@ class SqliteStore:
             "conversations": query.conversations,
             "limit": -1 if query.limit is None else max(query.limit, 0),
         }
-        with transaction(self._reader, "BEGIN"):
+        with Transaction(self._reader, "BEGIN"):
             rows = self._reader.execute(_TASKS, wanted).fetchall()
             states = [_folded(self._reader, row)[0] for row in reversed(rows)]
         return [state for state in states if state is not None]
 
     def _events(self, task: str, after: int) -> list[Event]:
-        with transaction(self._reader, "BEGIN"):
+        with Transaction(self._reader, "BEGIN"):
             last = self._reader.execute(_LAST_SEQ, (task,)).fetchone()
             rows = self._reader.execute(_EVENTS, (task, after)).fetchall() if last else []
         events = [_event(task, row, expected) for expected, row in enumerate(rows, start=after + 1)]
