@@ -1,6 +1,7 @@
 """What every test gets: a home of its own, and an honest word at the end about what could not run.
 
-`@pytest.mark.needs("tmux")` names a program, `@pytest.mark.needs("shared")` the folder beside the clone.
+`@pytest.mark.needs("tmux")` names a program, `@pytest.mark.needs("shared")` the folder beside the clone,
+`@pytest.mark.needs("pydantic-ai")` an optional package.
 Where it is missing the test is skipped and counted; with CI=true that fails the run.
 """
 
@@ -8,16 +9,20 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 SHARED = Path(__file__).parents[2] / "shared"
+PACKAGES = {"pydantic-ai": "pydantic_ai", "xllamacpp": "xllamacpp"}
 OUTSIDE = ("ANTHROPIC_", "OPENAI_", "GEMINI_", "GOOGLE_", "OLLAMA_", "GEN_", "GIT_", "XDG_")
 
 
 def is_here(name: str) -> bool:
     """Whether a test that needs `name` can run."""
+    if name in PACKAGES:
+        return find_spec(PACKAGES[name]) is not None
     return SHARED.is_dir() if name == "shared" else shutil.which(name) is not None
 
 
@@ -44,7 +49,7 @@ class Unmet:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "needs(name, …): programs, or the folder 'shared', the test cannot do without"
+        "markers", "needs(name, …): programs, packages, or the folder 'shared', the test cannot do without"
     )
     config.pluginmanager.register(Unmet(), "unmet-needs")
 

@@ -1,8 +1,8 @@
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from msgspec.structs import replace
 
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision, Effect, Mode, Policy, parse_rule

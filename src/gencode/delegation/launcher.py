@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.core.errors import ToolError, UserMistake
 from gencode.core.events import DurableFact, MessageAdded, TaskCreated, TaskStarted
@@ -32,8 +34,7 @@ MAX_DEPTH = 1
 DELEGATES = ("Task",)
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True, eq=False):
     """Who asks for work: the ceiling over it and the branch it hangs from."""
 
     policies: tuple[Policy, ...]
@@ -43,7 +44,7 @@ class Origin:
     task: str | None = None
     depth: int = 0
     asker: Asker | None = None
-    answered: set[str] = field(default_factory=set[str])
+    answered: set[str] = set()
 
 
 class Launcher:

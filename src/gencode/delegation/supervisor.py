@@ -4,7 +4,8 @@ import asyncio
 import logging
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from gencode.core.errors import GenCodeError, ProviderError, Stopped
 from gencode.core.events import DurableFact, MessageAdded, TaskEnded
@@ -25,8 +26,7 @@ GRACE_SECONDS = 2.0
 RENEW_SECONDS = 3.0
 
 
-@dataclass(eq=False, slots=True)
-class Job:
+class Job(Struct, eq=False):
     """One live task: its seat, its transcript, its pen and the branch it hangs from."""
 
     seat: Seat
@@ -34,7 +34,7 @@ class Job:
     record: Recorder
     stop: Stop
     trouble: GenCodeError | None = None
-    work: "asyncio.Task[None] | None" = field(default=None, repr=False)
+    work: "asyncio.Task[None] | None" = None
 
     @property
     def id(self) -> str:

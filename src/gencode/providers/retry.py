@@ -8,15 +8,15 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gencode.core.errors import ProviderError
 from gencode.providers.cooldown import Cooldown
 from gencode.runtime.ports import AgainPart, Part, Provider, Request
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(Struct, frozen=True):
     """How often and how long to try: pauses double from `first` up to `longest`, with jitter."""
 
     tries: int = 6

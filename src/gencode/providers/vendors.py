@@ -76,11 +76,24 @@ class Switchboard:
     def connect(self, vendor: Vendor, model: str) -> Provider:
         """A provider for one model of a vendor; UserMistake says which key is missing."""
         plain = self._plain(vendor, model)
-        return Priced(Retrying(plain, Cooldown()), price_of(f"{vendor.name}/{model}", self._prices))
+        return Priced(Retrying(plain, Cooldown()), self.price(f"{vendor.name}/{model}"))
 
     def configured(self) -> Vendor | None:
         """The first vendor that has a key in the environment."""
         return next((each for each in VENDORS if each.key and self._environ.get(each.key, "").strip()), None)
+
+    def price(self, model: str) -> Price:
+        """What is known of the price and the size of `PROVIDER/MODEL`."""
+        return price_of(model, self._prices)
+
+    def about(self, name: str) -> str:
+        """How a vendor is reached, for a person: its address, and whether its key is there."""
+        vendor = next(each for each in VENDORS if each.name == name)
+        place = f"at {vendor.address(self._environ)}"
+        if not vendor.key:
+            return f"{place}, without a key"
+        there = "is set" if self._environ.get(vendor.key, "").strip() else "is not set"
+        return f"{place}; {vendor.key} {there}"
 
     async def usual(self) -> tuple[str, str]:
         """The model that answers when nobody named one, and why it is that one.

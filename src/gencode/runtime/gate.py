@@ -1,8 +1,9 @@
 """The gate: the one door every tool call of every agent goes through."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct
 
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision, Policy
@@ -25,8 +26,7 @@ def _somebody_elses(_target: str) -> Relation:
     return "foreign"
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Gate:
+class Gate(Struct, kw_only=True, eq=False):
     """Decides about the calls of one seat. `chain` is read at every call, the root first, its own last.
 
     `named` are the tools the agent's file names, `agent_kind` knows agents and `relation` tasks and shells by
@@ -45,9 +45,7 @@ class Gate:
     background: bool = False
     named: frozenset[str] = frozenset()
     relation: Callable[[str], Relation] = _somebody_elses
-    _readable: dict[tuple[Resolved, tuple[Policy, ...]], bool] = field(
-        init=False, repr=False, default_factory=dict[tuple[Resolved, tuple[Policy, ...]], bool]
-    )
+    _readable: dict[tuple[Resolved, tuple[Policy, ...]], bool] = {}
 
     def __post_init__(self) -> None:
         box = self.toolbox

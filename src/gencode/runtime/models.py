@@ -1,7 +1,8 @@
 """Which model answers: names, tiers, inheritance, and what was asked for beside what was used."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.runtime.ports import Provider
@@ -13,15 +14,14 @@ MakeProvider = Callable[[str], Provider]
 """Makes the provider for what stands behind `PROVIDER/` or `scripted:` in a model's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """A model that can answer: the name that was asked for, the name it has, who speaks for it."""
 
     asked: str
     name: str
     provider: Provider
     binding: bool = False
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
     why: str = ""
 
 

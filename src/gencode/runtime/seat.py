@@ -1,6 +1,6 @@
 """Everything one run of the loop needs, and how a run ends."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
@@ -10,8 +10,7 @@ from gencode.runtime.ports import Delegate, Provider
 from gencode.runtime.toolbox import Toolbox
 
 
-@dataclass(frozen=True, slots=True)
-class Seat:
+class Seat(Struct, frozen=True, eq=False):
     """Everything one run of the loop needs; the main agent and a subagent differ only here."""
 
     agent: str
@@ -25,8 +24,7 @@ class Seat:
     delegate: Delegate | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """How a run ended, as the runtime saw it."""
 
     status: Status

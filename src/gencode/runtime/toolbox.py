@@ -10,7 +10,6 @@ Python name says so: `after: Annotated[int | None, Param("Lines after a match", 
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -24,8 +23,7 @@ from gencode.runtime.ports import Delegate, ToolSchema
 CLIP = 30_000
 
 
-@dataclass(frozen=True, slots=True)
-class Param:
+class Param(msgspec.Struct, frozen=True):
     """What a model is told about a parameter, and its public name where that is no Python name."""
 
     description: str
@@ -56,8 +54,7 @@ class ToolContext(msgspec.Struct, frozen=True, eq=False):
 ToolFunction = Callable[..., Awaitable[str | ToolOutput]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tool:
+class Tool(msgspec.Struct, frozen=True, eq=False):
     """A function with its schema. `effect` is enforced by plan mode and read-only agents."""
 
     name: str

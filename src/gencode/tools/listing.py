@@ -4,9 +4,10 @@ import asyncio
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
@@ -55,8 +56,7 @@ def place_of(workspace: Workspace, path: str) -> Place:
     return Place(base, str(Path(path).relative_to(base)), outer_rules(base, path), is_file=False)
 
 
-@dataclass(slots=True)
-class Listing:
+class Listing(Struct, eq=False):
     """Takes findings in order, leaves out what may not be shown and writes the rest on a page."""
 
     page: Page
@@ -65,7 +65,7 @@ class Listing:
     allowed: Callable[[bytes], bool] = lambda _: True
     parted: bool = False
     more: int | None = 0
-    ended: Ended = field(default_factory=Ended)
+    ended: Ended = Ended()
     _last: Hit | None = None
     _judged: tuple[bytes, bool] = (b"", False)
 

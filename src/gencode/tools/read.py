@@ -7,10 +7,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct, field
 
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
@@ -54,15 +53,14 @@ async def READ(
         stop.set()
 
 
-@dataclass(slots=True)
-class _Range:
+class _Range(Struct):
     """The lines that are wanted, gathered while the file goes by."""
 
     first: int
     limit: int
     stop: threading.Event
     deadline: float = field(default_factory=lambda: time.monotonic() + SECONDS)
-    lines: list[str] = field(default_factory=list[str])
+    lines: list[str] = []
     room: int = CLIP - NOTE_ROOM
     cut: int = 0
     latin: bool = False

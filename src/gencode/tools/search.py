@@ -11,11 +11,12 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Protocol
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct
 
 from gencode.core.errors import ToolError
 from gencode.tools.hits import Hit, Hits, Search
@@ -37,20 +38,18 @@ class Searcher(Protocol):
     def __call__(self, search: Search, outer_file: str, *, in_order: bool) -> list[str]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """How a search ended; `complaint` is what was wrong with it."""
 
     timed_out: bool = False
     complaint: str = ""
 
 
-@dataclass(slots=True)
-class Findings:
+class Findings(Struct):
     """What was found, file by file in the order of paths. `some`: it is too much, this is only a part."""
 
     ended: Ended
-    files: dict[bytes, list[Hit]] = field(default_factory=dict[bytes, list[Hit]])
+    files: dict[bytes, list[Hit]] = {}
     some: bool = False
 
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from gencode.app import GenCode, forgetful
 from gencode.core.errors import UserMistake
+from gencode.core.prices import Price
 from gencode.runtime.models import ALIASES, TIERS
 from gencode.surfaces.commands.opening import opened, why_usual
 from gencode.surfaces.plain import answer, answer_json, table
@@ -18,6 +19,7 @@ class ModelLine(Struct, frozen=True, rename="camel"):
     name: str
     model: str | None
     why: str
+    price: Price = Price()
 
 
 def show(args: argparse.Namespace) -> int:
@@ -33,8 +35,13 @@ async def _show(args: argparse.Namespace) -> int:
         answer_json({"main": main, "models": lines})
         return 0
     answer(f"gen -p would use {main.model or 'no model'}: {main.why}\n")
-    answer(table(("NAME", "MODEL", "WHY"), [(line.name, line.model or "-", line.why) for line in lines]))
+    rows = [(line.name, line.model or "-", _priced(line.price), line.why) for line in lines]
+    answer(table(("NAME", "MODEL", "$/M IN/OUT", "WHY"), rows))
     return 0
+
+
+def _priced(price: Price) -> str:
+    return "-" if price.input is None or price.output is None else f"{price.input:g}/{price.output:g}"
 
 
 def main_model(gen: GenCode) -> ModelLine:
@@ -45,7 +52,7 @@ def main_model(gen: GenCode) -> ModelLine:
     except UserMistake as mistake:
         return ModelLine(asked, None, str(mistake))
     why = f"{asked!r} was chosen by --model, GEN_MODEL or settings.toml" if asked else why_usual(gen)
-    return ModelLine(asked or gen.usual[0], resolved.name, why)
+    return ModelLine(asked or gen.usual[0], resolved.name, why, gen.switchboard.price(resolved.name))
 
 
 def _line(gen: GenCode, name: str) -> ModelLine:
@@ -59,13 +66,14 @@ def _line(gen: GenCode, name: str) -> ModelLine:
         case _ if name in TIERS or name in ALIASES:
             return _tier(gen, name)
         case _:
-            return ModelLine(name, None, "a model of this provider")
+            return ModelLine(name, None, gen.switchboard.about(name.removesuffix("/MODEL")))
 
 
 def _tier(gen: GenCode, name: str) -> ModelLine:
     alias = f"the same as {ALIASES[name]}" if name in ALIASES else "a tier"
     source = "set in settings.toml" if ALIASES.get(name, name) in gen.settings.models else gen.usual[1]
     try:
-        return ModelLine(name, gen.models.resolve(name).name, f"{alias}; {source}")
+        model = gen.models.resolve(name).name
+        return ModelLine(name, model, f"{alias}; {source}", gen.switchboard.price(model))
     except UserMistake as mistake:
         return ModelLine(name, None, f"{alias}. {mistake}")
