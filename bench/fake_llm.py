@@ -4,11 +4,11 @@
 
 What it answers depends on nothing but the request. The conversation carries its script in plain text:
 
-    [[BENCH id=a turns=5 tool=lookup]]                      call `tool` until five results are there, then answer
-    [[BENCH id=m spawn=100 tool=Task childarg=prompt …]]    make 100 calls at once, each with a script for a child
+    [[BENCH id=a turns=5 tool=lookup]]            calls of `tool` until five results are there, then an answer
+    [[BENCH id=m spawn=9 tool=Task childarg=prompt …]]     nine calls at once, each with a script for a child
 
-Progress is counted by marks in results and answers, so whoever rewrites its history is served the same script.
-`GET /_stats` tells what was asked so far. Only the standard library is needed; uvloop and orjson make it faster.
+Progress is counted by marks in results and answers, so whoever rewrites its history gets the same script.
+`GET /_stats` tells what was asked so far. The standard library is enough; uvloop and orjson make it faster.
 """
 
 import argparse
@@ -93,8 +93,9 @@ def arguments(schema: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 def decide(raw: bytes, body: dict[str, Any], script: dict[str, str]) -> tuple[str, list[Call]]:
     """The text or the calls that come next in a script."""
-    functions = (each["function"] for each in body.get("tools") or [])
-    schemas = {each["name"]: each.get("parameters") or {} for each in functions}
+    tools: list[dict[str, Any]] = body.get("tools") or []
+    functions: list[dict[str, Any]] = [each["function"] for each in tools]
+    schemas: dict[str, dict[str, Any]] = {each["name"]: each["parameters"] for each in functions}
     name, tool = script.get("id", "-"), script.get("tool", "lookup")
     given = {key[4:]: value for key, value in script.items() if key.startswith("arg.")}
     spawn = int(script.get("spawn", "0"))

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import aiohttp
-
 from bench.workload import LOOKUP, MAIN_SYSTEM, OBSERVATION, SEND, SYSTEM, main
 
 orjson: Any = importlib.import_module("orjson")

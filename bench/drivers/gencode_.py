@@ -1,4 +1,4 @@
-"""GenCode as it is used: agents from files, the gate, the journal on disk or (`BENCH_JOURNAL=memory`) in memory."""
+"""GenCode as it is used: agents from files, the gate, the journal on disk; `BENCH_JOURNAL=memory` keeps it there."""
 
 import os
 from contextlib import AsyncExitStack
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from bench.workload import LOOKUP, OBSERVATION, SYSTEM, main
+
 from gencode import GenCode, ToolContext, tool
 from gencode.app import forgetful
 
@@ -29,6 +30,12 @@ async def lookup(ctx: ToolContext, key: Annotated[str, "The key"]) -> str:
     return OBSERVATION
 
 
+def write_agent(folder: Path) -> None:
+    """The one agent of the benchmark, as a user would write it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    Path(folder, "worker.md").write_text(WORKER)
+
+
 class Ours:
     """GenCode through its Python door."""
 
@@ -37,10 +44,7 @@ class Ours:
     async def open(self, url: str, streamed: bool) -> None:
         """Open a workspace with one agent; whether answers are streamed is up to the server."""
         os.environ["OPENAI_BASE_URL"] = f"{url}/v1"
-        os.environ["OPENAI_API_KEY"] = "x"
-        agents = Path(os.environ["GEN_HOME"], "agents")
-        agents.mkdir(parents=True, exist_ok=True)
-        Path(agents, "worker.md").write_text(WORKER)
+        write_agent(Path(os.environ["GEN_HOME"], "agents"))
         store = forgetful() if os.environ.get("BENCH_JOURNAL") == "memory" else None
         allow = {"allow": ["lookup", "Task"]}
         opened = GenCode.open(model="openai/fake-model", tools=[lookup], settings=allow, store=store)

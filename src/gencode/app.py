@@ -18,6 +18,7 @@ from gencode.core.rules import child_policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.launcher import Launcher, Origin
+from gencode.delegation.orphans import close_orphans
 from gencode.delegation.supervisor import Job, Supervisor
 from gencode.providers.vendors import VENDORS, Switchboard
 from gencode.runtime.bus import Bus, Listener
@@ -106,6 +107,7 @@ class GenCode:
                 store = await SqliteStore.open(database(), durability=chosen.durability)
                 stack.push_async_callback(store.close)
             supervisor = await stack.enter_async_context(Supervisor(store))
+            await close_orphans(store, supervisor.owner)
             own = None if isinstance(model, str) else model
             gen = cls(Surroundings(chosen, workspace, store, asker, own), supervisor, tools)
             if own is None and not chosen.model:

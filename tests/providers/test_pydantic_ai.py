@@ -117,7 +117,7 @@ async def test_a_request_is_told_whole_and_the_reply_counted() -> None:
         ("user", "two"),
         ("assistant", "I look."),
         ("tool", "row"),
-        ("tool", "no"),
+        ("tool", '{"error":"no"}'),
         ("assistant", "half an ans"),
         ("user", "go on"),
     ]
@@ -274,7 +274,7 @@ async def test_a_conversation_that_starts_or_ends_with_the_model_is_made_whole()
         ("404 Not Found", False, False),
         ("429 Too Many Requests", True, True),
         ("500 Internal Server Error", True, False),
-        ("503 Service Unavailable", True, False),
+        ("503 Service Unavailable", True, True),
     ],
 )
 async def test_a_refusal_says_whether_waiting_helps_and_is_asked_once(

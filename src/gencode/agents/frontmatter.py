@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from msgspec import Struct
 
+from gencode.agents.simple_fields import Plain, simple_fields
 from gencode.core.errors import UserMistake
 from gencode.runtime.prompt import one_line
 
@@ -49,6 +50,9 @@ class _Unreadable(Exception):
 def read_front_matter(text: str, path: str) -> FrontMatter:
     """The fields and the body of a file; UserMistake with the file, the line and the reason otherwise."""
     block, body, before = _split(text, path)
+    if (simple := simple_fields(block)) is not None:
+        lines = {name: line + before for name, (line, _) in simple.items()}
+        return FrontMatter({name: _meant(value) for name, (_, value) in simple.items()}, lines, body)
     try:
         fields, lines = _Builder(path, before).build(block)
         return FrontMatter(fields, lines, body)
@@ -205,6 +209,17 @@ class _Builder:
 
     def _refuse(self, event: "yaml.Event", reason: str) -> NoReturn:
         raise mistake(self._path, reason, self._line(event))
+
+
+def _meant(value: Plain | dict[str, Plain]) -> Any:
+    """A value with its words and integers as what they mean."""
+    match value:
+        case str():
+            return _scalar(value)
+        case list():
+            return [_scalar(each) for each in value]
+        case dict():
+            return {name: _meant(each) for name, each in value.items()}
 
 
 def _scalar(text: str) -> str | int | bool | None:

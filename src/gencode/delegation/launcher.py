@@ -9,15 +9,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import ToolError, UserMistake
-from gencode.core.events import DurableFact, MessageAdded, TaskCreated, TaskStarted
+from gencode.core.events import Event, MessageAdded, TaskCreated, TaskStarted, settle
 from gencode.core.messages import Message, ToolCall, UserMessage, unanswered
 from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.rules import Mode, Policy, child_policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
 from gencode.core.task import transcript_of
+from gencode.delegation.orphans import interruption
 from gencode.delegation.supervisor import Job, Supervisor
 from gencode.runtime.bus import Bus
-from gencode.runtime.calls import interrupted
 from gencode.runtime.gate import Gate
 from gencode.runtime.limits import Limits
 from gencode.runtime.loop import Seat
@@ -109,6 +109,9 @@ class Launcher:
         if session is not None:
             lease = await self._store.take(session, self._supervisor.owner)
             earlier = transcript_of(await self._store.events(session))
+            if cut := interruption(lease.state, unanswered(earlier)):
+                await self._store.append(lease, cut)
+                earlier = transcript_of(await self._store.events(session))
             return await self._begin(spec, lease, branch, limits, prompt, earlier)
         created = TaskCreated(
             agent=spec.name,
@@ -145,7 +148,7 @@ class Launcher:
     async def _create(self, fact: TaskCreated) -> Lease:
         """A new task, written down and then heard of."""
         lease = await self._store.create(fact, self._supervisor.owner)
-        self._bus.publish(await self._store.events(lease.task))
+        self._bus.publish([Event(lease.task, 1, lease.state.created_at, settle(fact)[0])])
         return lease
 
     async def _begin(
@@ -155,21 +158,17 @@ class Launcher:
         origin: Origin,
         limits: Limits,
         prompt: str,
-        transcript: list[Message] | None = None,
+        transcript: Sequence[Message] = (),
     ) -> Job:
-        transcript = [] if transcript is None else transcript
-        record = Recorder(self._store, self._bus, lease, unanswered(transcript))
+        record = Recorder(self._store, self._bus, lease)
         seat = self._seat(spec, lease, origin, limits, prompt)
         missing = self._toolbox.missing(spec.tools)
         warnings = [f"the tool {name} is not there" for name in missing] + list(origin.model.warnings)
         system = "" if lease.state.system else seat.system
-        facts: list[DurableFact] = [TaskStarted(seat.model, system, tuple(seat.toolbox), tuple(warnings))]
-        messages: list[Message] = []
-        if record.open_calls:
-            messages.append(interrupted(record.open_calls, "the program ended while it ran"))
-        messages.append(UserMessage(prompt))
-        await record.commit(*facts, *(MessageAdded(message) for message in messages))
-        return self._supervisor.start(Job(seat, [*transcript, *messages], record, origin.stop))
+        started = TaskStarted(seat.model, system, tuple(seat.toolbox), tuple(warnings))
+        said = UserMessage(prompt)
+        await record.commit(started, MessageAdded(said))
+        return self._supervisor.start(Job(seat, [*transcript, said], record, origin.stop))
 
     def _seat(self, spec: AgentSpec, lease: Lease, origin: Origin, limits: Limits, prompt: str) -> Seat:
         policy = origin.policies[-1]

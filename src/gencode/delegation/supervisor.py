@@ -2,19 +2,18 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Iterator
 
 from msgspec import Struct
 
 from gencode.core.errors import GenCodeError, ProviderError, Stopped
 from gencode.core.events import DurableFact, MessageAdded, TaskEnded
-from gencode.core.ids import new_id
 from gencode.core.messages import Message
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.calls import interrupted
 from gencode.runtime.loop import run
+from gencode.runtime.owner import new_owner
 from gencode.runtime.ports import Journal
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Ending, Seat
@@ -54,7 +53,7 @@ class Supervisor:
     """Runs jobs side by side in one task group; no job ever raises into its siblings."""
 
     def __init__(self, journal: Journal) -> None:
-        self.owner = f"{os.getpid()}-{new_id()}"
+        self.owner = new_owner()
         self.stop = Stop()
         self._journal = journal
         self._jobs: dict[str, Job] = {}

@@ -5,8 +5,6 @@ when it got an answer. So a hundred agents that hit a limit together do not hit 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 
 
 class Cooldown:
@@ -31,21 +29,24 @@ class Cooldown:
 
     def answered(self) -> None:
         """An answer came: the pause is over for everybody."""
-        self._cold = False
-        self._tell()
+        if self._cold:
+            self._cold = False
+            self._tell()
 
-    @asynccontextmanager
-    async def turn(self) -> AsyncGenerator[None, None]:
+    def turn(self) -> "Turn":
         """Wait until it is one's turn to ask; while the pause is being tried out only one goes."""
+        return Turn(self)
+
+    async def begin(self) -> bool:
+        """Wait for the pause; True for whoever tries out whether it is over, and then has to `end`."""
         await self._wait()
-        first = self._cold
-        self._trying = self._trying or first
-        try:
-            yield
-        finally:
-            if first:
-                self._trying = False
-                self._tell()
+        self._trying = self._trying or self._cold
+        return self._cold
+
+    def end(self) -> None:
+        """The try is over, whatever came of it."""
+        self._trying = False
+        self._tell()
 
     async def _wait(self) -> None:
         while self.left or (self._cold and self._trying):
@@ -57,3 +58,20 @@ class Cooldown:
     def _tell(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
+
+
+class Turn:
+    """One's turn to ask; every request takes one, so it is a class and no generator."""
+
+    __slots__ = ("_cooldown", "_first")
+
+    def __init__(self, cooldown: Cooldown) -> None:
+        self._cooldown = cooldown
+        self._first = False
+
+    async def __aenter__(self) -> None:
+        self._first = await self._cooldown.begin()
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._first:
+            self._cooldown.end()

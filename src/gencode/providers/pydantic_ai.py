@@ -76,7 +76,7 @@ class PydanticAIProvider:
         label = model if isinstance(model, str) else f"{model.system}:{model.model_name}"
         self._speaker = Speaker(f"{NAME}/{label}", "its provider", "")
         self._model: Model | None = None if isinstance(model, str) else model
-        self._open: asyncio.AbstractEventLoop | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
         self._patience = patience
 
@@ -102,10 +102,9 @@ class PydanticAIProvider:
         async with self._opening:
             if self._model is None:
                 self._model = await asyncio.to_thread(_made, str(self._asked))
-            if self._open is not loop:
-                _open[id(self)] = _held(self._model, id(self))
-                await anext(_open[id(self)])
-                self._open = loop
+            if self._loop is not loop:
+                await anext(_held(self._model))
+                self._loop = loop
         return self._model
 
     def _ask(self, model: "Model", request: Request) -> "AbstractAsyncContextManager[StreamedResponse]":
@@ -190,16 +189,22 @@ def _made(name: str) -> "Model":
     return infer_model(name)
 
 
-_open: "dict[int, AsyncGenerator[Model, None]]" = {}
+_open: "dict[object, AsyncGenerator[None, None]]" = {}
 
 
-async def _held(model: "Model", key: int) -> "AsyncGenerator[Model, None]":
+def _held(model: "Model") -> "AsyncGenerator[None, None]":
     """Keeps a model's client open until its loop ends: asyncio closes every generator before the loop."""
-    try:
-        async with model:
-            yield model
-    finally:
-        _open.pop(key, None)
+
+    async def until_closed() -> AsyncGenerator[None, None]:
+        try:
+            async with model:
+                yield
+        finally:
+            _open.pop(key, None)
+
+    key = object()
+    _open[key] = until_closed()
+    return _open[key]
 
 
 def _breaks() -> tuple[type[BaseException], ...]:

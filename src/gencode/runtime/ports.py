@@ -95,6 +95,14 @@ class Lease:
         return self.state.id
 
 
+class Ownership(Struct, frozen=True):
+    """Who leases a task; `over` when the lease has run out."""
+
+    task: str
+    owner: str
+    over: bool
+
+
 class TaskQuery(Struct, frozen=True):
     """Which tasks to list; every field that is set narrows the list."""
 
@@ -113,8 +121,11 @@ class Journal(Protocol):
         """Write the first fact of a new task under a free id, and lease it to `owner`."""
         ...
 
-    async def take(self, task: str, owner: str) -> Lease:
-        """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs."""
+    async def take(self, task: str, owner: str, instead_of: str | None = None) -> Lease:
+        """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs.
+
+        `instead_of` is an owner known to be dead, whose lease does not count.
+        """
         ...
 
     async def append(self, lease: Lease, facts: Sequence[DurableFact]) -> list[Event]:
@@ -127,6 +138,10 @@ class Journal(Protocol):
 
     async def release(self, lease: Lease) -> None:
         """Give the lease back at once, whatever the task's status."""
+        ...
+
+    async def owned(self) -> list[Ownership]:
+        """Every task that is leased, by whom, and whether the lease has run out."""
         ...
 
 

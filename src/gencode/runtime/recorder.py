@@ -12,13 +12,11 @@ class Recorder:
 
     __slots__ = ("_bus", "_journal", "lease", "open_calls")
 
-    def __init__(
-        self, journal: Journal, bus: Bus, lease: Lease, open_calls: tuple[ToolCall, ...] = ()
-    ) -> None:
+    def __init__(self, journal: Journal, bus: Bus, lease: Lease) -> None:
         self._journal = journal
         self._bus = bus
         self.lease = lease
-        self.open_calls = open_calls
+        self.open_calls: tuple[ToolCall, ...] = ()
         """Calls that are written down and have no result yet."""
 
     @property

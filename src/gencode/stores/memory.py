@@ -7,7 +7,7 @@ from gencode.core.errors import StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id
 from gencode.core.task import Task
-from gencode.runtime.ports import Lease, TaskQuery
+from gencode.runtime.ports import Lease, Ownership, TaskQuery
 from gencode.stores.facts import DRAWS, Growth, adopted, first, grown, held, lost, missing, taken
 
 
@@ -45,12 +45,12 @@ class MemoryStore:
                 return Lease(owner, 1, growth.state)
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws.")
 
-    async def take(self, task: str, owner: str) -> Lease:
+    async def take(self, task: str, owner: str, instead_of: str | None = None) -> Lease:
         """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs."""
         record = self._records.get(task)
         if record is None:
             raise missing(task)
-        if record.owner not in (None, owner) and record.until > time.monotonic():
+        if record.owner not in (None, owner, instead_of) and record.until > time.monotonic():
             raise held(task)
         record.epoch += 1
         record.owner = owner
@@ -80,6 +80,15 @@ class MemoryStore:
         record = self._records[lease.task]
         if (record.epoch, record.owner) == (lease.epoch, lease.owner):
             record.owner = None
+
+    async def owned(self) -> list[Ownership]:
+        """Every task that is leased, by whom, and whether the lease has run out."""
+        now = time.monotonic()
+        return [
+            Ownership(task, record.owner, record.until <= now)
+            for task, record in self._records.items()
+            if record.owner is not None
+        ]
 
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""

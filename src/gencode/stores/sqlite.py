@@ -21,7 +21,7 @@ from gencode.core.errors import CorruptFact, StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, decode_fact, kind_of, unicode_text
 from gencode.core.ids import new_id
 from gencode.core.task import Evidence, Task, fold
-from gencode.runtime.ports import Lease, TaskQuery
+from gencode.runtime.ports import Lease, Ownership, TaskQuery
 from gencode.stores.facts import DRAWS, Growth, adopted, first, grown, held, is_moment, lost, missing, taken
 from gencode.stores.schema import PATIENCE, Durability, PlainErrors, Transaction, is_busy, open_pair
 
@@ -63,11 +63,14 @@ ON CONFLICT (Task) DO UPDATE SET Seq = excluded.Seq, Fold = excluded.Fold, Body 
 _TAKE = """
 UPDATE Sessions SET Epoch = Epoch + 1, Owner = :owner,
                     LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease)
-WHERE Id = :id AND (LeaseUntil IS NULL OR Owner = :owner
+WHERE Id = :id AND (LeaseUntil IS NULL OR Owner = :owner OR Owner = :dead
                     OR LeaseUntil <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 RETURNING Epoch
 """
 _RENEW = "UPDATE Sessions SET LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) WHERE Owner = ?"
+_OWNED = """
+SELECT Id, Owner, LeaseUntil <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM Sessions WHERE Owner IS NOT NULL
+"""
 _RELEASE = "UPDATE Sessions SET Owner = NULL, LeaseUntil = NULL WHERE Id = ? AND Epoch = ? AND Owner = ?"
 
 _TASK = """
@@ -84,6 +87,8 @@ WHERE (:parent IS NULL OR s.Parent = :parent)
   AND (:conversations IS NULL OR s.Conversation = :conversations)
 ORDER BY s.CreatedAt DESC, s.rowid DESC LIMIT :limit
 """
+# Asked for every task that ends: with the choice inside the query SQLite would look at every task there is.
+_CHILDREN = _TASKS.replace("(:parent IS NULL OR s.Parent = :parent)", "s.Parent = :parent")
 _IDS = "SELECT Id FROM Sessions WHERE Id >= ? AND Id < ? || 'g' ORDER BY Id LIMIT 20"
 _LAST_SEQ = "SELECT CAST(LastSeq AS INTEGER) FROM Sessions WHERE Id = ?"
 _EVENTS = (
@@ -142,9 +147,9 @@ class SqliteStore:
                 return Lease(owner, 1, growth.state)
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self._path}.")
 
-    async def take(self, task: str, owner: str) -> Lease:
+    async def take(self, task: str, owner: str, instead_of: str | None = None) -> Lease:
         """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs."""
-        return await self._patiently(lambda: self._take(task, owner))
+        return await self._patiently(lambda: self._take(task, owner, instead_of))
 
     async def append(self, lease: Lease, facts: Sequence[DurableFact]) -> list[Event]:
         """Write all facts in one transaction, or raise Fenced and write none."""
@@ -158,6 +163,11 @@ class SqliteStore:
         """Give the lease back at once, whatever the task's status."""
         row = (lease.task, lease.epoch, lease.owner)
         await self._patiently(lambda: self._writer.execute(_RELEASE, row))
+
+    async def owned(self) -> list[Ownership]:
+        """Every task that is leased, by whom, and whether the lease has run out."""
+        rows = await self._patiently(lambda: self._reader.execute(_OWNED).fetchall(), reading=True)
+        return [Ownership(task, owner, bool(over)) for task, owner, over in rows]
 
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
@@ -248,13 +258,13 @@ class SqliteStore:
     def _write_snapshot(self, state: Task) -> None:
         self._writer.execute(_SNAPSHOT, (state.id, state.seq, _FOLD, msgspec.json.encode(state).decode()))
 
-    def _take(self, task: str, owner: str) -> Lease:
+    def _take(self, task: str, owner: str, instead_of: str | None) -> Lease:
         with Transaction(self._writer):
             row = self._writer.execute(_TASK, (_FOLD, task)).fetchone()
             if row is None:
                 raise missing(task)
             claimed = self._writer.execute(
-                _TAKE, {"id": task, "owner": owner, "lease": self._lease}
+                _TAKE, {"id": task, "owner": owner, "lease": self._lease, "dead": instead_of}
             ).fetchall()
             if not claimed:
                 raise held(task)
@@ -284,7 +294,7 @@ class SqliteStore:
             "limit": -1 if query.limit is None else max(query.limit, 0),
         }
         with Transaction(self._reader, "BEGIN"):
-            rows = self._reader.execute(_TASKS, wanted).fetchall()
+            rows = self._reader.execute(_CHILDREN if query.parent else _TASKS, wanted).fetchall()
             states = [_folded(self._reader, row)[0] for row in reversed(rows)]
         return [state for state in states if state is not None]
 

@@ -15,7 +15,11 @@ from gencode.delegation.supervisor import Job
 from gencode.surfaces import plain
 from gencode.surfaces.view import View
 
-SIGNALS = {signal.SIGINT: "interrupted by the user", signal.SIGTERM: "the program was told to end"}
+SIGNALS = {
+    signal.SIGINT: "interrupted by the user",
+    signal.SIGTERM: "the program was told to end",
+    signal.SIGHUP: "the terminal was closed",
+}
 
 
 class Painter(Protocol):

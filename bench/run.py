@@ -1,0 +1,230 @@
+"""GenCode beside the floor (a bare aiohttp and orjson loop), with the limits that must hold.
+
+    python bench/run.py [--quick] [--json FILE]
+
+Floor and GenCode take turns in one run, so that other work on the machine hits both; processor time is the
+median of all rounds, wall time the best of them. The exit code is 1 when a limit is missed. It needs, beside
+GenCode itself: pip install aiohttp orjson uvloop
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from processes import SECONDS, Work, clean_environment, driven, fake_server
+
+W1 = ("--workload", "w1", "--turns", "50", "--rounds", "5")
+LONG = ("--workload", "w1", "--turns", "200", "--rounds", "2")
+W2 = Work(("--workload", "w2", "--agents", "100", "--turns", "5"), latency_ms=200)
+W3 = Work(("--workload", "w3", "--agents", "1000", "--turns", "2"), latency_ms=500)
+W2_IDEAL = 8 * 0.2
+W3_IDEAL = 3 * 0.5
+W3_AGENTS = 1000
+MEMORY = {"BENCH_JOURNAL": "memory"}
+PROMPT_TOKENS = 4000
+
+RUNS: dict[str, tuple[str, Work, dict[str, str]]] = {
+    "floor": ("floor", Work(W1), {}),
+    "disk": ("gencode_", Work(W1), {}),
+    "memory": ("gencode_", Work(W1), MEMORY),
+    "floor whole": ("floor", Work(W1, streamed=False), {}),
+    "disk whole": ("gencode_", Work(W1, streamed=False), {}),
+    "memory whole": ("gencode_", Work(W1, streamed=False), MEMORY),
+    "floor long": ("floor", Work(LONG), {}),
+    "disk long": ("gencode_", Work(LONG), {}),
+    "floor w2": ("floor", W2, {}),
+    "disk w2": ("gencode_", W2, {}),
+    "floor w3": ("floor", W3, {}),
+    "disk w3": ("gencode_", W3, {}),
+}
+
+
+class Row(NamedTuple):
+    """One line of the table; a row without a limit is only told."""
+
+    what: str
+    floor: str
+    ours: str
+    ratio: float
+    limit: float | None
+    unit: str = "x"
+
+    @property
+    def holds(self) -> bool:
+        """Whether the limit holds."""
+        return self.limit is None or self.ratio <= self.limit
+
+    def line(self) -> str:
+        """As a line of Markdown."""
+        most = "" if self.limit is None else f"{self.limit:,g}{self.unit}"
+        verdict = "" if self.limit is None else "holds" if self.holds else "MISSED"
+        figure = f"{self.ratio:,.2f}{self.unit}"
+        return f"| {' | '.join((self.what, self.floor, self.ours, figure, most, verdict))} |"
+
+
+class Results:
+    """The figures of every run."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, list[dict[str, Any]]] = {}
+
+    def take(self, times: int) -> None:
+        """Run everything, again and again, floor and ours in turn."""
+        for number in range(times):
+            for name, (driver, work, extra) in RUNS.items():
+                print(f"round {number + 1} of {times}: {name}", file=sys.stderr, flush=True)
+                self.runs.setdefault(name, []).append(driven(driver, work, extra=extra))
+
+    def rounds(self, name: str, field: str) -> list[float]:
+        """One figure of every round."""
+        return [each[field] for run in self.runs[name] for each in run["rounds"]]
+
+    def cpu(self, name: str) -> float:
+        """Processor seconds of a round."""
+        return median(self.rounds(name, "cpu"))
+
+    def turn(self, name: str) -> float:
+        """Processor milliseconds of a turn of W1."""
+        turns = RUNS[name][1].arguments[3]
+        return self.cpu(name) * 1000 / (int(turns) + 1)
+
+    def wall(self, name: str) -> float:
+        """Seconds of the best round."""
+        return min(self.rounds(name, "wall"))
+
+    def first(self, name: str) -> float:
+        """Processor milliseconds of a process until the end of its first answer."""
+        return median(run["first_cpu"] for run in self.runs[name]) * 1000
+
+    def server(self, name: str, field: str) -> Any:
+        """What the server counted in the last run."""
+        return self.runs[name][-1]["server"][field]
+
+
+def per_turn(results: Results, what: str, floor: str, ours: str, limit: float | None) -> Row:
+    """A row of processor time per turn."""
+    bare, own = results.turn(floor), results.turn(ours)
+    return Row(what, f"{bare:.3f} ms", f"{own:.3f} ms", own / bare, limit)
+
+
+def rows(results: Results) -> list[Row]:
+    """Every row but those of the command line."""
+    of = results
+    w2, w3 = of.wall("disk w2"), of.wall("disk w3")
+    kib = median(of.rounds("disk w3", "kib")) / W3_AGENTS
+    bare_kib = median(of.rounds("floor w3", "kib")) / W3_AGENTS
+    opened, bare_opened = (of.server(name, "connections") for name in ("disk w3", "floor w3"))
+    alone = of.server("disk", "connections")
+    return [
+        per_turn(of, "W1 CPU per turn, streamed, journal on disk", "floor", "disk", 2.0),
+        per_turn(of, "W1 CPU per turn, streamed, journal in memory", "floor", "memory", 1.5),
+        per_turn(of, "W1 CPU per turn, not streamed, journal on disk", "floor whole", "disk whole", 2.0),
+        per_turn(of, "W1 CPU per turn, not streamed, journal in memory", "floor whole", "memory whole", 1.5),
+        per_turn(of, "streamed against not streamed (ours / ours)", "disk whole", "disk", 1.5),
+        per_turn(of, "a turn of 200 against one of 50 (ours / ours)", "disk", "disk long", 1.3),
+        per_turn(of, "a turn of 200, streamed (floor / ours)", "floor long", "disk long", None),
+        Row(
+            "W2 wall, 100 subagents, against ideal",
+            f"{of.wall('floor w2'):.2f} s",
+            f"{w2:.2f} s",
+            w2 / W2_IDEAL,
+            1.15,
+        ),
+        Row(
+            "W3 wall, 1,000 agents, against ideal",
+            f"{of.wall('floor w3'):.2f} s",
+            f"{w3:.2f} s",
+            w3 / W3_IDEAL,
+            1.8,
+        ),
+        Row(
+            "W3 CPU",
+            f"{of.cpu('floor w3'):.2f} s",
+            f"{of.cpu('disk w3'):.2f} s",
+            of.cpu("disk w3") / of.cpu("floor w3"),
+            2.0,
+        ),
+        Row("W3 memory per agent", f"{bare_kib:.0f} KiB", f"{kib:.0f} KiB", kib, 50, " KiB"),
+        Row("W3 connections opened per agent", f"{bare_opened}", f"{opened}", opened / W3_AGENTS, 1.01),
+        Row(
+            "W1 connections of one agent after another",
+            f"{of.server('floor', 'connections')}",
+            f"{alone}",
+            alone,
+            1,
+            "",
+        ),
+        Row(
+            "first answer of a new process, CPU",
+            f"{of.first('floor'):.0f} ms",
+            f"{of.first('disk'):.0f} ms",
+            of.first("disk") / of.first("floor"),
+            1.5,
+        ),
+    ]
+
+
+def until_first_request(command: Sequence[str]) -> tuple[float, int]:
+    """Seconds from the start of a process to its first request, and the bytes of that request."""
+    with tempfile.TemporaryDirectory() as folder, fake_server() as server:
+        environment = clean_environment(Path(folder))
+        environment["OPENAI_BASE_URL"] = f"{server.url}/v1"
+        words = [word.replace("URL", server.url) for word in command]
+        began = time.time()
+        subprocess.run(words, env=environment, cwd=folder, capture_output=True, timeout=SECONDS, check=True)
+        told = server.told()
+        return told["first_at"] - began, told["first_prompt"]
+
+
+def command_line(times: int) -> list[Row]:
+    """`gen -p` until its first request, beside a floor process, and how much it says in it."""
+    gen = [sys.executable, "-m", "gencode", "-p", "hi", "--model", "openai/fake-model"]
+    floor = [sys.executable, "-m", "bench.drivers.floor", "--url", "URL", "--turns", "0", "--stream"]
+    pairs = [(until_first_request(floor), until_first_request(gen)) for _ in range(times)]
+    bare = min(first[0] for first, _ in pairs) * 1000
+    own = min(second[0] for _, second in pairs) * 1000
+    tokens = pairs[0][1][1] // 4
+    return [
+        Row("gen -p until its first model request, wall", f"{bare:.0f} ms", f"{own:.0f} ms", own / bare, 1.5),
+        Row(
+            "prompt before the user said anything",
+            f"{pairs[0][0][1] // 4}",
+            f"{tokens}",
+            tokens,
+            PROMPT_TOKENS,
+            " tokens",
+        ),
+    ]
+
+
+def main() -> int:
+    """Measure, print the table, and say whether every limit holds."""
+    parser = argparse.ArgumentParser(description="GenCode beside the floor.")
+    parser.add_argument("--quick", action="store_true", help="one round of everything")
+    parser.add_argument("--json", type=Path, help="also keep the raw figures in this file")
+    chosen = parser.parse_args()
+    if missing := [name for name in ("aiohttp", "orjson") if importlib.util.find_spec(name) is None]:
+        raise SystemExit(f"The benchmark needs {', '.join(missing)}: pip install aiohttp orjson uvloop")
+    busy = os.getloadavg()[0]
+    results = Results()
+    results.take(1 if chosen.quick else 3)
+    table = [*rows(results), *command_line(3 if chosen.quick else 7)]
+    if chosen.json:
+        chosen.json.write_text(json.dumps(results.runs))
+    print(f"Python {sys.version.split()[0]}, load {busy:.1f} at the start\n")
+    print("| measure | floor | GenCode | figure | at most | |\n|---|---|---|---|---|---|")
+    print("\n".join(row.line() for row in table))
+    return 0 if all(row.holds for row in table) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""Who holds a lease: a process, named so that others on the same machine can tell whether it still lives."""
+
+import os
+import socket
+from pathlib import Path
+from typing import Literal
+
+from gencode.core.ids import new_id
+
+Fate = Literal["alive", "dead", "unknown"]
+"""What became of an owner; `unknown` for a process of another machine or container."""
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def new_owner() -> str:
+    """A name for this process start: where it runs, its process id, when it began, and a random end."""
+    return "|".join((_place(), _boot(), str(os.getpid()), _began(os.getpid()), new_id()))
+
+
+def fate(owner: str) -> Fate:
+    """Whether the process behind an owner's name still lives."""
+    match owner.split("|"):
+        case [place, boot, process, began, _] if place == _place() and process.isdigit():
+            if boot != _boot() or not _exists(int(process)):
+                return "dead"
+            return "alive" if began == _began(int(process)) else "dead"
+        case _:
+            return "unknown"
+
+
+def _place() -> str:
+    """This machine and, on Linux, the container: process ids mean something only within it."""
+    try:
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        space = ""
+    return f"{socket.gethostname()} {space}".strip()
+
+
+def _boot() -> str:
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _began(process: int) -> str:
+    """When a process began, in ticks since the machine did; empty where that cannot be told."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[19]
+
+
+def _exists(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,132 @@
+"""What becomes of tasks whose process died."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from gencode import GenCode, UserMistake
+from gencode.core.events import MessageAdded, TaskCreated, TaskStarted
+from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage
+from gencode.core.status import Status
+from gencode.core.task import transcript_of
+from gencode.delegation.orphans import close_orphans
+from gencode.providers.scripted import ScriptedProvider
+from gencode.runtime.owner import fate, new_owner
+from gencode.stores.memory import MemoryStore
+from gencode.testing import says
+
+DIES = """
+    import asyncio, sys
+    from gencode import GenCode
+    from gencode.providers.scripted import ScriptedProvider
+    from gencode.testing import call, says
+
+    async def main():
+        slow = [says("half way", call("LS")), says("never", delay_ms=3_600_000)]
+        script = {"main": [says("I send one.", call("Task", subagent_type="Explore", prompt="look"))], "*": slow}
+        async with GenCode.open(model=ScriptedProvider.of(script)) as gen:
+            async for event in gen.ask("go"):
+                if type(getattr(event.fact, "message", None)).__name__ == "ToolMessage":
+                    print("busy", flush=True)
+
+    asyncio.run(main())
+"""
+
+
+async def dead_process(folder: Path) -> None:
+    """A real process that is killed in the middle of its child's model call."""
+    command = (sys.executable, "-c", textwrap.dedent(DIES))
+    process = await asyncio.create_subprocess_exec(*command, cwd=folder, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert await asyncio.wait_for(process.stdout.readline(), 30) == b"busy\n"
+    process.send_signal(signal.SIGKILL)
+    await process.wait()
+
+
+async def test_after_a_kill_every_task_is_interrupted_and_the_conversation_goes_on(tmp_path: Path) -> None:
+    await dead_process(tmp_path)
+    script = ScriptedProvider.of({"main": [says("unused"), says("I go on.")]})
+    async with GenCode.open(tmp_path, model=script) as gen:
+        (child,) = await gen.tasks()
+        parent = await gen.get(child.parent_id or "")
+        assert [(each.status, each.result) for each in (parent, child)] == [
+            (Status.INTERRUPTED, "I send one."),
+            (Status.INTERRUPTED, "half way"),
+        ]
+        assert parent.error == child.error == "the process that ran it died"
+        outcome = await gen.ask("and now?", session=parent.agent_id).outcome()
+        told = transcript_of(await gen.store.events(parent.agent_id))
+    assert (outcome.status, outcome.result) == (Status.COMPLETED, "I go on.")
+    (answers,) = [message for message in told if isinstance(message, ToolMessage)]
+    assert [(each.call, each.error) for each in answers.results] == [("call_0_0", True)]
+    assert "Interrupted: the process that ran it died" in answers.results[0].text
+
+
+async def unfinished(store: MemoryStore, owner: str) -> str:
+    """A task in the middle of a call."""
+    lease = await store.create(TaskCreated(prompt="go"), owner)
+    reply = AssistantMessage("I look.", (ToolCall("c1", "Read", {}),))
+    await store.append(lease, [TaskStarted(), MessageAdded(reply)])
+    return lease.task
+
+
+@pytest.mark.parametrize(
+    ("seconds", "owner", "status"),
+    [
+        (15, new_owner(), Status.RUNNING),
+        (0, new_owner(), Status.RUNNING),
+        (15, "elsewhere|b|1|1|x", Status.RUNNING),
+        (0, "elsewhere|b|1|1|x", Status.INTERRUPTED),
+        (0, "of an older version", Status.INTERRUPTED),
+    ],
+)
+async def test_only_what_nobody_can_be_working_on_is_closed(
+    seconds: float, owner: str, status: Status
+) -> None:
+    store = MemoryStore(lease_seconds=seconds)
+    task = await unfinished(store, owner)
+    await close_orphans(store, "me")
+    found = await store.task(task)
+    assert found is not None and found.status is status
+
+
+async def test_closing_is_done_once_and_frees_the_task() -> None:
+    store = MemoryStore(lease_seconds=0)
+    task = await unfinished(store, "elsewhere|b|1|1|x")
+    await close_orphans(store, "me")
+    first = await store.events(task)
+    await close_orphans(store, "you")
+    assert await store.events(task) == first
+    assert await store.owned() == []
+
+
+def test_a_living_process_is_alive_and_a_dead_one_dead() -> None:
+    mine = new_owner()
+    place, boot, _, began, end = mine.split("|")
+    child = subprocess.Popen([sys.executable, "-c", "pass"])
+    child.wait()
+    assert fate(mine) == "alive"
+    assert fate("|".join((place, boot, str(child.pid), began, end))) == "dead"
+    assert fate("|".join((place, "before the restart", str(os.getpid()), began, end))) == "dead"
+    assert fate("|".join((place, boot, str(os.getpid()), "earlier", end))) == "dead"
+    assert fate("|".join(("another machine", boot, "1", began, end))) == "unknown"
+    assert fate("nonsense") == "unknown"
+
+
+async def test_a_task_that_is_worked_on_cannot_be_continued_by_another(tmp_path: Path) -> None:
+    store = MemoryStore()
+    script = ScriptedProvider.of({"main": [says("slow", delay_ms=3_600_000)]})
+    async with (
+        GenCode.open(tmp_path, model=script, store=store) as one,
+        GenCode.open(tmp_path, model=script, store=store) as two,
+    ):
+        job = await one.ask("go").start()
+        with pytest.raises(UserMistake, match="is being worked on"):
+            await two.ask("me too", session=job.id).start()
+        assert one.supervisor.find(job.id) is not None
