@@ -85,10 +85,11 @@ def script_of(raw: bytes) -> dict[str, str]:
 
 def arguments(schema: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """The given arguments, and a plain value for every other required one."""
-    plain = {"integer": 1, "number": 1, "boolean": False, "array": [], "object": {}}
-    properties: dict[str, Any] = schema.get("properties") or {}
-    missing = [name for name in schema.get("required") or [] if name not in given]
-    return {**given, **{name: plain.get(properties.get(name, {}).get("type"), "x") for name in missing}}
+    plain: dict[str, object] = {"integer": 1, "number": 1, "boolean": False, "array": [], "object": {}}
+    properties: dict[str, dict[str, Any]] = schema.get("properties") or {}
+    required: list[str] = schema.get("required") or []
+    missing = [name for name in required if name not in given]
+    return {**given, **{name: plain.get(properties[name].get("type", ""), "x") for name in missing}}
 
 
 def decide(raw: bytes, body: dict[str, Any], script: dict[str, str]) -> tuple[str, list[Call]]:

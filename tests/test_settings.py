@@ -46,14 +46,14 @@ def test_later_layers_win_and_rules_add_up(places: tuple[Path, dict[str, str]]) 
 
 def test_an_untrusted_project_sets_nothing_but_deny_and_ask(places: tuple[Path, dict[str, str]]) -> None:
     cwd, environ = places
-    write(cwd / ".gen", 'model = "scripted:evil.json"\npermission_mode = "dontAsk"\nallow = ["*"]\nwhat = 1')
+    write(cwd / ".gen", 'model = "scripted:evil.json"\npermission_mode = "dontAsk"\nallow = ["*"]')
     assert load(cwd, environ=environ) == Settings()
 
 
 def test_the_root_policy_is_mode_and_rules(places: tuple[Path, dict[str, str]]) -> None:
     cwd, environ = places
     policy = load(cwd, {"permission_mode": "plan", "deny": ["Read(x)"]}, environ).policy()
-    assert policy == Policy(Mode.PLAN, (Rule("Read", "x", Action.DENY, "settings"),), "session")
+    assert policy == Policy(Mode.PLAN, (Rule("Read", "x", Action.DENY, "settings and flags"),), "session")
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,34 @@ def test_a_mistake_in_the_users_file_is_a_plain_sentence(
     write(gen_home(environ), text)
     with pytest.raises(UserMistake, match=says):
         load(cwd, environ=environ)
+
+
+def test_a_mistake_in_a_projects_file_is_told_with_its_path(places: tuple[Path, dict[str, str]]) -> None:
+    cwd, environ = places
+    write(cwd / ".gen", "[permissions]\ndeny = ['Read(*.py)']")
+    with pytest.raises(UserMistake, match=r"\.gen/settings\.toml: There is no setting 'permissions'"):
+        load(cwd, environ=environ)
+
+
+def test_rules_of_the_folders_above_count_inside_a_repository(places: tuple[Path, dict[str, str]]) -> None:
+    cwd, environ = places
+    below = cwd / "deep" / "deeper"
+    below.mkdir(parents=True)
+    write(cwd / ".gen", 'deny = ["Read(*.py)", "Read(secret/**)", "Grep(/abs/x)", "Bash(cat a/b)"]')
+    assert load(below, environ=environ) == Settings()
+    (cwd / ".git").mkdir()
+    assert load(below, environ=environ).deny == (
+        "Read(*.py)",
+        f"Read({cwd.as_posix()}/secret/**)",
+        "Grep(/abs/x)",
+        "Bash(cat a/b)",
+    )
+
+
+def test_the_users_own_folder_is_not_taken_for_a_project(tmp_path: Path) -> None:
+    (tmp_path / ".gen").mkdir()
+    (tmp_path / ".git").mkdir()
+    write(tmp_path / ".gen", 'model = "offline"\ndeny = ["Read(a)"]')
+    (tmp_path / "sub").mkdir()
+    environ = {"GEN_HOME": str(tmp_path / ".gen")}
+    assert load(tmp_path / "sub", environ=environ) == Settings(model="offline", deny=("Read(a)",))

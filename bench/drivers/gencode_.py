@@ -1,4 +1,4 @@
-"""GenCode as it is used: agents from files, the gate, the journal on disk; `BENCH_JOURNAL=memory` keeps it there."""
+"""GenCode as it is used: agents from files, the gate, the journal (`BENCH_JOURNAL=memory`: not on disk)."""
 
 import os
 from contextlib import AsyncExitStack

@@ -11,9 +11,12 @@ def main() -> int:
     if arguments in (["--version"], ["-V"]):
         print(f"gen {__version__}")
         return 0
-    from gencode.surfaces.cli import main as run
+    try:
+        from gencode.surfaces.cli import main as run
 
-    return run(arguments)
+        return run(arguments)
+    except KeyboardInterrupt:  # before the command line could take over
+        return 130
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Where everything is put together by hand: the only file that imports every room, and the Python door."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -14,12 +15,13 @@ from gencode.core.events import CallDecided, Event, plain
 from gencode.core.ids import clean_id
 from gencode.core.messages import Usage
 from gencode.core.outcome import Outcome, outcome_of
-from gencode.core.rules import child_policy
+from gencode.core.rules import Rule, child_policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.launcher import Launcher, Origin
 from gencode.delegation.orphans import close_orphans
 from gencode.delegation.supervisor import Job, Supervisor
+from gencode.permissions.decision import KNOWN_TOOLS, is_tool
 from gencode.providers.vendors import VENDORS, Switchboard
 from gencode.runtime.bus import Bus, Listener
 from gencode.runtime.limits import Limits
@@ -75,6 +77,7 @@ class GenCode:
         self.switchboard = Switchboard(around.settings.prices)
         self.models = ModelRegistry(_makers(self.switchboard), self._tiers())
         self.toolbox = Toolbox((*TOOLS, *tools))
+        check_rules(around.settings.policy().rules, self.toolbox)
         self.launcher = Launcher(self.store, self.bus, supervisor, self.agents, self.models, self.toolbox)
         self._asker = around.asker
         self._answered: set[str] = set()
@@ -194,8 +197,12 @@ class GenCode:
         return await self.launcher.converse(spec, prompt, self._origin(spec), limits, session)
 
     async def outcome(self, job: Job) -> Outcome:
-        """The outcome of a job, once it has ended."""
-        return await self.outcome_of(await job.ended())
+        """The outcome of a job, once it has ended; whoever is cancelled while waiting stops the job."""
+        try:
+            return await self.outcome_of(await job.ended())
+        except asyncio.CancelledError:
+            await job.halt("whoever waited for it was cancelled")
+            raise
 
     async def outcome_of(self, task: Task) -> Outcome:
         """A folded task in its public shape, with the usage of everything below it."""
@@ -229,7 +236,10 @@ class GenCode:
 
 
 class Asking:
-    """One turn of the main conversation: an async iterator over its events and those of its agents."""
+    """One turn of the main conversation: an async iterator over its events and those of its agents.
+
+    Leaving the iteration early stops the turn.
+    """
 
     def __init__(self, gen: GenCode, prompt: str, session: str | None, agent: str) -> None:
         self._gen = gen
@@ -256,13 +266,23 @@ class Asking:
                 yield event
         finally:
             listener.close()
+            if self._job is not None:
+                self._job.stop.stop("nobody listened any more")
+
+
+def check_rules(rules: Iterable[Rule], toolbox: Toolbox) -> None:
+    """Refuse a rule for a tool that nobody knows: mistyped, it would protect nothing."""
+    for rule in rules:
+        known = rule.tool == "*" or rule.tool.startswith("mcp__") or is_tool(rule.tool)
+        if not known and rule.tool not in toolbox:
+            raise UnknownName("tool", rule.tool, {*toolbox, *KNOWN_TOOLS})
 
 
 def workspace_at(folder: Path) -> Workspace:
     """The workspace at a folder; UserMistake when it is none."""
     root = folder.expanduser().absolute()
     if not root.is_dir():
-        raise UserMistake(f"{folder} is not a folder; name the folder to work in with --cwd.")
+        raise UserMistake(f"{folder} is not a folder; name the folder to work in.")
     root = root.resolve()
     return Workspace(root, root, Path.home())
 

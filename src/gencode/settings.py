@@ -15,6 +15,7 @@ from msgspec import Struct
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.prices import Price
 from gencode.core.rules import Action, Policy, merge, parse_mode, parse_rule
+from gencode.permissions.paths import PATH_TOOLS
 
 PREFIX = "GEN_"
 LISTS = ("allow", "ask", "deny")
@@ -38,7 +39,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     def policy(self) -> Policy:
         """The policy of the root: mode and rules."""
         rules = (
-            [parse_rule(text, action, "settings") for text in texts]
+            [parse_rule(text, action, "settings and flags") for text in texts]
             for action, texts in (
                 (Action.ALLOW, self.allow),
                 (Action.ASK, self.ask),
@@ -59,15 +60,45 @@ def load(
 ) -> Settings:
     """All layers as one record. Rules of all layers add up; of everything else the last layer wins."""
     environ = os.environ if environ is None else environ
-    user = _read(gen_home(environ) / "settings.toml")
-    project = _read(cwd / ".gen" / "settings.toml")
-    narrowing = {key: project[key] for key in ("ask", "deny") if key in project}
-    layers = (user, narrowing, _from(environ), dict(flags or {}))
+    home = gen_home(environ)
+    projects = [_narrowing(folder, cwd) for folder in (cwd, *_above(cwd)) if folder / ".gen" != home]
+    layers = (_read(home / "settings.toml"), *projects, _from(environ), dict(flags or {}))
     merged: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
             merged[key] = [*merged.get(key, ()), *_listed(key, value)] if key in LISTS else value
     return _checked(merged)
+
+
+def _above(cwd: Path) -> list[Path]:
+    """The folders above one that belong to the same git repository; none outside of one."""
+    top = next((folder for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), cwd)
+    return [folder for folder in cwd.parents if folder.is_relative_to(top)]
+
+
+def _narrowing(folder: Path, cwd: Path) -> dict[str, Any]:
+    """What counts of an untrusted project's file: its `ask` and `deny` rules, which can only narrow."""
+    file = folder / ".gen" / "settings.toml"
+    found = _read(file)
+    try:
+        _known(found)
+    except UnknownName as unknown:
+        raise UserMistake(f"{file}: {unknown}") from None
+    rules = {key: _listed(key, found[key]) for key in ("ask", "deny") if key in found}
+    if folder != cwd:
+        rules = {key: [_anchored(rule, folder) for rule in texts] for key, texts in rules.items()}
+    return rules
+
+
+def _anchored(text: Any, folder: Path) -> Any:
+    """A rule of a folder above: what it anchors at its own folder is meant there, not here."""
+    if not isinstance(text, str):
+        return text
+    rule = parse_rule(text, Action.DENY)
+    relative = "/" in rule.pattern and not rule.pattern.startswith(("/", "~"))
+    if not relative or not any(rule.names(tool) for tool in PATH_TOOLS):
+        return text
+    return f"{rule.tool}({folder.as_posix()}/{rule.pattern.removeprefix('./')})"
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -76,7 +107,8 @@ def _read(path: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise UserMistake(f"The settings file {path} cannot be read: {error.strerror}.") from None
+        way = "make it readable, or set GEN_HOME to another folder"
+        raise UserMistake(f"The settings file {path} cannot be read ({error.strerror}); {way}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserMistake(f"The settings file {path} is not valid TOML: {error}.") from None
 
@@ -99,10 +131,14 @@ def _listed(key: str, value: Any) -> list[Any]:
     raise UserMistake(f"The setting {key!r} must be a list of rules, not {value!r}.")
 
 
-def _checked(merged: Mapping[str, Any]) -> Settings:
-    for key in merged:
+def _known(found: Mapping[str, Any]) -> None:
+    for key in found:
         if key not in Settings.__struct_fields__:
             raise UnknownName("setting", key, Settings.__struct_fields__)
+
+
+def _checked(merged: Mapping[str, Any]) -> Settings:
+    _known(merged)
     try:
         settings = msgspec.convert(merged, Settings, strict=False)
     except msgspec.ValidationError as error:

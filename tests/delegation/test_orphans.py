@@ -29,7 +29,8 @@ DIES = """
 
     async def main():
         slow = [says("half way", call("LS")), says("never", delay_ms=3_600_000)]
-        script = {"main": [says("I send one.", call("Task", subagent_type="Explore", prompt="look"))], "*": slow}
+        one = says("I send one.", call("Task", subagent_type="Explore", prompt="look"))
+        script = {"main": [one], "*": slow}
         async with GenCode.open(model=ScriptedProvider.of(script)) as gen:
             async for event in gen.ask("go"):
                 if type(getattr(event.fact, "message", None)).__name__ == "ToolMessage":

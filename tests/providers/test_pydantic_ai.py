@@ -11,6 +11,7 @@ import pytest
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.messages import (
     AssistantMessage,
+    Image,
     Message,
     Thinking,
     ToolCall,
@@ -232,6 +233,17 @@ async def test_what_a_vendor_adds_to_a_call_goes_back_with_it() -> None:
     assert isinstance(result, said.ToolReturnPart)
     told = (result.tool_name, result.content, result.tool_call_id, result.outcome)
     assert told == ("lookup", "(no output)", "c1", "failed")
+
+
+async def test_a_picture_in_a_result_is_shown() -> None:
+    from pydantic_ai import messages as said
+
+    played = Played("Done.")
+    seen = ToolResult("c1", "Read", "a picture", images=(Image("image/png", "aGVsbG8="),))
+    await replies(played, AssistantMessage("", (ToolCall("c1", "Read", {}),)), ToolMessage((seen,)))
+    (result,) = played.heard[-1].parts
+    assert isinstance(result, said.ToolReturnPart)
+    assert result.content == ["a picture", said.BinaryContent(b"hello", media_type="image/png")]
 
 
 @pytest.mark.parametrize("signature", ["pydantic-ai:", "pydantic-ai:[1]", 'pydantic-ai:{"details": 1}', "{"])

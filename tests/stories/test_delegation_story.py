@@ -11,6 +11,7 @@ from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
+from gencode.runtime.ports import TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, call, says, scripted
 
@@ -197,3 +198,46 @@ async def test_closing_stops_what_still_runs_and_writes_it_down(tmp_path: Path) 
         await asyncio.sleep(0)
     task = await store.task(job.id)
     assert task is not None and (task.status, task.error) == (Status.CANCELLED, "the program is closing")
+
+
+@pytest.mark.parametrize("way", ["cancel", "timeout", "leave"])
+async def test_whoever_stops_waiting_stops_the_work(tmp_path: Path, way: str) -> None:
+    store = MemoryStore()
+    slow = [says("half", call("LS")), says("never", delay_ms=3_600_000)]
+    async with scripted(tmp_path, store=store, others=slow) as gen:
+        if way == "leave":
+            async for event in gen.ask("go"):
+                if isinstance(event.fact, MessageAdded) and isinstance(event.fact.message, ToolMessage):
+                    break
+            await asyncio.sleep(0.1)
+        elif way == "timeout":
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await gen.task("general-purpose", "go")
+        else:
+            waiting = asyncio.create_task(gen.ask("go").outcome())
+            await asyncio.sleep(0.2)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        assert len(gen.supervisor) == 0
+        (task,) = await store.tasks(TaskQuery())
+    assert (task.status, task.result) == (Status.CANCELLED, "half")
+
+
+@pytest.mark.parametrize(
+    ("rule", "says_so"),
+    [("Raed(x)", "There is no tool 'Raed'. Did you mean Read"), ("Bsh", "Did you mean Bash")],
+)
+async def test_a_rule_for_a_tool_that_nobody_knows_is_refused(
+    tmp_path: Path, rule: str, says_so: str
+) -> None:
+    with pytest.raises(UserMistake, match=says_so):
+        async with scripted(tmp_path, settings={"deny": [rule]}):
+            pass
+
+
+async def test_rules_for_tools_that_come_later_or_from_elsewhere_are_taken(tmp_path: Path) -> None:
+    rules = ["Bash(rm:*)", "web_fetch", "mcp__git__*", "*", "WebFetch(example.com)", "json_parse"]
+    async with scripted(tmp_path, settings={"ask": rules}, Explore=[says("x")]) as gen:
+        assert len(gen.settings.ask) == len(rules)

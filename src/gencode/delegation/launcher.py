@@ -239,8 +239,7 @@ class Desk:
         try:
             return await self._launcher.outcome(job)
         except asyncio.CancelledError:  # the sender was stopped or ran out of time, and its agent ends first
-            job.stop.stop("the agent that sent it was stopped")
-            await job.ended()
+            await job.halt("the agent that sent it was stopped")
             raise
 
     def agents(self) -> Sequence[tuple[str, str]]:

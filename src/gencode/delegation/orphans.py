@@ -29,7 +29,7 @@ async def close_orphans(store: Store, owner: str) -> None:
 
 
 def interruption(task: Task, open_calls: Sequence[ToolCall]) -> list[DurableFact]:
-    """The facts that end a task whose process died: its cut calls answered, then its end. None if it ended."""
+    """The facts that end a task whose process died: its cut calls answered, then its end."""
     if task.status.ended:
         return []
     facts: list[DurableFact] = [MessageAdded(interrupted(open_calls, DIED))] if open_calls else []

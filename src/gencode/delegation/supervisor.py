@@ -48,6 +48,14 @@ class Job(Struct, eq=False):
             raise self.trouble
         return self.record.task
 
+    async def halt(self, why: str) -> None:
+        """Stop the job and wait until it has ended, or has been cut off after the grace time."""
+        self.stop.stop(why)
+        if self.work is not None:
+            _, late = await asyncio.wait([self.work], timeout=GRACE_SECONDS)
+            for work in late:
+                work.cancel()
+
 
 class Supervisor:
     """Runs jobs side by side in one task group; no job ever raises into its siblings."""

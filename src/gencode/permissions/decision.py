@@ -25,7 +25,10 @@ from gencode.permissions.paths import (
 from gencode.permissions.secrets import deceptive_character
 from gencode.permissions.table import TABLE_TOOLS, decide_table
 
-_BY_KEY = {same_name(tool): tool for tool in (*PATH_TOOLS, *TABLE_TOOLS, "Bash")}
+KNOWN_TOOLS = frozenset({*PATH_TOOLS, *TABLE_TOOLS, "Bash"})
+"""Every tool the specification speaks of, also those that are not built yet."""
+
+_BY_KEY = {same_name(tool): tool for tool in KNOWN_TOOLS}
 _PATH_FIELDS = ("file_path", "path")
 _HERE_BY_DEFAULT = frozenset({"LS", "Grep", "Glob"})
 _EVERY_TEXT_IS_A_PATH = frozenset({"delete_file", "move_file"})
@@ -53,6 +56,11 @@ def decide(call: CallFacts, chain: Sequence[Policy]) -> Decision:
         why = f"{worst.why} It would be asked, but nobody can be asked here."
         return replace(worst, action=Action.DENY, why=why)
     return worst
+
+
+def is_tool(name: str) -> bool:
+    """Whether the specification speaks of a tool of this name, without regard to case and separators."""
+    return same_name(name) in _BY_KEY or name.startswith(("json_", "base64_"))
 
 
 def granted(chain: Sequence[Policy], mode: Mode | None) -> Sequence[Policy]:

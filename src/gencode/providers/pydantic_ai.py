@@ -9,6 +9,7 @@ import asyncio
 import os
 import re
 import sys
+from base64 import b64decode
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib.util import find_spec
@@ -19,7 +20,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import ProviderError, UserMistake
-from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
+from gencode.core.messages import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
 from gencode.providers.http import PATIENCE, Patience
 from gencode.providers.reply import whole_call
 from gencode.providers.trouble import SHORTEST_SECRET, Speaker, excerpt
@@ -342,12 +351,20 @@ def _heard(message: UserMessage | ToolMessage) -> list[Any]:
     return [
         ToolReturnPart(
             wire_name(result.name),
-            result.text if result.text.strip() else NO_OUTPUT,
+            _shown(result),
             wire_name(result.call),
             outcome="failed" if result.error else "success",
         )
         for result in message.results
     ]
+
+
+def _shown(result: ToolResult) -> Any:
+    from pydantic_ai.messages import BinaryContent
+
+    text = result.text if result.text.strip() else NO_OUTPUT
+    images = [BinaryContent(b64decode(image.data), media_type=image.media_type) for image in result.images]
+    return [text, *images] if images else text
 
 
 def _replied(message: AssistantMessage) -> list[Any]:

@@ -32,7 +32,7 @@ def fate(owner: str) -> Fate:
 def _place() -> str:
     """This machine and, on Linux, the container: process ids mean something only within it."""
     try:
-        space = os.readlink("/proc/self/ns/pid")
+        space = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
         space = ""
     return f"{socket.gethostname()} {space}".strip()

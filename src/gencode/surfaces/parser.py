@@ -106,6 +106,8 @@ def prompt_first(arguments: Sequence[str]) -> list[str]:
     if place is None:
         return words
     at = place + 1
+    if words[at : at + 1] == ["--"] and at + 1 < len(words):
+        return [*words[:place], f"--print={words[at + 1]}", *words[at + 2 :]]
     while at < len(words) and _is_option(words[at]):
         _check_option(words[at])
         at += 2 if words[at] in VALUED else 1
