@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from gencode.agents.registry import Registry
-from gencode.core.errors import UnknownName, UserMistake
+from gencode.core.errors import CorruptFact, UnknownName, UserMistake
 from gencode.core.events import CallDecided, Event, plain
 from gencode.core.ids import clean_id
 from gencode.core.messages import Usage
@@ -147,12 +147,23 @@ class GenCode:
     async def show(self, task: str) -> Outcome:
         """One task with its transcript and the gate's decisions."""
         found = await self.find(task)
-        events = await self.store.events(found.id)
+        events, problem = await self.journal(found.id)
+        if problem:
+            warnings = (*found.evidence.warnings, f"{problem} Nothing after it is shown.")
+            evidence = msgspec.structs.replace(found.evidence, warnings=warnings)
+            found = msgspec.structs.replace(found, evidence=evidence)
         return msgspec.structs.replace(
             await self.outcome_of(found),
             transcript=[msgspec.to_builtins(message) for message in transcript_of(events)],
             decisions=[plain(event) for event in events if isinstance(event.fact, CallDecided)],
         )
+
+    async def journal(self, task: str) -> tuple[list[Event], str]:
+        """The facts of a task as far as they can be read, and what is wrong with the next one."""
+        try:
+            return await self.store.events(task), ""
+        except CorruptFact as corrupt:
+            return [event for event in corrupt.before if isinstance(event, Event)], str(corrupt)
 
     async def find(self, task: str) -> Task:
         """The folded task behind an id or the beginning of one."""

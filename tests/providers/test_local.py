@@ -17,23 +17,17 @@ from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
 from gencode.providers.local import LocalProvider
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
-from tests.contracts.provider import (  # noqa: F401  (of the contract, what a model on this machine can keep)
-    KEY,
-    LOOKUP,
-    Play,
-    Stage,
-    Staged,
-    parts_of,
-    request,
-    test_a_reply_that_is_cancelled_in_the_middle_lets_go_at_once,
-    test_text_comes_in_order_and_the_end_comes_last,
-    told,
-)
+from tests.contracts import provider as contract
+from tests.contracts.provider import KEY, LOOKUP, Play, Stage, Staged, parts_of, request, told
 from tests.providers.tiny_gguf import write_model
 
 pytestmark = pytest.mark.needs("xllamacpp", "ps")
 
 LONG = 60
+
+# The promises of the port that a model on this machine can be staged for; the others are tested below.
+test_text_comes_in_order = contract.test_text_comes_in_order_and_the_end_comes_last
+test_a_cancelled_reply_lets_go = contract.test_a_reply_that_is_cancelled_in_the_middle_lets_go_at_once
 
 
 def model(folder: Path, play: Play, name: str = "tiny.gguf") -> str:

@@ -39,7 +39,7 @@ async def test_agents_without_a_list_play_the_star() -> None:
 
 
 async def test_past_the_end_is_an_error_that_says_so() -> None:
-    with pytest.raises(ProviderError, match=r"only 1 turns for the agent 'Explore'; all are played"):
+    with pytest.raises(ProviderError, match=r"only 1 turn for the agent 'Explore'; all are played"):
         await play(ScriptedProvider.of(SCRIPT), "Explore", UserMessage("go"), AssistantMessage("other"))
 
 

@@ -226,3 +226,23 @@ async def test_a_name_that_is_not_utf8_is_shown_visibly(desk: Desk) -> None:
     desk.put(b"bad\xff.txt", "text")
     output = await desk.output(READ, file_path="bad\udcff.txt")
     assert output == ToolOutput("     1\ttext", Trace(read=("bad\\xff.txt",)))
+
+
+async def test_a_name_that_is_not_utf8_is_read_as_it_is_shown(desk: Desk) -> None:
+    name = os.fsdecode(b"caf\xe9_\xff.py")
+    desk.put(name, "x = 1")
+    assert await desk.output(READ, file_path="caf\\xe9_\\xff.py") == ToolOutput(
+        "     1\tx = 1", Trace(read=("caf\\xe9_\\xff.py",))
+    )
+
+
+async def test_a_spelled_byte_never_stands_for_a_character_that_a_rule_speaks_of(desk: Desk) -> None:
+    desk.put(".env", "KEY=CANARY")
+    with pytest.raises(ToolError, match="does not exist"):
+        await desk.use(READ, file_path="\\x2eenv")
+
+
+async def test_a_file_that_really_has_a_backslash_in_its_name_is_the_one_that_is_read(desk: Desk) -> None:
+    desk.put(os.fsdecode(b"\xff.py"), "strange")
+    desk.put("\\xff.py", "plain")
+    assert await desk.use(READ, file_path="\\xff.py") == "     1\tplain"

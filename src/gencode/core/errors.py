@@ -14,7 +14,7 @@ GenCodeError
 Anything else is a bug: it fails the task it happened in, with a traceback in the log.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -76,7 +76,11 @@ class Fenced(GenCodeError):
 
 
 class CorruptFact(GenCodeError):
-    """One row of the journal cannot be read."""
+    """One row of the journal cannot be read; `before` are the events that stand before it."""
+
+    def __init__(self, message: str, before: Sequence[object] = ()) -> None:
+        super().__init__(message)
+        self.before = before
 
 
 def nearest(name: str, known: Iterable[str], most: int = 5) -> str:

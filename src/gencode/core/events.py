@@ -144,7 +144,7 @@ def decode_fact(body: bytes | str) -> DurableFact:
     try:
         return _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise CorruptFact(f"a fact in the journal cannot be read: {error}") from None
+        raise CorruptFact(f"cannot be read: {error}") from None
 
 
 def settle(fact: DurableFact) -> tuple[DurableFact, bytes]:

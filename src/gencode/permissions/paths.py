@@ -31,6 +31,7 @@ MOST_CHARACTERS = 4_096
 _MOST_LINKS = 40
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _GLOB_CHARACTERS = re.compile(r"[*?\[{]")
+_STRANGE_BYTE = re.compile(r"\\x([89a-f][0-9a-f])")
 _CLIMBS = re.compile(r"(?:\A|[/{,])\.\.(?:\Z|[/},])|[{,][/~]")
 
 # The rules that speak of a tool are those of these tools (Read counts for Grep, Write and Edit for both).
@@ -75,6 +76,7 @@ def places_of(workspace: Workspace) -> Places:
 
 def resolve(path_text: str, workspace: Workspace) -> Resolved:
     """What a path text means here: steps 1 to 3, and the facts the later steps need."""
+    path_text = meant(path_text, workspace)
     refusal = _refusal(path_text)
     if refusal:
         return Resolved(path_text, refusal=refusal)
@@ -94,6 +96,20 @@ def resolve(path_text: str, workspace: Workspace) -> Resolved:
     return Resolved(
         path_text, lexical, found.real, special=found.special, hard_links=found.hard_links, twin=other
     )
+
+
+def meant(path_text: str, workspace: Workspace) -> str:
+    """The name behind our spelling of one that is not UTF-8 (`\\xff`), if that file is there and no other.
+
+    Only bytes above ASCII are read so: no character that any rule speaks of can be spelled this way. What is
+    judged and what is opened both come from here.
+    """
+    if "\\x" not in path_text:
+        return path_text
+    spelled = _STRANGE_BYTE.sub(lambda found: chr(0xDC00 + int(found[1], 16)), path_text)
+    here = Path(workspace.cwd)
+    there = spelled != path_text and not os.path.lexists(here / path_text) and os.path.lexists(here / spelled)
+    return spelled if there else path_text
 
 
 def resolve_glob(pattern: str, folder: str | None, workspace: Workspace) -> Resolved:

@@ -4,7 +4,6 @@ What is not in the table is unknown, never zero. Prices are US dollars for a mil
 """
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
 
 from msgspec.structs import replace
 
@@ -42,8 +41,11 @@ class Priced:
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """The inner provider's reply with its cost in dollars."""
-        async with aclosing(self._inner.stream(request)) as parts:
+        parts = self._inner.stream(request)
+        try:
             async for part in parts:
                 if isinstance(part, EndPart) and part.usage is not None and part.usage.usd is None:
                     part = replace(part, usage=replace(part.usage, usd=self._price.of(part.usage)))
                 yield part
+        finally:
+            await parts.aclose()

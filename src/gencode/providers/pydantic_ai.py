@@ -363,7 +363,7 @@ def _shown(result: ToolResult) -> Any:
     from pydantic_ai.messages import BinaryContent
 
     text = result.text if result.text.strip() else NO_OUTPUT
-    images = [BinaryContent(b64decode(image.data), media_type=image.media_type) for image in result.images]
+    images = [BinaryContent(b64decode(image.base64), media_type=image.media_type) for image in result.images]
     return [text, *images] if images else text
 
 

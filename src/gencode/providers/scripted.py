@@ -90,8 +90,9 @@ class ScriptedProvider:
             )
         place = _place(request.messages, len(turns))
         if place >= len(turns):
+            count = "1 turn" if len(turns) == 1 else f"{len(turns)} turns"
             raise ProviderError(
-                f"{self._name} has only {len(turns)} turns for the agent {request.agent!r}; all are played."
+                f"{self._name} has only {count} for the agent {request.agent!r}; all are played."
             )
         return place, turns[place]
 

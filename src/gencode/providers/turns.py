@@ -35,6 +35,7 @@ class _Beginning(Struct):
 
     messages: list[Message]
     encoded: bytearray
+    tail: tuple[Turn, bytes] | None = None
 
     @property
     def end(self) -> int:
@@ -60,7 +61,7 @@ class Conversations:
         if settled and turns[len(settled)].start > 0:
             for turn in settled:
                 known.encoded += b"," * bool(known.encoded)
-                known.encoded += self._encode(turn)
+                known.encoded += self._encoded_once(known, turn)
             del turns[: len(settled)]
             known.messages = list(messages[: turns[0].start + 1])
         self._keep(task, known)
@@ -72,7 +73,13 @@ class Conversations:
         """All turns, encoded."""
         settled, last = self.told(task, messages)
         turns = [self._encode(turn) for turn in last]
+        if (known := self._beginnings.get(task)) is not None:
+            known.tail = last[0], turns[0]
         return [settled, *turns] if settled else [*turns]
+
+    def _encoded_once(self, known: "_Beginning", turn: Turn) -> bytes:
+        """A turn that is settled now; it was the last one of the request before, so it is encoded already."""
+        return known.tail[1] if known.tail is not None and known.tail[0] == turn else self._encode(turn)
 
     def _turns(self, messages: Sequence[Message], start: int) -> list[Turn]:
         turns: list[Turn] = []

@@ -73,9 +73,8 @@ async def perform(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> ToolR
         stop.check()
         tool, arguments = _ready(seat, wish)
         record.tell(CallStarted(call.id, tool.name, summary(call)))
-        with stop.interrupts():
-            async with asyncio.timeout(tool.timeout):
-                output = await tool.run(_context(seat, call, record), arguments)
+        with stop.interrupts(tool.timeout):
+            output = await tool.run(_context(seat, call, record), arguments)
     except (ToolError, UserMistake) as error:
         output = ToolOutput(str(error), error=True)
     except TimeoutError:

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 GRACE = (
-    "You have used all {turns} turns of this task and no tool can be called any more. "
+    "You have used {turns} of {turns} turns of this task and no tool can be called any more. "
     "Answer now with what you have found, and say what is still open."
 )
 

@@ -43,6 +43,8 @@ class ModelRegistry:
 
         An unknown name is an error, except in an agent's file: there it means inherit, with a warning.
         """
+        if parent is not None and parent.binding and not from_file:
+            self._check_form(asked)
         if parent is not None and (parent.binding or asked in ("", "inherit")):
             return Model(asked or "inherit", parent.name, parent.provider, parent.binding)
         try:
@@ -52,6 +54,13 @@ class ModelRegistry:
                 raise
             warning = f"the model {asked!r} of the agent's file was not used: {mistake}"
             return Model(asked, parent.name, parent.provider, parent.binding, (warning,))
+
+    def _check_form(self, asked: str) -> None:
+        """Refuse a name that no model could have; a model that is not set up is none of its business."""
+        maker = asked.partition("/")[0]
+        named = asked.casefold() in ("", "inherit", "offline", *TIERS, *ALIASES)
+        if not (named or asked.startswith("scripted:") or ("/" in asked and maker in self._makers)):
+            raise UnknownName("model", asked, self.names())
 
     def target(self, asked: str) -> str:
         """What a tier or alias stands for; any other name stands for itself."""

@@ -48,19 +48,25 @@ class Stop:
         if self.reason is not None:
             raise Stopped(self.reason)
 
-    def interrupts(self) -> "Interruptible":
-        """Run a block that a stop may cut inside any await; the cut shows as Stopped, not as a cancel."""
-        return Interruptible(self, self._running)
+    def interrupts(self, seconds: float | None = None) -> "Interruptible":
+        """Run a block that a stop may cut inside any await; the cut shows as Stopped, not as a cancel.
+
+        A block that takes longer than `seconds` is cut with TimeoutError.
+        """
+        return Interruptible(self, self._running, seconds)
 
 
 class Interruptible:
     """A block of work on a branch; every turn and every call is one, so it is a class and no generator."""
 
-    __slots__ = ("_before", "_running", "_stop", "_task")
+    __slots__ = ("_before", "_late", "_running", "_seconds", "_stop", "_task", "_timer")
 
-    def __init__(self, stop: Stop, running: "set[asyncio.Task[object]]") -> None:
+    def __init__(self, stop: Stop, running: "set[asyncio.Task[object]]", seconds: float | None) -> None:
         self._stop = stop
         self._running = running
+        self._seconds = seconds
+        self._timer: asyncio.TimerHandle | None = None
+        self._late = False
 
     def __enter__(self) -> None:
         self._stop.check()
@@ -70,15 +76,22 @@ class Interruptible:
         self._task = task
         self._before = task.cancelling()
         self._running.add(task)
+        if self._seconds is not None:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._time_out)
+
+    def _time_out(self) -> None:
+        self._late = True
+        self._task.cancel()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         self._running.discard(self._task)
+        if self._timer is not None:
+            self._timer.cancel()
+        cut = isinstance(error, asyncio.CancelledError)
+        if self._late and self._task.uncancel() <= self._before and cut:
+            raise TimeoutError from None
         reason = self._stop.reason
-        if (
-            isinstance(error, asyncio.CancelledError)
-            and reason is not None
-            and self._task.uncancel() <= self._before
-        ):
+        if cut and reason is not None and self._task.uncancel() <= self._before:
             raise Stopped(reason) from None

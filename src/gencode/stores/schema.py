@@ -133,8 +133,9 @@ def open_pair(path: Path, durability: Durability) -> tuple[sqlite3.Connection, s
                 raise
             return _frozen(path), _frozen(path)
         writer, reader = _connect(path), _connect(path)
-        writer.execute(_SYNCHRONOUS[durability])
-        reader.execute("PRAGMA query_only = ON")
+        # Even a setting looks at the file, which another process may be closing at this moment.
+        _patiently(lambda: writer.execute(_SYNCHRONOUS[durability]))
+        _patiently(lambda: reader.execute("PRAGMA query_only = ON"))
         return writer, reader
 
 

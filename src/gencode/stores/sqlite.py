@@ -302,9 +302,15 @@ class SqliteStore:
         with Transaction(self._reader, "BEGIN"):
             last = self._reader.execute(_LAST_SEQ, (task,)).fetchone()
             rows = self._reader.execute(_EVENTS, (task, after)).fetchall() if last else []
-        events = [_event(task, row, expected) for expected, row in enumerate(rows, start=after + 1)]
+        events: list[Event] = []
+        for expected, row in enumerate(rows, start=after + 1):
+            try:
+                events.append(_event(task, row, expected))
+            except CorruptFact as corrupt:
+                raise CorruptFact(str(corrupt), events) from None
         if last and after + len(events) < last[0]:
-            raise CorruptFact(f"Fact {after + len(events) + 1} of task {task} is missing from the journal.")
+            missing_fact = f"Fact {after + len(events) + 1} of task {task} is missing from the journal."
+            raise CorruptFact(missing_fact, events)
         return events
 
 
@@ -338,7 +344,7 @@ def _event(task: str, row: tuple[int, str, bytes], expected: int) -> Event:
     try:
         return Event(task, seq, at, decode_fact(body))
     except CorruptFact as error:
-        raise CorruptFact(f"Fact {seq} of task {task} cannot be read: {error}") from None
+        raise CorruptFact(f"Fact {seq} of task {task} {error}") from None
 
 
 def _folded(

@@ -4,11 +4,13 @@ Bodies live in `commands/`, one file per noun, and are imported when they are wa
 """
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from typing import TextIO
 
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.surfaces.parser import build_parser as build_parser
@@ -44,12 +46,8 @@ def main(arguments: Sequence[str]) -> int:
         code = INTERRUPTED
     except BrokenPipeError:
         code = _nobody_listens()
-    except Exception:
-        import logging
-
-        path = _log()
-        logging.exception("gen ended by a fault")
-        code = _complain(f"GenCode ended by a fault of its own; the details are in {path}", 1)
+    except Exception as fault:  # noqa: BLE001 (the last door; `_fault` logs it)
+        code = _fault(fault)
     if code > 128:
         _ignore_more_signals()
     return code
@@ -103,6 +101,18 @@ def _complain(sentence: str, code: int) -> int:
     return _flushed(code)
 
 
+def _fault(fault: Exception) -> int:
+    """What nobody foresaw; a disk that took no more of our output is no fault of ours."""
+    if isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+        _silence(sys.stdout)
+        return _complain(f"The output could not be written: {fault.strerror}.", 1)
+    import logging
+
+    path = _log()
+    logging.error("gen ended by a fault", exc_info=fault)
+    return _complain(f"GenCode ended by a fault of its own; the details are in {path}", 1)
+
+
 def _flushed(code: int) -> int:
     try:
         sys.stdout.flush()
@@ -113,10 +123,13 @@ def _flushed(code: int) -> int:
 
 def _nobody_listens() -> int:
     """The reader of our output has gone: what is still buffered goes nowhere, and quietly."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
-        os.dup2(nowhere, stream.fileno())
+        _silence(stream)
     return BROKEN_PIPE
+
+
+def _silence(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _ignore_more_signals() -> None:

@@ -115,5 +115,5 @@ def painter_for(output: str, *, verbose: bool, kept: bool = True) -> Painter:
 def tell_ending(outcome: Outcome) -> None:
     """How it ended, when that was not well."""
     if outcome.status is not Status.COMPLETED:
-        why = f": {outcome.error}" if outcome.error else ""
+        why = f": {outcome.error.rstrip('.')}" if outcome.error else ""
         plain.note(f"The task {outcome.agent_id} ended as {outcome.status}{why}.")

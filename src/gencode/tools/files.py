@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
+from gencode.permissions.paths import meant
 
 _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 _FOLLOW_NONE: int = getattr(os, "O_NOFOLLOW_ANY", 0)
@@ -30,6 +31,7 @@ def resolve(workspace: Workspace, text: str) -> str:
         raise ToolError("The path is empty; give the path of a file or folder.")
     if "\0" in text:
         raise ToolError("The path has a NUL character in it.")
+    text = meant(text, workspace)
     if text == "~" or text.startswith("~/"):
         text = f"{workspace.home}/{text[2:]}"
     elif text.startswith("~"):

@@ -40,6 +40,6 @@ def report(outcome: Outcome, cap: int) -> str:
         text = f"{clip(text, cap)}\n[the whole text is kept as the result of task {outcome.agent_id}]"
     if outcome.success:
         return text
-    why = f": {outcome.error}" if outcome.error else ""
+    why = f": {outcome.error.rstrip('.')}" if outcome.error else ""
     head = f"The agent {outcome.agent} (task {outcome.agent_id}) ended as {outcome.status}{why}."
     return f"{head}\n\nWhat it had said last:\n{text}" if text else head

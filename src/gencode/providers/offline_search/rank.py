@@ -9,6 +9,7 @@ from gencode.providers.offline_search.query import Concept, Query
 from gencode.providers.offline_search.words import parts, stem, stems, telling_length
 
 K1 = 1.4
+DAMPED = 1.0
 B = 0.6
 NAME = 2.2
 FOLDER = 0.45
@@ -61,7 +62,7 @@ class Weights:
 def rarity(matching: int, files: int) -> float:
     """The inverse document frequency of BM25, never negative."""
     matching = min(matching, files)
-    return math.log(1 + (files - matching + 0.5) / (matching + 0.5))
+    return math.log(1 + (files - matching + 0.5) / (matching + 0.5)) ** DAMPED
 
 
 def weigh(query: Query, seen: Seen) -> Weights:

@@ -29,7 +29,11 @@ async def _replayed(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         root = (await gen.find(args.id)).id
         tasks = await _tree(gen, root)
-        journals = {task: await gen.store.events(task) for task in tasks}
+        journals: dict[str, list[Event]] = {}
+        for task in tasks:
+            journals[task], problem = await gen.journal(task)
+            if problem:
+                note(f"{problem} Nothing after it is replayed.")
         different = [task for task in tasks if replay(journals[task]) != await gen.store.task(task)]
         events = sorted((event for each in journals.values() for event in each), key=_when)
         outcome = await gen.get(root)
