@@ -204,3 +204,12 @@ async def test_a_new_database_in_a_read_only_folder_is_told(open_folder: Path) -
             pytest.raises(StoreTrouble, match=r"gen\.db cannot be opened: Permission denied"),
         ):
             await SqliteStore.open(path)
+
+
+async def test_a_closed_store_says_that_it_is_closed(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "gencode.db")
+    await store.close()
+    with pytest.raises(StoreTrouble, match="This GenCode was closed"):
+        await store.tasks(TaskQuery())
+    with pytest.raises(StoreTrouble, match="This GenCode was closed"):
+        await store.create(TaskCreated(), "me")

@@ -9,6 +9,7 @@ import asyncio
 import os
 import re
 import sys
+import warnings
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -112,6 +113,7 @@ class PydanticAIProvider:
             if self._model is None:
                 self._model = await asyncio.to_thread(_made, str(self._asked))
             if self._loop is not loop:
+                _hush()
                 await anext(_held(self._model))
                 self._loop = loop
         return self._model
@@ -189,13 +191,22 @@ class PydanticAIProvider:
             return say(f"cannot be used: {words}")
         if isinstance(error, OSError):
             return say(f"cannot be reached, or broke off ({words or type(error).__name__}).", retryable=True)
-        return say(f"answered with something that is not a reply ({words or type(error).__name__}).")
+        if isinstance(error, known.UnexpectedModelBehavior | ValueError):
+            return say(f"answered with something that is not a reply ({words}).")
+        return say(f"could not answer ({words or type(error).__name__}).")
 
 
 def _made(name: str) -> "Model":
     from pydantic_ai.models import infer_model
 
     return infer_model(name)
+
+
+def _hush() -> None:
+    """Limits on time are asked for wherever they exist; that some model has none is no news for the user."""
+    from pydantic_ai.exceptions import UnsupportedSettingWarning
+
+    warnings.filterwarnings("ignore", category=UnsupportedSettingWarning)
 
 
 _open: "dict[object, AsyncGenerator[None, None]]" = {}

@@ -172,6 +172,8 @@ class PlainErrors:
         pass
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, *__: object) -> None:
+        if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
+            raise StoreTrouble("This GenCode was closed; open it again to go on.") from None
         if isinstance(error, sqlite3.ProgrammingError | sqlite3.IntegrityError):
             return
         if isinstance(error, sqlite3.DatabaseError):

@@ -213,7 +213,9 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 def _add_policy(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("permissions")
     group.add_argument(
-        "--permission-mode", metavar="MODE", help="plan, default, acceptEdits, dontAsk or unattended"
+        "--permission-mode",
+        metavar="MODE",
+        help="plan (read only), default, acceptEdits, unattended, or dontAsk (full autonomy)",
     )
     for action, says in (("allow", "let through"), ("deny", "refuse"), ("ask", "ask about")):
         group.add_argument(

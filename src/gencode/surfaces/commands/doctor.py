@@ -99,14 +99,25 @@ def _database(path: Path) -> Check:
         with closing(sqlite3.connect(uri, uri=True, timeout=2)) as connection:
             found: int = connection.execute("PRAGMA user_version").fetchone()[0]
             health: str = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            broken = _unreadable(connection)
     except sqlite3.Error as error:
         return Check("database", "problem", f"{path}: {error}", "keep a copy, and set GEN_HOME elsewhere")
     if found > SCHEMA_VERSION:
         return Check("database", "problem", f"{path} is from a newer version ({found})", "upgrade GenCode")
     if health != "ok":
         return Check("database", "problem", f"{path} is damaged: {health}", "sqlite3 gencode.db .recover")
+    if broken:
+        return Check("database", "problem", f"{path} has {broken} facts that cannot be read", "gen task show")
     old = "" if found == SCHEMA_VERSION else "gen migrate"
     return Check("database", "ok", f"{path}, version {found} of {SCHEMA_VERSION}, sound", old)
+
+
+def _unreadable(connection: sqlite3.Connection) -> int:
+    """How many rows of the journal are no JSON any more."""
+    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'Events'").fetchone():
+        return 0
+    count: int = connection.execute("SELECT count(*) FROM Events WHERE NOT json_valid(Body)").fetchone()[0]
+    return count
 
 
 def _ripgrep(root: Path) -> Check:
