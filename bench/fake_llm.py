@@ -206,7 +206,8 @@ class Connection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         body = loads(raw)
         text, calls = decide(raw, body, script)
-        usage = {"prompt_tokens": len(raw) // 4, "completion_tokens": 20 + len(calls)}
+        read, said = len(raw) // 4, 20 + len(calls)
+        usage = {"prompt_tokens": read, "completion_tokens": said, "total_tokens": read + said}
         if body.get("stream") and not self._only_whole:
             events = streamed(text, calls, usage)
             loop.call_later(self._latency, self._reply, events) if self._latency else self._reply(events)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,10 @@ from gencode.delegation.launcher import Launcher, Origin
 from gencode.delegation.orphans import close_orphans
 from gencode.delegation.supervisor import Job, Supervisor
 from gencode.permissions.decision import KNOWN_TOOLS, is_tool
-from gencode.providers.vendors import VENDORS, Switchboard
+from gencode.providers.vendors import Switchboard
 from gencode.runtime.bus import Bus, Listener
 from gencode.runtime.limits import Limits
-from gencode.runtime.models import MakeProvider, Model, ModelRegistry
+from gencode.runtime.models import Model, ModelRegistry
 from gencode.runtime.ports import Asker, Provider, Store, TaskQuery
 from gencode.runtime.toolbox import Tool, Toolbox
 from gencode.settings import Settings, gen_home, load
@@ -75,7 +74,8 @@ class GenCode:
         self.bus = Bus(around.store.events)
         self.agents = Registry.load(gen_home())
         self.switchboard = Switchboard(around.settings.prices)
-        self.models = ModelRegistry(_makers(self.switchboard), self._tiers())
+        makers = {"offline": _offline, "scripted": _scripted, **self.switchboard.makers()}
+        self.models = ModelRegistry(makers, self._tiers())
         self.toolbox = Toolbox((*TOOLS, *tools))
         check_rules(around.settings.policy().rules, self.toolbox)
         self.launcher = Launcher(self.store, self.bus, supervisor, self.agents, self.models, self.toolbox)
@@ -296,12 +296,6 @@ def workspace_at(folder: Path) -> Workspace:
         raise UserMistake(f"{folder} is not a folder; name the folder to work in.")
     root = root.resolve()
     return Workspace(root, root, Path.home())
-
-
-def _makers(switchboard: Switchboard) -> dict[str, MakeProvider]:
-    """How a provider is made for each name that can stand before a model's."""
-    vendors = {vendor.name: partial(switchboard.connect, vendor) for vendor in VENDORS}
-    return {"offline": _offline, "scripted": _scripted, **vendors}
 
 
 def _offline(_: str) -> Provider:

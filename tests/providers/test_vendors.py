@@ -41,7 +41,7 @@ async def test_the_usual_model_follows_the_keys(environ: dict[str, str], usual: 
 def test_a_missing_key_is_named(name: str) -> None:
     vendor = BY_NAME[name]
     with pytest.raises(UserMistake, match=f"{name} needs a key: set {vendor.key}"):
-        Switchboard({}, {}).connect(vendor, "m")
+        Switchboard({}, {}).makers()[name]("m")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,15 @@ def test_a_missing_key_is_named(name: str) -> None:
     ],
 )
 def test_local_servers_and_own_addresses_need_no_key(name: str, environ: dict[str, str]) -> None:
-    assert isinstance(Switchboard({}, environ).connect(BY_NAME[name], "m"), Priced)
+    assert isinstance(Switchboard({}, environ).makers()[name]("m"), Priced)
+
+
+def test_every_word_before_a_model_is_explained() -> None:
+    board = Switchboard({}, {"OPENAI_API_KEY": "k"})
+    told = {name: board.about(name) for name in board.makers()}
+    assert told["openai"] == "at https://api.openai.com/v1; OPENAI_API_KEY is set"
+    assert told["ollama"] == "at http://127.0.0.1:11434/v1, without a key"
+    assert "gencode-ai[local]" in told["local"] and "gencode-ai[providers]" in told["pydantic-ai"]
 
 
 def test_a_dated_name_costs_what_its_model_costs_and_the_users_price_wins() -> None:
@@ -79,14 +87,19 @@ async def test_a_reply_carries_what_it_cost(price: Price, usd: float | None) -> 
 
 
 @asynccontextmanager
-async def ollama(models: dict[str, list[str]], wait: float = 0) -> AsyncGenerator[int, None]:
+async def ollama(models: dict[str, list[str]], wait: bool = False) -> AsyncGenerator[int, None]:
     """A server that answers as Ollama does: its models, and what each can do."""
 
+    hung_up = asyncio.Event()
+    writers: list[asyncio.StreamWriter] = []
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         length = int(head.partition("Content-Length: ")[2].partition("\r\n")[0])
         body = await reader.readexactly(length)
-        await asyncio.sleep(wait)
+        if wait:
+            await hung_up.wait()
         said: dict[str, Any] = {"models": [{"name": name} for name in models]}
         if "/api/show" in head:
             said = {"capabilities": models[json.loads(body)["model"]]}
@@ -95,6 +108,11 @@ async def ollama(models: dict[str, list[str]], wait: float = 0) -> AsyncGenerato
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         yield server.sockets[0].getsockname()[1]
+        hung_up.set()
+        await asyncio.sleep(0)
+        for writer in writers:
+            writer.close()
+            await writer.wait_closed()
 
 
 async def test_the_first_local_model_that_can_call_tools_is_found() -> None:
@@ -105,6 +123,6 @@ async def test_the_first_local_model_that_can_call_tools_is_found() -> None:
 async def test_a_local_server_without_such_a_model_or_that_is_slow_or_absent_is_passed_over() -> None:
     async with ollama({"embed:latest": ["embedding"]}) as port:
         assert await tool_model(port) is None
-    async with ollama({"qwen3:8b": ["tools"]}, wait=5) as port:
+    async with ollama({"qwen3:8b": ["tools"]}, wait=True) as port:
         assert await tool_model(port) is None
     assert await tool_model(port) is None

@@ -136,13 +136,13 @@ class PydanticAIProvider:
         )
 
     def _settings(self, request: Request, silent: bool) -> "ModelSettings":
-        patience = self._patience
+        first, between = self._patience.first_byte, self._patience.between_bytes
         # Asking again is a matter of our own wrapper, which all agents share.
         settings: ModelSettings = {
             "max_retries": 0,
             "cache": True,
-            "first_event_timeout": patience.first_byte,
-            "timeout": max(patience.first_byte, patience.between_bytes),
+            "first_event_timeout": first,
+            "timeout": max(first, between),
         }
         if request.temperature is not None:
             settings["temperature"] = request.temperature
@@ -244,8 +244,8 @@ def _without_keys(error: ProviderError) -> ProviderError:
 
 
 def _body(body: object) -> bytes:
-    if isinstance(body, str | bytes):
-        return body.encode(errors="replace") if isinstance(body, str) else body
+    if isinstance(body, str):
+        return body.encode(errors="replace")
     return b"" if body is None else msgspec.json.encode(body, enc_hook=str)
 
 
@@ -254,17 +254,18 @@ def _part_of(event: object) -> Part | None:
     from pydantic_ai import messages as said
 
     match event:
-        case said.PartStartEvent(part=said.TextPart(content=text)):
+        case (
+            said.PartStartEvent(part=said.TextPart(content=text))
+            | said.PartDeltaEvent(delta=said.TextPartDelta(content_delta=text))
+        ):
             return TextPart(text) if text else None
-        case said.PartDeltaEvent(delta=said.TextPartDelta(content_delta=text)):
-            return TextPart(text) if text else None
-        case said.PartStartEvent(part=said.ThinkingPart(content=text)):
-            return ThinkingPart(text) if text else None
-        case said.PartDeltaEvent(delta=said.ThinkingPartDelta(content_delta=text)):
+        case (
+            said.PartStartEvent(part=said.ThinkingPart(content=text))
+            | said.PartDeltaEvent(delta=said.ThinkingPartDelta(content_delta=text))
+        ):
             return ThinkingPart(text) if text else None
         case said.PartEndEvent(part=said.ThinkingPart() as part):
-            mark = _marked(_Mark(part.provider_name, part.id, part.signature, part.provider_details))
-            return ThinkingPart("", mark) if mark else None
+            return _marked(_Mark(part.provider_name, part.id, part.signature, part.provider_details))
         case _:
             return None
 
@@ -273,12 +274,11 @@ def _rest(response: "said.ModelResponse") -> list[Part]:
     """The calls, each whole and with an id of its own, and what must go back with them and with the text."""
     from pydantic_ai import messages as said
 
-    parts: list[Part] = []
+    parts: list[Part | None] = []
     texts = [part for part in response.parts if isinstance(part, said.TextPart)]
     # Several texts become one, so that nothing of theirs could be told apart later.
     for part in texts if len(texts) == 1 else ():
-        mark = _marked(_Mark(part.provider_name, part.id, None, part.provider_details, text=True))
-        parts += [ThinkingPart("", mark)] if mark else []
+        parts.append(_marked(_Mark(part.provider_name, part.id, None, part.provider_details, text=True)))
     seen: set[str] = set()
     for part in response.parts:
         if not isinstance(part, said.ToolCallPart):
@@ -287,10 +287,9 @@ def _rest(response: "said.ModelResponse") -> list[Part]:
         if not call.id or call.id in seen:
             call = replace(call, id=f"call_{os.urandom(8).hex()}")
         seen.add(call.id)
-        mark = _marked(_Mark(part.provider_name, part.id, None, part.provider_details, call=call.id))
-        parts += [ThinkingPart("", mark)] if mark else []
+        parts.append(_marked(_Mark(part.provider_name, part.id, None, part.provider_details, call=call.id)))
         parts.append(CallPart(call))
-    return parts
+    return [part for part in parts if part is not None]
 
 
 def _call(part: "said.ToolCallPart[Any]") -> ToolCall:
@@ -299,10 +298,10 @@ def _call(part: "said.ToolCallPart[Any]") -> ToolCall:
     return whole_call(part.tool_call_id, part.tool_name, part.args or "")
 
 
-def _marked(mark: _Mark) -> str:
+def _marked(mark: _Mark) -> ThinkingPart | None:
     if mark.id is None and mark.signature is None and not mark.details:
-        return ""
-    return MARK + msgspec.json.encode(mark, enc_hook=str).decode()
+        return None
+    return ThinkingPart("", MARK + msgspec.json.encode(mark, enc_hook=str).decode())
 
 
 def _unmarked(signature: str) -> _Mark:
@@ -316,9 +315,8 @@ def _unmarked(signature: str) -> _Mark:
 
 
 def _usage(usage: "RequestUsage") -> Usage | None:
-    if not usage.has_values():
-        return None
-    return Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens)
+    counts = Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens)
+    return counts if usage.has_values() else None
 
 
 def _tool(tool: ToolSchema) -> Any:
@@ -385,16 +383,15 @@ def _replied(message: AssistantMessage) -> list[Any]:
     marks = [(each.text, _unmarked(each.signature)) for each in message.thinking] if ours else []
     about_text = next((mark for _, mark in marks if mark.text), _Mark())
     about_calls = {mark.call: mark for _, mark in marks if mark.call}
+    thoughts = [(text, mark) for text, mark in marks if not mark.call and not mark.text]
     parts: list[Any] = [
-        said.ThinkingPart(text, signature=mark.signature, **_extras(mark))
-        for text, mark in marks
-        if not mark.call and not mark.text
+        said.ThinkingPart(text, signature=mark.signature, **_extras(mark)) for text, mark in thoughts
     ]
     if message.text.strip():
         parts.append(said.TextPart(message.text, **_extras(about_text)))
     for call in message.calls:
-        mark = about_calls.get(call.id, _Mark())
-        parts.append(said.ToolCallPart(wire_name(call.name), call.input, wire_name(call.id), **_extras(mark)))
+        extras = _extras(about_calls.get(call.id, _Mark()))
+        parts.append(said.ToolCallPart(wire_name(call.name), call.input, wire_name(call.id), **extras))
     # Thinking alone is no turn.
     return parts if message.text.strip() or message.calls else []
 

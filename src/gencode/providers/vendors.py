@@ -7,6 +7,7 @@ provider and to nobody else.
 import importlib
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Literal
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ from gencode.providers.cooldown import Cooldown
 from gencode.providers.ollama import tool_model
 from gencode.providers.prices import Priced, price_of
 from gencode.providers.retry import Retrying
+from gencode.runtime.models import MakeProvider
 from gencode.runtime.ports import Provider
 
 KEYRING = "gencode"
@@ -66,6 +68,13 @@ VENDORS = (
 )
 
 
+EXTRAS = {
+    "pydantic-ai": "PROVIDER:MODEL of everybody pydantic-ai speaks with; needs gencode-ai[providers]",
+    "local": "a GGUF file of yours (experimental); needs gencode-ai[local]",
+}
+"""What can be asked through an optional package, and how it is named."""
+
+
 class Switchboard:
     """Makes the providers of all vendors; agents that ask the same model share one and its pause."""
 
@@ -73,10 +82,15 @@ class Switchboard:
         self._prices = prices
         self._environ = os.environ if environ is None else environ
 
-    def connect(self, vendor: Vendor, model: str) -> Provider:
-        """A provider for one model of a vendor; UserMistake says which key is missing."""
-        plain = self._plain(vendor, model)
-        return Priced(Retrying(plain, Cooldown()), self.price(f"{vendor.name}/{model}"))
+    def makers(self) -> dict[str, MakeProvider]:
+        """What makes a provider, by the word that stands before the model's name."""
+        plain: dict[str, MakeProvider] = {vendor.name: partial(self._plain, vendor) for vendor in VENDORS}
+        plain |= {"pydantic-ai": _pydantic_ai, "local": _local}
+        return {name: partial(self._connect, name, maker) for name, maker in plain.items()}
+
+    def _connect(self, name: str, maker: MakeProvider, model: str) -> Provider:
+        """A provider that asks again where waiting helps, and knows what it costs."""
+        return Priced(Retrying(maker(model), Cooldown()), self.price(f"{name}/{model}"))
 
     def configured(self) -> Vendor | None:
         """The first vendor that has a key in the environment."""
@@ -88,6 +102,8 @@ class Switchboard:
 
     def about(self, name: str) -> str:
         """How a vendor is reached, for a person: its address, and whether its key is there."""
+        if name in EXTRAS:
+            return EXTRAS[name]
         vendor = next(each for each in VENDORS if each.name == name)
         place = f"at {vendor.address(self._environ)}"
         if not vendor.key:
@@ -124,6 +140,18 @@ class Switchboard:
         if vendor.key and not found and vendor.address(self._environ) == vendor.base_url:
             raise UserMistake(f"{vendor.name} needs a key: set {vendor.key}, or choose another model.")
         return found
+
+
+def _pydantic_ai(model: str) -> Provider:
+    from gencode.providers.pydantic_ai import PydanticAIProvider
+
+    return PydanticAIProvider(model)
+
+
+def _local(path: str) -> Provider:
+    from gencode.providers.local import LocalProvider
+
+    return LocalProvider(path)
 
 
 def _from_keyring(vendor: str) -> str:

@@ -9,9 +9,8 @@ from gencode.providers.offline_search.query import Query
 from gencode.providers.offline_search.rank import standing
 
 MODEL = "offline-search"
-FLOOR = 0.36
-BLOCK_FLOOR = 0.25
-WORTH_NAMING = 0.2
+FLOOR = 0.88
+FURTHER = 1.8
 ASIDE = 0.75
 ROOM = 1_850
 LONGEST_QUOTE = 160
@@ -46,9 +45,9 @@ def confident(found: Found) -> list[Place]:
     share = [1.0 if place.standing >= usual else ASIDE for place in top]
     covered = max(place.coverage * part for place, part in zip(top, share, strict=True))
     together = max(place.together * part for place, part in zip(top, share, strict=True))
-    if covered < FLOOR or together < BLOCK_FLOOR:
+    if covered + together < FLOOR:
         return []
-    return [place for place in found.places if place.score >= WORTH_NAMING * top[0].score]
+    return [place for place in found.places if place.score >= top[0].score - FURTHER]
 
 
 def found_text(query: Query, found: Found, trouble: str = "") -> str:

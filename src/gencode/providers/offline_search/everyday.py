@@ -43,7 +43,6 @@ branch: tree fork node
 broken: error split corrupt
 bundle: pack package
 busy: lock block
-button click: press event
 byte: buffer octet
 calculate worked out: calc compute
 caller: frame stack
@@ -54,7 +53,6 @@ catch: except recover capture
 chain: compose pipeline next
 change: update modify mutate diff patch
 character letter: char rune
-chart diagram: plot graph
 check: verify validate test assert
 choose choice pick: select option
 chunk piece portion: part segment block fragment
@@ -137,7 +135,6 @@ fail failure: error exception reject
 fake pretend simulated: mock stub dummy
 fast quick speed: cache optimize
 fatal: panic abort exit
-feature: flag capability
 fill: populate pad
 filter: select exclude include
 finish: complete done end
@@ -148,7 +145,6 @@ flip: reverse invert toggle
 flow: stream control
 folder: dir directory path
 follow: next redirect tail
-font: glyph
 forbid forbidden: deny block disallow
 forget forgotten: clear evict reset
 form: field
@@ -169,7 +165,6 @@ hang stuck freeze: timeout deadlock block
 happen: event occur
 heading title: header
 hear listening: accept
-heartbeat: ping keepalive
 help: usage
 hide hidden: ignore mask visible
 history past: log previous
@@ -194,7 +189,6 @@ instance: object
 instead: fallback default replace override
 interpret: parse eval dispatch
 interrupt: signal cancel sigint
-introduce: init
 invent: generate random
 issue: create
 jump: goto seek
@@ -218,7 +212,6 @@ locate location: find path
 login logged: auth session
 look: lookup find search resolve
 lose lost: disconnect drop
-loud: verbose
 lower: lowercase min
 mail email: smtp message
 main: entry
@@ -235,20 +228,17 @@ misspelt misspelled typo: suggest similar unknown
 mistake: error invalid
 mix: merge
 modify: change update mtime
-mouse: click
 move: rename transfer shift
 multiple many several: multi
 negate opposite: not invert
 nest: recursive depth
 network: socket net http connection
 next: following
-noise noisy: log verbose
 note notice: detect watch notify event
 notify notification: event emit listener callback
 number: num count int
 observe: watch listen subscribe
 obtain: get fetch
-occupied: busy used
 offer: provide
 once: single
 order: sort priority
@@ -279,9 +269,7 @@ plan: schedule
 plugin: extension addon
 point: pointer ref
 poll: interval monitor watch
-possible: option candidate
 postpone: defer delay
-precede: prefix before
 prefer preference: default option config
 prepare: init setup build
 press: key event
@@ -298,7 +286,6 @@ prove proof: verify
 provide: supply
 push: send append
 put: set add
-quality: weight
 question: prompt ask query
 queue waiting: pending backlog
 quick: fast
@@ -324,7 +311,6 @@ release: free
 reload: refresh watch
 remain: left rest
 remember: cache store save history memo
-remind: notify
 remove: delete strip
 repair: fix recover
 repeat: retry loop
@@ -359,7 +345,6 @@ simple: basic
 skip: ignore
 smallest lowest shortest: min
 sort: order compare
-sound: audio
 space blank: whitespace
 spawn: fork
 spelling: case normalize
@@ -399,5 +384,4 @@ visitor: client user
 wake: resume
 web: http
 wipe: clear erase
-yes: confirm bool
 """

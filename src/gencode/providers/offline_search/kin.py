@@ -138,7 +138,6 @@ daemon background detach
 database sql sqlite postgres mysql
 detect discover find locate search lookup
 diagnose debug inspect
-directory folder
 discard evict expire purge prune
 duplicate already visited
 quiet idle debounce silence
@@ -177,7 +176,6 @@ incoming receive inbound
 increase grow
 insert add put
 language locale i18n
-launch start spawn
 layout template
 length size
 limit throttle quota cap rate
@@ -198,7 +196,6 @@ name label title
 network socket tcp
 normalize canonicalize
 notify alert
-number integer digit
 order sort
 outgoing send outbound
 owner uid
@@ -220,7 +217,6 @@ queue backlog enqueue
 quit exit terminate stop
 random nonce
 read load parse
-real actual
 recover restore rollback
 recursive nested
 redo replay
@@ -233,7 +229,6 @@ replica slave follower
 request call
 resolve lookup
 restart reload
-retry again
 rewrite transform
 role group
 roll revert undo
@@ -267,7 +262,6 @@ upstream backend
 visit walk traverse
 visitor client
 wait block
-warn warning
 wrap decorate
 write save append
 """
@@ -300,7 +294,7 @@ man page: manual
 character set: charset encoding
 """
 
-PLAIN = 0.5
+PLAIN = 0.7
 
 _STOP = """
 a about an and any are as at be been being both but by can could did do does doing each either else for from
@@ -309,10 +303,12 @@ not of on one only or other our out over own please same she should so some such
 then there these they this those through to too under until up upon very via was we were what whatever when
 where whether which while who whom whose why will with within without would you your yours
 also may might must shall look looks looked responsible
-tell find show give want know look search locate identify explain describe
-code codebase file files repository repo project source class function method module component piece
-place places line lines
+tell find show give want know look locate identify explain describe
+code codebase file files repository repo project piece place places line lines
 """
+
+# Words that only introduce what is asked for when they stand at the beginning: which class, search for.
+_LEADING = "search source class function method module component"
 
 _WEAK = """
 handle implement define declare goes went gone occur notice
@@ -324,6 +320,7 @@ like per above below ones once ever still yet even always never
 determine decide figure turn become allow let possible automatically directly
 done made called found code program programs system main logic library nobody somebody someone something
 value values object objects data thing things number numbers type types old own real
+class function method module component source
 """
 
 
@@ -331,6 +328,12 @@ value values object objects data thing things number numbers type types old own 
 def stop_words() -> frozenset[str]:
     """Words of a question that say nothing about what is looked for."""
     return frozenset(_STOP.split())
+
+
+@cache
+def leading_words() -> frozenset[str]:
+    """Words that say nothing at the beginning of a question."""
+    return frozenset(_LEADING.split())
 
 
 @cache

@@ -1,10 +1,18 @@
 """Locate (offline search): the best place inside each of the best files."""
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gencode.providers.offline_search.blocks import DEFINITION_PATTERN, Block, Line, cut, only_declares
+from gencode.providers.offline_search.blocks import (
+    DEFINITION_PATTERN,
+    Block,
+    Line,
+    cut,
+    is_comment,
+    only_declares,
+)
 from gencode.providers.offline_search.query import LONG_STEM, Query, any_pattern, exact_pattern
 from gencode.providers.offline_search.rank import Ranked, Weights, is_prose, standing
 from gencode.providers.offline_search.words import parts, stem, telling_length
@@ -12,7 +20,14 @@ from gencode.providers.offline_search.words import parts, stem, telling_length
 SYMBOL = 3.0
 TOGETHER = 0.6
 DECLARATION = 0.8
-BLOCK_SHARE = 1.0
+# How the files are put in order: fitted by softmax regression over the questions of the bench.
+BLOCK_SHARE = 0.75
+NAMED_SHARE = 0.6
+SYMBOL_SHARE = 0.83
+HEAD_SHARE = 0.55
+STANDING_SHARE = 0.28
+SHAPE_SHARE = 0.3
+HEAD_LINES = 30
 USUAL_BLOCK = 30
 _IMPORT = re.compile(
     r"^\s*(?:import\b|from\b.*\bimport\b|use\s|#include|.*\brequire\(|export\b.*\bfrom\b|package\s)"
@@ -34,6 +49,15 @@ class Place:
     together: float
     telling: tuple[int, ...]
     standing: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What else speaks for a file: its best symbol and its opening comment; `shape` speaks against it."""
+
+    symbol: float = 0.0
+    head: float = 0.0
+    shape: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,41 +121,73 @@ def _same(own: str, word: str, asked: str) -> bool:
 def locate(query: Query, weights: Weights, files: Sequence[File]) -> list[Place]:
     """The best block of every file, and the files in their final order."""
     hits = Hits(query)
-    places = [(file.ranked, best_block(query, weights, file, hits)) for file in files]
-    top_file = max((ranked.score for ranked, _ in places), default=0.0) or 1.0
-    top_block = max((place.score for _, place in places), default=0.0) or 1.0
+    places = [(file.ranked, *best_block(query, weights, file, hits)) for file in files]
+    top_file = max((ranked.score for ranked, _, _ in places), default=0.0) or 1.0
+    top_block = max((place.score for _, place, _ in places), default=0.0) or 1.0
     ordered = [
-        Place(
-            path=place.path,
-            line=place.line,
-            symbol=place.symbol,
-            score=ranked.score / top_file + BLOCK_SHARE * place.score / top_block,
+        replace(
+            place,
+            score=ranked.score / top_file
+            + BLOCK_SHARE * place.score / top_block
+            + NAMED_SHARE * ranked.named
+            + SYMBOL_SHARE * signs.symbol
+            + HEAD_SHARE * signs.head
+            + STANDING_SHARE * math.log(place.standing)
+            - SHAPE_SHARE * signs.shape,
             coverage=max(place.together, ranked.coverage),
-            together=place.together,
-            telling=place.telling,
-            standing=place.standing,
         )
-        for ranked, place in places
+        for ranked, place, signs in places
     ]
     ordered.sort(key=lambda each: (-each.score, each.path))
     return ordered
 
 
-def best_block(query: Query, weights: Weights, file: File, hits: Hits) -> Place:
-    """The block of a file that answers best."""
+def best_block(query: Query, weights: Weights, file: File, hits: Hits) -> tuple[Place, Signs]:
+    """The block of a file that answers best, and what the rest of the file says."""
     path = file.ranked.path
     length = max(file.length, file.lines[-1].number if file.lines else 1)
     total = sum(weights.whole) or 1.0
     worth = standing(path, query)
     best = Place(path, 1, "", 0.0, 0.0, 0.0, ())
+    shape = False
+    symbol = 0.0
     for block in cut(list(file.lines), length, is_prose(path)):
+        named = _in_symbol(block.symbol, weights, hits)
+        declares = any(line.number == block.start and only_declares(line.text) for line in block.lines)
         place = _score(path, block, weights, total, hits)
-        if place.score > best.score:
-            best = place
-    return replace(best, score=best.score * worth, standing=worth)
+        score = (place.score + SYMBOL * named * (0.4 + 0.6 * place.coverage)) * (
+            DECLARATION if declares else 1
+        )
+        symbol = max(symbol, named / total)
+        if score > best.score:
+            best, shape = replace(place, score=score), declares
+    signs = Signs(symbol, _in_head(file.lines, weights, hits) / total, shape)
+    return replace(best, score=best.score * worth, standing=worth), signs
+
+
+def _in_symbol(symbol: str, weights: Weights, hits: Hits) -> float:
+    """How much of the question's weight a defined name holds, less when it holds much else."""
+    if not symbol:
+        return 0.0
+    return _worth(hits.of(symbol), weights) / telling_length(symbol) ** 0.5
+
+
+def _in_head(lines: Sequence[Line], weights: Weights, hits: Hits) -> float:
+    """How much of it the comments at the top of a file hold."""
+    found: dict[int, float] = {}
+    for line in lines:
+        if line.number <= HEAD_LINES and is_comment(line.text):
+            for place, share in hits.of(line.text).items():
+                found[place] = max(share, found.get(place, 0.0))
+    return _worth(found, weights)
+
+
+def _worth(found: Mapping[int, float], weights: Weights) -> float:
+    return sum(weights.whole[place] * share for place, share in found.items())
 
 
 def _score(path: str, block: Block, weights: Weights, total: float, hits: Hits) -> Place:
+    """A block by its text alone."""
     strength: dict[int, float] = {}
     best: dict[int, float] = {}
     by_line: list[tuple[float, int]] = []
@@ -141,24 +197,19 @@ def _score(path: str, block: Block, weights: Weights, total: float, hits: Hits) 
         if not found:
             continue
         factor = 0.3 if _IMPORT.match(line.text) else 1.0
-        value = sum(weights.whole[place] * share for place, share in found.items()) * factor
+        value = _worth(found, weights) * factor
         for place, share in found.items():
             strength[place] = strength.get(place, 0.0) + share * factor
             best[place] = max(share, best.get(place, 0.0))
         together = max(together, value if len(found) > 1 else 0.0)
         by_line.append((value, line.number))
-    named = hits.of(block.symbol) if block.symbol else {}
     stretch = 0.5 + 0.5 * min((block.end - block.start + 1) / USUAL_BLOCK, 6.0)
     score = sum(
         weights.whole[place] * best[place] * times * 2.2 / (times + 1.2 * stretch)
         for place, times in strength.items()
     )
-    in_symbol = sum(weights.whole[place] * share for place, share in named.items())
-    score += SYMBOL * in_symbol / telling_length(block.symbol) ** 0.5
-    coverage = sum(weights.whole[place] * share for place, share in best.items()) / total
+    coverage = _worth(best, weights) / total
     score = (score + TOGETHER * together) * (0.4 + 0.6 * coverage)
-    if any(line.number == block.start and only_declares(line.text) for line in block.lines):
-        score *= DECLARATION
     by_line.sort(key=lambda each: (-each[0], each[1]))
     line = block.start if block.symbol else (by_line[0][1] if by_line else block.start)
     telling = tuple(number for _, number in by_line[:6])

@@ -27,7 +27,8 @@ from gencode.providers.offline_search.results import (
 MOST_COUNTS = 19
 MOST_PAGES = 6
 LENGTHS_OF = 60
-LOOKS = 11
+LOOKS = 14
+MOST_CALLS = 40
 ANSWERS = 5
 READ_LINES = 60
 ASIDE = "!*.po !*.pot !*.svg !*.lock !*.map !*.min.js !*.min.css !*.snap"
@@ -77,7 +78,7 @@ def next_step(query: Query, got: Results, tools: AbstractSet[str]) -> list[Plann
         if more:
             return more
     if "look" not in stage and tools & {"Grep", "Read"} and ranked:
-        return _look(query, ranked, seen, tools)
+        return _look(query, ranked, MOST_CALLS - ANSWERS - len(got), tools)
     places = _places(query, got, ranked, seen)
     if read:
         places.sort(key=lambda place: read.index(place.path))
@@ -209,8 +210,8 @@ def _as_glob(path: str) -> str:
     return "/" + re.sub(r"[^\w./@+-]", "?", path)
 
 
-def _look(query: Query, ranked: list[Ranked], seen: Seen, tools: AbstractSet[str]) -> list[Planned]:
-    best = ranked[:LOOKS]
+def _look(query: Query, ranked: list[Ranked], room: int, tools: AbstractSet[str]) -> list[Planned]:
+    best = ranked[: min(LOOKS, room)]
     if "Grep" not in tools:
         return [
             Planned(f"look-{place}", "Read", {"file_path": each.path}) for place, each in enumerate(best[:8])

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gencode.providers.offline_search.kin import kin_of, phrases_in, stop_words, weak_stems
+from gencode.providers.offline_search.kin import kin_of, leading_words, phrases_in, stop_words, weak_stems
 from gencode.providers.offline_search.words import parts, question_words, stem
 
 MOST_CONCEPTS = 9
@@ -13,6 +13,7 @@ MOST_KIN = 7
 WEAK = 0.35
 LONG_PROMPT = 400
 LONG_STEM = 5
+LEAD = 3
 ENOUGH = 5
 LONGEST_WORD = 60
 
@@ -85,7 +86,7 @@ def query_of(text: str) -> Query:
     phrases = phrases_in(stemmed)
     named = {places[0]: names for places, names in phrases}
     rest = {place for places, _ in phrases for place in places[1:]}
-    kept = [place for place, word in enumerate(words) if _is_content(word)]
+    kept = [place for place, word in enumerate(words) if _is_content(word, place)]
     if not kept:
         kept = [place for place, word in enumerate(words) if 2 < len(word) <= LONGEST_WORD]
     strong = [place for place in kept if stemmed[place] not in weak_stems()]
@@ -150,9 +151,9 @@ def _spelt(stemmed: str, upper: bool = False) -> str:
     return spelt
 
 
-def _is_content(word: str) -> bool:
+def _is_content(word: str, place: int) -> bool:
     lower = word.lower()
-    if lower in stop_words():
+    if lower in stop_words() or (place < LEAD and lower in leading_words()):
         return False
     return 1 < len(word) <= LONGEST_WORD or not word.isascii()
 

@@ -9,7 +9,6 @@ from gencode.providers.offline_search.query import Concept, Query
 from gencode.providers.offline_search.words import parts, stem, stems, telling_length
 
 K1 = 1.4
-DAMPED = 1.0
 B = 0.6
 NAME = 2.2
 FOLDER = 0.45
@@ -43,11 +42,12 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A file with its score and the share of the question's weight that it covers."""
+    """A file with its score, the share of the question's weight it covers, and what its name says of it."""
 
     path: str
     score: float
     coverage: float
+    named: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Weights:
 def rarity(matching: int, files: int) -> float:
     """The inverse document frequency of BM25, never negative."""
     matching = min(matching, files)
-    return math.log(1 + (files - matching + 0.5) / (matching + 0.5)) ** DAMPED
+    return math.log(1 + (files - matching + 0.5) / (matching + 0.5))
 
 
 def weigh(query: Query, seen: Seen) -> Weights:
@@ -98,24 +98,27 @@ def _rank(
 ) -> Ranked:
     stretch = 1 - B + B * min(seen.lengths.get(path, average) / max(average, 1.0), 6.0)
     name, folders = path_stems(path)
-    score = covered = in_name = 0.0
+    score = covered = in_name = named = 0.0
     for place, concept in enumerate(query.concepts):
         own = _saturate(seen.main[place].get(path, 0), stretch) * weights.main[place]
         other = _saturate(seen.kin[place].get(path, 0), stretch) * weights.kin[place]
         in_path = path_hit(concept, name, folders)
         in_name += in_path > FOLDER
         score += max(own, other) + SECOND * min(own, other)
-        score += in_path * max(weights.main[place], weights.kin[place], 0.5 * weights.whole[place])
+        by_path = in_path * max(weights.main[place], weights.kin[place], 0.5 * weights.whole[place])
+        score += by_path
+        named += by_path if in_path > FOLDER else 0.0
         covered += _covered(own > 0, other > 0, in_path > 0, weights, place, concept)
     score += pairs_worth * _saturate(seen.pairs.get(path, 0), stretch)
     score += SYMBOLS * symbol_score(query, weights, seen.symbols.get(path, ()))
-    coverage = covered / (sum(weights.whole) or 1.0)
+    total = sum(weights.whole) or 1.0
+    coverage = covered / total
     score *= (1 - COVER + COVER * coverage) * standing(path, query)
     if in_name > 1:
         score *= 1 + WHOLE_NAME * min(in_name / max(len(name), 1), 1.0)
     if any(path.endswith(asked) for asked in query.paths):
         score *= 4
-    return Ranked(path, score, coverage)
+    return Ranked(path, score, coverage, named / total)
 
 
 def symbol_score(query: Query, weights: Weights, symbols: Sequence[str]) -> float:

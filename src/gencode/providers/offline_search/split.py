@@ -2,7 +2,7 @@
 
 import re
 
-from gencode.providers.offline_search.kin import stop_words, weak_stems
+from gencode.providers.offline_search.kin import leading_words, stop_words, weak_stems
 from gencode.providers.offline_search.words import question_words, stem
 
 MOST_PARTS = 8
@@ -74,7 +74,8 @@ def _asks_something(piece: str) -> bool:
 
 def content(text: str) -> list[str]:
     """The words of a text that say what it is about."""
-    return [word for word in question_words(text) if word.lower() not in stop_words() and len(word) > 1]
+    empty = stop_words() | leading_words()
+    return [word for word in question_words(text) if word.lower() not in empty and len(word) > 1]
 
 
 def _nouns(text: str) -> list[str]:
