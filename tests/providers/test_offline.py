@@ -197,6 +197,28 @@ async def test_refused_tools_are_told(shop: Path) -> None:
     assert answer.splitlines()[0] == "no confident match: Grep is denied by a rule."
 
 
+async def test_without_a_tool_it_needs_it_names_it(shop: Path) -> None:
+    answer = await Talk(shop, tools=only("Glob", "Read")).ask("Where is the zebra striped?")
+    assert answer.splitlines()[0] == "no confident match: there is no Grep here to search with"
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("read lines 4-5 of shop/retry.py", 4, 5),
+        ("show me line 2 of `shop/retry.py`", 2, 2),
+        ("show shop/retry.py:1-3", 1, 3),
+        ("open shop/retry.py:4", 4, 4),
+    ],
+)
+async def test_lines_of_a_file_are_read_however_they_are_named(
+    shop: Path, text: str, first: int, last: int
+) -> None:
+    lines = (shop / "shop/retry.py").read_text(encoding="utf-8").splitlines()
+    answer = await Talk(shop, tools=only("Read")).ask(text)
+    assert answer.splitlines()[: last - first + 1] == lines[first - 1 : last]
+
+
 async def test_without_any_tools_it_says_so(shop: Path) -> None:
     answer = await Talk(shop, tools=()).ask("Where are errors logged?")
     assert answer.splitlines()[0] == "no confident match: there are no tools to search with"

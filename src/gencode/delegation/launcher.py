@@ -13,7 +13,7 @@ from gencode.core.events import Event, MessageAdded, TaskCreated, TaskStarted, s
 from gencode.core.messages import Message, ToolCall, UserMessage, unanswered
 from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.rules import Mode, Policy, child_policy
-from gencode.core.spec import AgentSpec, TaskRequest, Workspace
+from gencode.core.spec import AgentSpec, TaskRequest, ToolChoice, Workspace
 from gencode.core.task import transcript_of
 from gencode.delegation.orphans import interruption
 from gencode.delegation.supervisor import Job, Supervisor
@@ -65,6 +65,7 @@ class Launcher:
         self._agents = agents
         self._models = models
         self._toolbox = toolbox
+        self._toolboxes: dict[tuple[ToolChoice, bool, bool], Toolbox] = {}
 
     async def launch(
         self,
@@ -209,12 +210,14 @@ class Launcher:
 
     def _tools(self, spec: AgentSpec, origin: Origin) -> Toolbox:
         """The tools an agent sees. What it may not use is hidden here and refused again at the gate."""
-        toolbox = self._toolbox.chosen(spec.tools)
-        if origin.depth >= MAX_DEPTH:
-            toolbox = toolbox.without(DELEGATES)
-        if any(policy.mode is Mode.PLAN for policy in origin.policies):
-            toolbox = toolbox.without(name for name, tool in toolbox.items() if tool.effect == "write")
-        return toolbox
+        deepest = origin.depth >= MAX_DEPTH
+        plans = any(policy.mode is Mode.PLAN for policy in origin.policies)
+        key = (spec.tools, deepest, plans)
+        if key not in self._toolboxes:  # agents of a kind share one, and with it what is encoded of it
+            toolbox = self._toolbox.chosen(spec.tools).without(DELEGATES if deepest else ())
+            written = [name for name, tool in toolbox.items() if tool.effect == "write"] if plans else ()
+            self._toolboxes[key] = toolbox.without(written)
+        return self._toolboxes[key]
 
     def _model(self, asked: str, spec: AgentSpec, parent: Model) -> Model:
         if asked:

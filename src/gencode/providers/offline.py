@@ -5,6 +5,7 @@ next turn can go on from the transcript alone; two runs over the same files say 
 """
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -34,6 +35,11 @@ class Turn:
 
 
 Reply = str | list[Planned]
+
+
+_ABSENT = "does not exist"
+"""How Read says that there is no such file; whatever else it says is told as it is."""
+_GOES_ON = re.compile(r"^\[… .*go on with offset=\d+\]\s*\Z", re.MULTILINE)
 
 
 class OfflineProvider:
@@ -134,11 +140,13 @@ def _search(turn: Turn) -> Reply:
 
 
 def _trouble(turn: Turn, got: dict[str, Said]) -> str:
-    """What the tools complained about when none of them brought anything."""
-    if not got:
-        return "" if turn.tools else "there are no tools to search with"
+    """What the tools complained about, or which of them is not there; told when nothing was found."""
+    if not turn.tools:
+        return "there are no tools to search with"
+    if missing := {"Grep", "Read"} - turn.tools:
+        return f"there is no {' and no '.join(sorted(missing))} here to search with"
     wrong = [said.text for _, said in sorted(got.items()) if said.error]
-    return wrong[0].strip().split("\n", 1)[0][:200] if len(wrong) == len(got) and wrong else ""
+    return wrong[0].strip().split("\n", 1)[0][:300] if wrong else ""
 
 
 def _read(turn: Turn, wanted: ReadIt) -> Reply:
@@ -150,7 +158,10 @@ def _read(turn: Turn, wanted: ReadIt) -> Reply:
     path = str(opened.input["file_path"])
     if not opened.error:
         lines = read_lines(opened.text)
-        return answer.file_text(path, lines, cut=opened.text.rstrip().endswith("]")) if lines else opened.text
+        cut = _GOES_ON.search(opened.text) is not None
+        return answer.file_text(path, lines, cut=cut) if lines else opened.text
+    if _ABSENT not in opened.text:
+        return f"I could not read {path}: {opened.text.strip()[:600]}"
     looked = turn.got.get("find-0")
     if looked is None and "Glob" in turn.tools:
         name = wanted.path.rstrip("/").rsplit("/", 1)[-1]

@@ -55,6 +55,14 @@ _READ = re.compile(
     r"(?:\s+(?:file|please|do|say|contain|contents?))*[\s.?!]*$",
     re.IGNORECASE,
 )
+_LINES = re.compile(
+    r"^(?:read|show|open|cat|view|display|print|give)(?:\s+(?:me|us|the|out))*\s+lines?\s+(\d+)"
+    r"(?:\s*(?:-|to|–|until)\s*(\d+))?\s+(?:of|in|from)\s+(?:the\s+)?(?:file\s+)?[`'\"]?([^\s`'\"]+)[`'\"]?[\s.?!]*$"
+    r"|^(?:read|show|open|cat|view|display|print|give)(?:\s+(?:me|us|the|file|out))*\s+"
+    r"[`'\"]?([^\s`'\":]+):(\d+)(?:-(\d+))?[`'\"]?[\s.?!]*$",
+    re.IGNORECASE,
+)
+"""`lines A-B of PATH`, or `PATH:A-B`."""
 _KNOWN_FILES = re.compile(
     r"^(?:readme|license|changelog|makefile|dockerfile|contributing|authors|procfile)$", re.IGNORECASE
 )
@@ -135,6 +143,9 @@ def intent_of(text: str) -> Intent:
 
 
 def _reading(text: str) -> ReadIt | None:
+    if found := _LINES.match(text):
+        path, first, last = found[3] or found[4], int(found[1] or found[5]), found[2] or found[6]
+        return ReadIt(path, max(first, 1), int(last) if last else max(first, 1))
     match = _READ.match(text)
     if not match:
         return None

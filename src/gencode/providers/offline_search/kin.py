@@ -320,7 +320,8 @@ like per above below ones once ever still yet even always never
 determine decide figure turn become allow let possible automatically directly
 done made called found code program programs system main logic library nobody somebody someone something
 value values object objects data thing things number numbers type types old own real
-class function method module component source
+class function method module component source everything anything whenever everywhere around between away
+along across towards whole entire afterwards beforehand often sometimes already
 """
 
 

@@ -15,11 +15,12 @@ FOLDER = 0.45
 PAIR = 0.9
 SECOND = 0.25
 COVER = 0.5
-HEADERS = 0.75
+HEADERS = 0.6
 PROSE = 0.3
 CODE_IN_DOCS = 0.6
 NO_CODE = 0.45
 TESTS = 0.35
+BYGONE = 0.7
 TESTS_ASKED = 0.5
 SYMBOLS = 1.7
 WHOLE_NAME = 0.3
@@ -173,11 +174,13 @@ _TEST_FOLDERS = "test tests testing spec specs fixtures __tests__ testdata mocks
 _DOC_NAMES = "doc docs documentation changelog changelogs history readme license contributing news"
 _ASIDE_FOLDERS = "example examples sample samples demo demos bench benchmark benchmarks fuzz playground"
 _FOREIGN_FOLDERS = "vendor vendored third_party thirdparty node_modules dist deps external bundled out"
+_BYGONE_FOLDERS = "deprecated legacy obsolete contrib attic old"
+_BYGONE = frozenset(_BYGONE_FOLDERS.split())
 _TESTS = frozenset(_TEST_FOLDERS.split())
 _DOCS = frozenset(_DOC_NAMES.split())
 _ASIDE = frozenset(_ASIDE_FOLDERS.split())
 _FOREIGN = frozenset(_FOREIGN_FOLDERS.split())
-_PROSE = (".md", ".rst", ".txt", ".adoc", ".html", ".po", ".pot", ".tex", ".1", ".org")
+_PROSE = (".md", ".rst", ".txt", ".adoc", ".html", ".po", ".pot", ".tex", ".1", ".org", ".texi", ".texinfo", ".info")
 _CODE_ENDINGS = """
 py pyx pyi js jsx mjs cjs ts tsx mts cts vue svelte go rs c h cc cpp cxx hpp hh hxx java kt kts scala groovy
 rb php cs fs swift m mm sh bash zsh fish ps1 pl pm lua r jl ex exs erl hrl hs ml mli clj cljs dart zig nim sql
@@ -217,6 +220,8 @@ def standing(path: str, query: Query) -> float:
         worth *= 0.5
     if _FOREIGN & set(folders[:-1]) or _MINIFIED.search(lower):
         worth *= 0.3
+    if _BYGONE & set(folders[:-1]):
+        worth *= BYGONE
     if lower.endswith((".d.ts", ".pyi")):
         worth *= 0.5
     elif lower.endswith((".h", ".hpp", ".hh")):

@@ -105,6 +105,7 @@ promise: promise promises
 public: public
 quer: query queries
 rate: rate rates
+readable: readable
 region: region regions
 regist: register registry registers registered registration
 replic: replica replicas
