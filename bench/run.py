@@ -119,14 +119,8 @@ def per_turn(results: Results, what: str, floor: str, ours: str, limit: float | 
     return Row(what, f"{bare:.3f} ms", f"{own:.3f} ms", own / bare, limit, best=best)
 
 
-def rows(results: Results) -> list[Row]:
-    """Every row but those of the command line."""
-    of = results
-    w2, w3 = of.wall("disk w2"), of.wall("disk w3")
-    kib = median(of.rounds("disk w3", "kib")) / W3_AGENTS
-    bare_kib = median(of.rounds("floor w3", "kib")) / W3_AGENTS
-    opened, bare_opened = (of.server(name, "connections") for name in ("disk w3", "floor w3"))
-    alone = of.server("disk", "connections")
+def turn_rows(of: Results) -> list[Row]:
+    """What a turn of W1 costs."""
     return [
         per_turn(of, "W1 CPU per turn, streamed, journal on disk", "floor", "disk", 2.0),
         per_turn(of, "W1 CPU per turn, streamed, journal in memory", "floor", "memory", 1.5),
@@ -135,42 +129,34 @@ def rows(results: Results) -> list[Row]:
         per_turn(of, "streamed against not streamed (ours / ours)", "disk whole", "disk", 1.5),
         per_turn(of, "a turn of 200 against one of 50 (ours / ours)", "disk", "disk long", 1.3),
         per_turn(of, "a turn of 200, streamed (floor / ours)", "floor long", "disk long", None),
-        Row(
-            "W2 wall, 100 subagents, against ideal",
-            f"{of.wall('floor w2'):.2f} s",
-            f"{w2:.2f} s",
-            w2 / W2_IDEAL,
-            1.15,
-        ),
-        Row(
-            "W3 wall, 1,000 agents, against ideal",
-            f"{of.wall('floor w3'):.2f} s",
-            f"{w3:.2f} s",
-            w3 / W3_IDEAL,
-            1.8,
-        ),
-        Row(
-            "W3 CPU",
-            f"{of.cpu('floor w3'):.2f} s",
-            f"{of.cpu('disk w3'):.2f} s",
-            of.cpu("disk w3") / of.cpu("floor w3"),
-            2.0,
-        ),
-        Row("W3 memory per agent", f"{bare_kib:.0f} KiB", f"{kib:.0f} KiB", kib, 50, " KiB"),
-        Row("W3 connections opened per agent", f"{bare_opened}", f"{opened}", opened / W3_AGENTS, 1.01),
-        Row(
-            "W1 connections of one agent after another",
-            f"{of.server('floor', 'connections')}",
-            f"{alone}",
-            alone,
-            1,
-            "",
-        ),
+    ]
+
+
+def walled(of: Results, what: str, work: str, ideal: float, limit: float) -> Row:
+    """A row of wall time against what the latency alone takes."""
+    bare, own = of.wall(f"floor {work}"), of.wall(f"disk {work}")
+    return Row(what, f"{bare:.2f} s", f"{own:.2f} s", own / ideal, limit)
+
+
+def many_rows(of: Results) -> list[Row]:
+    """What many agents at once cost, and a new process."""
+    used = [of.cpu(name) for name in ("floor w3", "disk w3")]
+    kib = [median(of.rounds(name, "kib")) / W3_AGENTS for name in ("floor w3", "disk w3")]
+    opened = [of.server(name, "connections") for name in ("floor w3", "disk w3")]
+    alone = [of.server(name, "connections") for name in ("floor", "disk")]
+    first = [of.first(name) for name in ("floor", "disk")]
+    return [
+        walled(of, "W2 wall, 100 subagents, against ideal", "w2", W2_IDEAL, 1.15),
+        walled(of, "W3 wall, 1,000 agents, against ideal", "w3", W3_IDEAL, 1.8),
+        Row("W3 CPU", f"{used[0]:.2f} s", f"{used[1]:.2f} s", used[1] / used[0], 2.0),
+        Row("W3 memory per agent", f"{kib[0]:.0f} KiB", f"{kib[1]:.0f} KiB", kib[1], 50, " KiB"),
+        Row("W3 connections opened per agent", f"{opened[0]}", f"{opened[1]}", opened[1] / W3_AGENTS, 1.01),
+        Row("W1 connections of one agent after another", f"{alone[0]}", f"{alone[1]}", alone[1], 1, ""),
         Row(
             "first answer of a new process, CPU",
-            f"{of.first('floor'):.0f} ms",
-            f"{of.first('disk'):.0f} ms",
-            of.first("disk") / of.first("floor"),
+            f"{first[0]:.0f} ms",
+            f"{first[1]:.0f} ms",
+            first[1] / first[0],
             1.5,
         ),
     ]
@@ -220,7 +206,7 @@ def main() -> int:
     busy = os.getloadavg()[0]
     results = Results()
     results.take(1 if chosen.quick else 3)
-    table = [*rows(results), *command_line(3 if chosen.quick else 7)]
+    table = [*turn_rows(results), *many_rows(results), *command_line(3 if chosen.quick else 7)]
     if chosen.json:
         chosen.json.write_text(json.dumps(results.runs))
     print(f"Python {sys.version.split()[0]}, load {busy:.1f} at the start\n")

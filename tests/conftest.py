@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 SHARED = Path(__file__).parents[2] / "shared"
-PACKAGES = {"pydantic-ai": "pydantic_ai", "xllamacpp": "xllamacpp"}
+PACKAGES = {"pydantic-ai": "pydantic_ai"}
 OUTSIDE = ("ANTHROPIC_", "OPENAI_", "GEMINI_", "GOOGLE_", "OLLAMA_", "GEN_", "GIT_", "XDG_")
 
 

@@ -1,6 +1,6 @@
 """bench: how often the offline model names the right file, how fast it is, and how often it admits a miss.
 
-    python bench/offline/run.py --split seen|seen_later|unseen [--only NAME] [--folder DIR] [--verbose]
+    python bench/offline/run.py --split NAME_OF_A_SET [--only NAME] [--folder DIR] [--verbose]
 
 The trees are downloaded by package name into a folder under the system's temporary one.
 """
@@ -19,6 +19,7 @@ from drive import ask
 from fetch import NotFetched, fetch
 
 HERE = Path(__file__).parent
+SPLITS = ["seen", "seen_later", "seen_more", "unseen", "unseen_2"]
 _PLACE = re.compile(r"^(.+?):\d+(?:  .*)?$")
 
 
@@ -84,7 +85,7 @@ async def measure(tree: Path, questions: list[dict[str, Any]], verbose: bool) ->
 async def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--split", choices=["seen", "seen_later", "unseen"], default="seen")
+    parser.add_argument("--split", choices=SPLITS, default="seen")
     parser.add_argument("--only", help="just the repository of this name")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "gencode-offline-bench")
     parser.add_argument("--verbose", action="store_true")

@@ -3,11 +3,13 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from contextlib import aclosing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,10 @@ from tests.contracts import provider as contract
 from tests.contracts.provider import KEY, LOOKUP, Play, Stage, Staged, parts_of, request, told
 from tests.providers.tiny_gguf import write_model
 
-pytestmark = pytest.mark.needs("xllamacpp", "ps")
+pytestmark = pytest.mark.skipif(
+    find_spec("xllamacpp") is None or shutil.which("ps") is None,
+    reason="the package of the experimental local models is not installed",
+)
 
 LONG = 60
 
@@ -206,7 +211,7 @@ def test_nothing_heavy_is_imported_before_the_first_request() -> None:
 
 def children(parent: int | None) -> list[int]:
     """The processes that run a model, below a process or anywhere, zombies left out."""
-    shown = ["ps", "-A", "-o", "pid=,ppid=,stat=,command="]
+    shown = ["ps", "-ww", "-A", "-o", "pid=,ppid=,stat=,command="]
     lines = subprocess.run(shown, capture_output=True, text=True, check=True).stdout.splitlines()
     rows = [line.split(None, 3) for line in lines if "gencode.providers.local" in line]
     return [

@@ -145,7 +145,9 @@ def _trouble(turn: Turn, got: dict[str, Said]) -> str:
         return "there are no tools to search with"
     if missing := {"Grep", "Read"} - turn.tools:
         return f"there is no {' and no '.join(sorted(missing))} here to search with"
-    wrong = [said.text for _, said in sorted(got.items()) if said.error]
+    # A single file that may not be read (a secret, say) is no reason for finding nothing anywhere.
+    everywhere = [said for _, said in sorted(got.items()) if not said.input.keys() & {"path", "file_path"}]
+    wrong = [said.text for said in everywhere if said.error]
     return wrong[0].strip().split("\n", 1)[0][:300] if wrong else ""
 
 

@@ -174,13 +174,27 @@ _TEST_FOLDERS = "test tests testing spec specs fixtures __tests__ testdata mocks
 _DOC_NAMES = "doc docs documentation changelog changelogs history readme license contributing news"
 _ASIDE_FOLDERS = "example examples sample samples demo demos bench benchmark benchmarks fuzz playground"
 _FOREIGN_FOLDERS = "vendor vendored third_party thirdparty node_modules dist deps external bundled out"
-_BYGONE_FOLDERS = "deprecated legacy obsolete contrib attic old"
+_BYGONE_FOLDERS = "deprecated legacy obsolete attic old"
 _BYGONE = frozenset(_BYGONE_FOLDERS.split())
 _TESTS = frozenset(_TEST_FOLDERS.split())
 _DOCS = frozenset(_DOC_NAMES.split())
 _ASIDE = frozenset(_ASIDE_FOLDERS.split())
 _FOREIGN = frozenset(_FOREIGN_FOLDERS.split())
-_PROSE = (".md", ".rst", ".txt", ".adoc", ".html", ".po", ".pot", ".tex", ".1", ".org", ".texi", ".texinfo", ".info")
+_PROSE = (
+    ".md",
+    ".rst",
+    ".txt",
+    ".adoc",
+    ".html",
+    ".po",
+    ".pot",
+    ".tex",
+    ".1",
+    ".org",
+    ".texi",
+    ".texinfo",
+    ".info",
+)
 _CODE_ENDINGS = """
 py pyx pyi js jsx mjs cjs ts tsx mts cts vue svelte go rs c h cc cpp cxx hpp hh hxx java kt kts scala groovy
 rb php cs fs swift m mm sh bash zsh fish ps1 pl pm lua r jl ex exs erl hrl hs ml mli clj cljs dart zig nim sql
