@@ -52,7 +52,9 @@ class FakeServer:
     connections: int = 0
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a client closed its connection."""
-    _writers: list[asyncio.StreamWriter] = field(default_factory=list[asyncio.StreamWriter])
+    _serving: dict[asyncio.Task[None], asyncio.StreamWriter] = field(
+        default_factory=dict["asyncio.Task[None]", asyncio.StreamWriter]
+    )
 
     @property
     def last(self) -> Asked:
@@ -62,7 +64,9 @@ class FakeServer:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
         self.connections += 1
-        self._writers.append(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving[task] = writer
         try:
             while (asked := await _request(reader)) is not None:
                 self.asked.append(asked)
@@ -76,9 +80,11 @@ class FakeServer:
             writer.close()
 
     async def close(self) -> None:
-        """End every connection."""
-        for writer in self._writers:
-            writer.close()
+        """End every connection, and wait until all are really gone."""
+        for task, writer in self._serving.items():
+            writer.transport.abort()
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
         await asyncio.sleep(0)
 
 

@@ -111,3 +111,13 @@ def test_a_long_prompt_is_cut_down_to_what_it_asks() -> None:
 def test_the_number_of_concepts_is_bounded() -> None:
     many = " ".join(f"word{chr(97 + number)}x" for number in range(26))
     assert len(query_of(many).concepts) <= 9
+
+
+def test_everyday_words_lead_to_the_words_of_code_but_not_back() -> None:
+    assert "cach" in dict(kin_of(stem("remember")))
+    assert stem("remember") not in dict(kin_of(stem("cache")))
+
+
+def test_a_word_that_only_introduces_the_question_is_not_searched() -> None:
+    assert [each.word for each in query_of("Which class parses cookies?").concepts] == ["parses", "cookies"]
+    assert "search" in [each.word for each in query_of("Where are old search terms stored?").concepts]
