@@ -293,7 +293,7 @@ def workspace_at(folder: Path) -> Workspace:
     """The workspace at a folder; UserMistake when it is none."""
     root = folder.expanduser().absolute()
     if not root.is_dir():
-        raise UserMistake(f"{folder} is not a folder; name the folder to work in.")
+        raise UserMistake(f"{folder} is not a folder; name the folder to work in (cwd, or --cwd).")
     root = root.resolve()
     return Workspace(root, root, Path.home())
 
