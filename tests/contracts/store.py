@@ -367,3 +367,13 @@ async def test_a_long_life_is_told_exactly(open_store: OpenStore) -> None:
         await store.append(lease, [MessageAdded(AssistantMessage(f"reply {n}")), said("go on")])
         assert await store.task(lease.task) == lease.state
     assert await store.task(lease.task) == replay(await store.events(lease.task))
+
+
+async def test_the_last_facts_give_the_lease_back_in_the_same_breath(open_store: OpenStore) -> None:
+    store = await open_store()
+    lease = await store.create(TaskCreated(prompt="go"), "me")
+    await store.append(lease, [TaskStarted(), TaskEnded(Status.COMPLETED, "done")], last=True)
+    assert await store.owned() == []
+    with pytest.raises(Fenced):
+        await store.append(lease, [TaskStarted()])
+    assert (await store.take(lease.task, "you")).state.status is Status.COMPLETED

@@ -147,10 +147,13 @@ class Supervisor:
             facts.append(MessageAdded(interrupted(job.record.open_calls, why)))
         result = ending.text or job.record.task.result
         facts.append(TaskEnded(ending.status, result, ending.error))
+        written = False
         try:
-            await job.record.commit(*facts)
+            await job.record.commit(*facts, last=True)
+            written = True
         finally:
-            await job.record.release()
+            if not written:
+                await job.record.release()
 
     async def _renew(self) -> None:
         """Keep the leases of all live tasks; a journal that cannot be reached is tried again."""

@@ -29,7 +29,7 @@ async def run(seat: Seat, transcript: list[Message], record: Recorder, stop: Sto
         turns += 1
         transcript.append(reply)
         if not reply.calls:
-            await record.commit(MessageAdded(reply))
+            record.defer(MessageAdded(reply))  # written with the end of the task
             return Ending(Status.COMPLETED if reply.text.strip() else Status.EMPTY, reply.text)
         results = ToolMessage(tuple(await answer(seat, reply, record, stop)))
         transcript.append(results)
@@ -45,7 +45,7 @@ async def last_word(seat: Seat, transcript: list[Message], record: Recorder, sto
     await record.commit(MessageAdded(note))
     reply = replace(await listen(seat, transcript, (), record, stop), calls=())
     transcript.append(reply)
-    await record.commit(MessageAdded(reply))
+    record.defer(MessageAdded(reply))
     return Ending(Status.LIMIT_REACHED, reply.text, f"the limit of {seat.limits.turns} turns was reached")
 
 

@@ -128,8 +128,8 @@ class Journal(Protocol):
         """
         ...
 
-    async def append(self, lease: Lease, facts: Sequence[DurableFact]) -> list[Event]:
-        """Write all facts in one transaction, or raise Fenced and write none."""
+    async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
+        """Write all facts in one transaction, or raise Fenced and write none; `last` gives the lease back."""
         ...
 
     async def renew(self, owner: str) -> None:

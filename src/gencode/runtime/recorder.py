@@ -10,11 +10,12 @@ from gencode.runtime.ports import Journal, Lease
 class Recorder:
     """Writes the facts of one leased task and tells them to the bus."""
 
-    __slots__ = ("_bus", "_journal", "lease", "open_calls")
+    __slots__ = ("_bus", "_journal", "_waiting", "lease", "open_calls")
 
     def __init__(self, journal: Journal, bus: Bus, lease: Lease) -> None:
         self._journal = journal
         self._bus = bus
+        self._waiting: list[DurableFact] = []
         self.lease = lease
         self.open_calls: tuple[ToolCall, ...] = ()
         """Calls that are written down and have no result yet."""
@@ -24,9 +25,15 @@ class Recorder:
         """The task as it is written so far."""
         return self.lease.state
 
-    async def commit(self, *facts: DurableFact) -> None:
-        """Write these facts in one transaction, then let them be heard."""
-        events = await self._journal.append(self.lease, facts)
+    def defer(self, fact: DurableFact) -> None:
+        """Write this fact with the next ones; only for what nothing happens between."""
+        self._waiting.append(fact)
+
+    async def commit(self, *facts: DurableFact, last: bool = False) -> None:
+        """Write these facts in one transaction, then let them be heard; `last` also gives the lease back."""
+        waiting, self._waiting = self._waiting, []
+        facts = (*waiting, *facts)
+        events = await self._journal.append(self.lease, facts, last=last)
         for fact in facts:
             if isinstance(fact, MessageAdded):
                 if isinstance(fact.message, AssistantMessage):

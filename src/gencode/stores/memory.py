@@ -57,8 +57,8 @@ class MemoryStore:
         record.until = self._until()
         return Lease(owner, record.epoch, record.state)
 
-    async def append(self, lease: Lease, facts: Sequence[DurableFact]) -> list[Event]:
-        """Write all facts at once, or raise Fenced and write none."""
+    async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
+        """Write all facts at once, or raise Fenced and write none; `last` also gives the lease back."""
         if not facts:
             return []
         growth = grown(lease.state, facts)
@@ -67,6 +67,8 @@ class MemoryStore:
             raise lost(lease.task)
         record.events.extend(growth.events)
         record.state = lease.state = growth.state
+        if last:
+            record.owner = None
         return growth.events
 
     async def renew(self, owner: str) -> None:

@@ -151,9 +151,9 @@ class SqliteStore:
         """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs."""
         return await self._patiently(lambda: self._take(task, owner, instead_of))
 
-    async def append(self, lease: Lease, facts: Sequence[DurableFact]) -> list[Event]:
-        """Write all facts in one transaction, or raise Fenced and write none."""
-        return await self._patiently(lambda: self._append(lease, facts)) if facts else []
+    async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
+        """Write all facts in one transaction, or raise Fenced and write none; `last` gives the lease back."""
+        return await self._patiently(lambda: self._append(lease, facts, last)) if facts else []
 
     async def renew(self, owner: str) -> None:
         """Extend every lease of `owner`."""
@@ -230,7 +230,7 @@ class SqliteStore:
             self._write_snapshot(growth.state)
         return True
 
-    def _append(self, lease: Lease, facts: Sequence[DurableFact]) -> list[Event]:
+    def _append(self, lease: Lease, facts: Sequence[DurableFact], last: bool) -> list[Event]:
         before = lease.state
         growth = grown(before, facts)
         state = growth.state
@@ -247,6 +247,8 @@ class SqliteStore:
             ends = turns_status and state.status.ended
             if ends or state.seq // SNAPSHOT_EVERY != before.seq // SNAPSHOT_EVERY:
                 self._write_snapshot(state)
+            if last:
+                self._writer.execute(_RELEASE, (state.id, lease.epoch, lease.owner))
         lease.state = state
         return growth.events
 
