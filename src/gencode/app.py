@@ -18,7 +18,7 @@ from gencode.core.rules import Rule, child_policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.launcher import Launcher, Origin
-from gencode.delegation.orphans import close_orphans
+from gencode.delegation.orphans import close_orphans, close_task
 from gencode.delegation.supervisor import Job, Supervisor
 from gencode.permissions.decision import KNOWN_TOOLS, is_tool
 from gencode.providers.vendors import Switchboard
@@ -189,6 +189,7 @@ class GenCode:
 
         journal = import_task(text)
         await self.store.adopt(journal.events)
+        await close_task(self.store, journal.events[0].task, self.supervisor.owner)
         return await self.get(journal.events[0].task), journal.warnings
 
     def listen(self) -> Listener:
@@ -217,7 +218,13 @@ class GenCode:
 
     async def outcome_of(self, task: Task) -> Outcome:
         """A folded task in its public shape, with the usage of everything below it."""
-        return outcome_of(task, task.usage + await self._below(task.id))
+        children = await self.store.tasks(TaskQuery(parent=task.id))
+        below = Usage()
+        for child in children:
+            below = below + child.usage + await self._below(child.id)
+        sent = tuple(dict.fromkeys((*task.evidence.children, *(child.id for child in children))))
+        evidence = msgspec.structs.replace(task.evidence, children=sent)
+        return outcome_of(msgspec.structs.replace(task, evidence=evidence), task.usage + below)
 
     def _origin(self, spec: AgentSpec | None = None) -> Origin:
         root = self.settings.policy()
@@ -291,7 +298,10 @@ def check_rules(rules: Iterable[Rule], toolbox: Toolbox) -> None:
 
 def workspace_at(folder: Path) -> Workspace:
     """The workspace at a folder; UserMistake when it is none."""
-    root = folder.expanduser().absolute()
+    try:
+        root = folder.expanduser().absolute()
+    except OSError:
+        raise UserMistake("The folder you are in does not exist any more; go to another one.") from None
     if not root.is_dir():
         raise UserMistake(f"{folder} is not a folder; name the folder to work in (cwd, or --cwd).")
     root = root.resolve()

@@ -15,6 +15,7 @@ from msgspec import Struct
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.prices import Price
 from gencode.core.rules import Action, Policy, merge, parse_mode, parse_rule
+from gencode.permissions.decision import KNOWN_TOOLS, is_tool
 from gencode.permissions.paths import PATH_TOOLS
 
 PREFIX = "GEN_"
@@ -82,12 +83,22 @@ def _narrowing(folder: Path, cwd: Path) -> dict[str, Any]:
     found = _read(file)
     try:
         _known(found)
-    except UnknownName as unknown:
-        raise UserMistake(f"{file}: {unknown}") from None
-    rules = {key: _listed(key, found[key]) for key in ("ask", "deny") if key in found}
+        rules = {key: _listed(key, found[key]) for key in ("ask", "deny") if key in found}
+        for text in (*rules.get("ask", ()), *rules.get("deny", ())):
+            _check_rule(text)
+    except UserMistake as mistake:
+        raise UserMistake(f"{file}: {mistake}") from None
     if folder != cwd:
         rules = {key: [_anchored(rule, folder) for rule in texts] for key, texts in rules.items()}
     return rules
+
+
+def _check_rule(text: Any) -> None:
+    if not isinstance(text, str):
+        raise UserMistake(f"{text!r} is not a rule; write it as Tool, Tool(pattern) or tool:pattern.")
+    tool = parse_rule(text, Action.DENY).tool
+    if tool != "*" and not tool.startswith("mcp__") and not is_tool(tool):
+        raise UnknownName("tool", tool, KNOWN_TOOLS)
 
 
 def _anchored(text: Any, folder: Path) -> Any:

@@ -83,6 +83,7 @@ def test_a_whole_life_is_told_exactly() -> None:
         system="s",
         started_at=at(2),
         ended_at=at(10),
+        touched_at=at(10),
         turns=2,
         usage=Usage(11, 6, 2, 0.5),
         result="found",
@@ -184,3 +185,21 @@ def test_every_life_adds_up(life: list[DurableFact]) -> None:
     assert task.usage == sum((reply.usage for reply in replies if reply.usage), Usage())
     assert task.status.ended == (task.ended_at is not None)
     assert task.created_at == at(1)
+
+
+def test_the_time_worked_is_that_of_the_runs_and_not_of_the_pauses_between() -> None:
+    def event(seq: int, clock: str, fact: AnyFact) -> Event:
+        return Event("9f3a1c2e", seq, f"2026-11-15T{clock}.000000Z", fact)
+
+    task = replay(
+        [
+            event(1, "10:00:00", TaskCreated(prompt="p")),
+            event(2, "10:00:01", TaskStarted()),
+            event(3, "10:00:03", TaskEnded(Status.COMPLETED, "first")),
+            event(4, "11:00:00", TaskStarted()),
+            event(5, "11:00:05", MessageAdded(UserMessage("x"))),
+            event(6, "23:00:00", TaskEnded(Status.INTERRUPTED, "second", "it died")),
+        ]
+    )
+    assert task is not None
+    assert (task.worked_ms, task.running_since) == (7000, None)

@@ -241,3 +241,16 @@ async def test_rules_for_tools_that_come_later_or_from_elsewhere_are_taken(tmp_p
     rules = ["Bash(rm:*)", "web_fetch", "mcp__git__*", "*", "WebFetch(example.com)", "json_parse"]
     async with scripted(tmp_path, settings={"ask": rules}, Explore=[says("x")]) as gen:
         assert len(gen.settings.ask) == len(rules)
+
+
+async def test_a_deny_rule_for_grep_also_hides_what_a_wider_search_would_find(tmp_path: Path) -> None:
+    for name in ("open.py", "secret/a.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("CANARY = 1\n")
+    turns = [says("", call("Grep", pattern="CANARY")), says("done")]
+    async with scripted(tmp_path, settings={"deny": ["Grep(secret/**)"]}, Explore=turns) as gen:
+        outcome = await gen.task("Explore", "look")
+        told = transcript_of(await gen.store.events(outcome.agent_id))
+    (answers,) = [message for message in told if isinstance(message, ToolMessage)]
+    assert answers.results[0].text.splitlines()[0] == "open.py"
+    assert "secret" not in answers.results[0].text

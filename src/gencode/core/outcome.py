@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from gencode.core.ids import moment
 from gencode.core.messages import Usage
 from gencode.core.status import Status
 from gencode.core.task import Evidence, Task
@@ -63,7 +62,7 @@ def outcome_of(task: Task, tree: Usage | None = None) -> Outcome:
         agent=task.agent,
         model=task.model,
         turns=task.turns,
-        duration_ms=_duration(task),
+        duration_ms=task.worked_ms if task.started_at and task.ended_at else None,
         description=task.description,
         prompt=task.prompt,
         parent_id=task.parent,
@@ -75,12 +74,6 @@ def outcome_of(task: Task, tree: Usage | None = None) -> Outcome:
         usage=TreeUsage(usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.usd, whole),
         evidence=task.evidence,
     )
-
-
-def _duration(task: Task) -> int | None:
-    if task.started_at is None or task.ended_at is None:
-        return None
-    return round((moment(task.ended_at) - moment(task.started_at)).total_seconds() * 1000)
 
 
 def as_json(value: object, *, indent: int = 0) -> str:

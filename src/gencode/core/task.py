@@ -17,6 +17,7 @@ from gencode.core.events import (
     TaskEnded,
     TaskStarted,
 )
+from gencode.core.ids import moment
 from gencode.core.messages import (
     AssistantMessage,
     CommandRun,
@@ -64,6 +65,9 @@ class Task(Struct, frozen=True):
     system: str = ""
     started_at: str | None = None
     ended_at: str | None = None
+    touched_at: str = ""
+    running_since: str | None = None
+    worked_ms: int = 0
     turns: int = 0
     usage: Usage = Usage()
     result: str = ""
@@ -84,7 +88,7 @@ def fold(task: Task | None, event: Event) -> Task:
         return _created(event.task, event.at, event.seq, fact)
     if event.seq != task.seq + 1 or event.task != task.id:
         _impossible(event, f"fact {task.seq + 1} of task {task.id} was expected")
-    return replace(_after(task, event, fact), seq=event.seq)
+    return replace(_after(task, event, fact), seq=event.seq, touched_at=event.at)
 
 
 def replay(events: Iterable[Event]) -> Task | None:
@@ -109,6 +113,7 @@ def _created(task_id: str, at: str, seq: int, fact: TaskCreated) -> Task:
         prompt=fact.prompt,
         status=Status.PENDING,
         created_at=at,
+        touched_at=at,
         seq=seq,
         description=fact.description,
         conversation=fact.conversation,
@@ -136,8 +141,7 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
         case TaskEnded():
             if task.status.ended:
                 _impossible(event, f"the task already ended as {task.status}")
-            ended = replace(task, status=fact.status, result=fact.result, error=fact.error, ended_at=event.at)
-            return reduce(_warned, fact.warnings, ended)
+            return _ended(task, event.at, fact)
         case _:
             _impossible(event, "it may not follow")
 
@@ -149,12 +153,31 @@ def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
         task,
         status=Status.RUNNING,
         started_at=task.started_at or event.at,
+        running_since=event.at,
         ended_at=None,
         error=None,
         model=fact.model or task.model,
         system=fact.system or task.system,
     )
     return reduce(_warned, fact.warnings, started)
+
+
+def _ended(task: Task, at: str, fact: TaskEnded) -> Task:
+    """The end of a run. An interrupted one worked until its last sign of life, not until it was found."""
+    worked = 0
+    if task.running_since is not None:
+        until = task.touched_at if fact.status is Status.INTERRUPTED else at
+        worked = round((moment(until) - moment(task.running_since)).total_seconds() * 1000)
+    ended = replace(
+        task,
+        status=fact.status,
+        result=fact.result,
+        error=fact.error,
+        ended_at=at,
+        running_since=None,
+        worked_ms=task.worked_ms + worked,
+    )
+    return reduce(_warned, fact.warnings, ended)
 
 
 def _with_message(task: Task, message: Message) -> Task:

@@ -10,7 +10,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.runtime.calls import interrupted
 from gencode.runtime.owner import fate
-from gencode.runtime.ports import Ownership, Store
+from gencode.runtime.ports import Store
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ async def close_orphans(store: Store, owner: str) -> None:
         verdict = fate(held.owner)
         if verdict == "dead" or (verdict == "unknown" and held.over):
             try:
-                await _close(store, held, owner)
+                await close_task(store, held.task, owner, instead_of=held.owner)
             except GenCodeError as trouble:
                 log.info("task %s could not be closed: %s", held.task, trouble)
 
@@ -36,10 +36,11 @@ def interruption(task: Task, open_calls: Sequence[ToolCall]) -> list[DurableFact
     return [*facts, TaskEnded(Status.INTERRUPTED, task.result, DIED)]
 
 
-async def _close(store: Store, held: Ownership, owner: str) -> None:
-    lease = await store.take(held.task, owner, instead_of=held.owner)
+async def close_task(store: Store, task: str, owner: str, instead_of: str | None = None) -> None:
+    """End a task that nobody works on any more; nothing happens to one that has ended."""
+    lease = await store.take(task, owner, instead_of)
     try:
-        transcript = transcript_of(await store.events(held.task))
+        transcript = transcript_of(await store.events(task))
         if facts := interruption(lease.state, unanswered(transcript)):
             await store.append(lease, facts)
     finally:

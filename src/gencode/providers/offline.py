@@ -160,7 +160,7 @@ def _read(turn: Turn, wanted: ReadIt) -> Reply:
     path = str(opened.input["file_path"])
     if not opened.error:
         lines = read_lines(opened.text)
-        cut = _GOES_ON.search(opened.text) is not None
+        cut = wanted.last is None and _GOES_ON.search(opened.text) is not None
         return answer.file_text(path, lines, cut=cut) if lines else opened.text
     if _ABSENT not in opened.text:
         return f"I could not read {path}: {opened.text.strip()[:600]}"

@@ -75,13 +75,16 @@ class Gate(Struct, kw_only=True, eq=False):
         return Decision(Action.ALLOW, f"A person said yes. {decision.why}", decision.rule, decision.policy)
 
     def may_read(self, path_text: str) -> bool:
-        """Whether Read of this one path would be allowed. The disk is looked at anew each time."""
+        """Whether this one file may be looked into without asking: no rule for Read or Grep is against it.
+
+        The disk is looked at anew each time.
+        """
         resolved = resolve(path_text, self.workspace)
         key = (resolved, tuple(self.chain))
         known = self._readable.get(key)
         if known is None:
             known = bool(self.chain) and all(
-                decide_path("Read", resolved, policy, self.workspace).action is Action.ALLOW
+                decide_path("Grep", resolved, policy, self.workspace).action is Action.ALLOW
                 for policy in self.chain
             )
             if len(self._readable) >= _MOST_REMEMBERED:

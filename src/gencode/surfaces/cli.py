@@ -118,6 +118,9 @@ def _flushed(code: int) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         return _nobody_listens()
+    except OSError:
+        _silence(sys.stdout)
+        return code or 1
     return code
 
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TextIO
 
 from gencode.core.events import Event, TaskCreated, TaskEnded
@@ -19,8 +20,9 @@ def answer(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """A word to the person, to stderr."""
-    _write(sys.stderr, visible(text))
+    """A word to the person, to stderr; an answer is not lost because nobody can be told about it."""
+    with suppress(OSError, ValueError):
+        _write(sys.stderr, visible(text))
 
 
 def answer_json(value: object, *, line: bool = False) -> None:

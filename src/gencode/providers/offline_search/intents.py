@@ -46,7 +46,7 @@ _GREETING = re.compile(
     re.IGNORECASE,
 )
 _QUOTED_PATH = r"[`'\"]([^`'\"\n]{1,300})[`'\"]"
-_BARE_PATH = r"((?:[\w.@~+-]*/)*[\w@+-]*\.?[\w@+.-]+)"
+_BARE_PATH = r"((?:[\w.@~+\\-]*/)*[\w@+\\-]*\.?[\w@+.\\-]+)"
 _READ = re.compile(
     r"^(?:read|show|open|cat|view|display|print|dump|give|see|look at|what(?:'s| is| does)(?: in| inside)?)\b"
     r"(?:\s+(?:me|out|us|the|full|whole|entire|file|files|contents?|text|of|source|code|in|inside|lines?))*\s+"
@@ -149,14 +149,14 @@ def _reading(text: str) -> ReadIt | None:
     match = _READ.match(text)
     if not match:
         return None
-    path = match.group(1) or match.group(2)
+    path = (match.group(1) or match.group(2)).rstrip(".,")
     looks_like_one = (
         "/" in path.strip("/") or re.search(r"[\w)]\.[A-Za-z]\w{0,9}$", path) or _KNOWN_FILES.match(path)
     )
     if not looks_like_one and not path.startswith("."):
         return None
     first, last = match.group(3), match.group(4)
-    return ReadIt(path.rstrip(".,"), int(first) if first else 1, int(last) if last else None)
+    return ReadIt(path, int(first) if first else 1, int(last) if last else None)
 
 
 def _listing(text: str) -> ListIt | None:

@@ -47,9 +47,9 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
         if output == "text":
             if outcome.result:
                 answer(outcome.result)
-            tell_ending(outcome)
         else:
             answer_json(await _answer(gen, outcome, painter.view), line=output == "stream-json")
+        tell_ending(outcome)
         return code
 
 
