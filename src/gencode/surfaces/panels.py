@@ -14,6 +14,7 @@ from rich.text import Text
 from gencode.core.events import Event, MessageAdded, TaskEnded, TaskStarted
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
+from gencode.core.spec import same_name
 from gencode.core.status import Status
 from gencode.surfaces.plain import bare_terminal, ending, seconds
 from gencode.surfaces.view import AgentView, View, fold
@@ -90,8 +91,9 @@ class Panels:
         if sent and message.text.strip():
             self._console.print(Text(visible(message.text.strip())))
         if len(sent) > 1:
-            kinds = " and ".join(dict.fromkeys(visible_line(each, 40) for each in sent))
-            self._console.print(Text(f"[Launching {len(sent)} {kinds} agents in parallel…]", "cyan"))
+            alike = len({same_name(each) for each in sent}) == 1
+            kind = f"{visible_line(sent[0], 40)} " if alike else ""
+            self._console.print(Text(f"[Launching {len(sent)} {kind}agents in parallel…]", "cyan"))
 
     def _progress(self) -> RenderableType:
         """One line for every agent at work; called from the thread that refreshes the screen."""
