@@ -12,7 +12,7 @@ FORMATS = ("text", "json", "stream-json")
 
 EXAMPLES = """\
 examples:
-  gen -p "Where are authentication errors handled?"
+  gen -p "Where is the parser built?"
   git diff | gen -p "Where else is this changed function used?"
   gen -p "Where is the parser, and where are its tests?" --output-format stream-json
   gen -p "And who calls it?" --continue
