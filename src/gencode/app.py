@@ -14,13 +14,13 @@ from gencode.core.events import CallDecided, Event, plain
 from gencode.core.ids import clean_id
 from gencode.core.messages import Usage
 from gencode.core.outcome import Outcome, outcome_of
-from gencode.core.rules import Rule, child_policy
+from gencode.core.rules import child_policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.launcher import Launcher, Origin
 from gencode.delegation.orphans import close_orphans, close_task
 from gencode.delegation.supervisor import Job, Supervisor
-from gencode.permissions.decision import KNOWN_TOOLS, is_tool
+from gencode.permissions.decision import check_tool
 from gencode.providers.vendors import Switchboard
 from gencode.runtime.bus import Bus, Listener
 from gencode.runtime.limits import Limits
@@ -77,7 +77,8 @@ class GenCode:
         makers = {"offline": _offline, "scripted": _scripted, **self.switchboard.makers()}
         self.models = ModelRegistry(makers, self._tiers())
         self.toolbox = Toolbox((*TOOLS, *tools))
-        check_rules(around.settings.policy().rules, self.toolbox)
+        for rule in around.settings.policy().rules:
+            check_tool(rule.tool, self.toolbox)
         self.launcher = Launcher(self.store, self.bus, supervisor, self.agents, self.models, self.toolbox)
         self._asker = around.asker
         self._answered: set[str] = set()
@@ -219,12 +220,11 @@ class GenCode:
     async def outcome_of(self, task: Task) -> Outcome:
         """A folded task in its public shape, with the usage of everything below it."""
         children = await self.store.tasks(TaskQuery(parent=task.id))
-        below = Usage()
-        for child in children:
-            below = below + child.usage + await self._below(child.id)
         sent = tuple(dict.fromkeys((*task.evidence.children, *(child.id for child in children))))
         evidence = msgspec.structs.replace(task.evidence, children=sent)
-        return outcome_of(msgspec.structs.replace(task, evidence=evidence), task.usage + below)
+        return outcome_of(
+            msgspec.structs.replace(task, evidence=evidence), task.usage + await self._usage(children)
+        )
 
     def _origin(self, spec: AgentSpec | None = None) -> Origin:
         root = self.settings.policy()
@@ -245,11 +245,12 @@ class GenCode:
         usual = {tier: vendor.model(tier) for tier in vendor.tiers} if vendor else {}
         return {**usual, **self.settings.models}
 
-    async def _below(self, task: str) -> Usage:
-        """The usage of all tasks below one."""
+    async def _usage(self, tasks: Iterable[Task]) -> Usage:
+        """The usage of these tasks and of everything below them."""
         total = Usage()
-        for child in await self.store.tasks(TaskQuery(parent=task)):
-            total = total + child.usage + await self._below(child.id)
+        for task in tasks:
+            below = await self._usage(await self.store.tasks(TaskQuery(parent=task.id)))
+            total = total + task.usage + below
         return total
 
 
@@ -286,14 +287,6 @@ class Asking:
             listener.close()
             if self._job is not None:
                 self._job.stop.stop("nobody listened any more")
-
-
-def check_rules(rules: Iterable[Rule], toolbox: Toolbox) -> None:
-    """Refuse a rule for a tool that nobody knows: mistyped, it would protect nothing."""
-    for rule in rules:
-        known = rule.tool == "*" or rule.tool.startswith("mcp__") or is_tool(rule.tool)
-        if not known and rule.tool not in toolbox:
-            raise UnknownName("tool", rule.tool, {*toolbox, *KNOWN_TOOLS})
 
 
 def workspace_at(folder: Path) -> Workspace:

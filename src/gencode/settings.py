@@ -15,7 +15,7 @@ from msgspec import Struct
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.prices import Price
 from gencode.core.rules import Action, Policy, merge, parse_mode, parse_rule
-from gencode.permissions.decision import KNOWN_TOOLS, is_tool
+from gencode.permissions.decision import check_tool
 from gencode.permissions.paths import PATH_TOOLS
 
 PREFIX = "GEN_"
@@ -96,9 +96,7 @@ def _narrowing(folder: Path, cwd: Path) -> dict[str, Any]:
 def _check_rule(text: Any) -> None:
     if not isinstance(text, str):
         raise UserMistake(f"{text!r} is not a rule; write it as Tool, Tool(pattern) or tool:pattern.")
-    tool = parse_rule(text, Action.DENY).tool
-    if tool != "*" and not tool.startswith("mcp__") and not is_tool(tool):
-        raise UnknownName("tool", tool, KNOWN_TOOLS)
+    check_tool(parse_rule(text, Action.DENY).tool)
 
 
 def _anchored(text: Any, folder: Path) -> Any:

@@ -7,10 +7,11 @@ blanket allow rule or dontAsk, and never when a deny or ask rule might speak of 
 by the table only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
+from gencode.core.errors import UnknownName
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule, strictest
 from gencode.core.spec import same_name
 from gencode.permissions.calls import CallFacts, speaks_of
@@ -58,9 +59,11 @@ def decide(call: CallFacts, chain: Sequence[Policy]) -> Decision:
     return worst
 
 
-def is_tool(name: str) -> bool:
-    """Whether the specification speaks of a tool of this name, without regard to case and separators."""
-    return same_name(name) in _BY_KEY or name.startswith(("json_", "base64_"))
+def check_tool(name: str, also: Collection[str] = ()) -> None:
+    """Refuse a rule's tool that nobody knows, neither the specification nor `also`: it would protect nothing."""
+    known = name == "*" or name.startswith(("mcp__", "json_", "base64_")) or same_name(name) in _BY_KEY
+    if not known and name not in also:
+        raise UnknownName("tool", name, {*KNOWN_TOOLS, *also})
 
 
 def granted(chain: Sequence[Policy], mode: Mode | None) -> Sequence[Policy]:

@@ -52,7 +52,7 @@ class Speaker:
         if 300 <= status < 400:
             place = excerpt(headers.get("Location", "").partition("?")[0].encode())
             return self.trouble(f"is not at {self.address} but redirects to {place}; change its base URL.")
-        if status in (401, 403):  # errors of authentication are handled by a person: no retry helps
+        if status in (401, 403):  # authentication failed: only a person can help, so it is not tried again
             return self.trouble(f"refused the API key ({said}). Check the key and what it may be used for.")
         if status == 404:
             return self.trouble(
