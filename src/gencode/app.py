@@ -222,9 +222,8 @@ class GenCode:
         children = await self.store.tasks(TaskQuery(parent=task.id))
         sent = tuple(dict.fromkeys((*task.evidence.children, *(child.id for child in children))))
         evidence = msgspec.structs.replace(task.evidence, children=sent)
-        return outcome_of(
-            msgspec.structs.replace(task, evidence=evidence), task.usage + await self._usage(children)
-        )
+        tree = task.usage + await self._usage(children)
+        return outcome_of(msgspec.structs.replace(task, evidence=evidence), tree)
 
     def _origin(self, spec: AgentSpec | None = None) -> Origin:
         root = self.settings.policy()

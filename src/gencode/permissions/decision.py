@@ -60,7 +60,7 @@ def decide(call: CallFacts, chain: Sequence[Policy]) -> Decision:
 
 
 def check_tool(name: str, also: Collection[str] = ()) -> None:
-    """Refuse a rule's tool that nobody knows, neither the specification nor `also`: it would protect nothing."""
+    """Refuse a tool in a rule that neither the specification nor `also` knows: it would protect nothing."""
     known = name == "*" or name.startswith(("mcp__", "json_", "base64_")) or same_name(name) in _BY_KEY
     if not known and name not in also:
         raise UnknownName("tool", name, {*KNOWN_TOOLS, *also})
