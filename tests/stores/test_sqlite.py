@@ -17,9 +17,10 @@ from gencode.core.rules import Mode, Policy
 from gencode.core.status import Status
 from gencode.core.task import replay
 from gencode.runtime.ports import Store, TaskQuery
-from gencode.stores import sqlite as room
+from gencode.stores import together as room
 from gencode.stores.schema import VERSION, Durability
-from gencode.stores.sqlite import SNAPSHOT_EVERY, SqliteStore
+from gencode.stores.sqlite import SqliteStore
+from gencode.stores.steps import SNAPSHOT_EVERY
 from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import OpenStore, everything, said
 from tests.stores.looking import ended_task, rows

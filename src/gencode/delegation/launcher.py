@@ -95,10 +95,8 @@ class Launcher:
             depth=origin.depth + 1,
             policies=child.policies,
         )
-        lease = await self._create(created)
-        return await self._begin(
-            spec, lease, replace(child, depth=origin.depth + 1), Limits(turns, seconds), request.prompt
-        )
+        child = replace(child, depth=origin.depth + 1)
+        return await self._begin(spec, created, child, Limits(turns, seconds))
 
     async def converse(
         self, spec: AgentSpec, prompt: str, origin: Origin, limits: Limits, session: str | None = None
@@ -113,7 +111,7 @@ class Launcher:
             if cut := interruption(lease.state, unanswered(earlier)):
                 await self._store.append(lease, cut)
                 earlier = transcript_of(await self._store.events(session))
-            return await self._begin(spec, lease, branch, limits, prompt, earlier)
+            return await self._go_on(spec, lease, branch, limits, prompt, earlier)
         created = TaskCreated(
             agent=spec.name,
             prompt=prompt,
@@ -123,8 +121,7 @@ class Launcher:
             max_turns=limits.turns,
             policies=origin.policies,
         )
-        lease = await self._create(created)
-        return await self._begin(spec, lease, branch, limits, prompt)
+        return await self._begin(spec, created, branch, limits)
 
     def agent_kind(self, name: str) -> Literal["builtin-reader", "other"]:
         """Whether an agent is a built-in one that only reads, and so may be sent without a question."""
@@ -146,35 +143,55 @@ class Launcher:
         """The outcome of a job, once it has ended."""
         return outcome_of(await job.ended())
 
-    async def _create(self, fact: TaskCreated) -> Lease:
-        """A new task, written down and then heard of."""
-        lease = await self._store.create(fact, self._supervisor.owner)
-        self._bus.publish([Event(lease.task, 1, lease.state.created_at, settle(fact)[0])])
-        return lease
+    async def _begin(self, spec: AgentSpec, created: TaskCreated, origin: Origin, limits: Limits) -> Job:
+        """A new task: its birth, its start and what it was told are written as one, and then heard of."""
+        toolbox = self._tools(spec, origin)
+        system = self._system(spec, toolbox, origin, "" if created.conversation else created.prompt)
+        said = UserMessage(created.prompt)
+        then = (self._started(spec, toolbox, origin, system), MessageAdded(said))
+        lease = await self._store.create(created, self._supervisor.owner, then)
+        facts = enumerate((created, *then), start=1)
+        at = lease.state.created_at
+        self._bus.publish([Event(lease.task, seq, at, settle(fact)[0]) for seq, fact in facts])
+        record = Recorder(self._store, self._bus, lease)
+        seat = self._seat(spec, lease, toolbox, origin, limits)
+        return self._supervisor.start(Job(seat, [said], record, origin.stop))
 
-    async def _begin(
+    async def _go_on(
         self,
         spec: AgentSpec,
         lease: Lease,
         origin: Origin,
         limits: Limits,
         prompt: str,
-        transcript: Sequence[Message] = (),
+        earlier: Sequence[Message],
     ) -> Job:
+        """An earlier task with something more to do; it keeps the system prompt it had."""
+        toolbox = self._tools(spec, origin)
         record = Recorder(self._store, self._bus, lease)
-        seat = self._seat(spec, lease, origin, limits, prompt)
+        system = "" if lease.state.system else self._system(spec, toolbox, origin, "")
+        said = UserMessage(prompt)
+        await record.commit(self._started(spec, toolbox, origin, system), MessageAdded(said))
+        seat = self._seat(spec, lease, toolbox, origin, limits)
+        return self._supervisor.start(Job(seat, [*earlier, said], record, origin.stop))
+
+    def _started(self, spec: AgentSpec, toolbox: Toolbox, origin: Origin, system: str) -> TaskStarted:
         missing = self._toolbox.missing(spec.tools)
         warnings = [f"the tool {name} is not there" for name in missing] + list(origin.model.warnings)
-        system = "" if lease.state.system else seat.system
-        started = TaskStarted(seat.model, system, tuple(seat.toolbox), tuple(warnings))
-        said = UserMessage(prompt)
-        await record.commit(started, MessageAdded(said))
-        return self._supervisor.start(Job(seat, [*transcript, said], record, origin.stop))
+        return TaskStarted(origin.model.name, system, tuple(toolbox), tuple(warnings))
 
-    def _seat(self, spec: AgentSpec, lease: Lease, origin: Origin, limits: Limits, prompt: str) -> Seat:
-        policy = origin.policies[-1]
-        toolbox = self._tools(spec, origin)
-        conversation = lease.state.conversation
+    def _system(self, spec: AgentSpec, toolbox: Toolbox, origin: Origin, task: str) -> str:
+        return system_prompt(
+            spec,
+            task=task,
+            tools=tuple(toolbox),
+            mode=origin.policies[-1].mode,
+            workspace=origin.workspace,
+            agents=[(each.name, each.description) for each in self.spawnable()] if "Task" in toolbox else (),
+            now=datetime.now().astimezone(),
+        )
+
+    def _seat(self, spec: AgentSpec, lease: Lease, toolbox: Toolbox, origin: Origin, limits: Limits) -> Seat:
         gate = Gate(
             chain=origin.policies,
             toolbox=toolbox,
@@ -186,21 +203,12 @@ class Launcher:
             agent_kind=self.agent_kind,
             memory=origin.answered,
         )
-        system = lease.state.system or system_prompt(
-            spec,
-            task="" if conversation else prompt,
-            tools=tuple(toolbox),
-            mode=policy.mode,
-            workspace=origin.workspace,
-            agents=[(each.name, each.description) for each in self.spawnable()] if "Task" in toolbox else (),
-            now=datetime.now().astimezone(),
-        )
         delegate = Desk(self, replace(origin, task=lease.task)) if "Task" in toolbox else None
         return Seat(
             agent=spec.name,
             model=origin.model.name,
             provider=origin.model.provider,
-            system=system,
+            system=lease.state.system,
             toolbox=toolbox,
             gate=gate,
             workspace=origin.workspace,

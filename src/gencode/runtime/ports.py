@@ -117,8 +117,8 @@ class TaskQuery(Struct, frozen=True):
 class Journal(Protocol):
     """Where facts are written. Every append is guarded by the lease's epoch and number."""
 
-    async def create(self, fact: TaskCreated, owner: str) -> Lease:
-        """Write the first fact of a new task under a free id, and lease it to `owner`."""
+    async def create(self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = ()) -> Lease:
+        """Write the first facts of a new task under a free id, all with one time, and lease it to `owner`."""
         ...
 
     async def take(self, task: str, owner: str, instead_of: str | None = None) -> Lease:

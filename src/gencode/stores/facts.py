@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from gencode.core.errors import Fenced, UserMistake
-from gencode.core.events import DurableFact, Event, TaskCreated, TaskEnded, TaskStarted, kind_of, settle
+from gencode.core.events import DurableFact, Event, TaskEnded, TaskStarted, kind_of, settle
 from gencode.core.ids import ID_LENGTH, clean_id, moment, stamp
 from gencode.core.task import Task, fold
 
@@ -32,17 +32,20 @@ class Growth:
         return any(isinstance(event.fact, TaskStarted | TaskEnded) for event in self.events)
 
 
-def first(task: str, fact: TaskCreated) -> Growth:
-    """The journal of a new task."""
-    settled, body = settle(fact)
-    return Growth(None, [Event(task, 1, stamp(), settled)], [body])
+def first(task: str, facts: Sequence[DurableFact]) -> Growth:
+    """The journal of a new task; all its facts have the same time."""
+    return _growth(None, task, 0, facts)
 
 
 def grown(before: Task, facts: Sequence[DurableFact]) -> Growth:
     """A journal with these facts after `before`; CorruptFact if one of them cannot stand there."""
+    return _growth(before, before.id, before.seq, facts)
+
+
+def _growth(before: Task | None, task: str, seq: int, facts: Sequence[DurableFact]) -> Growth:
     now = stamp()
     settled = [settle(fact) for fact in facts]
-    events = [Event(before.id, before.seq + n, now, fact) for n, (fact, _) in enumerate(settled, start=1)]
+    events = [Event(task, seq + n, now, fact) for n, (fact, _) in enumerate(settled, start=1)]
     return Growth(before, events, [body for _, body in settled])
 
 

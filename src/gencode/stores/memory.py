@@ -35,12 +35,12 @@ class MemoryStore:
     async def close(self) -> None:
         """Nothing to let go of: the facts stay readable while the store exists."""
 
-    async def create(self, fact: TaskCreated, owner: str) -> Lease:
-        """Write the first fact of a new task under a free id, and lease it to `owner`."""
+    async def create(self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = ()) -> Lease:
+        """Write the first facts of a new task under a free id, and lease it to `owner`."""
         for _ in range(DRAWS):
             task = self._draw()
             if task not in self._records:
-                growth = first(task, fact)
+                growth = first(task, (fact, *then))
                 self._records[task] = _Record(growth, 1, owner, self._until())
                 return Lease(owner, 1, growth.state)
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws.")

@@ -1,65 +1,35 @@
 """The journal in one SQLite file that several processes may share (stores rack).
 
 A commit happens on the event loop's own thread, because handing it to another one costs more than the commit;
-SQLite never waits in there: while another process writes, the coroutine sleeps and tries again. With
-durability `power` every commit waits for the disk, so that one does go to a thread.
+SQLite never waits in there: while another process writes, the coroutine sleeps and tries again. Where many
+tasks are at work, their commits are made together (`together.py`). With durability `power` every commit waits
+for the disk, so that one does go to a thread.
 """
 
 import asyncio
-import secrets
 import sqlite3
-import time
-import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 
 from gencode.core.errors import CorruptFact, StoreTrouble
-from gencode.core.events import DurableFact, Event, TaskCreated, decode_fact, kind_of, unicode_text
+from gencode.core.events import DurableFact, Event, TaskCreated, decode_fact, unicode_text
 from gencode.core.ids import new_id
-from gencode.core.task import Evidence, Task, fold
+from gencode.core.task import Task, fold
 from gencode.runtime.ports import Lease, Ownership, TaskQuery
-from gencode.stores.facts import DRAWS, Growth, adopted, first, grown, held, is_moment, lost, missing, taken
-from gencode.stores.schema import PATIENCE, Durability, PlainErrors, Transaction, is_busy, open_pair
+from gencode.stores.facts import DRAWS, adopted, first, held, is_moment, missing, taken
+from gencode.stores.schema import Durability, PlainErrors, Transaction, open_pair
+from gencode.stores.steps import FOLD, RELEASE, Append, Insert
+from gencode.stores.together import Pen, Step, patiently
 
 T = TypeVar("T")
 
-SNAPSHOT_EVERY = 64
-"""So many facts at most are folded to read a task."""
+_FEW = 4
+"""Up to so many leased tasks write at once, each in its own transaction; more of them share one."""
 
-_FOLD_REVISION = 1  # raise it when `fold` gives another task for the same facts
-_FOLD = zlib.crc32(repr((_FOLD_REVISION, Task.__struct_fields__, Evidence.__struct_fields__)).encode())
-
-_INSERT_SESSION = """
-INSERT INTO Sessions (Id, Agent, Cwd, Conversation, Parent, Status, Model, CreatedAt, UpdatedAt, EndedAt,
-                      Epoch, Owner, LeaseUntil, LastSeq)
-VALUES (:id, :agent, :cwd, :conversation, :parent, :status, :model, :created, :updated, :ended,
-        :epoch, :owner, iif(:owner IS NULL, NULL, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease)), :seq)
-ON CONFLICT (Id) DO NOTHING
-"""
-_INSERT_SUBSESSION = """
-INSERT INTO SubSessions (Id, ParentSessionId, ParentMessageId, AgentType, Status, Prompt, Result, Error,
-                         EffectivePermissionsJson, CreatedAt, CompletedAt)
-VALUES (:id, (SELECT Id FROM Sessions WHERE Id = :parent), :call, :agent, :status, :prompt, :result, :error,
-        :permissions, :created, :ended)
-"""
-_CLAIM_CHILDREN = """
-UPDATE SubSessions SET ParentSessionId = :id
-WHERE ParentSessionId IS NULL AND Id IN (SELECT Id FROM Sessions WHERE Parent = :id)
-"""
-_INSERT_EVENT = "INSERT INTO Events (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, ?, ?, ?, ?)"
-_ADVANCE = """
-UPDATE Sessions SET LastSeq = ?, Status = ?, Model = ?, UpdatedAt = ?, EndedAt = ?
-WHERE Id = ? AND Epoch = ? AND Owner = ? AND LastSeq = ?
-"""
-_PROJECT = "UPDATE SubSessions SET Status = ?, Result = ?, Error = ?, CompletedAt = ? WHERE Id = ?"
-_SNAPSHOT = """
-INSERT INTO Snapshots (Task, Seq, Fold, Body) VALUES (?, ?, ?, ?)
-ON CONFLICT (Task) DO UPDATE SET Seq = excluded.Seq, Fold = excluded.Fold, Body = excluded.Body
-"""
 _TAKE = """
 UPDATE Sessions SET Epoch = Epoch + 1, Owner = :owner,
                     LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease)
@@ -71,7 +41,6 @@ _RENEW = "UPDATE Sessions SET LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
 _OWNED = """
 SELECT Id, Owner, LeaseUntil <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM Sessions WHERE Owner IS NOT NULL
 """
-_RELEASE = "UPDATE Sessions SET Owner = NULL, LeaseUntil = NULL WHERE Id = ? AND Epoch = ? AND Owner = ?"
 
 _TASK = """
 SELECT s.Id, CAST(s.LastSeq AS INTEGER), CAST(p.Body AS BLOB)
@@ -113,6 +82,8 @@ class SqliteStore:
         self._plain_errors = PlainErrors(path)
         self._writer, self._reader = connections
         self._thread = thread
+        self._pen = Pen(self._writer, self._plain_errors, thread)
+        self._leased: set[str] = set()
         self._lease = f"{lease_seconds:+.3f} seconds"
         self._draw = draw
 
@@ -139,21 +110,29 @@ class SqliteStore:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._writer.close)
             self._thread.shutdown()
 
-    async def create(self, fact: TaskCreated, owner: str) -> Lease:
-        """Write the first fact of a new task under a free id, and lease it to `owner`."""
+    async def create(self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = ()) -> Lease:
+        """Write the first facts of a new task under a free id, and lease it to `owner`."""
         for _ in range(DRAWS):
-            growth = first(self._draw(), fact)
-            if await self._patiently(lambda growth=growth: self._insert(growth, epoch=1, owner=owner)):
+            growth = first(self._draw(), (fact, *then))
+            if await self._write(Insert(self._writer, growth, lease=self._lease, owner=owner)):
+                self._leased.add(growth.state.id)
                 return Lease(owner, 1, growth.state)
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self._path}.")
 
     async def take(self, task: str, owner: str, instead_of: str | None = None) -> Lease:
         """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs."""
-        return await self._patiently(lambda: self._take(task, owner, instead_of))
+        lease = await self._patiently(lambda: self._take(task, owner, instead_of))
+        self._leased.add(task)
+        return lease
 
     async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
         """Write all facts in one transaction, or raise Fenced and write none; `last` gives the lease back."""
-        return await self._patiently(lambda: self._append(lease, facts, last)) if facts else []
+        if not facts:
+            return []
+        events = await self._write(Append(self._writer, lease, facts, last))
+        if last:
+            self._leased.discard(lease.task)
+        return events
 
     async def renew(self, owner: str) -> None:
         """Extend every lease of `owner`."""
@@ -161,8 +140,9 @@ class SqliteStore:
 
     async def release(self, lease: Lease) -> None:
         """Give the lease back at once, whatever the task's status."""
+        self._leased.discard(lease.task)
         row = (lease.task, lease.epoch, lease.owner)
-        await self._patiently(lambda: self._writer.execute(_RELEASE, row))
+        await self._patiently(lambda: self._writer.execute(RELEASE, row))
 
     async def owned(self) -> list[Ownership]:
         """Every task that is leased, by whom, and whether the lease has run out."""
@@ -172,7 +152,7 @@ class SqliteStore:
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
         growth = adopted(events)
-        if not await self._patiently(lambda: self._insert(growth, epoch=0, owner=None)):
+        if not await self._write(Insert(self._writer, growth, lease=self._lease)):
             raise taken(growth.state.id)
 
     async def task(self, task: str) -> Task | None:
@@ -198,71 +178,15 @@ class SqliteStore:
         """The facts of a task with a number above `after`, in order; CorruptFact if one cannot be read."""
         return await self._patiently(lambda: self._events(task, max(after, 0)), reading=True)
 
+    async def _write(self, step: Step[T]) -> T:
+        return await self._pen.write(step, together=len(self._leased) > _FEW)
+
     async def _patiently(self, step: Callable[[], T], *, reading: bool = False) -> T:
-        """Take a step; while another process is in the way, sleep (a little longer each time) and retry."""
-        until = time.monotonic() + PATIENCE
-        pause = 0.001
-        thread = None if reading else self._thread
-        with self._plain_errors:
-            while True:
-                try:
-                    if thread is None:
-                        return step()
-                    return await asyncio.get_running_loop().run_in_executor(thread, step)
-                except sqlite3.OperationalError as error:
-                    if not is_busy(error) or time.monotonic() > until:
-                        raise
-                await asyncio.sleep(pause * (0.5 + secrets.randbelow(1000) / 1000))
-                pause = min(pause * 2, 0.05)
-
-    def _insert(self, growth: Growth, *, epoch: int, owner: str | None) -> bool:
-        """Write a new task with its whole journal; False when its id is taken."""
-        row = {**_row(growth.state), "epoch": epoch, "owner": owner, "lease": self._lease}
-        row["updated"] = growth.events[-1].at
-        with Transaction(self._writer):
-            if not self._writer.execute(_INSERT_SESSION, row).rowcount:
-                return False
-            if not growth.state.conversation:
-                self._writer.execute(_INSERT_SUBSESSION, row)
-            if owner is None:
-                self._writer.execute(_CLAIM_CHILDREN, row)
-            self._write_facts(growth, epoch)
-            self._write_snapshot(growth.state)
-        return True
-
-    def _append(self, lease: Lease, facts: Sequence[DurableFact], last: bool) -> list[Event]:
-        before = lease.state
-        growth = grown(before, facts)
-        state = growth.state
-        turns_status = growth.turns_status
-        new = (state.seq, state.status, state.model, growth.events[-1].at, state.ended_at)
-        guarded = (*new, state.id, lease.epoch, lease.owner, before.seq)
-        with Transaction(self._writer):
-            if not self._writer.execute(_ADVANCE, guarded).rowcount:
-                raise lost(state.id)
-            self._write_facts(growth, lease.epoch)
-            if turns_status:
-                result = state.result if state.status.ended else None
-                self._writer.execute(_PROJECT, (state.status, result, state.error, state.ended_at, state.id))
-            ends = turns_status and state.status.ended
-            if ends or state.seq // SNAPSHOT_EVERY != before.seq // SNAPSHOT_EVERY:
-                self._write_snapshot(state)
-            if last:
-                self._writer.execute(_RELEASE, (state.id, lease.epoch, lease.owner))
-        lease.state = state
-        return growth.events
-
-    def _write_facts(self, growth: Growth, epoch: int) -> None:
-        pairs = zip(growth.events, growth.bodies, strict=True)
-        rows = [(e.task, e.seq, epoch, kind_of(e.fact), body.decode(), e.at) for e, body in pairs]
-        self._writer.executemany(_INSERT_EVENT, rows)
-
-    def _write_snapshot(self, state: Task) -> None:
-        self._writer.execute(_SNAPSHOT, (state.id, state.seq, _FOLD, msgspec.json.encode(state).decode()))
+        return await patiently(step, self._plain_errors, None if reading else self._thread)
 
     def _take(self, task: str, owner: str, instead_of: str | None) -> Lease:
         with Transaction(self._writer):
-            row = self._writer.execute(_TASK, (_FOLD, task)).fetchone()
+            row = self._writer.execute(_TASK, (FOLD, task)).fetchone()
             if row is None:
                 raise missing(task)
             claimed = self._writer.execute(
@@ -277,7 +201,7 @@ class SqliteStore:
 
     def _task(self, task: str) -> Task | None:
         with Transaction(self._reader, "BEGIN"):
-            row = self._reader.execute(_TASK, (_FOLD, task)).fetchone()
+            row = self._reader.execute(_TASK, (FOLD, task)).fetchone()
             if row is None:
                 return None
             state, trouble = _folded(self._reader, row)
@@ -287,7 +211,7 @@ class SqliteStore:
 
     def _tasks(self, query: TaskQuery) -> list[Task]:
         wanted = {
-            "fold": _FOLD,
+            "fold": FOLD,
             "parent": query.parent,
             "cwd": None if query.cwd is None else unicode_text(query.cwd),
             "statuses": msgspec.json.encode(query.statuses).decode() if query.statuses else None,
@@ -314,26 +238,6 @@ class SqliteStore:
             missing_fact = f"Fact {after + len(events) + 1} of task {task} is missing from the journal."
             raise CorruptFact(missing_fact, events)
         return events
-
-
-def _row(state: Task) -> dict[str, Any]:
-    return {
-        "id": state.id,
-        "agent": state.agent,
-        "cwd": state.cwd,
-        "conversation": state.conversation,
-        "parent": state.parent,
-        "call": state.call,
-        "status": state.status,
-        "model": state.model,
-        "prompt": state.prompt,
-        "result": state.result if state.status.ended else None,
-        "error": state.error,
-        "permissions": msgspec.json.encode(state.policies).decode(),
-        "created": state.created_at,
-        "ended": state.ended_at,
-        "seq": state.seq,
-    }
 
 
 def _event(task: str, row: tuple[int, str, bytes], expected: int) -> Event:

@@ -1,7 +1,7 @@
 """What a command line is made of once it is parsed: parts, words and the pieces of words.
 
-The parser gives a flat list of parts, because every part is decided alone and the strictest decision wins; how
-they hang together (pipes, loops, substitutions) never makes anything laxer.
+The parser gives a flat list of parts, because every part is decided alone and the strictest decision wins;
+how they hang together (pipes, loops, substitutions) never makes anything laxer.
 """
 
 from typing import Literal
@@ -60,9 +60,9 @@ class Assignment(Struct, frozen=True):
 class Part(Struct, frozen=True):
     """Something that is decided alone.
 
-    `opaque` says why nobody knows what it runs; empty if that is known. `inputs` are the targets of `<`, `fed`
-    the texts a here-document or here-string gives it (None where the text is not known). `source` is the part
-    as it was typed, for people.
+    `opaque` says why nobody knows what it runs; empty if that is known. `inputs` are the targets of `<`,
+    `fed` the texts a here-document or here-string gives it (None where the text is not known). `source` is
+    the part as it was typed, for people.
     """
 
     kind: PartKind

@@ -1,0 +1,152 @@
+"""What is written to the SQLite file: a new task, and more facts of a task that is leased (stores rack)."""
+
+import sqlite3
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from gencode.core.events import DurableFact, Event, kind_of
+from gencode.core.task import Evidence, Task
+from gencode.runtime.ports import Lease
+from gencode.stores.facts import Growth, grown, lost
+from gencode.stores.together import Step
+
+SNAPSHOT_EVERY = 64
+"""So many facts at most are folded to read a task."""
+
+_FOLD_REVISION = 1  # raise it when `fold` gives another task for the same facts
+FOLD = zlib.crc32(repr((_FOLD_REVISION, Task.__struct_fields__, Evidence.__struct_fields__)).encode())
+"""The number of the fold that made a snapshot; snapshots of another one do not count."""
+
+_INSERT_SESSION = """
+INSERT INTO Sessions (Id, Agent, Cwd, Conversation, Parent, Status, Model, CreatedAt, UpdatedAt, EndedAt,
+                      Epoch, Owner, LeaseUntil, LastSeq)
+VALUES (:id, :agent, :cwd, :conversation, :parent, :status, :model, :created, :updated, :ended,
+        :epoch, :owner, iif(:owner IS NULL, NULL, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease)), :seq)
+ON CONFLICT (Id) DO NOTHING
+"""
+_INSERT_SUBSESSION = """
+INSERT INTO SubSessions (Id, ParentSessionId, ParentMessageId, AgentType, Status, Prompt, Result, Error,
+                         EffectivePermissionsJson, CreatedAt, CompletedAt)
+VALUES (:id, (SELECT Id FROM Sessions WHERE Id = :parent), :call, :agent, :status, :prompt, :result, :error,
+        :permissions, :created, :ended)
+"""
+_CLAIM_CHILDREN = """
+UPDATE SubSessions SET ParentSessionId = :id
+WHERE ParentSessionId IS NULL AND Id IN (SELECT Id FROM Sessions WHERE Parent = :id)
+"""
+_INSERT_EVENT = "INSERT INTO Events (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, ?, ?, ?, ?)"
+_ADVANCE = """
+UPDATE Sessions SET LastSeq = ?, Status = ?, Model = ?, UpdatedAt = ?, EndedAt = ?
+WHERE Id = ? AND Epoch = ? AND Owner = ? AND LastSeq = ?
+"""
+_PROJECT = "UPDATE SubSessions SET Status = ?, Result = ?, Error = ?, CompletedAt = ? WHERE Id = ?"
+_SNAPSHOT = """
+INSERT INTO Snapshots (Task, Seq, Fold, Body) VALUES (?, ?, ?, ?)
+ON CONFLICT (Task) DO UPDATE SET Seq = excluded.Seq, Fold = excluded.Fold, Body = excluded.Body
+"""
+RELEASE = "UPDATE Sessions SET Owner = NULL, LeaseUntil = NULL WHERE Id = ? AND Epoch = ? AND Owner = ?"
+
+
+class Insert(Step[bool]):
+    """A new task with its whole journal; False when its id is taken."""
+
+    __slots__ = ("_connection", "_epoch", "_growth", "_lease", "_owner")
+
+    def __init__(
+        self, connection: sqlite3.Connection, growth: Growth, *, lease: str, owner: str | None = None
+    ) -> None:
+        self._connection = connection
+        self._growth = growth
+        self._lease = lease
+        self._owner = owner
+        self._epoch = 0 if owner is None else 1
+
+    def write(self) -> bool:
+        """Write the row of the task, its facts and their fold."""
+        growth = self._growth
+        row = {**_row(growth.state), "epoch": self._epoch, "owner": self._owner, "lease": self._lease}
+        row["updated"] = growth.events[-1].at
+        if not self._connection.execute(_INSERT_SESSION, row).rowcount:
+            return False
+        if not growth.state.conversation:
+            self._connection.execute(_INSERT_SUBSESSION, row)
+        if self._owner is None:
+            self._connection.execute(_CLAIM_CHILDREN, row)
+        _write_facts(self._connection, growth, self._epoch)
+        _write_snapshot(self._connection, growth.state)
+        return True
+
+
+class Append(Step[list[Event]]):
+    """More facts of a leased task, guarded by its epoch and number; `last` also gives the lease back."""
+
+    __slots__ = ("_before", "_connection", "_facts", "_last", "_lease")
+
+    def __init__(
+        self, connection: sqlite3.Connection, lease: Lease, facts: Sequence[DurableFact], last: bool
+    ) -> None:
+        self._connection = connection
+        self._lease = lease
+        self._facts = facts
+        self._last = last
+        self._before = lease.state
+
+    def write(self) -> list[Event]:
+        """Move the task on if it is still ours, then write the facts and what follows from them."""
+        lease, connection = self._lease, self._connection
+        before = self._before = lease.state
+        growth = grown(before, self._facts)
+        state = growth.state
+        new = (state.seq, state.status, state.model, growth.events[-1].at, state.ended_at)
+        guarded = (*new, state.id, lease.epoch, lease.owner, before.seq)
+        if not connection.execute(_ADVANCE, guarded).rowcount:
+            raise lost(state.id)
+        _write_facts(connection, growth, lease.epoch)
+        turns_status = growth.turns_status
+        if turns_status:
+            result = state.result if state.status.ended else None
+            connection.execute(_PROJECT, (state.status, result, state.error, state.ended_at, state.id))
+        ends = turns_status and state.status.ended
+        if ends or state.seq // SNAPSHOT_EVERY != before.seq // SNAPSHOT_EVERY:
+            _write_snapshot(connection, state)
+        if self._last:
+            connection.execute(RELEASE, (state.id, lease.epoch, lease.owner))
+        lease.state = state
+        return growth.events
+
+    def undo(self) -> None:
+        """The lease is as far as it was."""
+        self._lease.state = self._before
+
+
+def _write_facts(connection: sqlite3.Connection, growth: Growth, epoch: int) -> None:
+    pairs = zip(growth.events, growth.bodies, strict=True)
+    rows = [(e.task, e.seq, epoch, kind_of(e.fact), body.decode(), e.at) for e, body in pairs]
+    connection.executemany(_INSERT_EVENT, rows)
+
+
+def _write_snapshot(connection: sqlite3.Connection, state: Task) -> None:
+    connection.execute(_SNAPSHOT, (state.id, state.seq, FOLD, msgspec.json.encode(state).decode()))
+
+
+def _row(state: Task) -> dict[str, Any]:
+    return {
+        "id": state.id,
+        "agent": state.agent,
+        "cwd": state.cwd,
+        "conversation": state.conversation,
+        "parent": state.parent,
+        "call": state.call,
+        "status": state.status,
+        "model": state.model,
+        "prompt": state.prompt,
+        "result": state.result if state.status.ended else None,
+        "error": state.error,
+        "permissions": msgspec.json.encode(state.policies).decode(),
+        "created": state.created_at,
+        "ended": state.ended_at,
+        "seq": state.seq,
+    }
