@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 _SHORT_PAUSE = 0.001
 _LONG_PAUSE = 0.05
+_MOST_TOGETHER = 32
+"""So that the first of a thousand agents asks its model while the last is still being written down."""
 
 
 async def patiently(
@@ -105,25 +107,26 @@ class Pen:
 
     def _commit(self) -> None:
         self._timer = None
-        steps = [waiting for waiting in self._waiting if not waiting.future.done()]
-        self._waiting = []
-        if not steps:
-            return
+        waiting = [each for each in self._waiting if not each.future.done()]
+        steps, self._waiting = waiting[:_MOST_TOGETHER], waiting[_MOST_TOGETHER:]
         try:
-            self._written(steps)
+            if steps:
+                self._written(steps)
             self._pause, self._until = _SHORT_PAUSE, 0.0
         except sqlite3.Error as error:
             if is_busy(error) and not self._too_late():
-                self._waiting = steps
+                self._waiting = waiting
                 self._timer = asyncio.get_running_loop().call_later(_jittered(self._pause), self._commit)
                 self._pause = min(self._pause * 2, _LONG_PAUSE)
                 return
             self._pause, self._until = _SHORT_PAUSE, 0.0
-            for waiting in steps:
-                self._settle(waiting)
+            for each in steps:
+                self._settle(each)
         finally:
             if self._timer is None:
                 _give_up(steps)
+        if self._waiting:  # after those whose steps were written have gone on
+            self._timer = asyncio.get_running_loop().call_soon(self._commit)
 
     def _written(self, steps: Sequence[_Waiting[Any]]) -> None:
         """All steps in one transaction; what each of them came to is known only after the commit."""
