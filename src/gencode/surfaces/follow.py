@@ -31,6 +31,10 @@ class Painter(Protocol):
         """Take in one event."""
         ...
 
+    def hold(self, still: bool) -> None:
+        """Let nothing move while a person is asked something."""
+        ...
+
     def close(self) -> None:
         """Leave the screen as a shell expects it."""
         ...

@@ -37,11 +37,12 @@ class Panels:
         self._console = terminal()
         self._spinner = Spinner("dots", style="cyan")
         self._live: Live | None = None
+        self._still = False
         self._moves = self._console.is_terminal if live is None else live
 
     def hear(self, event: Event) -> None:
         """Take in one event, and print what a person should keep of it."""
-        if self._moves and self._live is None:
+        if self._moves and not self._still and self._live is None:
             self._live = self._lines()
         self.view = fold(self.view, event)
         agent = self.view.agents.get(event.task)
@@ -57,9 +58,18 @@ class Panels:
             case _:
                 pass
 
+    def hold(self, still: bool) -> None:
+        """Take the moving lines away while a person is asked something, and bring them back after."""
+        if still:
+            self._stop_moving()
+        self._still = still
+
     def close(self) -> None:
         """Take the live lines away and give the cursor back."""
         self._moves = False
+        self._stop_moving()
+
+    def _stop_moving(self) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None

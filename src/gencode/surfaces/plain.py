@@ -95,6 +95,9 @@ class Silent:
         """Take in one event."""
         self.view = fold(self.view, event)
 
+    def hold(self, still: bool) -> None:
+        """Nothing moves here."""
+
     def close(self) -> None:
         """Leave the screen as a shell expects it."""
 

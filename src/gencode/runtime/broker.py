@@ -1,0 +1,119 @@
+"""The broker: the one place where questions to a person wait, from agents at any depth.
+
+Every surface sees the same waiting questions and any of them may answer. A person who sits at a terminal is
+shown one question at a time, in the order they came; whoever comes through a program sees all of them.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Protocol
+
+from msgspec import Struct
+
+from gencode.core.errors import UserMistake
+from gencode.runtime.ports import Answer, Question
+
+NOBODY = Answer(False, why="Nobody answered")
+
+
+class Person(Protocol):
+    """Somebody at a screen."""
+
+    async def answer(self, question: Question) -> Answer:
+        """Show one question and wait; cancelled when it was answered elsewhere or is no longer asked."""
+        ...
+
+
+class Waiting(Struct, frozen=True):
+    """A question that has no answer yet."""
+
+    number: int
+    question: Question
+
+
+class Broker:
+    """Asks a person on behalf of all agents of a session.
+
+    `seconds` is how long a question may stay unanswered once it is shown (None: for ever), `always` writes a
+    rule where every later session finds it, `heard` is told whenever the waiting questions change.
+    """
+
+    def __init__(
+        self,
+        person: Person | None = None,
+        *,
+        seconds: float | None = None,
+        always: Callable[[str], None] | None = None,
+        heard: Callable[[Sequence[Waiting]], None] | None = None,
+    ) -> None:
+        self._person = person
+        self._seconds = seconds
+        self._always = always
+        self._heard = heard
+        self._numbers = count(1)
+        self._open: dict[int, tuple[Waiting, asyncio.Future[Answer]]] = {}
+        self._turn = asyncio.Lock()
+
+    def waiting(self) -> Sequence[Waiting]:
+        """The questions that have no answer yet, the oldest first."""
+        return [waiting for waiting, _ in self._open.values()]
+
+    def answer(self, number: int, answer: Answer) -> None:
+        """Answer a waiting question, from wherever; UserMistake if it does not wait any more."""
+        if number not in self._open or self._open[number][1].done():
+            waits = ", ".join(map(str, self._open)) or "none"
+            raise UserMistake(f"No question {number} is waiting; waiting are: {waits}.")
+        self._open[number][1].set_result(answer)
+
+    async def ask(self, question: Question) -> Answer:
+        """What a person says; a no with the reason if nobody says anything in time."""
+        number = next(self._numbers)
+        given: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._open[number] = (Waiting(number, question), given)
+        self._tell()
+        try:
+            answer = await self._asked(question, given)
+        finally:
+            given.cancel()
+            del self._open[number]
+            self._tell()
+        if answer.allow and answer.reach == "always" and question.rule and self._always:
+            self._always(question.rule)
+        return answer
+
+    async def _asked(self, question: Question, given: "asyncio.Future[Answer]") -> Answer:
+        if self._person is None:
+            return await self._in_time(given)
+        async with self._turn:
+            if given.done():
+                return given.result()
+            shown = asyncio.ensure_future(self._person.answer(question))
+            shown.add_done_callback(lambda done: _hand_over(done, given))
+            try:
+                return await self._in_time(given)
+            finally:
+                shown.cancel()
+                await asyncio.wait([shown])
+
+    async def _in_time(self, given: "asyncio.Future[Answer]") -> Answer:
+        done, _ = await asyncio.wait([given], timeout=self._seconds)
+        if done:
+            return given.result()
+        return Answer(False, why=f"Nobody answered within {self._seconds:g} s")
+
+    def _tell(self) -> None:
+        if self._heard is not None:
+            self._heard(self.waiting())
+
+
+def _hand_over(shown: "asyncio.Future[Answer]", given: "asyncio.Future[Answer]") -> None:
+    """What the person at the screen did counts, unless somebody else was quicker."""
+    if given.done():
+        return
+    if shown.cancelled():
+        given.set_result(NOBODY)
+    elif error := shown.exception():
+        given.set_exception(error)
+    else:
+        given.set_result(shown.result())

@@ -1,0 +1,109 @@
+"""A person at a plain terminal: shows one question at a time and reads one key's answer."""
+
+import asyncio
+import json
+import os
+import sys
+import termios
+from contextlib import suppress
+
+from gencode.runtime.ports import Answer, Question, Reach
+from gencode.surfaces.follow import Painter
+from gencode.surfaces.plain import note
+from gencode.surfaces.visible import visible, visible_line
+
+_TEXT_FIELDS = ("command", "url", "file_path", "path", "prompt")
+_MOST_LINES = 60
+_REACHES: dict[str, tuple[Reach, str]] = {
+    "y": ("call", "yes, this once"),
+    "a": ("agent", "yes, for this agent"),
+    "t": ("subtree", "yes, for this agent and those below it"),
+    "s": ("session", "yes, for this session"),
+    "!": ("always", "yes, always"),
+}
+
+
+def somebody_is_there() -> bool:
+    """Whether a person can be asked here: both ends are a terminal, and it listens to us."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    with suppress(OSError):
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    return False
+
+
+class TerminalPerson:
+    """Asks on stderr and reads from stdin. The painter keeps still meanwhile."""
+
+    def __init__(self, painter: Painter) -> None:
+        self._painter = painter
+
+    async def answer(self, question: Question) -> Answer:
+        """Show a question until a key is pressed that answers it."""
+        self._painter.hold(True)
+        try:
+            note(shown(question))
+            while True:
+                note(choices(question))
+                if (answer := understood(await _line(), question)) is not None:
+                    return answer
+        finally:
+            self._painter.hold(False)
+
+
+def shown(question: Question) -> str:
+    """Who wants to do exactly what, and why a person is asked."""
+    who = " › ".join(visible_line(agent) for agent in question.path) or visible_line(question.agent)
+    lines = [f"{who} wants to use {visible_line(question.call.name)}:"]
+    lines += [f"    {line}" for line in _exactly(question).splitlines()]
+    if question.preview:
+        lines += visible(question.preview).splitlines()[:_MOST_LINES]
+    lines.append(f"  {visible(question.decision.why)}")
+    return "\n".join(lines)
+
+
+def choices(question: Question) -> str:
+    """The keys that answer."""
+    keys = [f"{key} {said}" for key, (_, said) in _REACHES.items() if question.rule or key == "y"]
+    rule = f" (all but y: {visible_line(question.rule)})" if question.rule else ""
+    return f"  {' · '.join(keys)} · n no{rule}"
+
+
+def understood(line: str, question: Question) -> Answer | None:
+    """What a typed line says; None when it says nothing."""
+    typed = line.strip().casefold()
+    if typed in ("n", "no", "\x04"):
+        return Answer(False, why="A person said no")
+    if typed == "yes":
+        typed = "y"
+    if typed in _REACHES and (question.rule or typed == "y"):
+        return Answer(True, _REACHES[typed][0])
+    return None
+
+
+def _exactly(question: Question) -> str:
+    """The text that would be run, fetched or written to; everything there is when no field stands for it."""
+    arguments = question.call.input
+    for field in _TEXT_FIELDS:
+        if isinstance(value := arguments.get(field), str):
+            return visible(value)
+    return visible(json.dumps(arguments, ensure_ascii=False, indent=2))
+
+
+async def _line() -> str:
+    """One typed line. What was typed before the question was shown does not answer it."""
+    loop = asyncio.get_running_loop()
+    terminal = sys.stdin.fileno()
+    termios.tcflush(terminal, termios.TCIFLUSH)
+    typed: asyncio.Future[str] = loop.create_future()
+
+    def ready() -> None:
+        with suppress(OSError):
+            if not typed.done():
+                typed.set_result(os.read(terminal, 4096).decode("utf-8", "replace") or "\x04")
+
+    loop.add_reader(terminal, ready)
+    try:
+        return await typed
+    finally:
+        loop.remove_reader(terminal)

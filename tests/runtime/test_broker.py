@@ -1,0 +1,138 @@
+"""Questions wait in one place: in order, one at a time for a person, answered from anywhere, for some time."""
+
+import asyncio
+
+import pytest
+
+from gencode.core.errors import UserMistake
+from gencode.core.messages import ToolCall
+from gencode.core.rules import Action, Decision
+from gencode.runtime.broker import Broker, Waiting
+from gencode.runtime.ports import Answer, Question
+
+YES = Answer(True)
+NO = Answer(False, why="A person said no")
+
+
+def question(text: str, rule: str = "") -> Question:
+    call = ToolCall(text, "Bash", {"command": text})
+    return Question("0a0a0a0a", "main", call, Decision(Action.ASK, "it is asked"), ("main",), rule=rule)
+
+
+class Slow:
+    """A person who answers when the test lets them, and remembers what was on the screen."""
+
+    def __init__(self) -> None:
+        self.screen: list[str] = []
+        self.most_at_once = 0
+        self._at_once = 0
+        self._keys: asyncio.Queue[Answer] = asyncio.Queue()
+
+    def press(self, answer: Answer) -> None:
+        self._keys.put_nowait(answer)
+
+    async def answer(self, question: Question) -> Answer:
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
+        self.screen.append(question.call.id)
+        try:
+            return await self._keys.get()
+        finally:
+            self._at_once -= 1
+
+
+async def turns(many: int = 5) -> None:
+    for _ in range(many):
+        await asyncio.sleep(0)
+
+
+async def test_a_person_is_shown_one_question_at_a_time_in_order() -> None:
+    person = Slow()
+    broker = Broker(person)
+    asked = [asyncio.create_task(broker.ask(question(name))) for name in ("one", "two", "three")]
+    await turns()
+    assert person.screen == ["one"]
+    assert [each.question.call.id for each in broker.waiting()] == ["one", "two", "three"]
+    for answer in (YES, NO, YES):
+        person.press(answer)
+    assert await asyncio.gather(*asked) == [YES, NO, YES]
+    assert (person.screen, person.most_at_once, broker.waiting()) == (["one", "two", "three"], 1, [])
+
+
+async def test_an_answer_from_elsewhere_takes_the_question_off_the_screen() -> None:
+    person = Slow()
+    broker = Broker(person)
+    first = asyncio.create_task(broker.ask(question("one")))
+    second = asyncio.create_task(broker.ask(question("two")))
+    await turns()
+    broker.answer(1, NO)
+    assert await first == NO
+    await turns()
+    assert person.screen == ["one", "two"]
+    person.press(YES)
+    assert await second == YES
+
+
+async def test_a_question_that_waits_behind_another_may_be_answered_too() -> None:
+    person = Slow()
+    broker = Broker(person)
+    first = asyncio.create_task(broker.ask(question("one")))
+    second = asyncio.create_task(broker.ask(question("two")))
+    await turns()
+    broker.answer(2, NO)
+    person.press(YES)
+    assert (await first, await second, person.screen) == (YES, NO, ["one"])
+
+
+async def test_nobody_waits_for_ever() -> None:
+    person = Slow()
+    broker = Broker(person, seconds=0.01)
+    assert await broker.ask(question("one")) == Answer(False, why="Nobody answered within 0.01 s")
+    assert await Broker(seconds=0.01).ask(question("one")) == Answer(
+        False, why="Nobody answered within 0.01 s"
+    )
+    assert broker.waiting() == []
+
+
+async def test_a_question_whose_agent_was_stopped_is_withdrawn() -> None:
+    person = Slow()
+    broker = Broker(person)
+    asked = asyncio.create_task(broker.ask(question("one")))
+    await turns()
+    asked.cancel()
+    await asyncio.wait([asked])
+    assert (asked.cancelled(), broker.waiting()) == (True, [])
+    person.press(YES)
+    assert await broker.ask(question("two")) == YES
+
+
+async def test_every_change_is_heard() -> None:
+    heard: list[list[int]] = []
+    broker = Broker(heard=lambda waiting: heard.append([each.number for each in waiting]))
+    asked = asyncio.create_task(broker.ask(question("one")))
+    await turns()
+    assert broker.waiting() == [Waiting(1, question("one"))]
+    broker.answer(1, YES)
+    assert (await asked, heard) == (YES, [[1], []])
+
+
+async def test_an_answer_for_always_is_written_down_and_others_are_not() -> None:
+    written: list[str] = []
+    person = Slow()
+    broker = Broker(person, always=written.append)
+    for answer in (Answer(True, "always"), Answer(True, "session"), Answer(False, "always")):
+        person.press(answer)
+        assert await broker.ask(question("make", rule="Bash(make)")) == answer
+    assert written == ["Bash(make)"]
+
+
+async def test_answering_what_does_not_wait_names_what_does() -> None:
+    broker = Broker()
+    asked = asyncio.create_task(broker.ask(question("one")))
+    await turns()
+    with pytest.raises(UserMistake, match="No question 7 is waiting; waiting are: 1"):
+        broker.answer(7, YES)
+    broker.answer(1, YES)
+    with pytest.raises(UserMistake, match="No question 1 is waiting"):
+        broker.answer(1, NO)
+    assert await asked == YES
