@@ -377,3 +377,25 @@ async def test_the_last_facts_give_the_lease_back_in_the_same_breath(open_store:
     with pytest.raises(Fenced):
         await store.append(lease, [TaskStarted()])
     assert (await store.take(lease.task, "you")).state.status is Status.COMPLETED
+
+
+async def test_a_stop_that_was_asked_for_reaches_the_owner_until_the_task_is_taken_anew(
+    open_store: OpenStore,
+) -> None:
+    store = await open_store()
+    mine, yours = await store.create(TaskCreated(), "me"), await store.create(TaskCreated(), "you")
+    assert await store.ask_stop(mine.task) and await store.ask_stop(mine.task)
+    assert (await store.asked_stops("me"), await store.asked_stops("you")) == ([mine.task], [])
+    again = await store.take(mine.task, "me")
+    assert await store.asked_stops("me") == []
+    assert len(await store.append(again, [said("went on")])) == 1
+    assert await store.ask_stop(yours.task)
+    await store.release(yours)
+    assert await store.asked_stops("you") == []
+
+
+async def test_nobody_can_be_asked_to_stop_what_nobody_runs(open_store: OpenStore) -> None:
+    store = await open_store()
+    lease = await store.create(TaskCreated(), "me")
+    await store.release(lease)
+    assert (await store.ask_stop(lease.task), await store.ask_stop("0badcafe")) == (False, False)

@@ -1,4 +1,4 @@
-"""Questions wait in one place: in order, one at a time for a person, answered from anywhere, for some time."""
+"""Questions wait in one place: in order, one at a time for a person, answered from anywhere, in time."""
 
 import asyncio
 

@@ -14,7 +14,7 @@ from gencode.stores.facts import DRAWS, Growth, adopted, first, grown, held, los
 class _Record:
     """One task: its facts, their fold, and who may write to it until when."""
 
-    __slots__ = ("epoch", "events", "owner", "state", "until")
+    __slots__ = ("epoch", "events", "owner", "state", "stop_asked", "until")
 
     def __init__(self, growth: Growth, epoch: int, owner: str | None, until: float) -> None:
         self.events = growth.events
@@ -22,6 +22,7 @@ class _Record:
         self.epoch = epoch
         self.owner = owner
         self.until = until
+        self.stop_asked = False
 
 
 class MemoryStore:
@@ -55,6 +56,7 @@ class MemoryStore:
         record.epoch += 1
         record.owner = owner
         record.until = self._until()
+        record.stop_asked = False
         return Lease(owner, record.epoch, record.state)
 
     async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
@@ -91,6 +93,18 @@ class MemoryStore:
             for task, record in self._records.items()
             if record.owner is not None
         ]
+
+    async def ask_stop(self, task: str) -> bool:
+        """Ask whoever holds the lease of a task to stop it; False when nobody does."""
+        record = self._records.get(task)
+        if record is None or record.owner is None:
+            return False
+        record.stop_asked = True
+        return True
+
+    async def asked_stops(self, owner: str) -> list[str]:
+        """The tasks of `owner` that somebody asked to stop."""
+        return [task for task, record in self._records.items() if record.stop_asked and record.owner == owner]
 
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""

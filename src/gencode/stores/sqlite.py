@@ -31,13 +31,15 @@ _FEW = 4
 """Up to so many leased tasks write at once, each in its own transaction; more of them share one."""
 
 _TAKE = """
-UPDATE Sessions SET Epoch = Epoch + 1, Owner = :owner,
+UPDATE Sessions SET Epoch = Epoch + 1, Owner = :owner, Cancel = 0,
                     LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease)
 WHERE Id = :id AND (LeaseUntil IS NULL OR Owner = :owner OR Owner = :dead
                     OR LeaseUntil <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 RETURNING Epoch
 """
 _RENEW = "UPDATE Sessions SET LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) WHERE Owner = ?"
+_ASK_STOP = "UPDATE Sessions SET Cancel = 1 WHERE Id = ? AND Owner IS NOT NULL"
+_ASKED_STOPS = "SELECT Id FROM Sessions WHERE Owner = ? AND Cancel = 1"
 _OWNED = """
 SELECT Id, Owner, LeaseUntil <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM Sessions WHERE Owner IS NOT NULL
 """
@@ -148,6 +150,18 @@ class SqliteStore:
         """Every task that is leased, by whom, and whether the lease has run out."""
         rows = await self._patiently(lambda: self._reader.execute(_OWNED).fetchall(), reading=True)
         return [Ownership(task, owner, bool(over)) for task, owner, over in rows]
+
+    async def ask_stop(self, task: str) -> bool:
+        """Ask whoever holds the lease of a task to stop it; False when nobody does."""
+        asked = await self._patiently(lambda: self._writer.execute(_ASK_STOP, (task,)).rowcount)
+        return asked > 0
+
+    async def asked_stops(self, owner: str) -> list[str]:
+        """The tasks of `owner` that somebody asked to stop."""
+        rows = await self._patiently(
+            lambda: self._reader.execute(_ASKED_STOPS, (owner,)).fetchall(), reading=True
+        )
+        return [row[0] for row in rows]
 
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
