@@ -26,7 +26,7 @@ HEAVY: dict[str, tuple[str, ...]] = {
     "uvicorn": ("gencode.surfaces",),
     "mcp": ("gencode.surfaces", "gencode.tools"),
     "acp": ("gencode.surfaces",),
-    "aiohttp": ("gencode.providers",),
+    "aiohttp": ("gencode.providers", "gencode.runtime.web"),
     "httpx": ("gencode.providers",),
     "asyncpg": ("gencode.stores",),
     "pgqueuer": ("gencode.engines",),

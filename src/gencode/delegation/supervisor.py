@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 2.0
 RENEW_SECONDS = 3.0
+LOOK_SECONDS = 0.1
+"""How often the journal is asked whether somebody in another process wants a task stopped."""
 
 
 class Job(Struct, eq=False):
@@ -66,7 +68,7 @@ class Supervisor:
         self._journal = journal
         self._jobs: dict[str, Job] = {}
         self._group = asyncio.TaskGroup()
-        self._renewing: asyncio.Task[None] | None = None
+        self._chores: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "Supervisor":
         await self._group.__aenter__()
@@ -75,8 +77,8 @@ class Supervisor:
     async def __aexit__(self, *_: object) -> None:
         self.stop.stop("the program is closing")
         await self.settle()
-        if self._renewing is not None:
-            self._renewing.cancel()
+        for chore in self._chores:
+            chore.cancel()
         await self._group.__aexit__(None, None, None)
 
     def __iter__(self) -> Iterator[Job]:
@@ -89,8 +91,8 @@ class Supervisor:
         """Begin to run a job; it ends by itself, by its limits, or by its branch being stopped."""
         self._jobs[job.id] = job
         job.work = self._group.create_task(self._work(job))
-        if self._renewing is None:
-            self._renewing = self._group.create_task(self._renew())
+        if not self._chores:
+            self._chores = [self._group.create_task(each) for each in (self._renew(), self._heed())]
         return job
 
     def find(self, task: str) -> Job | None:
@@ -154,6 +156,19 @@ class Supervisor:
         finally:
             if not written:
                 await job.record.release()
+
+    async def _heed(self) -> None:
+        """Stop what somebody in another process asked to be stopped."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                asked = await self._journal.asked_stops(self.owner) if self._jobs else ()
+            except GenCodeError as trouble:
+                log.warning("it could not be seen whether something should stop: %s", trouble)
+                continue
+            for task in asked:
+                if job := self._jobs.get(task):
+                    job.stop.stop("it was stopped from another process")
 
     async def _renew(self) -> None:
         """Keep the leases of all live tasks; a journal that cannot be reached is tried again."""

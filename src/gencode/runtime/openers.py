@@ -1,0 +1,292 @@
+"""runtime: files opened and replaced exactly where they were judged.
+
+A judged path has no links left in it, so none may be met: every folder on the way is opened by a handle on
+the one before, without following anything, and what was opened is compared with what was judged. Whoever
+swaps a folder or file for a link in between gets an error, never a file elsewhere. A file is replaced as a
+whole or not at all. These calls block; call them in a thread.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO, Literal
+
+from msgspec import Struct
+
+from gencode.core.errors import ToolError
+from gencode.permissions.paths import Resolved, shown
+
+MOST_NEW_FOLDERS = 64
+_PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Not blocking, so that a pipe that takes the place of a file cannot hold us.
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+class NotThere(ToolError):
+    """The path, or a folder on the way to it, does not exist."""
+
+
+class Identity(Struct, frozen=True):
+    """Which file this is and in which state: another one means that it was changed or replaced."""
+
+    device: int
+    inode: int
+    changed_ns: int
+    size: int
+
+
+Expected = Identity | Literal["absent"] | None
+"""What must be there before a file is replaced; None for whatever it is."""
+
+
+def identity_of(file: BinaryIO) -> Identity:
+    """The identity of an open file."""
+    return _identity(os.fstat(file.fileno()))
+
+
+def open_for_reading(resolved: Resolved) -> BinaryIO:
+    """The regular file at a judged path."""
+    try:
+        with _folder_above(resolved) as (folder, name):
+            handle = _open_file(folder, name, os.O_RDONLY, resolved)
+    except OSError as error:
+        raise _trouble(error, resolved, "read") from None
+    return os.fdopen(handle, "rb")
+
+
+def open_folder(resolved: Resolved) -> int:
+    """A handle on the folder at a judged path, for listing it; whoever gets it closes it."""
+    try:
+        with _folder_above(resolved) as (folder, name):
+            return _step(folder, name or ".", os.O_RDONLY, resolved)
+    except OSError as error:
+        raise _trouble(error, resolved, "read") from None
+
+
+def replace_file(resolved: Resolved, data: bytes, *, expected: Expected = None) -> Identity:
+    """Write a whole file at a judged path, its folders too; on any trouble everything stays as it was."""
+    try:
+        with _folder_above(resolved, make=True) as (folder, name):
+            before = _present(folder, name, resolved)
+            _check_expected(before, expected, resolved)
+            with _written_beside(folder, data, before) as (temporary, identity):
+                _check_again(folder, name, before, resolved)
+                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            return identity
+    except OSError as error:
+        raise _trouble(error, resolved, "changed") from None
+
+
+@contextmanager
+def _folder_above(resolved: Resolved, *, make: bool = False) -> Generator[tuple[int, str]]:
+    """A handle on the folder that holds a judged path, and the last name; folders that were made for a file
+    that could not be written are removed again.
+    """
+    *above, name = _components(resolved) or [""]
+    made: list[tuple[int, str]] = []
+    handle = os.open("/", _PATH_ONLY | _FOLDER)
+    try:
+        for part in above:
+            if make and _make_folder(handle, part, len(made)):
+                made.append((os.dup(handle), part))
+            below = _step(handle, part, _PATH_ONLY, resolved)
+            os.close(handle)
+            handle = below
+        yield handle, name
+        made = _kept(made)
+    finally:
+        os.close(handle)
+        for parent, part in reversed(made):
+            with suppress(OSError):
+                os.rmdir(part, dir_fd=parent)
+        _kept(made)
+
+
+def _components(resolved: Resolved) -> list[str]:
+    """The names on the way to a judged path; ToolError for one that no tool may open."""
+    name = _said(resolved)
+    if resolved.refusal or not resolved.real.startswith("/"):
+        raise ToolError(f"{name} cannot be opened: {resolved.refusal or 'it was not judged'}.")
+    if resolved.twin is not None:
+        raise ToolError(f"{name} goes through a link and back up with `..`; write the path without `..`.")
+    if resolved.special:
+        raise ToolError(f"{name} is a device, a pipe or a socket, not a file; it cannot be opened.")
+    return [part for part in resolved.real.split("/") if part]
+
+
+def _make_folder(handle: int, part: str, already: int) -> bool:
+    try:
+        os.stat(part, dir_fd=handle, follow_symlinks=False)
+    except FileNotFoundError:
+        if already >= MOST_NEW_FOLDERS:
+            message = f"More than {MOST_NEW_FOLDERS} folders on the way are missing; check the path."
+            raise ToolError(message) from None
+        with suppress(FileExistsError):
+            os.mkdir(part, dir_fd=handle)
+            return True
+    return False
+
+
+def _kept(made: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Let go of the folders that were made; none is left to be removed."""
+    for parent, _ in made:
+        os.close(parent)
+    return []
+
+
+def _step(handle: int, part: str, access: int, resolved: Resolved) -> int:
+    """One folder further; a link is never followed."""
+    try:
+        return os.open(part, access | _FOLDER, dir_fd=handle)
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+        found = os.stat(part, dir_fd=handle, follow_symlinks=False)
+        if stat.S_ISREG(found.st_mode):
+            raise NotThere(
+                f"{_said(resolved)} is not there: {shown(part)} is a file, not a folder."
+            ) from None
+        raise _changed(resolved) from None
+
+
+def _open_file(folder: int, name: str, access: int, resolved: Resolved) -> int:
+    """A handle on a regular file that is the judged one."""
+    seen = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
+    _check_regular(seen, resolved)
+    handle = os.open(name, access | _FILE, dir_fd=folder)
+    try:
+        opened = os.fstat(handle)
+        _check_regular(opened, resolved)
+        if (opened.st_dev, opened.st_ino) != (seen.st_dev, seen.st_ino):
+            raise _changed(resolved)
+    except ToolError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _check_regular(found: os.stat_result, resolved: Resolved) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise ToolError(f"{_said(resolved)} is a folder, not a file.")
+    # The judged path was no link and nothing special; a name more means that it is another file.
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > max(resolved.hard_links, 1):
+        raise _changed(resolved)
+
+
+def _present(folder: int, name: str, resolved: Resolved) -> os.stat_result | None:
+    """The file that is about to be replaced, if there is one and it may be written."""
+    try:
+        handle = _open_file(folder, name, os.O_WRONLY, resolved)
+    except FileNotFoundError:
+        return None
+    try:
+        return os.fstat(handle)
+    finally:
+        os.close(handle)
+
+
+def _check_expected(before: os.stat_result | None, expected: Expected, resolved: Resolved) -> None:
+    name = _said(resolved)
+    if expected is None:
+        return
+    if expected == "absent":
+        if before is not None:
+            raise ToolError(f"{name} exists already; read it first, then change it.")
+    elif before is None:
+        raise ToolError(f"{name} was deleted since it was read; look for it with Glob.")
+    elif _identity(before) != expected:
+        raise ToolError(f"{name} changed since it was read; read it again first.")
+
+
+@contextmanager
+def _written_beside(
+    folder: int, data: bytes, before: os.stat_result | None
+) -> Generator[tuple[str, Identity]]:
+    """A new file with these bytes in the same folder; it is removed unless it was renamed."""
+    name = f".gen-{secrets.token_hex(8)}.tmp"
+    # A file that replaces one is nobody else's before it has the rights of the old one.
+    handle = os.open(name, _NEW, 0o666 if before is None else 0o600, dir_fd=folder)
+    try:
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+            if before is not None:
+                _take_rights(handle, before)
+            _sync(handle)
+            identity = _identity(os.fstat(handle))
+        finally:
+            os.close(handle)
+        yield name, identity
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+
+
+def _sync(handle: int) -> None:
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        # Some file systems have nothing to sync.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):
+            raise
+
+
+def _take_rights(handle: int, before: os.stat_result) -> None:
+    """Owner, group and mode of the old file, as far as the system lets us; never more than they were."""
+    mode = stat.S_IMODE(before.st_mode) & 0o777
+    for owner, group in ((before.st_uid, -1), (-1, before.st_gid)):
+        with suppress(PermissionError):
+            os.fchown(handle, owner, group)
+    if os.fstat(handle).st_gid != before.st_gid:
+        mode &= 0o707 | (mode & 0o007) << 3
+    os.fchmod(handle, mode)
+
+
+def _check_again(folder: int, name: str, before: os.stat_result | None, resolved: Resolved) -> None:
+    """The last look before the new file takes its place: the same folder at the same path, the same file."""
+    try:
+        with _folder_above(resolved) as (again, _):
+            same_folder = os.path.samestat(os.fstat(again), os.fstat(folder))
+    except (OSError, NotThere):
+        same_folder = False
+    try:
+        now = _identity(os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except FileNotFoundError:
+        now = None
+    if not same_folder or now != (None if before is None else _identity(before)):
+        raise _changed(resolved)
+
+
+def _identity(found: os.stat_result) -> Identity:
+    return Identity(found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+def _said(resolved: Resolved) -> str:
+    text = resolved.text
+    return text if text.isprintable() and 0 < len(text) <= 200 else shown(text)
+
+
+def _changed(resolved: Resolved) -> ToolError:
+    return ToolError(f"{_said(resolved)} changed while it was being opened; try again.")
+
+
+def _trouble(error: OSError, resolved: Resolved, done: str) -> ToolError:
+    """What the system said about a path, as a sentence a model can act on."""
+    name = _said(resolved)
+    if error.errno == errno.ENOENT and done == "read":
+        return NotThere(f"{name} does not exist; find it with Glob first.")
+    if error.errno in (errno.ENOENT, errno.ELOOP):
+        return _changed(resolved)
+    if error.errno in _FULL:
+        return ToolError(f"There is no room for {name} on the disk ({error.strerror}); nothing was changed.")
+    if error.errno in _REFUSED:
+        return ToolError(f"{name} may not be {done}: the system refuses it ({error.strerror}).")
+    return ToolError(f"{name} cannot be {done}: {error.strerror}.")

@@ -1,0 +1,16 @@
+"""Words as a person types them, and the read-only judgement of a typed command."""
+
+from gencode.permissions.bash.parser import parse
+from gencode.permissions.bash.parts import Word
+from gencode.permissions.bash.readonly import not_read_only
+
+
+def words_of(text: str) -> tuple[Word, ...]:
+    """The words of a text that is one simple command; those of its substitutions are parts of their own."""
+    (words,) = (part.words for part in parse(text) if part.source == text.strip())
+    return words
+
+
+def refusal(text: str, *, behind_xargs: bool = False, has_cd: bool = False) -> str:
+    """Why one simple command is not read-only, or an empty text."""
+    return not_read_only(words_of(text), behind_xargs=behind_xargs, has_cd=has_cd)
