@@ -10,6 +10,7 @@ import pytest
 from gencode.core.errors import ToolError
 from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
 from gencode.core.spec import Workspace
+from gencode.permissions.paths import resolve
 from gencode.providers.offline import OfflineProvider
 from gencode.runtime.ports import CallPart, EndPart, Request, TextPart, ToolSchema
 from gencode.runtime.toolbox import Toolbox, ToolContext
@@ -103,7 +104,15 @@ class Talk:
             return ToolResult(call.id, call.name, self.denied or "There is no such tool.", error=True)
         tool = BOX[call.name]
         workspace = Workspace(root=self.folder, cwd=self.folder, home=self.folder.parent)
-        ctx = ToolContext("00000000", "Explore", call, workspace, lambda path: True, lambda text: None)
+        ctx = ToolContext(
+            task="00000000",
+            agent="Explore",
+            call=call,
+            workspace=workspace,
+            may_read=lambda path: True,
+            progress=lambda text: None,
+            place=lambda text: resolve(text, workspace),
+        )
         try:
             output = await tool.run(ctx, tool.parse(call))
         except ToolError as error:

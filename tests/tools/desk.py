@@ -7,6 +7,7 @@ from typing import Any
 
 from gencode.core.messages import ToolCall
 from gencode.core.spec import Workspace
+from gencode.permissions.paths import resolve
 from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput
 
 
@@ -33,6 +34,7 @@ class Desk:
             workspace=self.workspace,
             may_read=self.may_read,
             progress=print,
+            place=lambda text: resolve(text, self.workspace),
         )
 
     def write(self, **files: str | bytes) -> None:

@@ -83,6 +83,15 @@ class Grant(Struct, frozen=True):
     mode: Mode
 
 
+_OFFERED = re.compile(r'--allow "(.+)"\Z')
+
+
+def offered_rule(decision: Decision) -> str:
+    """The allow rule that would lift a decision; empty when no rule does."""
+    found = _OFFERED.match(decision.lifts)
+    return found[1] if found else ""
+
+
 def stricter(first: Decision, second: Decision) -> Decision:
     """The stricter of two decisions; the first when they are alike."""
     return second if _STRICTNESS[second.action] > _STRICTNESS[first.action] else first

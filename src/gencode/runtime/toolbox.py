@@ -18,6 +18,7 @@ from gencode.core.errors import ToolError, UnknownName, UserMistake
 from gencode.core.messages import Image, ToolCall, Trace
 from gencode.core.rules import Effect
 from gencode.core.spec import ToolChoice, Workspace, same_name
+from gencode.permissions.paths import Resolved
 from gencode.runtime.ports import Delegate, ToolSchema
 
 CLIP = 30_000
@@ -40,7 +41,11 @@ class ToolOutput(msgspec.Struct, frozen=True):
 
 
 class ToolContext(msgspec.Struct, frozen=True, eq=False):
-    """What a running tool may use of its surroundings."""
+    """What a running tool may use of its surroundings.
+
+    `place` judges a path of this call at this moment (Denied if it may not) and gives what an opener takes;
+    whoever swaps a file or folder after that only makes the opener fail.
+    """
 
     task: str
     agent: str
@@ -48,10 +53,15 @@ class ToolContext(msgspec.Struct, frozen=True, eq=False):
     workspace: Workspace
     may_read: Callable[[str], bool]
     progress: Callable[[str], None]
+    place: Callable[[str], Resolved]
     delegate: Delegate | None = None
+    network: bool = False
+    """Whether a person let this one command reach the network."""
 
 
 ToolFunction = Callable[..., Awaitable[str | ToolOutput]]
+Preview = Callable[..., Awaitable[str]]
+"""Takes the same as its tool, and shows a person what the call would change."""
 
 
 class Tool(msgspec.Struct, frozen=True, eq=False):
@@ -66,6 +76,7 @@ class Tool(msgspec.Struct, frozen=True, eq=False):
     aliases: tuple[str, ...] = ()
     source: str = "builtin"
     timeout: float | None = 120.0
+    preview: Preview | None = None
 
     def parse(self, call: ToolCall) -> msgspec.Struct:
         """Arguments that fit the signature, or a ToolError that says how to repair them."""
@@ -80,9 +91,18 @@ class Tool(msgspec.Struct, frozen=True, eq=False):
 
     async def run(self, ctx: ToolContext, arguments: msgspec.Struct) -> ToolOutput:
         """Call the function with parsed arguments."""
-        values = {name: getattr(arguments, name) for name in self.arguments.__struct_fields__}
-        output = await self.function(ctx, **values)
+        output = await self.function(ctx, **self._values(arguments))
         return ToolOutput(output) if isinstance(output, str) else output
+
+    async def shown(self, ctx: ToolContext, arguments: msgspec.Struct) -> str:
+        """What the call would change, for the person who is asked; empty when it cannot be told."""
+        try:
+            return await self.preview(ctx, **self._values(arguments)) if self.preview else ""
+        except ToolError as error:
+            return f"(it could not be shown beforehand: {error})"
+
+    def _values(self, arguments: msgspec.Struct) -> dict[str, Any]:
+        return {name: getattr(arguments, name) for name in self.arguments.__struct_fields__}
 
     def usage(self) -> str:
         """One line: every parameter with its type."""
@@ -105,6 +125,7 @@ def tool(
     aliases: Iterable[str] = (),
     description: str = "",
     timeout: float | None = 120.0,
+    preview: Preview | None = None,
 ) -> Callable[[ToolFunction], Tool]:
     """Make a tool of a typed async function `(ctx, …) -> str | ToolOutput`."""
 
@@ -117,7 +138,9 @@ def tool(
             raise UserMistake(f"The tool {title!r} must be an async function.")
         arguments, schema = _signature(title, function)
         source = "builtin" if function.__module__.startswith("gencode.") else "plugin"
-        return Tool(title, said, effect, function, arguments, schema, tuple(aliases), source, timeout)
+        return Tool(
+            title, said, effect, function, arguments, schema, tuple(aliases), source, timeout, preview
+        )
 
     return make
 
