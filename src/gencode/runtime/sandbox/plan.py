@@ -1,0 +1,146 @@
+"""sandbox: what an enclosed command may do, before anybody knows how the machine enforces it."""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec import Struct
+
+from gencode.permissions.secrets import folded, holds_own_settings
+from gencode.runtime.sandbox.guards import guarded_names, kind, real
+
+_RUN = Path("/run")
+_SOCKET_FOLDERS = (_RUN, Path("/tmp/.X11-unix"), Path("/tmp/.ICE-unix"))  # noqa: S108  (they are hidden, not used)
+_SYSTEM_IN_RUN = ("current-system", "booted-system", "opengl-driver")
+"""Programs and libraries that some systems keep in /run."""
+_NAMES_OF_HOSTS = ("resolve/stub-resolv.conf", "resolve/resolv.conf")
+_OPEN_PARTS_OF_HOME = ("agents", "skills")
+_MASTER_SOCKETS = ("TMUX", "VSCODE_IPC_HOOK_CLI", "DOCKER_HOST", "DBUS_SESSION_BUS_ADDRESS")
+_AGENT_SOCKET = "SSH_AUTH_SOCK"
+
+
+class Access(StrEnum):
+    """What a place in the file system is to the command."""
+
+    WRITE = "write"
+    READ = "read"
+    HIDE = "hide"
+
+
+class Enclosure(Struct, frozen=True):
+    """What one command may do. Whatever is not named can be read and not written."""
+
+    writable: tuple[Path, ...]
+    """The workspace, and whatever else a person gave."""
+    temp: Path
+    """A private folder; the command finds it in TMPDIR."""
+    guarded: tuple[Path, ...] = ()
+    """Never written, though they lie in a writable folder; those that do not exist must not appear."""
+    hidden: tuple[Path, ...] = ()
+    """Not even read."""
+    shown: tuple[Path, ...] = ()
+    """Read, though they lie in a hidden folder."""
+    network: bool = False
+
+    def watched(self) -> tuple[Path, ...]:
+        """The guarded places to look at after a command; GenCode itself writes to hidden ones."""
+        return tuple(place for place in self.guarded if place not in self.hidden)
+
+
+def enclosure(
+    workspace: Path,
+    temp: Path,
+    home: Path,
+    *,
+    network: bool = False,
+    also_writable: Iterable[Path] = (),
+    environ: Mapping[str, str] | None = None,
+) -> Enclosure:
+    """The usual enclosure of a command in a workspace. `home` is the per-user folder of GenCode.
+
+    A workspace that is itself part of somebody's settings is not writable at all.
+    """
+    environ = os.environ if environ is None else environ
+    mine = real(home)
+    roots = dict.fromkeys(map(real, (workspace, *also_writable)))
+    writable = tuple(root for root in roots if not _holds_settings(root, mine))
+    ways_out, needed = _ways_out(environ, network=network)
+    return Enclosure(
+        writable=writable,
+        temp=real(temp),
+        guarded=tuple(dict.fromkeys([mine, *(name for root in writable for name in guarded_names(root))])),
+        hidden=(mine, *ways_out),
+        shown=(*(mine / name for name in _OPEN_PARTS_OF_HOME), *needed),
+        network=network,
+    )
+
+
+def layers(plan: Enclosure, *, missing: bool = False) -> list[tuple[Path, Access]]:
+    """The places that differ from "read", the outer ones first: an inner place wins over an outer one.
+
+    Only those that exist, unless `missing`. Links are resolved.
+    """
+    found = dict.fromkeys((*plan.writable, plan.temp), Access.WRITE)
+    for place in pins(plan):
+        found.setdefault(place, Access.WRITE)
+    for place, _ in _guarded(plan):
+        if missing or kind(place):
+            found[place] = Access.READ
+    for place in map(real, plan.shown):
+        if missing or kind(place):
+            found.setdefault(place, Access.READ)
+    for place in map(real, plan.hidden):
+        if (missing or kind(place)) and found.get(place) is not Access.WRITE:
+            found[place] = Access.HIDE
+    return sorted(found.items(), key=lambda item: len(item[0].parts))
+
+
+def pins(plan: Enclosure) -> list[Path]:
+    """Folders between a writable one and something guarded in it.
+
+    They can be written, but not renamed: otherwise `mv .git x` would be a way around a guarded `.git/hooks`.
+    """
+    return [
+        folder
+        for place, root in _guarded(plan)
+        for folder in place.parents[: len(place.parts) - len(root.parts) - 1]
+        if kind(folder)
+    ]
+
+
+def _guarded(plan: Enclosure) -> Iterator[tuple[Path, Path]]:
+    """What is guarded in a writable folder, with that folder."""
+    for place in map(real, plan.guarded):
+        for root in (*plan.writable, plan.temp):
+            if place != root and place.is_relative_to(root):
+                yield place, root
+
+
+def _holds_settings(root: Path, home: Path) -> bool:
+    return root.is_relative_to(home) or holds_own_settings(folded(str(root)))
+
+
+def _ways_out(environ: Mapping[str, str], *, network: bool) -> tuple[list[Path], list[Path]]:
+    """Sockets behind which somebody runs commands for whoever asks, and what must be seen beside them.
+
+    A read-only file system does not keep anybody from speaking to a socket in it.
+    """
+    hidden = [*_SOCKET_FOLDERS, Path(f"/tmp/tmux-{os.getuid()}")]  # noqa: S108
+    hidden += [socket for name in _MASTER_SOCKETS for socket in _sockets(environ.get(name, ""))]
+    agents = _sockets(environ.get(_AGENT_SOCKET, ""))
+    shown = [_RUN / name for name in _SYSTEM_IN_RUN]
+    if network:
+        shown += [*(_RUN / "systemd" / name for name in _NAMES_OF_HOSTS), *agents]
+    else:
+        hidden += agents
+    return hidden, shown
+
+
+def _sockets(value: str) -> Sequence[Path]:
+    """The path in a variable such as `unix:path=/a,guid=1`, `unix:///a` or `/a,12,0`."""
+    for beginning in ("unix:path=", "unix://"):
+        value = value.removeprefix(beginning)
+    path = Path(value.partition(",")[0])
+    return [path] if path.is_absolute() and stat.S_ISSOCK(kind(path)) else []

@@ -1,0 +1,129 @@
+"""The wall is chosen by building it, and what is said about it is what was seen."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from gencode.runtime.sandbox import landlock
+from gencode.runtime.sandbox.choose import Candidate, Sandbox, candidates, choose, chosen
+from gencode.runtime.sandbox.plan import Enclosure
+from gencode.runtime.sandbox.trial import Seen, tried
+
+EVERYTHING = {
+    *("work", "create", "overwrite", "truncate", "change", "guarded", "missing", "hidden"),
+    *("tcp", "udp", "abstract", "signal"),
+}
+
+
+def no_wall(argv: Sequence[str], plan: Enclosure) -> list[str]:
+    return ["/usr/bin/env", f"TMPDIR={plan.temp}", *argv]
+
+
+def broken(argv: Sequence[str], plan: Enclosure) -> list[str]:
+    return ["/bin/sh", "-c", "echo no walls today >&2; exit 9"]
+
+
+def absent(argv: Sequence[str], plan: Enclosure) -> list[str]:
+    return ["/no/such/program", *argv]
+
+
+def test_without_a_wall_a_trial_finds_everything_possible() -> None:
+    seen = tried(no_wall)
+    assert (seen.possible - {"socket"}, seen.trouble, seen.holds) == (EVERYTHING, "", False)
+
+
+def test_the_first_wall_that_holds_is_chosen_and_the_others_are_explained() -> None:
+    ways = [
+        Candidate("broken", broken),
+        Candidate("absent", absent),
+        Candidate("paper", no_wall),
+        *([way for way in candidates() if way.name == "Landlock"]),
+    ]
+    sandbox = choose(ways)
+    if not tried(partial(landlock.enclose, namespaces=False)).holds:
+        pytest.skip("this kernel has no Landlock")
+    assert (sandbox.name, sandbox.passed_over) == (
+        "Landlock",
+        (
+            "broken does not work here: no walls today.",
+            "absent does not work here: [Errno 2] No such file or directory: '/no/such/program'.",
+            "paper does not work here: it keeps nothing out.",
+        ),
+    )
+
+
+def test_without_any_wall_commands_stay_as_they_are_and_that_is_said() -> None:
+    sandbox = choose([Candidate("paper", no_wall)])
+    command = ["/bin/bash", "-c", "x"]
+    assert sandbox.enclose(command, Enclosure((), Path("/t"))) == command
+    assert sandbox.report() == [
+        "There is no sandbox here.",
+        "A command that is allowed can do whatever you can.",
+        "paper does not work here: it keeps nothing out.",
+    ]
+
+
+def test_a_good_wall_says_what_it_keeps_out() -> None:
+    sandbox = Sandbox("bubblewrap", Seen(frozenset({"work", "missing", "socket"})), no_wall)
+    assert sandbox.report() == [
+        "Commands run in a sandbox: bubblewrap.",
+        "Commands can write only in the workspace and in a temporary folder of their own.",
+        "They cannot change .git/hooks, .git/config and .gen of the workspace.",
+        "They cannot read GenCode's database and settings.",
+        "They have no network unless you give it to them.",
+        "They cannot signal processes outside.",
+        "Commands can make .git/hooks, .git/config and .gen of the workspace where they do not exist yet; "
+        "GenCode looks after each command and tells.",
+        "Commands can talk to programs whose sockets lie in a folder, except those in /run and a few other "
+        "well-known ones.",
+        "Commands can read whatever else you can.",
+        "Commands can make repositories in the workspace, with hooks of their own.",
+    ]
+
+
+def test_a_poor_wall_says_what_it_lets_through() -> None:
+    possible = EVERYTHING - {"create", "overwrite"} | {"socket"}
+    assert Sandbox("Landlock", Seen(frozenset(possible)), no_wall).report() == [
+        "Commands run in a sandbox: Landlock.",
+        "Commands can write only in the workspace and in a temporary folder of their own.",
+        "Commands can change .git/hooks, .git/config and .gen of the workspace; "
+        "GenCode looks after each command and tells.",
+        "Commands can empty files outside the workspace.",
+        "Commands can change the permissions and times of your files outside the workspace.",
+        "Commands can use the network.",
+        "Commands can talk to other programs through abstract sockets.",
+        "Commands can talk to programs whose sockets lie in a folder.",
+        "Commands can end other programs of yours.",
+        "Commands can read GenCode's database and settings.",
+        "Commands can read whatever else you can.",
+        "Commands can make repositories in the workspace, with hooks of their own.",
+    ]
+
+
+def test_the_choice_is_made_once() -> None:
+    assert chosen() is chosen()
+
+
+@pytest.mark.needs("bwrap")
+def test_bubblewrap_is_the_first_choice() -> None:
+    if sys.platform != "linux" or not chosen().name.startswith("bubblewrap"):
+        pytest.skip(" ".join(chosen().passed_over))
+    assert (chosen().passed_over, chosen().advice()) == ((), "")
+
+
+@pytest.mark.needs("setpriv")
+def test_somebody_without_privileges_gets_a_wall_too() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("all the other tests already run without privileges")
+    person = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    text = "from gencode.runtime.sandbox.choose import chosen; print(chosen().exists)"
+    again = "import gencode, subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True)"
+    if subprocess.run([*person, sys.executable, "-c", again], capture_output=True, check=False).returncode:
+        pytest.skip("this Python is not for everybody")
+    ended = subprocess.run([*person, sys.executable, "-c", text], cwd="/", capture_output=True, check=False)
+    assert (ended.stdout, ended.stderr) == (f"{chosen().exists}\n".encode(), b"")

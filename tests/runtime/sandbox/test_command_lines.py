@@ -1,0 +1,72 @@
+"""Nothing of a command is ever an option of the program that walls it in."""
+
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gencode.runtime.sandbox import bubblewrap, landlock, seatbelt
+from gencode.runtime.sandbox.plan import Enclosure
+from gencode.runtime.sandbox.trial import Enclose
+
+EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
+WAYS: dict[str, Enclose] = {
+    "bubblewrap": partial(bubblewrap.enclose, "/usr/bin/bwrap"),
+    "patient bubblewrap": partial(bubblewrap.enclose, "/usr/bin/bwrap", patient="/usr/bin/env"),
+    "Landlock": partial(landlock.enclose, namespaces=False),
+    "Landlock with namespaces": partial(landlock.enclose, namespaces=True),
+    "Seatbelt": seatbelt.enclose,
+}
+OPTIONS = ["--", "--bind", "-p", "-c", "--network", "write=/", "--cap-add", "ALL", "A=b", "/bin/bash"]
+words = st.text(st.characters(codec="utf-8", exclude_characters="\0")) | st.sampled_from(OPTIONS)
+PLAN = Enclosure((Path("/w"),), Path("/t"), (Path("/w/.gen"),), hidden=(Path("/h"),), network=False)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@EXAMPLES
+@given(program=words.filter(bool), rest=st.lists(words), network=st.booleans())
+def test_the_command_stands_at_the_end_behind_a_separator(
+    way: str, program: str, rest: list[str], network: bool
+) -> None:
+    plan = Enclosure(PLAN.writable, PLAN.temp, PLAN.guarded, PLAN.hidden, network=network)
+    path = f"/{program}"
+    command = [path, *rest]
+    line = WAYS[way](command, plan)
+    harmless = WAYS[way](["/x=" if "=" in path else "/x"], plan)
+    assert line == [*harmless[:-1], *command]
+    assert "--" in harmless
+
+
+def test_the_rules_of_macos_name_no_path(tmp_path: Path) -> None:
+    """Paths are parameters, so that no name of a folder can end a string in the profile and begin a rule."""
+    work = tmp_path / 'a") (allow file-write* (subpath "'
+    (work / ".git").mkdir(parents=True)
+    plan = Enclosure((work,), tmp_path / "t", (work / ".git/hooks",), hidden=(tmp_path / "h",))
+    profile = """(version 1)
+(allow default)
+(deny file-write*)
+(deny appleevent-send lsopen)
+(deny signal)
+(allow signal (target same-sandbox))
+(allow file-write* (literal "/dev/null") (literal "/dev/zero") (literal "/dev/dtracehelper"))
+(allow file-write* (literal "/dev/tty") (subpath "/dev/fd"))
+(allow file-read* file-write* (subpath (param "P0")))
+(allow file-read* file-write* (subpath (param "P1")))
+(deny file-read* file-write* (subpath (param "P2")))
+(deny file-write* (subpath (param "P3")))(allow file-read* (subpath (param "P3")))
+(deny file-write* (literal (param "P4")))
+(deny network*)"""
+    named = [work, tmp_path / "t", tmp_path / "h", work / ".git/hooks", work / ".git"]
+    parameters = [word for number, path in enumerate(named) for word in ("-D", f"P{number}={path}")]
+    command = ["/usr/bin/env", f"TMPDIR={tmp_path / 't'}", "/bin/bash", "-c", "x"]
+    assert seatbelt.enclose(["/bin/bash", "-c", "x"], plan) == [
+        "/usr/bin/sandbox-exec",
+        "-p",
+        profile,
+        *parameters,
+        "--",
+        *command,
+    ]
