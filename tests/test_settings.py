@@ -6,7 +6,7 @@ import pytest
 
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Action, Mode, Policy, Rule
-from gencode.settings import Settings, gen_home, load
+from gencode.settings import Settings, gen_home, layers, load, merged, root_policy
 
 
 @pytest.fixture
@@ -50,10 +50,24 @@ def test_an_untrusted_project_sets_nothing_but_deny_and_ask(places: tuple[Path, 
     assert load(cwd, environ=environ) == Settings()
 
 
-def test_the_root_policy_is_mode_and_rules(places: tuple[Path, dict[str, str]]) -> None:
+def test_the_root_policy_is_the_mode_and_every_rule_with_the_place_it_comes_from(
+    places: tuple[Path, dict[str, str]],
+) -> None:
     cwd, environ = places
-    policy = load(cwd, {"permission_mode": "plan", "deny": ["Read(x)"]}, environ).policy()
-    assert policy == Policy(Mode.PLAN, (Rule("Read", "x", Action.DENY, "settings and flags"),), "session")
+    write(gen_home(environ), 'permission_mode = "acceptEdits"\nallow = ["LS"]')
+    write(cwd / ".gen", 'ask = ["Read(b)"]\nallow = ["Bash"]')
+    environ |= {"GEN_DENY": "Read(c)"}
+    found = layers(cwd, {"permission_mode": "plan", "deny": ["Read(d)"]}, environ)
+    assert root_policy(found, merged(found)) == Policy(
+        Mode.PLAN,
+        (
+            Rule("LS", "*", Action.ALLOW, str(gen_home(environ) / "settings.toml")),
+            Rule("Read", "b", Action.ASK, str(cwd / ".gen" / "settings.toml")),
+            Rule("Read", "c", Action.DENY, "GEN_DENY"),
+            Rule("Read", "d", Action.DENY, "the flag --deny"),
+        ),
+        "session",
+    )
 
 
 @pytest.mark.parametrize(

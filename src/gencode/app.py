@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,33 +14,47 @@ from gencode.core.events import CallDecided, Event, plain
 from gencode.core.ids import clean_id
 from gencode.core.messages import Usage
 from gencode.core.outcome import Outcome, outcome_of
-from gencode.core.rules import child_policy
+from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
 from gencode.core.task import Task, transcript_of
-from gencode.delegation.launcher import Launcher, Origin
+from gencode.delegation.foresight import Foresight
+from gencode.delegation.launcher import Launcher
+from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.orphans import close_orphans, close_task
+from gencode.delegation.seating import Seating
 from gencode.delegation.supervisor import Job, Supervisor
+from gencode.permissions.chain import Chain, Root
 from gencode.permissions.decision import check_tool
+from gencode.permissions.explain import Explanation
+from gencode.permissions.given import Given
 from gencode.providers.vendors import Switchboard
 from gencode.runtime.bus import Bus, Listener
 from gencode.runtime.limits import Limits
 from gencode.runtime.models import Model, ModelRegistry
 from gencode.runtime.ports import Asker, Provider, Store, TaskQuery
 from gencode.runtime.toolbox import Tool, Toolbox
-from gencode.settings import Settings, gen_home, load
+from gencode.settings import Settings, gen_home, layers, merged, root_policy
 from gencode.stores.memory import MemoryStore
 from gencode.stores.schema import VERSION
 from gencode.stores.schema import migrate as migrate
 from gencode.stores.sqlite import SqliteStore
+from gencode.tools.bash import BASH, KILL_SHELL
+from gencode.tools.edit import EDIT
 from gencode.tools.glob import GLOB
 from gencode.tools.grep import GREP
 from gencode.tools.ls import LS
 from gencode.tools.read import READ
 from gencode.tools.ripgrep import find_ripgrep as find_ripgrep
 from gencode.tools.task import TASK
+from gencode.tools.task_output import TASK_OUTPUT, TASK_STOP
+from gencode.tools.todo import TODO_WRITE
+from gencode.tools.write import WRITE
+
+if TYPE_CHECKING:
+    from gencode.runtime.shells import Shells
 
 SCHEMA_VERSION = VERSION
-TOOLS = (TASK, READ, GLOB, GREP, LS)
+TOOLS = (TASK, TASK_OUTPUT, TASK_STOP, READ, GLOB, GREP, LS, WRITE, EDIT, BASH, KILL_SHELL, TODO_WRITE)
 
 
 def database() -> Path:
@@ -57,6 +71,7 @@ class Surroundings(msgspec.Struct, frozen=True, eq=False):
     """What one open GenCode is given from outside."""
 
     settings: Settings
+    policy: Policy
     workspace: Workspace
     store: Store
     asker: Asker | None = None
@@ -77,11 +92,16 @@ class GenCode:
         makers = {"offline": _offline, "scripted": _scripted, **self.switchboard.makers()}
         self.models = ModelRegistry(makers, self._tiers())
         self.toolbox = Toolbox((*TOOLS, *tools))
-        for rule in around.settings.policy().rules:
+        for rule in around.policy.rules:
             check_tool(rule.tool, self.toolbox)
-        self.launcher = Launcher(self.store, self.bus, supervisor, self.agents, self.models, self.toolbox)
+        self.root = Root(around.policy)
+        """The policy of the session; a change of it reaches every agent that runs."""
+        seating = Seating(self.agents, self.models, self.toolbox)
+        self.launcher = Launcher(self.store, self.bus, supervisor, seating)
         self._asker = around.asker
         self._answered: set[str] = set()
+        self._given = Given()
+        self._shells: Shells | None = None
         self.usual = ("offline", "")
         """The model that answers when none is named, and why it is that one."""
         own = around.provider
@@ -105,7 +125,8 @@ class GenCode:
         """
         workspace = workspace_at(Path(cwd))
         named = {"model": model} if isinstance(model, str) and model else {}
-        chosen = load(workspace.root, {**(settings or {}), **named})
+        found = layers(workspace.root, {**(settings or {}), **named})
+        chosen = merged(found)
         async with AsyncExitStack() as stack:
             if store is None:
                 store = await SqliteStore.open(database(), durability=chosen.durability)
@@ -113,7 +134,9 @@ class GenCode:
             supervisor = await stack.enter_async_context(Supervisor(store))
             await close_orphans(store, supervisor.owner)
             own = None if isinstance(model, str) else model
-            gen = cls(Surroundings(chosen, workspace, store, asker, own), supervisor, tools)
+            around = Surroundings(chosen, root_policy(found, chosen), workspace, store, asker, own)
+            gen = cls(around, supervisor, tools)
+            stack.push_async_callback(gen._close_shells)
             if own is None and not chosen.model:
                 gen.usual = await gen.switchboard.usual()
             yield gen
@@ -209,6 +232,14 @@ class GenCode:
             session = (await self.find(session)).id
         return await self.launcher.converse(spec, prompt, self._origin(spec), limits, session)
 
+    def explain(
+        self, tool: str, arguments: dict[str, Any], *, agent: str = "", background: bool = False
+    ) -> Explanation:
+        """What would be decided about a call of the main agent, or of one that it would send."""
+        spec = self.agents.find(agent) if agent else None
+        foresight = Foresight(self.launcher, self.toolbox)
+        return foresight.explain(tool, arguments, self._origin(), spec, background=background)
+
     async def outcome(self, job: Job) -> Outcome:
         """The outcome of a job, once it has ended; whoever is cancelled while waiting stops the job."""
         try:
@@ -225,16 +256,30 @@ class GenCode:
         tree = task.usage + await self._usage(children)
         return outcome_of(msgspec.structs.replace(task, evidence=evidence), tree)
 
+    def _running_shells(self) -> "Shells":
+        """The commands of this session; nothing of them is loaded before the first."""
+        if self._shells is None:
+            from gencode.runtime.shells import Shells
+
+            self._shells = Shells(gen_home(), self.settings.sandbox, network=self.settings.sandbox_network)
+        return self._shells
+
+    async def _close_shells(self) -> None:
+        if self._shells is not None:
+            await self._shells.close()
+
     def _origin(self, spec: AgentSpec | None = None) -> Origin:
-        root = self.settings.policy()
+        chain = Chain(self.root)
         bound = spec is not None and (spec.mode is not None or spec.rules)
-        own = (child_policy(root, spec.mode, spec.rules, f"agent {spec.name}"),) if spec and bound else ()
         return Origin(
-            policies=(root, *own),
+            chain=chain.below(link_of(spec)) if spec and bound else chain,
             model=self.model,
             workspace=self.workspace,
             stop=self.supervisor.stop,
+            session=self.supervisor.stop,
             asker=self._asker,
+            given=self._given,
+            shells=self._running_shells,
             answered=self._answered,
         )
 

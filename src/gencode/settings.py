@@ -5,7 +5,7 @@ A project's file is not trusted: only its `deny` and `ask` rules count.
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,11 +15,12 @@ from msgspec import Struct
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.prices import Price
 from gencode.core.rules import Action, Policy, merge, parse_mode, parse_rule
+from gencode.permissions import answers
 from gencode.permissions.decision import check_tool
 from gencode.permissions.paths import PATH_TOOLS
 
 PREFIX = "GEN_"
-LISTS = ("allow", "ask", "deny")
+LISTS = (Action.ALLOW.value, Action.ASK.value, Action.DENY.value)
 TABLES = ("models", "prices")
 
 
@@ -34,20 +35,27 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     max_turns: int | None = None
     max_seconds: float | None = None
     durability: Literal["normal", "power"] = "normal"
+    sandbox: Literal["auto", "off", "required"] = "auto"
+    sandbox_network: bool = False
     models: dict[str, str] = {}
     prices: dict[str, Price] = {}
 
-    def policy(self) -> Policy:
-        """The policy of the root: mode and rules."""
-        rules = (
-            [parse_rule(text, action, "settings and flags") for text in texts]
-            for action, texts in (
-                (Action.ALLOW, self.allow),
-                (Action.ASK, self.ask),
-                (Action.DENY, self.deny),
-            )
-        )
-        return Policy(parse_mode(self.permission_mode), merge(*rules), "session")
+
+class Layer(Struct, frozen=True):
+    """The settings of one place. `origin` is a file, or what every name of the layer begins with."""
+
+    origin: str
+    values: dict[str, Any]
+
+    def place(self, key: str) -> str:
+        """Where one setting of this layer was written, as a person would look for it."""
+        match self.origin:
+            case "GEN_":
+                return f"GEN_{key.upper()}"
+            case "--":
+                return f"the flag --{key}"
+            case _:
+                return self.origin
 
 
 def gen_home(environ: Mapping[str, str] | None = None) -> Path:
@@ -56,19 +64,55 @@ def gen_home(environ: Mapping[str, str] | None = None) -> Path:
     return Path(environ.get("GEN_HOME") or "~/.gen").expanduser().absolute()
 
 
+def layers(
+    cwd: Path, flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
+) -> list[Layer]:
+    """The settings of every place, the weakest first."""
+    environ = os.environ if environ is None else environ
+    home = gen_home(environ)
+    users = home / "settings.toml"
+    projects = [folder for folder in (cwd, *_above(cwd)) if folder / ".gen" != home]
+    return [
+        Layer(str(users), _read(users)),
+        Layer(str(home / answers.FILE), _read(home / answers.FILE)),
+        *(Layer(str(folder / ".gen" / "settings.toml"), _narrowing(folder, cwd)) for folder in projects),
+        Layer(PREFIX, _from(environ)),
+        Layer("--", dict(flags or {})),
+    ]
+
+
+def remember(rule: str) -> None:
+    """Let a rule count in every session to come, as the person said; never in a project's file."""
+    home = gen_home()
+    with answers.Alone(home):
+        answers.remember(home, _read(home / answers.FILE), rule)
+
+
 def load(
     cwd: Path, flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
 ) -> Settings:
+    """The settings that count in a folder."""
+    return merged(layers(cwd, flags, environ))
+
+
+def merged(found: Iterable[Layer]) -> Settings:
     """All layers as one record. Rules of all layers add up; of everything else the last layer wins."""
-    environ = os.environ if environ is None else environ
-    home = gen_home(environ)
-    projects = [_narrowing(folder, cwd) for folder in (cwd, *_above(cwd)) if folder / ".gen" != home]
-    layers = (_read(home / "settings.toml"), *projects, _from(environ), dict(flags or {}))
-    merged: dict[str, Any] = {}
-    for layer in layers:
-        for key, value in layer.items():
-            merged[key] = [*merged.get(key, ()), *_listed(key, value)] if key in LISTS else value
-    return _checked(merged)
+    values: dict[str, Any] = {}
+    for layer in found:
+        for key, value in layer.values.items():
+            values[key] = [*values.get(key, ()), *_listed(key, value)] if key in LISTS else value
+    return _checked(values)
+
+
+def root_policy(found: Iterable[Layer], settings: Settings) -> Policy:
+    """The policy of the root: the mode, and the rules of all layers, each with the place it comes from."""
+    rules = [
+        parse_rule(text, Action(key), layer.place(key))
+        for layer in found
+        for key in LISTS
+        for text in layer.values.get(key, ())
+    ]
+    return Policy(parse_mode(settings.permission_mode), merge(rules), "session")
 
 
 def _above(cwd: Path) -> list[Path]:
@@ -146,11 +190,13 @@ def _known(found: Mapping[str, Any]) -> None:
             raise UnknownName("setting", key, Settings.__struct_fields__)
 
 
-def _checked(merged: Mapping[str, Any]) -> Settings:
-    _known(merged)
+def _checked(values: Mapping[str, Any]) -> Settings:
+    _known(values)
     try:
-        settings = msgspec.convert(merged, Settings, strict=False)
+        settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise UserMistake(f"A setting has a value that does not fit: {error}.") from None
-    settings.policy()
+    parse_mode(settings.permission_mode)
+    for text in (*settings.allow, *settings.ask, *settings.deny):
+        parse_rule(text, Action.DENY)
     return settings

@@ -40,6 +40,7 @@ permissions:
   ask: [Write]
   deny: ["bash:rm -rf:*", "Read(secrets, all/**)"]
 result-cap: 4000
+effort: low
 override: true
 ---
 
@@ -56,6 +57,7 @@ Validate first.
         mode=Mode.DONT_ASK,
         max_turns=12,
         result_cap=4000,
+        effort="low",
         rules=(
             Rule("Bash", "git status:*", Action.ALLOW, "a/b.md"),
             Rule("Write", "*", Action.ASK, "a/b.md"),
@@ -253,3 +255,29 @@ def test_any_value_is_read_or_refused(field: str, value: str):
     else:
         assert spec.name.isprintable()
         assert "/" not in spec.name
+
+
+@pytest.mark.parametrize(
+    ("text", "effort"), [("low", "low"), ("Medium", "medium"), ('"high"', "high"), ("", None), ("~", None)]
+)
+def test_an_agent_may_say_how_hard_it_thinks(text: str, effort: str | None) -> None:
+    assert (agent(f"effort: {text}").effort, agent(f"effort: {text}").warnings) == (effort, ())
+
+
+@pytest.mark.parametrize("text", ["xhigh", "max"])
+def test_more_effort_than_there_is_here_is_the_most_there_is(text: str) -> None:
+    read = agent(f"effort: {text}")
+    assert (read.effort, read.warnings) == (
+        "high",
+        (f"effort {text} was read as high, which is the most there is here",),
+    )
+
+
+@pytest.mark.parametrize("text", ["extreme", "3", "none", "highest"])
+def test_an_effort_that_nobody_knows_is_an_error(text: str) -> None:
+    assert f"effort must be one of low, medium, high, not '{text}'" in refusal(f"effort: {text}")
+
+
+@pytest.mark.parametrize("text", ["true", "[low]", "{a: low}"])
+def test_an_effort_that_is_no_word_is_an_error(text: str) -> None:
+    assert "effort must be a text" in refusal(f"effort: {text}")

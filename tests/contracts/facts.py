@@ -75,6 +75,7 @@ created = st.builds(
     max_turns=st.none() | counts,
     depth=st.integers(0, 5),
     policies=st.lists(policies, max_size=2).map(tuple),
+    grant=st.none() | st.sampled_from(Mode),
 )
 started = st.builds(TaskStarted, words, words, several_words, several_words)
 ended = st.builds(

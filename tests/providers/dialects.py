@@ -8,7 +8,7 @@ from typing import Any
 from gencode.providers.anthropic import AnthropicProvider
 from gencode.providers.http import PATIENCE, Patience
 from gencode.providers.openai import OpenAIProvider
-from gencode.runtime.ports import Provider
+from gencode.runtime.ports import Provider, Request, TextPart
 from tests.contracts.provider import KEY, Play, Stage, Staged
 from tests.providers.fake_server import events, fake_server, hang_up, say_nothing, streamed
 
@@ -150,6 +150,18 @@ def provider_at(dialect: str, url: str, patience: Patience = PATIENCE) -> Provid
         return AnthropicProvider("some-model", key=KEY, base_url=url, patience=patience)
     api = "chat" if dialect == "chat" else "responses"
     return OpenAIProvider("some-model", key=KEY, base_url=url, api=api, patience=patience)
+
+
+async def seen(dialect: str, request: Request, model: str = "some-model", **more: Any) -> dict[str, Any]:
+    """What a server gets to see of a request."""
+    async with fake_server(streamed(*DIALECTS[dialect](Play(("hi",))))) as server:
+        if dialect == "anthropic":
+            provider: Provider = AnthropicProvider(model, key=KEY, base_url=server.url, **more)
+        else:
+            api = "chat" if dialect == "chat" else "responses"
+            provider = OpenAIProvider(model, key=KEY, base_url=server.url, api=api, **more)
+        assert [part async for part in provider.stream(request)][:-1] == [TextPart("hi")]
+        return server.last.body
 
 
 def name_of(dialect: str) -> str:

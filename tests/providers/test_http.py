@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from itertools import pairwise
 
@@ -132,11 +132,23 @@ async def test_the_proxy_of_the_environment_is_used(dialect: str, clean_proxies:
         assert "proxy-authorization" in proxy.last.headers
 
 
-async def test_hosts_that_need_no_proxy_are_asked_directly(clean_proxies: pytest.MonkeyPatch) -> None:
+async def test_what_is_on_this_machine_is_asked_directly(clean_proxies: pytest.MonkeyPatch) -> None:
     async with fake_server(streamed(*DIALECTS["chat"](Play(("hi",))))) as server:
         clean_proxies.setenv("http_proxy", "http://127.0.0.1:9")
-        clean_proxies.setenv("no_proxy", "127.0.0.1")
         assert told(await parts_of(provider_at("chat", server.url))) == "hi"
+
+
+@pytest.mark.parametrize("spelled", [str.upper, str.lower])
+async def test_hosts_that_need_no_proxy_are_asked_directly(
+    clean_proxies: pytest.MonkeyPatch, spelled: Callable[[str], str]
+) -> None:
+    async with fake_server(streamed(*DIALECTS["chat"](Play(("hi",))))) as proxy:
+        clean_proxies.setenv(spelled("http_proxy"), proxy.url)
+        assert told(await parts_of(provider_at("chat", "http://model.invalid"))) == "hi"
+        clean_proxies.setenv(spelled("no_proxy"), "other.invalid,.model.invalid")
+        with pytest.raises(ProviderError, match=r"cannot be reached at http://a\.model\.invalid/"):
+            await parts_of(provider_at("chat", "http://a.model.invalid"))
+        assert len(proxy.asked) == 1
 
 
 @pytest.mark.parametrize(

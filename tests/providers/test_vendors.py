@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 
 from gencode.core.errors import UserMistake
-from gencode.core.messages import Usage
+from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
 from gencode.core.prices import Price
 from gencode.providers.ollama import tool_model
+from gencode.providers.openai import reasons
 from gencode.providers.prices import PRICES, Priced, price_of
 from gencode.providers.scripted import ScriptedProvider
 from gencode.providers.vendors import VENDORS, Switchboard
-from gencode.runtime.ports import EndPart, Request
+from gencode.runtime.ports import EndPart, Request, TextPart
+from tests.contracts.provider import Play, parts_of, told
+from tests.providers.dialects import DIALECTS
+from tests.providers.fake_server import fake_server, streamed
 
 BY_NAME = {vendor.name: vendor for vendor in VENDORS}
 
@@ -37,7 +41,7 @@ async def test_the_usual_model_follows_the_keys(environ: dict[str, str], usual: 
     assert await Switchboard({}, environ).usual() == usual
 
 
-@pytest.mark.parametrize("name", ["anthropic", "openai", "gemini", "openrouter"])
+@pytest.mark.parametrize("name", ["anthropic", "openai", "gemini", "openrouter", "deepseek"])
 def test_a_missing_key_is_named(name: str) -> None:
     vendor = BY_NAME[name]
     with pytest.raises(UserMistake, match=f"{name} needs a key: set {vendor.key}"):
@@ -55,6 +59,52 @@ def test_a_missing_key_is_named(name: str) -> None:
 )
 def test_local_servers_and_own_addresses_need_no_key(name: str, environ: dict[str, str]) -> None:
     assert isinstance(Switchboard({}, environ).makers()[name]("m"), Priced)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "address", "thinks", "api"),
+    [
+        ("openai", "https://api.openai.com/v1", True, "responses"),
+        ("openai", "https://api.openai.com/v1", False, "chat"),
+        ("openai", "http://127.0.0.1:9/v1", True, "chat"),
+        ("openai", "http://127.0.0.1:9/v1/responses/", False, "responses"),
+        ("vllm", "http://127.0.0.1:9/v1/responses?a=1", False, "responses"),
+        ("vllm", "http://127.0.0.1:8000/v1", True, "chat"),
+    ],
+)
+def test_the_responses_api_is_for_models_that_think_at_openai_and_for_whoever_names_it(
+    vendor: str, address: str, thinks: bool, api: str
+) -> None:
+    assert BY_NAME[vendor].api(address, thinks=thinks) == api
+
+
+async def test_an_address_that_ends_in_an_api_is_asked_through_it() -> None:
+    async with fake_server(streamed(*DIALECTS["responses"](Play(("hi",))))) as server:
+        environ = {"OPENAI_BASE_URL": f"{server.url}/v1/responses"}
+        assert told(await parts_of(Switchboard({}, environ).makers()["openai"]("m"))) == "hi"
+        assert server.last.path == "/v1/responses"
+
+
+async def test_deepseek_gets_its_thoughts_back() -> None:
+    call = AssistantMessage("", (ToolCall("c1", "lookup", {}),), model="openai/gpt-4o")
+    history = [UserMessage("Go."), call, ToolMessage((ToolResult("c1", "lookup", "row"),))]
+    async with fake_server(streamed(*DIALECTS["chat"](Play(("hi",))))) as server:
+        environ = {"DEEPSEEK_BASE_URL": server.url}
+        provider = Switchboard({}, environ).makers()["deepseek"]("m")
+        parts = [part async for part in provider.stream(Request("m", "", history, ()))]
+        assert parts[0] == TextPart("hi")
+        assert server.last.body["messages"][1]["reasoning_content"] == ""
+
+
+@pytest.mark.parametrize(
+    ("model", "thinks"),
+    [
+        *(("o3-mini", True), ("gpt-5.4", True), ("openai/gpt-5", True), ("codex-mini-latest", True)),
+        *(("gpt-4o", False), ("gpt-5-chat-latest", False), ("qwen3", False), ("olmo-2", False)),
+    ],
+)
+def test_models_of_openai_that_think_are_known_by_their_names(model: str, thinks: bool) -> None:
+    assert reasons(model) is thinks
 
 
 def test_every_word_before_a_model_is_explained() -> None:

@@ -8,7 +8,7 @@ from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision, Effect, Mode, Policy, parse_rule
 from gencode.core.spec import Workspace
 from gencode.runtime.gate import Gate
-from gencode.runtime.ports import Question
+from gencode.runtime.ports import Answer, Question
 from gencode.runtime.toolbox import Tool, Toolbox, ToolContext, tool
 
 
@@ -19,9 +19,9 @@ class ScriptedAsker:
         self.answers = list(answers)
         self.asked: list[Question] = []
 
-    async def ask(self, question: Question) -> bool:
+    async def ask(self, question: Question) -> Answer:
         self.asked.append(question)
-        return self.answers.pop(0)
+        return Answer(self.answers.pop(0))
 
 
 def make(name: str, effect: Effect = "read", aliases: tuple[str, ...] = (), source: str = "builtin") -> Tool:
@@ -100,10 +100,10 @@ async def test_a_yes_admits_exactly_this_call(where: Workspace) -> None:
     write = call("Write", file_path="a.txt")
     asked = door.judge(write)
     assert asked.action == "ask"
-    assert await door.admit(write) == Decision(
+    assert (await door.admit(write)).decision == Decision(
         Action.ALLOW, f"A person said yes. {asked.why}", asked.rule, asked.policy
     )
-    assert await door.admit(write) == Decision(
+    assert (await door.admit(write)).decision == Decision(
         Action.DENY, f"A person said no. {asked.why}", asked.rule, asked.policy, asked.lifts
     )
     assert asker.asked == [Question("9f3a1c2e", "main", write, asked)] * 2
@@ -112,7 +112,7 @@ async def test_a_yes_admits_exactly_this_call(where: Workspace) -> None:
 async def test_nobody_is_asked_about_what_is_allowed_or_denied(where: Workspace) -> None:
     asker = ScriptedAsker()
     door = gate(where, asker=asker)
-    found = [await door.admit(call("Read", file_path=path)) for path in ("a.txt", "/dev/null")]
+    found = [(await door.admit(call("Read", file_path=path))).decision for path in ("a.txt", "/dev/null")]
     assert ([each.action for each in found], asker.asked) == (["allow", "deny"], [])
 
 
@@ -131,8 +131,8 @@ async def test_a_yes_is_remembered_for_the_session_where_the_table_says_so(
     asker = ScriptedAsker(True)
     parent = gate(where, asker=asker, memory=memory)
     child = gate(where, Policy(), Policy(), asker=asker, memory=memory)
-    assert (await parent.admit(first)).action == "allow"
-    assert (await child.admit(second)).action == "allow"
+    assert (await parent.admit(first)).decision.action == "allow"
+    assert (await child.admit(second)).decision.action == "allow"
     assert len(asker.asked) == 1
 
 
@@ -140,21 +140,21 @@ async def test_a_no_is_not_remembered(where: Workspace) -> None:
     asker = ScriptedAsker(False, True)
     door = gate(where, asker=asker)
     fetch = call("WebFetch", url="https://x.org/")
-    assert [(await door.admit(fetch)).action for _ in range(2)] == ["deny", "allow"]
+    assert [(await door.admit(fetch)).decision.action for _ in range(2)] == ["deny", "allow"]
 
 
 async def test_a_remembered_yes_does_not_answer_an_ask_rule(where: Workspace) -> None:
     asker = ScriptedAsker(True, True)
     door = gate(where, Policy(rules=(parse_rule("WebFetch", Action.ASK),)), asker=asker)
     for _ in range(2):
-        assert (await door.admit(call("WebFetch", url="https://x.org/"))).action == "allow"
+        assert (await door.admit(call("WebFetch", url="https://x.org/"))).decision.action == "allow"
     assert len(asker.asked) == 2
 
 
 async def test_a_background_agent_asks_nobody(where: Workspace) -> None:
     asker = ScriptedAsker()
     door = gate(where, asker=asker, background=True)
-    assert (await door.admit(call("Write", file_path="a.txt"))).action == "deny"
+    assert (await door.admit(call("Write", file_path="a.txt"))).decision.action == "deny"
     assert asker.asked == []
 
 
@@ -207,7 +207,8 @@ def test_the_policy_in_force_at_the_call_decides(where: Workspace) -> None:
 
 
 def test_the_chain_is_named_from_the_root_down(where: Workspace) -> None:
-    assert gate(where, Policy(owner="session"), Policy(owner="Explore")).chain_names == ("session", "Explore")
+    door = gate(where, Policy(owner="session"), Policy(Mode.PLAN, owner="agent Explore"))
+    assert door.chain_names == ("session: default", "agent Explore: plan")
 
 
 def test_may_read_is_the_decision_for_read(where: Workspace) -> None:

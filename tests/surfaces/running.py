@@ -17,6 +17,7 @@ from typing import Any
 
 GEN = (sys.executable, "-m", "gencode")
 SECONDS = 60
+ASKS = " · n no".encode()
 
 # The pseudo-terminal becomes the one whose Ctrl-C reaches the process.
 OWN_TERMINAL = """
@@ -75,13 +76,29 @@ def start(*words: str, cwd: Path, **env: str) -> "subprocess.Popen[str]":
     )
 
 
-def in_terminal(*words: str, cwd: Path, columns: int = 80, keys: bytes = b"", **env: str) -> Ended:
-    """Run `gen` in a pseudo-terminal of so many columns; `keys` are pressed once it shows an agent."""
-    return command_in_terminal([*GEN, *words], cwd=cwd, columns=columns, keys=keys, **env)
+def in_terminal(
+    *words: str,
+    cwd: Path,
+    columns: int = 80,
+    keys: bytes = b"",
+    answers: Sequence[bytes] = (),
+    **env: str,
+) -> Ended:
+    """Run `gen` in a pseudo-terminal of so many columns.
+
+    `keys` are pressed once it shows an agent, one of `answers` whenever it asks something.
+    """
+    return command_in_terminal([*GEN, *words], cwd=cwd, columns=columns, keys=keys, answers=answers, **env)
 
 
 def command_in_terminal(
-    command: Sequence[str], *, cwd: Path, columns: int = 80, keys: bytes = b"", **env: str
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    columns: int = 80,
+    keys: bytes = b"",
+    answers: Sequence[bytes] = (),
+    **env: str,
 ) -> Ended:
     """Run any command there; the first word must be a path."""
     leader, follower = pty.openpty()
@@ -97,12 +114,17 @@ def command_in_terminal(
     )
     os.close(follower)
     shown = b""
+    given = 0
     until = time.monotonic() + SECONDS
     while time.monotonic() < until and (piece := _read(leader)):
         shown += piece
         if keys and b"Launching Subagent" in shown:
             os.write(leader, keys)
             keys = b""
+        if len(answers) > given < shown.count(ASKS):
+            time.sleep(0.05)  # it forgets what was typed before it listens
+            os.write(leader, answers[given])
+            given += 1
     os.close(leader)
     return Ended(process.wait(SECONDS), shown.decode("utf-8", "replace").replace("\r\n", "\n"))
 

@@ -8,6 +8,7 @@ from typing import Any
 from gencode.core.messages import ToolCall
 from gencode.core.spec import Workspace
 from gencode.permissions.paths import resolve
+from gencode.runtime.seen import Seen
 from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput
 
 
@@ -23,6 +24,8 @@ class Desk:
         self.root = root
         self.workspace = Workspace(root, root, root)
         self.may_read: Callable[[str], bool] = may_read
+        self.seen = Seen()
+        self.told: list[str] = []
 
     @property
     def ctx(self) -> ToolContext:
@@ -33,8 +36,9 @@ class Desk:
             call=ToolCall("c1", "", {}),
             workspace=self.workspace,
             may_read=self.may_read,
-            progress=print,
+            progress=self.told.append,
             place=lambda text: resolve(text, self.workspace),
+            seen=self.seen,
         )
 
     def write(self, **files: str | bytes) -> None:

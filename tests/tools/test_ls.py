@@ -70,5 +70,5 @@ async def test_empty_folders_and_mistakes_are_said_in_words(desk: Desk) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
 async def test_a_folder_that_may_not_be_read_is_said_in_words(desk: Desk) -> None:
     (desk.root / "shut").mkdir(mode=0)
-    with pytest.raises(ToolError, match="permission denied"):
+    with pytest.raises(ToolError, match="Permission denied"):
         await desk.use(LS, path="shut")

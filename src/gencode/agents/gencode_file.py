@@ -9,6 +9,7 @@
     tools: {mode: allowlist, allow: [Read, Bash]}
     permissions: {deny: ["Bash(git push:*)"]}
     result-cap: 4000
+    effort: low
     ---
     The agent's own instructions.
 
@@ -18,12 +19,12 @@ Whatever would quietly give an agent more than its file says is an error; what h
 import re
 from collections.abc import Iterable
 from pathlib import PurePath
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, cast, get_args
 
 from gencode.agents.frontmatter import FrontMatter, mistake, read_front_matter
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Action, Mode, Rule, merge, parse_mode, parse_rule
-from gencode.core.spec import AgentSpec, ToolChoice, same_name
+from gencode.core.spec import AgentSpec, Effort, ToolChoice, same_name
 from gencode.runtime.prompt import inert, one_line
 
 LONGEST_NAME = 64
@@ -47,10 +48,14 @@ _KNOWN = {
         "disallowed-tools",
         "permissions",
         "result-cap",
+        "effort",
     )
 }
 _KEPT_QUIETLY = frozenset({"override"})
 _EVERY_TOOL = "*"
+_EFFORTS: dict[str, Effort] = {effort: effort for effort in get_args(Effort)}
+_MORE_EFFORT = ("xhigh", "max")
+"""What other products know above the most there is here."""
 
 
 def read_agent(text: str, path: str, *, builtin: bool = False) -> AgentSpec:
@@ -89,6 +94,7 @@ class _Reading:
             source=self._path,
             builtin=builtin,
             extra=self._extra,
+            effort=self._effort(),
             warnings=self._bounded_warnings(),
         )
 
@@ -158,6 +164,15 @@ class _Reading:
             return parse_mode(word) if word else None
         except UserMistake as error:
             self._refuse("permission-mode", str(error))
+
+    def _effort(self) -> Effort | None:
+        word = self._word("effort").casefold()
+        if word in _MORE_EFFORT:
+            self._warnings.append(f"effort {word} was read as high, which is the most there is here")
+            return "high"
+        if word and word not in _EFFORTS:
+            self._refuse("effort", f"effort must be one of {', '.join(_EFFORTS)}, not {one_line(word, 64)!r}")
+        return _EFFORTS.get(word)
 
     def _number(self, field: str, allowed: range, default: int | None) -> int | None:
         value = self._fields.get(field)

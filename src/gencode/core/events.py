@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gencode.core.errors import CorruptFact
 from gencode.core.messages import Message
-from gencode.core.rules import Decision, Policy
+from gencode.core.rules import Decision, Mode, Policy
 from gencode.core.status import Status
 
 
@@ -21,7 +21,11 @@ class Fact(Struct, frozen=True, tag_field="kind", omit_defaults=True):
 
 
 class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
-    """Work was asked for. `parent` asked, with the tool call `call`; a conversation has no parent."""
+    """Work was asked for. `parent` asked, with the tool call `call`; a conversation has no parent.
+
+    `policies` are those over it as they were written at that moment, the root's first. `grant` is the wider
+    mode that a person gave it, and holds for as long as the task can be continued.
+    """
 
     agent: str = "general-purpose"
     prompt: str = ""
@@ -35,6 +39,7 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
     max_turns: int | None = None
     depth: int = 0
     policies: tuple[Policy, ...] = ()
+    grant: Mode | None = None
 
 
 class TaskStarted(Fact, tag="TaskStarted", frozen=True, omit_defaults=True):
@@ -53,7 +58,7 @@ class MessageAdded(Fact, tag="MessageAdded", frozen=True):
 
 
 class CallDecided(Fact, tag="CallDecided", frozen=True, omit_defaults=True):
-    """The gate decided about a call, by this rule and this chain of policies."""
+    """The gate decided about a call, by this rule and this chain of policies (whose, and in which mode)."""
 
     call: str
     tool: str

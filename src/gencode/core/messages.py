@@ -53,6 +53,8 @@ class Trace(Struct, frozen=True, omit_defaults=True):
     changed: tuple[FileChange, ...] = ()
     commands: tuple[CommandRun, ...] = ()
     children: tuple[str, ...] = ()
+    delivered: tuple[str, ...] = ()
+    """Background tasks whose whole result the sender has read by this call."""
 
 
 class Image(Struct, frozen=True):
@@ -81,10 +83,14 @@ class Thinking(Struct, frozen=True, omit_defaults=True):
 
 
 class UserMessage(Struct, frozen=True, tag="user", tag_field="role", omit_defaults=True):
-    """Something said to the agent. `sender` is `user`, `system`, or the id of another agent."""
+    """Something said to the agent. `sender` is `user`, `system`, or the id of another agent.
+
+    `delivers` are the tasks whose results are in it: with this message they count as handed over.
+    """
 
     text: str
     sender: str = "user"
+    delivers: tuple[str, ...] = ()
 
 
 class AssistantMessage(Struct, frozen=True, tag="assistant", tag_field="role", omit_defaults=True):

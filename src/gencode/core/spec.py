@@ -4,13 +4,17 @@ import re
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from gencode.core.rules import Mode, Rule
 
 LONGEST_REMEMBERED = 64
+
+Effort = Literal["low", "medium", "high"]
+"""How hard a model is asked to think before it answers."""
+
 _SEPARATORS = re.compile(r"[\s_.-]+")
 
 
@@ -30,7 +34,7 @@ class ToolChoice(Struct, frozen=True):
 
 
 class AgentSpec(Struct, frozen=True):
-    """One agent. `mode` None means its parent's; `max_turns` None means no limit."""
+    """One agent. `mode` None means its parent's; `max_turns` None means no limit; `effort` None: unasked."""
 
     name: str
     description: str
@@ -45,6 +49,7 @@ class AgentSpec(Struct, frozen=True):
     builtin: bool = False
     extra: dict[str, Any] = {}
     warnings: tuple[str, ...] = ()
+    effort: Effort | None = None
 
 
 class TaskRequest(Struct, frozen=True):
@@ -56,6 +61,7 @@ class TaskRequest(Struct, frozen=True):
     model: str = ""
     max_turns: int | None = None
     background: bool = False
+    resume: str = ""
 
 
 def same_name(name: str) -> str:

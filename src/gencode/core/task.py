@@ -26,8 +26,9 @@ from gencode.core.messages import (
     ToolMessage,
     ToolResult,
     Usage,
+    UserMessage,
 )
-from gencode.core.rules import Action, Policy
+from gencode.core.rules import Action, Mode, Policy
 from gencode.core.status import Status
 
 
@@ -62,6 +63,7 @@ class Task(Struct, frozen=True):
     max_turns: int | None = None
     depth: int = 0
     policies: tuple[Policy, ...] = ()
+    grant: Mode | None = None
     system: str = ""
     started_at: str | None = None
     ended_at: str | None = None
@@ -73,6 +75,8 @@ class Task(Struct, frozen=True):
     result: str = ""
     error: str | None = None
     evidence: Evidence = Evidence()
+    delivered: tuple[str, ...] = ()
+    """Its background tasks whose results it has been given; those are never given again."""
 
 
 def fold(task: Task | None, event: Event) -> Task:
@@ -125,6 +129,7 @@ def _created(task_id: str, at: str, seq: int, fact: TaskCreated) -> Task:
         max_turns=fact.max_turns,
         depth=fact.depth,
         policies=fact.policies,
+        grant=fact.grant,
     )
 
 
@@ -192,9 +197,15 @@ def _with_message(task: Task, message: Message) -> Task:
                 evidence=replace(task.evidence, tool_calls=task.evidence.tool_calls + len(message.calls)),
             )
         case ToolMessage():
-            return replace(task, evidence=reduce(_with_result, message.results, task.evidence))
-        case _:
-            return task
+            read = [each for result in message.results for each in result.trace.delivered]
+            evidence = reduce(_with_result, message.results, task.evidence)
+            return replace(task, evidence=evidence, delivered=_handed_over(task, read))
+        case UserMessage():
+            return replace(task, delivered=_handed_over(task, message.delivers)) if message.delivers else task
+
+
+def _handed_over(task: Task, more: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*task.delivered, *more))) if more else task.delivered
 
 
 def _with_result(evidence: Evidence, result: ToolResult) -> Evidence:

@@ -42,6 +42,16 @@ class Job(Struct, eq=False):
         """The id of the task."""
         return self.record.lease.task
 
+    @property
+    def over(self) -> bool:
+        """Whether it has ended and that is written down."""
+        return self.work is not None and self.work.done() and self.record.task.status.ended
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for its end, at most so long."""
+        if self.work is not None and seconds > 0:
+            await asyncio.wait([self.work], timeout=seconds)
+
     async def ended(self) -> Task:
         """The task once it has ended; raises what kept it from being written down, if anything did."""
         if self.work is not None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from gencode.core.rules import Action, Effect, Mode, Policy, Rule
 from gencode.core.spec import Workspace, same_name
+from gencode.permissions.paths import shown
 
 Source = Literal["builtin", "plugin", "mcp"]
 AgentKind = Literal["builtin-reader", "other", ""]
@@ -17,6 +18,10 @@ FETCH_TOOLS = frozenset({"WebFetch", "http_get"})
 SPAWN_TOOLS = frozenset({"Task", "spawn", "spawn_subagent"})
 REACH_TOOLS = frozenset({"http_post", "http_request", "message", "cron", "set_env"})
 
+_MAY_THEN = {
+    Mode.ACCEPT_EDITS: "change the files of the workspace without a question",
+    Mode.DONT_ASK: "run every command and change every file without a question, but for what rules name",
+}
 _AGENT_ALIASES = {"general": "generalpurpose", "planner": "plan"}
 
 
@@ -27,7 +32,8 @@ class CallFacts(Struct, frozen=True, kw_only=True):
     `answerable` says. `named`: tools that the agent's own file names. `own`: the target of TaskOutput,
     TaskStop, SendMessage or KillShell belongs to the caller; `kin`: it is the caller's parent or sibling.
     `already`: keys of `once_key` that a person said yes to in this session. `grant`: the wider mode a person
-    gave the last policy of the chain.
+    gave the last policy of the chain. `caller`: the task that makes the call. `widens`: the mode of the agent
+    that would be sent, where it is wider than the caller's and only a person can give it.
     """
 
     tool: str
@@ -44,6 +50,8 @@ class CallFacts(Struct, frozen=True, kw_only=True):
     kin: bool = False
     already: Set[str] = frozenset()
     grant: Mode | None = None
+    caller: str = ""
+    widens: Mode | None = None
 
 
 def is_mcp(call: CallFacts) -> bool:
@@ -85,9 +93,25 @@ def once_key(call: CallFacts) -> str:
         host = host_of(call.input)
         return f"host:{host}" if host else ""
     if call.tool in SPAWN_TOOLS:
-        agent = agent_key(agent_of(call.tool, call.input))
-        return f"agent:{agent}" if agent else ""
+        agent = agent_of(call.tool, call.input)
+        if call.widens is not None:
+            return grant_key(call.caller, agent, call.widens)
+        return f"agent:{agent_key(agent)}" if agent_key(agent) else ""
     return f"tool:{call.tool}" if call.tool in REACH_TOOLS else ""
+
+
+def grant_key(caller: str, agent: str, mode: Mode) -> str:
+    """What a yes to a wider mode stands for: this agent in this mode, sent by this one task."""
+    return f"grant:{caller}:{agent_key(agent)}:{mode}"
+
+
+def wider_words(call: CallFacts) -> str:
+    """What an agent with a wider mode may do once a person said yes; empty when its mode is not wider."""
+    if call.widens is None:
+        return ""
+    then = _MAY_THEN.get(call.widens, "do more than whoever sends it")
+    agent = shown(agent_of(call.tool, call.input))
+    return f"the agent {agent} works in the wider mode {call.widens}: with a yes it may {then}"
 
 
 def rule_for(call: CallFacts, policy: Policy, action: Action) -> Rule | None:

@@ -1,10 +1,8 @@
 """The one entry point: what the whole chain of policies says about one call.
 
 Each policy decides alone and the strictest wins; whatever is still `ask` when nobody can be asked is `deny`.
-Paths go through `paths`, every other tool through `table`. Bash has no parser yet (it comes with issue 4), so
-nothing about a command can be shown to be covered: it is asked, denied in plan mode, and allowed only by a
-blanket allow rule or dontAsk, and never when a deny or ask rule might speak of it. Until then a URL is judged
-by the table only.
+Paths go through `paths`, commands through `bash`, every other tool through `table`. A call that fetches is
+also denied by every policy when the text of its URL already is; its addresses are judged when it connects.
 """
 
 from collections.abc import Collection, Sequence
@@ -12,19 +10,20 @@ from collections.abc import Collection, Sequence
 from msgspec.structs import replace
 
 from gencode.core.errors import UnknownName
-from gencode.core.rules import Action, Decision, Mode, Policy, Rule, strictest
+from gencode.core.rules import Action, Decision, Mode, Policy, strictest
 from gencode.core.spec import same_name
-from gencode.permissions.calls import CallFacts, speaks_of
+from gencode.permissions.bash.decision import decide_command, read_command
+from gencode.permissions.calls import FETCH_TOOLS, CallFacts
 from gencode.permissions.paths import (
     PATH_TOOLS,
     Resolved,
     decide_path,
-    described,
+    places_of,
     resolve,
     resolve_glob,
 )
-from gencode.permissions.secrets import deceptive_character
 from gencode.permissions.table import TABLE_TOOLS, decide_table
+from gencode.permissions.urls import UrlRefused, judge_url
 
 KNOWN_TOOLS = frozenset({*PATH_TOOLS, *TABLE_TOOLS, "Bash"})
 """Every tool the specification speaks of, also those that are not built yet."""
@@ -33,8 +32,6 @@ _BY_KEY = {same_name(tool): tool for tool in KNOWN_TOOLS}
 _PATH_FIELDS = ("file_path", "path")
 _HERE_BY_DEFAULT = frozenset({"LS", "Grep", "Glob"})
 _EVERY_TEXT_IS_A_PATH = frozenset({"delete_file", "move_file"})
-_MOST_COMMAND = 32_768
-_REACHES_BASH = frozenset({"bash", "read", "write", "edit", "*"})
 
 
 def decide(call: CallFacts, chain: Sequence[Policy]) -> Decision:
@@ -43,20 +40,26 @@ def decide(call: CallFacts, chain: Sequence[Policy]) -> Decision:
         return Decision(
             Action.DENY, f"{call.tool}: there is no policy to decide by.", lifts="nothing lifts this"
         )
+    worst = strictest(decide_each(call, chain))
+    unattended = any(policy.mode is Mode.UNATTENDED for policy in granted(chain, call.grant))
+    if worst.action is Action.ASK and (unattended or call.background or not call.answerable):
+        why = f"{worst.why} It would be asked, but nobody can be asked here."
+        return replace(worst, action=Action.DENY, why=why)
+    return worst
+
+
+def decide_each(call: CallFacts, chain: Sequence[Policy]) -> list[Decision]:
+    """What every policy of the chain says on its own, before anybody is looked for who could be asked."""
     call = _canonical(call)
     nobody = call.background or not call.answerable
-    paths = _paths(call) if call.tool in PATH_TOOLS else ()
+    paths = paths_of(call) if call.tool in PATH_TOOLS else ()
     last = len(chain) - 1
     decisions: list[Decision] = []
     for at, policy in enumerate(granted(chain, call.grant)):
         # From the root down: an unattended child must not free its ancestors from being asked.
         nobody = nobody or policy.mode is Mode.UNATTENDED
         decisions.append(_alone(call, policy, paths, own_mode=0 < last == at, nobody=nobody))
-    worst = strictest(decisions)
-    if worst.action is Action.ASK and nobody:
-        why = f"{worst.why} It would be asked, but nobody can be asked here."
-        return replace(worst, action=Action.DENY, why=why)
-    return worst
+    return decisions
 
 
 def check_tool(name: str, also: Collection[str] = ()) -> None:
@@ -91,19 +94,34 @@ def _alone(
 ) -> Decision:
     """One policy's decision. A tool from outside that bears a built-in name has to satisfy both."""
     if call.tool == "Bash":
-        named = _decide_bash(call, policy)
+        reading = read_command(call.input.get("command"), places_of(call.workspace))
+        named = decide_command(reading, policy, call.aliases)
     elif call.tool in PATH_TOOLS:
         named = strictest(
             decide_path(call.tool, path, policy, call.workspace, call.aliases) for path in paths
         )
     else:
-        return decide_table(call, policy, own_mode=own_mode, nobody=nobody)
+        by_table = decide_table(call, policy, own_mode=own_mode, nobody=nobody)
+        return strictest((by_table, *_refused_url(call, policy)))
     if call.source == "builtin":
         return named
     return strictest((named, decide_table(call, policy, own_mode=own_mode, nobody=nobody)))
 
 
-def _paths(call: CallFacts) -> tuple[Resolved, ...]:
+def _refused_url(call: CallFacts, policy: Policy) -> tuple[Decision, ...]:
+    """The denial of a URL that nothing may fetch, as far as its text tells."""
+    if call.tool not in FETCH_TOOLS:
+        return ()
+    url = call.input.get("url")
+    try:
+        judge_url(url if isinstance(url, str) else "")
+    except UrlRefused as refused:
+        why = f"{call.tool}: {refused}"
+        return (Decision(Action.DENY, why, policy=policy.owner, lifts="nothing lifts this"),)
+    return ()
+
+
+def paths_of(call: CallFacts) -> tuple[Resolved, ...]:
     """Every path a call would touch, looked up once for the whole chain."""
     arguments, where = call.input, call.workspace
     if call.tool == "Glob":
@@ -126,48 +144,3 @@ def _glob_base(call: CallFacts) -> Resolved:
 
 def _missing(tool: str) -> Resolved:
     return Resolved("", refusal=f"{tool} needs a path as text")
-
-
-def _decide_bash(call: CallFacts, policy: Policy) -> Decision:
-    blanket = {rule.action: rule for rule in policy.rules if rule.blanket and speaks_of(rule, call)}
-    if rule := blanket.get(Action.DENY):
-        return _bash(policy, Action.DENY, f"the rule {described(rule)} matches", rule)
-    if policy.mode is Mode.PLAN:
-        return _bash(policy, Action.DENY, "plan mode only reads, and a command cannot be shown to only read")
-    if rule := blanket.get(Action.ASK):
-        return _bash(policy, Action.ASK, f"the rule {described(rule)} matches", rule)
-    command = call.input.get("command")
-    if not isinstance(command, str) or not command.strip() or len(command) > _MOST_COMMAND:
-        return _bash(policy, Action.ASK, "the command cannot be read")
-    if bad := deceptive_character(command, allowed="\t\n"):
-        return _bash(policy, Action.ASK, f"the command has the deceptive character U+{ord(bad):04X}")
-    if rule := _might_match(call, policy):
-        return _bash(policy, Action.ASK, f"the rule {described(rule)} might match", rule)
-    if policy.mode is Mode.DONT_ASK:
-        return _bash(policy, Action.ALLOW, "the mode dontAsk allows what no rule forbids")
-    if rule := blanket.get(Action.ALLOW):
-        return _bash(policy, Action.ALLOW, f"the rule {described(rule)} matches", rule)
-    return _bash(policy, Action.ASK, "a command is asked")
-
-
-def _might_match(call: CallFacts, policy: Policy) -> Rule | None:
-    """The first deny or ask rule that a command could fall under in some way that only a parser can tell."""
-    for rule in policy.rules:
-        reaches = rule.tool.casefold() in _REACHES_BASH or speaks_of(rule, call)
-        if rule.action is not Action.ALLOW and reaches:
-            return rule
-    return None
-
-
-_BASH_LIFTS = {
-    Action.ALLOW: "",
-    Action.ASK: '--allow "Bash"',
-    Action.DENY: "another permission mode than plan",
-}
-
-
-def _bash(policy: Policy, action: Action, why: str, rule: Rule | None = None) -> Decision:
-    lifts = _BASH_LIFTS[action]
-    if rule is not None and action is not Action.ALLOW:
-        lifts = f"nothing lifts this but removing the rule {rule}"
-    return Decision(action, f"Bash: {why}.", described(rule) if rule else "", policy.owner, lifts)

@@ -11,6 +11,7 @@ from gencode.permissions.calls import (
     is_mcp,
     once_key,
     rule_for,
+    wider_words,
 )
 from gencode.permissions.paths import described, shown
 
@@ -111,11 +112,14 @@ def _spawning(call: CallFacts, policy: Policy, *, nobody: bool) -> Decision:
     if call.agent_kind == "builtin-reader":
         return _say(call, policy, Action.ALLOW, "this built-in agent only reads")
     if _answered(call):
-        return _say(call, policy, Action.ALLOW, "a person allowed this agent in this session")
+        given = f"granted it the mode {call.widens}" if call.widens else "allowed this agent"
+        return _say(call, policy, Action.ALLOW, f"a person {given} in this session")
     if nobody:
         why = "nobody can be asked, so the agent runs without a grant, under the ceiling of its parents"
         return _say(call, policy, Action.ALLOW, why)
     agent = agent_of(call.tool, call.input)
+    if wider := wider_words(call):
+        return _say(call, policy, Action.ASK, wider, f"{_allow(call, agent)}, without the wider mode")
     why = f"the agent {shown(agent)} is asked once in a session"
     return _say(call, policy, Action.ASK, why, _allow(call, agent))
 

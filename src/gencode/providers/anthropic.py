@@ -1,5 +1,6 @@
 """Anthropic's Messages API: tool use, thinking that is sent back signed, and a cached prefix."""
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, cast
 
@@ -8,8 +9,9 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from gencode.core.messages import AssistantMessage, Image, Message, ToolCall, ToolMessage, ToolResult, Usage
+from gencode.core.spec import Effort
 from gencode.providers.http import PATIENCE, Endpoint, Patience, address
-from gencode.providers.reply import heard, whole_call
+from gencode.providers.reply import TOO_DEEP, counted, heard, is_deep, whole_call
 from gencode.providers.sse import to_json, understood, with_items
 from gencode.providers.trouble import Speaker
 from gencode.providers.turns import NO_OUTPUT, Conversations, Toolboxes, Turn, calls_in, wire_name
@@ -25,6 +27,12 @@ OPEN_TURNS = 3
 
 _SMALL_LIMITS = (("claude-3-5", 8192), ("claude-3-7", 64000), ("claude-3", 4096), ("claude-2", 4096))
 _USUAL_LIMIT = 32000
+
+BUDGETS = {"low": 4096, "medium": 8192, "high": 16384}
+SMALLEST_BUDGET = 1024
+"""The fewest tokens that the API takes for thinking; as many are left for the answer."""
+_ADAPTS = re.compile(r"claude(?!-[123]|-instant|-(?:opus|sonnet|haiku)-4(?![-.][6-9]))")
+"""Models that decide by themselves how much to think and are told how hard; all others want a budget."""
 
 
 class _Tokens(Struct):
@@ -96,7 +104,8 @@ class AnthropicProvider:
 
     def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Ask, and give the parts of the reply as they come."""
-        return heard(self._endpoint, self._body(request), _Reply(self._model, self._endpoint.speaker))
+        body, thinking = self._body(request), _thinking_words(self._model, request)
+        return heard(self._endpoint, body, _Reply(self._model, self._endpoint.speaker), thinking)
 
     def _body(self, request: Request) -> bytes:
         settled, last = self._conversations.told(request.task, request.messages)
@@ -107,7 +116,9 @@ class AnthropicProvider:
             "max_tokens": request.max_tokens or _most_tokens(self._model),
             "stream": True,
         }
-        if request.temperature is not None:
+        if request.effort is not None:
+            body |= self._thinking(request.effort, body["max_tokens"])
+        elif request.temperature is not None:  # with thinking the API takes none
             body["temperature"] = request.temperature
         if request.system.strip():
             body["system"] = [{"type": "text", "text": request.system, "cache_control": CACHE}]
@@ -118,6 +129,17 @@ class AnthropicProvider:
             body["tools"] = [{"name": name, "input_schema": {"type": "object"}} for name in used]
             body["tool_choice"] = {"type": "none"}
         return with_items(body, "messages", [settled, *turns] if settled else turns)
+
+    def _thinking(self, effort: Effort, max_tokens: int) -> dict[str, Any]:
+        if _ADAPTS.match(self._model):
+            return {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}
+        budget = min(BUDGETS[effort], max_tokens - SMALLEST_BUDGET)
+        if budget < SMALLEST_BUDGET:
+            raise self._endpoint.speaker.trouble(
+                f"cannot think within {max_tokens} tokens, it needs {2 * SMALLEST_BUDGET}; "
+                "raise the limit or leave effort out of the agent's file."
+            )
+        return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
 class _Reply:
@@ -220,7 +242,8 @@ def _call(block: _Block, text: str) -> ToolCall:
     # Some servers send the input with the block's start and nothing after it.
     early: object = block.input
     if isinstance(early, dict) and not text.strip():
-        return replace(call, input=cast("dict[str, Any]", early))
+        given = cast("dict[str, Any]", early)
+        return replace(call, broken=TOO_DEEP) if is_deep(given) else replace(call, input=given)
     return call
 
 
@@ -228,7 +251,16 @@ def _usage(tokens: _Tokens | None) -> Usage | None:
     if tokens is None:
         return None
     read, written = tokens.cache_read_input_tokens or 0, tokens.cache_creation_input_tokens or 0
-    return Usage((tokens.input_tokens or 0) + read + written, tokens.output_tokens or 0, read)
+    return counted((tokens.input_tokens or 0) + read + written, tokens.output_tokens or 0, read)
+
+
+def _thinking_words(model: str, request: Request) -> str | None:
+    """The parameters that ask for thinking, for a person."""
+    if request.effort is None:
+        return None
+    if _ADAPTS.match(model):
+        return f"thinking: adaptive and output_config.effort: {request.effort}"
+    return "thinking: enabled and budget_tokens"
 
 
 def _most_tokens(model: str) -> int:

@@ -5,8 +5,9 @@ limits on waiting, and server-sent events. aiohttp is loaded with the first ques
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
@@ -36,6 +37,9 @@ class Patience(Struct, frozen=True):
 
 PATIENCE = Patience()
 
+_on_new_connection: ContextVar[bool] = ContextVar("on_new_connection", default=False)
+"""Whether the request that is being sent had a connection made for it."""
+
 
 class Endpoint:
     """One model at one address: takes a request's bytes, gives the answer."""
@@ -51,7 +55,7 @@ class Endpoint:
     ) -> None:
         if not (secret.isascii() and secret.isprintable()):
             raise UserMistake(f"The API key for {name} holds characters that no key has; copy it once more.")
-        self.speaker = Speaker(name, url.partition("?")[0], secret)
+        self.speaker = Speaker(name, url.partition("?")[0], secret, *_secrets_of(url))
         self._url = url
         self._headers = {
             **headers,
@@ -63,25 +67,49 @@ class Endpoint:
         self._patience = patience
         self._options: dict[str, Any] = {}
 
-    async def ask(self, body: bytes) -> "Answer":
-        """Send a request and wait for the first bytes of its answer; whoever gets the answer closes it."""
+    async def ask(self, body: bytes, thinking: str | None = None) -> "Answer":
+        """Send a request and wait for the first bytes of its answer; whoever gets the answer closes it.
+
+        `thinking` is the parameter of the request that asks for it, for the case that it is refused.
+        """
         import aiohttp
 
-        session = await _session()
-        options = self._options or self._learn_options()
         try:
-            response = await session.post(self._url, **_carried(body, self._headers), **options)
+            response = await self._response(body)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise self._unreached(error) from None
         answer = Answer(response, self.speaker, self._patience)
         begun = False
         try:
-            await answer.begin()
+            await answer.begin(thinking)
             begun = True
         finally:
             if not begun:
                 answer.close()
         return answer
+
+    async def _response(self, body: bytes) -> "aiohttp.ClientResponse":
+        """The response. A server lets go of a connection that was kept open when it likes; then the request
+        was never looked at, and it goes out once more on a new connection.
+        """
+        import aiohttp
+
+        session = await _session()
+        options = self._options or self._learn_options()
+        _on_new_connection.set(False)
+        try:
+            return await session.post(self._url, **_carried(body, self._headers), **options)
+        except (
+            aiohttp.ServerDisconnectedError,
+            aiohttp.ClientOSError,
+            aiohttp.ClientConnectionResetError,
+        ) as error:
+            # In place of words such an error holds the beginning of an answer, if there was one.
+            begun = isinstance(error, aiohttp.ServerDisconnectedError) and not isinstance(error.message, str)
+            if begun or _on_new_connection.get():
+                raise
+        session = await _session(lasting=False)
+        return await session.post(self._url, **_carried(body, self._headers), **options)
 
     def _learn_options(self) -> dict[str, Any]:
         import aiohttp
@@ -134,6 +162,8 @@ class Endpoint:
             refused = isinstance(error.os_error, ConnectionRefusedError)
             why = "nothing listens there" if refused else error.os_error.strerror or "no connection"
             return say(f"cannot be reached at {place}: {why}. Check the base URL.", retryable=not refused)
+        if isinstance(error, aiohttp.ClientResponseError) and "encoding" in error.message:
+            return say("answered in a compressed form that was not asked for and cannot be read.")
         if isinstance(error, aiohttp.ClientResponseError):
             return say(f"answered with something that is not HTTP; check the base URL, now {place}.")
         if isinstance(error, aiohttp.ClientConnectionError | ConnectionError):
@@ -161,12 +191,12 @@ class Answer:
         self._size = 0
         self._broken: ProviderError | None = None
 
-    async def begin(self) -> None:
+    async def begin(self, thinking: str | None = None) -> None:
         """Read the first bytes and see what kind of answer this is."""
         self._watch_it_ourselves()
         if self._response.status != 200:
             body = await self._all(MOST_ERROR_BYTES)
-            raise self._speaker.refusal(self._response.status, self._response.headers, body)
+            raise self._speaker.refusal(self._response.status, self._response.headers, body, thinking)
         while not self._first and (piece := await self._read()):
             self._first = piece.lstrip(b"\xef\xbb\xbf \t\r\n")
         # No event stream starts with one of these, whatever the content type says.
@@ -274,12 +304,20 @@ def address(base_url: str, method: str) -> str:
     if parts.username is not None or parts.password is not None:
         raise UserMistake("A base URL must not hold a user name or password.")
     if not usable:
-        raise UserMistake(f"The base URL {base_url!r} is not an address like https://host/v1.")
+        shown = base_url.partition("?")[0].rpartition("@")[2]
+        raise UserMistake(f"The base URL {shown!r} is not an address like https://host/v1.")
     path = parts.path.rstrip("/")
     if not path.endswith(method):
         has_version = re.search(r"/v\d\w*(/|$)", path)
         path += method if has_version else f"/v1{method}"
     return parts._replace(path=path, fragment="").geturl()
+
+
+def _secrets_of(url: str) -> list[str]:
+    """What stands in the query of an address, which may be a key; the version of an API is none."""
+    query = urlsplit(url).query
+    as_sent = [tuple(each.partition("=")[::2]) for each in query.split("&")]
+    return [value for name, value in {*as_sent, *parse_qsl(query)} if not name.endswith("version")]
 
 
 def _breaks() -> tuple[type[Exception], ...]:
@@ -302,40 +340,52 @@ async def _slices(body: bytes) -> AsyncIterator[bytes]:
         yield body[start : start + SLICE]
 
 
-_open: dict[asyncio.AbstractEventLoop, tuple["aiohttp.ClientSession", AsyncGenerator[object, None]]] = {}
+_Client = tuple["aiohttp.ClientSession", AsyncGenerator[object, None]]
+_open: dict[tuple[asyncio.AbstractEventLoop, bool], _Client] = {}
 
 
-async def _session() -> "aiohttp.ClientSession":
-    """The client of this event loop."""
-    loop = asyncio.get_running_loop()
-    known = _open.get(loop)
+async def _session(lasting: bool = True) -> "aiohttp.ClientSession":
+    """The client of this event loop; one that is not lasting makes a new connection for every request."""
+    key = asyncio.get_running_loop(), lasting
+    known = _open.get(key)
     if known is not None and not known[0].closed:
         return known[0]
-    for closed in [each for each in list(_open) if each.is_closed()]:
+    for closed in [each for each in list(_open) if each[0].is_closed()]:
         _open.pop(closed, None)
-    held = _hold()
+    held = _hold(lasting)
     session = await anext(held)
-    _open[loop] = session, held
+    _open[key] = session, held
     return session
 
 
-async def _hold() -> AsyncGenerator["aiohttp.ClientSession", None]:
+async def _hold(lasting: bool) -> AsyncGenerator["aiohttp.ClientSession", None]:
     """Keeps a client open until its loop ends: asyncio closes every generator before it closes the loop."""
     import aiohttp
 
-    session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS),
-        cookie_jar=aiohttp.DummyCookieJar(),
+    class Connector(aiohttp.TCPConnector):
+        async def _create_connection(
+            self,
+            req: aiohttp.ClientRequest,
+            traces: list[Any],
+            timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 (the signature is aiohttp's)
+        ) -> Any:
+            _on_new_connection.set(True)
+            return await super()._create_connection(req, traces, timeout)
+
+    connector = Connector(
+        limit=0, keepalive_timeout=IDLE_SECONDS if lasting else None, force_close=not lasting
     )
+    session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
     try:
         yield session
     finally:
-        _open.pop(asyncio.get_running_loop(), None)
+        _open.pop((asyncio.get_running_loop(), lasting), None)
         await session.close()
 
 
 async def hang_up() -> None:
     """Close the connections of this event loop now rather than at its end."""
-    known = _open.get(asyncio.get_running_loop())
-    if known is not None:
-        await known[1].aclose()
+    for lasting in (True, False):
+        known = _open.get((asyncio.get_running_loop(), lasting))
+        if known is not None:
+            await known[1].aclose()

@@ -2,21 +2,21 @@
 
 import os
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage
+from gencode.core.messages import Usage
 from gencode.providers.http import PATIENCE, Endpoint, Patience, address
+from gencode.providers.openai_chat import ALOUD, SIGNED, chat_conversations
 from gencode.providers.openai_responses import ResponsesReply, responses_conversations, responses_fields
-from gencode.providers.reply import heard, whole_call
+from gencode.providers.reply import TOO_DEEP, counted, heard, is_deep, whole_call
 from gencode.providers.sse import to_json, understood, with_items
 from gencode.providers.trouble import Speaker
-from gencode.providers.turns import NO_OUTPUT, Conversations, Toolboxes, Turn, calls_in, joined, wire_name
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
+from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart
 
 STOPS = {
     "stop": "end_turn",
@@ -25,11 +25,9 @@ STOPS = {
     "length": "max_tokens",
     "content_filter": "refusal",
 }
-SIGNED = "google:"
-"""Marks a signature of Gemini's; it belongs to a call and goes back with it: `google:CALL:SIGNATURE`."""
 MOST_CALLS = 4096
 
-_REASONS = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9]|codex)")
+_REASONS = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9](?!.*-chat)|codex)")
 
 
 _Words = str | list[Any] | dict[str, Any] | None
@@ -83,7 +81,10 @@ _chunks = msgspec.json.Decoder(_Chunk)
 
 
 class OpenAIProvider:
-    """Speaks with one model of a server that follows OpenAI; `name` is how that server is called here."""
+    """Speaks with one model of a server that follows OpenAI; `name` is how that server is called here.
+
+    One that `wants_thoughts` refuses calls in the history without the thinking before them, be it empty.
+    """
 
     def __init__(
         self,
@@ -93,6 +94,7 @@ class OpenAIProvider:
         base_url: str,
         name: str = "openai",
         api: Literal["chat", "responses"] = "chat",
+        wants_thoughts: bool = False,
         patience: Patience = PATIENCE,
     ) -> None:
         key = key.strip()
@@ -103,21 +105,21 @@ class OpenAIProvider:
         self._endpoint = Endpoint(f"{name}/{model}", url, headers, secret=key, patience=patience)
         self._chat = api == "chat"
         if self._chat:
-            self._conversations = Conversations(_role_of, _encoded, open_turns=1)
-            self._toolboxes = Toolboxes(_encoded_tools)
+            self._conversations, self._toolboxes = chat_conversations(name, wants_thoughts=wants_thoughts)
         else:
             self._conversations, self._toolboxes = responses_conversations(name)
 
     def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Ask, and give the parts of the reply as they come."""
-        speaker = self._endpoint.speaker
+        speaker, effort = self._endpoint.speaker, request.effort
         if self._chat:
-            return heard(self._endpoint, self._body(request), _Reply(self._name, self._model, speaker))
+            reply = _Reply(self._name, self._model, speaker)
+            return heard(self._endpoint, self._body(request), reply, effort and f"reasoning_effort: {effort}")
         said = self._conversations.encoded(request.task, request.messages)
         body = responses_fields(self._model, request, self._toolboxes, reasons=reasons(self._model))
-        return heard(
-            self._endpoint, with_items(body, "input", said), ResponsesReply(self._name, self._model, speaker)
-        )
+        reply = ResponsesReply(self._name, self._model, speaker)
+        whole = with_items(body, "input", said)
+        return heard(self._endpoint, whole, reply, effort and f"reasoning.effort: {effort}")
 
     def _body(self, request: Request) -> bytes:
         said = self._conversations.encoded(request.task, request.messages)
@@ -130,7 +132,9 @@ class OpenAIProvider:
         }
         if request.tools:
             body["tools"] = Raw(self._toolboxes.told(request.tools))
-        if request.temperature is not None:
+        if request.effort is not None:
+            body["reasoning_effort"] = request.effort
+        if request.temperature is not None and not (request.effort and reasons(self._model)):
             body["temperature"] = request.temperature
         if request.max_tokens is not None:
             # OpenAI's own thinking models refuse the name that every other server knows.
@@ -158,10 +162,11 @@ class _OpenCall:
         if (function := piece.function) is None:
             return
         self.name = self.name or function.name or ""
-        if isinstance(function.arguments, dict):
-            self.pieces.append(to_json(function.arguments).decode())
-        elif function.arguments:
-            self.pieces.append(function.arguments)
+        given = function.arguments
+        if isinstance(given, dict):
+            self.pieces.append(TOO_DEEP if is_deep(given) else to_json(given).decode())
+        elif given:
+            self.pieces.append(given)
 
     def goes_on_with(self, piece: _CallPiece) -> bool:
         """Whether a piece belongs here rather than to a new call, whatever of index, id and name it has."""
@@ -190,6 +195,7 @@ class _Reply:
         self._stop = ""
         self._tokens: _Tokens | None = None
         self._calls: list[_OpenCall] = []
+        self._aloud = False
         self._rest: list[Part] = []
 
     def take(self, raw: bytes, parts: list[Part]) -> None:
@@ -220,6 +226,8 @@ class _Reply:
     def rest(self) -> list[Part]:
         """The calls, each whole and with an id of its own."""
         seen: set[str] = set()
+        if self._aloud and self._calls:
+            self._rest.append(ThinkingPart("", ALOUD))
         for open_call in self._calls:
             call = whole_call(open_call.call_id, open_call.name, "".join(open_call.pieces))
             if not call.id or call.id in seen:
@@ -238,7 +246,9 @@ class _Reply:
     def _add(self, choice: _Choice, parts: list[Part]) -> None:
         said = choice.delta or choice.message
         if said is not None:
-            if thought := _text(said.reasoning_content) or _text(said.reasoning):
+            if said.reasoning_content is not None:
+                self._aloud = True
+            if (words := said.reasoning_content or said.reasoning) and (thought := _text(words)):
                 parts.append(ThinkingPart(thought))
             if text := _text(said.content) or _text(said.refusal):
                 parts.append(TextPart(text))
@@ -288,66 +298,4 @@ def _usage(tokens: _Tokens | None) -> Usage | None:
         return None
     details = tokens.prompt_tokens_details
     cached = (details and details.cached_tokens) or 0
-    return Usage(int(tokens.prompt_tokens), int(tokens.completion_tokens or 0), int(cached))
-
-
-def _role_of(message: Message) -> str:
-    if isinstance(message, ToolMessage):
-        return "tool" if message.results else ""
-    if isinstance(message, AssistantMessage):
-        return "assistant" if message.text.strip() or message.calls else ""
-    return "user" if message.text.strip() else ""
-
-
-def _encoded(turn: Turn) -> bytes:
-    if turn.role == "user":
-        return to_json({"role": "user", "content": joined(turn.messages)})
-    if turn.role == "assistant":
-        return to_json(_said(turn))
-    results = [
-        each for message in turn.messages if isinstance(message, ToolMessage) for each in message.results
-    ]
-    return b",".join(
-        to_json({"role": "tool", "tool_call_id": wire_name(each.call), "content": each.text or NO_OUTPUT})
-        for each in results
-    )
-
-
-def _said(turn: Turn) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": joined(turn.messages) or None}
-    signatures = _signatures(turn.messages)
-    calls: list[dict[str, Any]] = []
-    for call in calls_in(turn.messages):
-        function = {"name": wire_name(call.name), "arguments": to_json(call.input).decode()}
-        told: dict[str, Any] = {"id": wire_name(call.id), "type": "function", "function": function}
-        if call.id in signatures:
-            told["extra_content"] = {"google": {"thought_signature": signatures[call.id]}}
-        calls.append(told)
-    return {**message, "tool_calls": calls} if calls else message
-
-
-def _signatures(messages: Sequence[Message]) -> dict[str, str]:
-    signed = [
-        thought.signature.removeprefix(SIGNED).rpartition(":")
-        for message in messages
-        if isinstance(message, AssistantMessage)
-        for thought in message.thinking
-        if thought.signature.startswith(SIGNED)
-    ]
-    return {call: signature for call, _, signature in signed}
-
-
-def _encoded_tools(tools: Sequence[ToolSchema]) -> bytes:
-    return to_json(
-        [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool.parameters,
-                },
-            }
-            for tool in tools
-        ]
-    )
+    return counted(tokens.prompt_tokens, tokens.completion_tokens or 0, cached)

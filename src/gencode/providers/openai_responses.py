@@ -8,11 +8,19 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from gencode.core.messages import AssistantMessage, Message, Thinking, ToolCall, ToolMessage, Usage
-from gencode.providers.reply import whole_call
+from gencode.core.messages import (
+    AssistantMessage,
+    Message,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Usage,
+)
+from gencode.providers.reply import counted, whole_call
 from gencode.providers.sse import to_json, understood
 from gencode.providers.trouble import Speaker
-from gencode.providers.turns import NO_OUTPUT, Conversations, Toolboxes, Turn, joined, wire_name
+from gencode.providers.turns import NO_OUTPUT, Conversations, Toolboxes, Turn, data_url, joined, wire_name
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
 
@@ -165,7 +173,7 @@ class ResponsesReply:
         if (tokens := response.usage) is not None:
             details = tokens.input_tokens_details
             cached = (details and details.cached_tokens) or 0
-            self._usage = Usage(tokens.input_tokens, tokens.output_tokens, cached)
+            self._usage = counted(tokens.input_tokens, tokens.output_tokens, cached)
 
 
 def responses_conversations(name: str) -> tuple[Conversations, Toolboxes]:
@@ -180,9 +188,11 @@ def responses_fields(model: str, request: Request, toolboxes: Toolboxes, *, reas
         body["instructions"] = request.system
     if request.tools:
         body["tools"] = Raw(toolboxes.told(request.tools))
-    if reasons:
+    if request.effort is not None:
+        body["reasoning"] = {"effort": request.effort}
+    if reasons or request.effort is not None:
         body["include"] = ["reasoning.encrypted_content"]
-    if request.temperature is not None:
+    if request.temperature is not None and not (reasons and request.effort):
         body["temperature"] = request.temperature
     if request.max_tokens is not None:
         body["max_output_tokens"] = request.max_tokens
@@ -206,20 +216,26 @@ def _encoded(turn: Turn, name: str) -> bytes:
             items += _said(message, name)
         elif isinstance(message, ToolMessage):
             items += [
-                {
-                    "type": "function_call_output",
-                    "call_id": wire_name(each.call),
-                    "output": each.text or NO_OUTPUT,
-                }
+                {"type": "function_call_output", "call_id": wire_name(each.call), "output": _output(each)}
                 for each in message.results
             ]
     return b",".join(to_json(item) for item in items)
 
 
+def _output(result: ToolResult) -> object:
+    text = result.text or NO_OUTPUT
+    if not result.images:
+        return text
+    shown = [{"type": "input_image", "image_url": data_url(image)} for image in result.images]
+    return [{"type": "input_text", "text": text}, *shown]
+
+
 def _said(message: AssistantMessage, name: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     if message.model.startswith(f"{name}/") and not message.partial:
-        items += [_thought(each) for each in message.thinking if each.signature]
+        # What chat left in place of a signature has a colon, and nothing that is encrypted does.
+        encrypted = [each for each in message.thinking if each.signature and ":" not in each.signature]
+        items += [_thought(each) for each in encrypted]
     if message.text.strip():
         items.append({"role": "assistant", "content": message.text})
     for call in message.calls:

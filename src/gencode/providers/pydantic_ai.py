@@ -31,8 +31,8 @@ from gencode.core.messages import (
     UserMessage,
 )
 from gencode.providers.http import PATIENCE, Patience
-from gencode.providers.reply import whole_call
-from gencode.providers.trouble import SHORTEST_SECRET, Speaker, excerpt
+from gencode.providers.reply import TOO_DEEP, counted, is_deep, whole_call
+from gencode.providers.trouble import Speaker
 from gencode.providers.turns import GO_ON, NO_OUTPUT, calls_in, wire_name
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
@@ -84,7 +84,7 @@ class PydanticAIProvider:
         self._asked = model
         self._vendor = model.partition(":")[0] if isinstance(model, str) else model.system
         label = model if isinstance(model, str) else f"{model.system}:{model.model_name}"
-        self._speaker = Speaker(f"{NAME}/{label}", "its provider", "")
+        self._speaker = Speaker(f"{NAME}/{label}", "its provider", *_keys())
         self._model: Model | None = None if isinstance(model, str) else model
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
@@ -100,7 +100,7 @@ class PydanticAIProvider:
                         yield part
             response = stream.get()
         except _breaks() as error:
-            raise _without_keys(self._trouble(error)) from None
+            raise self._trouble(error) from None
         if response.finish_reason == "error":
             raise self._speaker.trouble("broke off with an error.", retryable=True)
         for part in _rest(response):
@@ -148,6 +148,8 @@ class PydanticAIProvider:
             settings["temperature"] = request.temperature
         if request.max_tokens is not None:
             settings["max_tokens"] = request.max_tokens
+        if request.effort is not None:
+            settings["thinking"] = request.effort
         if silent:
             settings["tool_choice"] = "none"
         return settings
@@ -163,7 +165,7 @@ class PydanticAIProvider:
 
     def _trouble(self, error: BaseException) -> ProviderError:
         """What went wrong, as a sentence, and whether waiting helps."""
-        say, words = self._speaker.trouble, excerpt(str(error).encode(errors="replace"))
+        say, words = self._speaker.trouble, self._speaker.shown(str(error))
         if isinstance(error, ImportError):
             return say(f"cannot be used: {words}")
         from pydantic_ai import exceptions as known
@@ -233,14 +235,9 @@ def _breaks() -> tuple[type[BaseException], ...]:
     return (ImportError, OSError, ValueError, *(each for each in loaded if isinstance(each, type)))
 
 
-def _without_keys(error: ProviderError) -> ProviderError:
-    """An error without any of the keys in our environment: a server may repeat what it was sent."""
-    text = str(error)
-    for name, value in os.environ.items():
-        if _SECRET_NAMES.search(name) and len(value) >= SHORTEST_SECRET:
-            text = text.replace(value, "[key]")
-    error.args = (text,)
-    return error
+def _keys() -> list[str]:
+    """Every key in our environment: which of them are used is known to pydantic-ai alone."""
+    return [value for name, value in os.environ.items() if _SECRET_NAMES.search(name)]
 
 
 def _body(body: object) -> bytes:
@@ -293,6 +290,8 @@ def _rest(response: "said.ModelResponse") -> list[Part]:
 
 
 def _call(part: "said.ToolCallPart[Any]") -> ToolCall:
+    if isinstance(part.args, dict) and is_deep(part.args):
+        return ToolCall(part.tool_call_id, part.tool_name, {}, broken=TOO_DEEP)
     if isinstance(part.args, dict):
         return ToolCall(part.tool_call_id, part.tool_name, part.args)
     return whole_call(part.tool_call_id, part.tool_name, part.args or "")
@@ -315,7 +314,7 @@ def _unmarked(signature: str) -> _Mark:
 
 
 def _usage(usage: "RequestUsage") -> Usage | None:
-    counts = Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens)
+    counts = counted(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens)
     return counts if usage.has_values() else None
 
 

@@ -1,15 +1,20 @@
 """How a reply is heard over the wire: what every dialect of this rack shares."""
 
-from collections.abc import AsyncGenerator, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Any, Protocol, cast
 
 import msgspec
 
 from gencode.core.errors import ProviderError
-from gencode.core.messages import ToolCall
+from gencode.core.messages import ToolCall, Usage
 from gencode.providers.http import Answer, Endpoint
 from gencode.providers.trouble import Speaker
 from gencode.runtime.ports import EndPart, Part
+
+MOST_TOKENS = 10**12
+DEEPEST = 100
+"""How deeply arguments may be nested: whoever reads or writes them may have less room for it than we."""
+TOO_DEEP = "(nested too deeply)"
 
 _inputs = msgspec.json.Decoder(dict[str, Any])
 
@@ -41,9 +46,14 @@ class Reply(Protocol):
         ...
 
 
-async def heard(endpoint: Endpoint, body: bytes, reply: Reply) -> AsyncGenerator[Part, None]:
-    """Ask, and give the parts of the reply as they come; what came before an error is given first."""
-    answer = await endpoint.ask(body)
+async def heard(
+    endpoint: Endpoint, body: bytes, reply: Reply, thinking: str | None = None
+) -> AsyncGenerator[Part, None]:
+    """Ask, and give the parts of the reply as they come; what came before an error is given first.
+
+    `thinking` is the parameter of the request that asks for it, for the case that it is refused.
+    """
+    answer = await endpoint.ask(body, thinking)
     try:
         if answer.whole is not None:
             reply.read(answer.whole)
@@ -90,6 +100,29 @@ def whole_call(call_id: str, name: str, arguments: str) -> ToolCall:
     if not arguments.strip():
         return ToolCall(call_id, name, {})
     try:
-        return ToolCall(call_id, name, _inputs.decode(arguments))
+        given = _inputs.decode(arguments)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return ToolCall(call_id, name, {}, broken=arguments)
+    if arguments.count("[") + arguments.count("{") > DEEPEST and is_deep(given):
+        return ToolCall(call_id, name, {}, broken=arguments)
+    return ToolCall(call_id, name, given)
+
+
+def counted(read: float, written: float, cached: float) -> Usage | None:
+    """Tokens as a server counts them; None when no reply can have taken so many or so few."""
+    if not all(0 <= count <= MOST_TOKENS for count in (read, written, cached)):
+        return None
+    return Usage(int(read), int(written), int(min(cached, read)))
+
+
+def is_deep(given: dict[str, Any]) -> bool:
+    """Whether arguments are nested so deeply that they may not be written down again."""
+    level: list[Any] = [given]
+    for _ in range(DEEPEST):
+        level = [inner for each in level for inner in _inside(each)]
+    return bool(level)
+
+
+def _inside(value: Any) -> list[Any]:
+    inner = cast("Iterable[Any]", value.values() if isinstance(value, dict) else value)
+    return [each for each in inner if isinstance(each, dict | list)]

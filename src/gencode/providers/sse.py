@@ -15,14 +15,17 @@ _encode = msgspec.json.Encoder().encode
 class EventSplitter:
     """Cuts a stream of bytes, split anywhere, into the data of its server-sent events."""
 
-    __slots__ = ("_data", "_tail")
+    __slots__ = ("_cut", "_data", "_tail")
 
     def __init__(self) -> None:
+        self._cut = False
         self._tail: list[bytes] = []
         self._data: list[bytes] = []
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The data of every event that is whole now."""
+        if self._cut or b"\r" in piece:
+            piece = self._with_plain_ends(piece)
         if b"\n" not in piece:
             self._tail.append(piece)
             return []
@@ -31,8 +34,6 @@ class EventSplitter:
         lines = piece.split(b"\n")
         last = lines.pop()
         self._tail = [last] if last else []
-        if b"\r" in piece:
-            lines = [line.removesuffix(b"\r") for line in lines]
         events: list[bytes] = []
         data = self._data
         for line in lines:
@@ -44,6 +45,13 @@ class EventSplitter:
                 events.append(data[0] if len(data) == 1 else b"\n".join(data))
                 data.clear()
         return events
+
+    def _with_plain_ends(self, piece: bytes) -> bytes:
+        """The bytes with one kind of line end out of the three there are; one may be cut in two."""
+        if self._cut:
+            piece = piece.removeprefix(b"\n")
+        self._cut = piece.endswith(b"\r")
+        return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def rest(self) -> list[bytes]:
         """A last event whose end was left out; one that was cut in its middle is nothing."""
@@ -69,7 +77,17 @@ def understood(decoder: msgspec.json.Decoder[_T], raw: bytes, speaker: Speaker) 
     try:
         return decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise speaker.babble(raw) from None
+        try:
+            return decoder.decode(_mended(raw))
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            raise speaker.babble(raw) from None
+
+
+def _mended(raw: bytes) -> bytes:
+    """JSON without half characters: some servers cut a text between the two halves of an emoji."""
+    if b"\\ud" not in raw.lower():
+        return b""
+    return json.dumps(json.loads(raw), ensure_ascii=False).encode(errors="replace")
 
 
 def _is_json(raw: bytes) -> bool:

@@ -11,6 +11,12 @@ from gencode.core.errors import ProviderError
 SHOWN = 300
 """How many characters of a server's own words are repeated."""
 
+DEEPEST = 5
+"""How often an error may be wrapped."""
+
+WINDOW = 64 * 1024
+"""How much of a server's words is looked at."""
+
 SHORTEST_SECRET = 6
 """What stands in place of a key where none is needed is no secret, and may be part of any word."""
 
@@ -23,34 +29,37 @@ WAITING_HELPS = frozenset(
         *("overloaded", "engine_overloaded", "service_unavailable", "slow_down", "timeout"),
     }
 )
+THINKING = (b"effort", b"thinking", b"reasoning", b"budget_tokens", b"output_config")
 WAITING_NEVER_HELPS = frozenset({"insufficient_quota", "billing_error", "billing_hard_limit_reached"})
 
 
 class Speaker:
-    """Who is spoken about: `provider/model`, the address without its secrets, and the key to leave out."""
+    """Who is spoken about: `provider/model`, the address without its secrets, and the keys to leave out."""
 
-    __slots__ = ("_secret", "address", "name")
+    __slots__ = ("_secrets", "address", "name")
 
-    def __init__(self, name: str, address: str, secret: str) -> None:
+    def __init__(self, name: str, address: str, *secrets: str) -> None:
         self.name = name
         self.address = address
-        self._secret = secret
+        # A key that holds another one goes first, or its rest would stay.
+        self._secrets = sorted((each for each in secrets if len(each) >= SHORTEST_SECRET), key=len)[::-1]
 
     def trouble(
         self, text: str, *, retryable: bool = False, retry_after: float | None = None, limited: bool = False
     ) -> ProviderError:
         """The error for a sentence that goes on after the model's name."""
-        sentence = f"{self.name} {text}"
-        if len(self._secret) >= SHORTEST_SECRET:
-            sentence = sentence.replace(self._secret, "[key]")
+        sentence = self._without_keys(f"{self.name} {text}")
         return ProviderError(sentence, retryable=retryable, retry_after=retry_after, limited=limited)
 
-    def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """The error for an answer whose HTTP status is not 200."""
-        code, words = complaint(body)
+    def refusal(
+        self, status: int, headers: Mapping[str, str], body: bytes, thinking: str | None = None
+    ) -> ProviderError:
+        """The error for an answer whose HTTP status is not 200; `thinking` is how it was asked to think."""
+        code, told = complaint(body)
+        words = self.shown(told)
         said = f"HTTP {status}: {words}" if words else f"HTTP {status}"
         if 300 <= status < 400:
-            place = excerpt(headers.get("Location", "").partition("?")[0].encode())
+            place = self.shown(headers.get("Location", "").partition("?")[0]) or "nowhere"
             return self.trouble(f"is not at {self.address} but redirects to {place}; change its base URL.")
         if status in (401, 403):  # authentication failed: only a person can help, so it is not tried again
             return self.trouble(f"refused the API key ({said}). Check the key and what it may be used for.")
@@ -61,7 +70,8 @@ class Speaker:
         if status == 407:
             return self.trouble(f"cannot be reached: the proxy wants a name and password ({said}).")
         if not may_be_retried(status, code):
-            return self.trouble(f"refused the request ({said}).")
+            advice = f" {_advice(thinking)}" if thinking and (not words or speaks_of_thinking(body)) else ""
+            return self.trouble(f"refused the request ({said}).{advice}")
         pause = "has had too many requests" if status == 429 else "cannot answer just now"
         wait = wait_asked_for(headers)
         limited = status in ASKED_TOO_MUCH or code in TOO_MUCH
@@ -70,8 +80,9 @@ class Speaker:
     def outburst(self, error: object) -> ProviderError:
         """The error for one that came inside an answer that had begun well."""
         code, words = _code_and_words(error)
-        said = ": ".join(each for each in (code, words) if each) or "no reason given"
-        status = int(code) if code.isascii() and code.isdigit() else 0
+        told = self.shown(code, 60), self.shown(words)
+        said = ": ".join(each for each in told if each) or "no reason given"
+        status = int(code) if len(code) == 3 and code.isascii() and code.isdigit() else 0
         limited = status in ASKED_TOO_MUCH or code in TOO_MUCH
         retryable = may_be_retried(status, code)
         return self.trouble(f"broke off with an error ({said}).", retryable=retryable, limited=limited)
@@ -90,10 +101,37 @@ class Speaker:
             return self.trouble(
                 f"answered with a web page instead of a reply; check the base URL, now {self.address}."
             )
-        shown = f"“{excerpt(raw, 100)}”" if raw.strip() else "nothing"
+        words = self.shown(raw[:WINDOW].decode(errors="replace"), 100)
+        shown = f"“{words}”" if raw.strip() else "nothing"
         return self.trouble(
             f"answered with something that is not a reply: {shown}. Check the base URL, now {self.address}."
         )
+
+    def shown(self, text: str, most: int = SHOWN) -> str:
+        """Some words of a server: what is a key goes before the rest is cut, or half of one might stay."""
+        clean = self._without_keys(text)
+        for secret in self._secrets:
+            halves = (secret[:end] for end in range(len(secret) - 1, SHORTEST_SECRET - 1, -1))
+            clean = clean.removesuffix(next(filter(clean.endswith, halves), ""))
+        return excerpt(clean.encode(errors="replace"), most)
+
+    def _without_keys(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "[key]")
+        return text
+
+
+def _advice(thinking: str) -> str:
+    return (
+        f"It was asked to think, with {thinking}: where a model does not know that, "
+        "leave effort out of the agent's file."
+    )
+
+
+def speaks_of_thinking(body: bytes) -> bool:
+    """Whether the words of a refusal are about being asked to think; an older thought is another matter."""
+    told = body.lower().replace(b"reasoning_content", b"")
+    return any(word in told for word in THINKING)
 
 
 def may_be_retried(status: int, code: str) -> bool:
@@ -104,30 +142,44 @@ def may_be_retried(status: int, code: str) -> bool:
 
 
 def complaint(body: bytes) -> tuple[str, str]:
-    """The code and the words of an error, whatever form it was sent in."""
+    """The code and the words of an error, whatever form it was sent in; they are not fit to be shown yet."""
     if looks_like_a_page(body):
         return "", "a web page"
     try:
         return _code_and_words(msgspec.json.decode(body))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return "", excerpt(body)
+        return "", body.decode(errors="replace")
 
 
 def _code_and_words(value: object) -> tuple[str, str]:
-    if isinstance(value, list):
-        return _code_and_words(next(iter(cast("list[object]", value)), None))
+    for _ in range(DEEPEST):
+        value = _inside(value)
     if not isinstance(value, dict):
-        return "", excerpt(str(value or "").encode(errors="replace"))
+        return "", _word(value)
     error = cast("dict[str, Any]", value)
-    for inner in ("error", "errors", "detail"):
-        if isinstance(error.get(inner), dict | list):
-            return _code_and_words(error[inner])
-    code = error.get("code") or error.get("type") or error.get("status") or ""
-    words = error.get("message") or error.get("error") or error.get("detail") or error.get("msg") or ""
+    code = error.get("code") or error.get("type") or error.get("status")
+    words = error.get("message") or error.get("error") or error.get("detail") or error.get("msg")
     # The type is the more telling of the two unless the code is a word.
-    if isinstance(code, int) and error.get("type") in WAITING_HELPS:
+    if isinstance(code, int) and _word(error.get("type")) in WAITING_HELPS:
         code = error["type"]
-    return excerpt(str(code).encode(errors="replace"), 60), excerpt(str(words).encode(errors="replace"))
+    return _word(code), _word(words)
+
+
+def _inside(value: Any) -> Any:
+    """The error that is wrapped in a list or in another object; anything else is the error itself."""
+    if isinstance(value, list):
+        return next(iter(cast("list[Any]", value)), None)
+    if isinstance(value, dict):
+        wrapper = cast("dict[str, Any]", value)
+        for name in ("error", "errors", "detail"):
+            if isinstance(wrapper.get(name), dict | list):
+                return wrapper[name]
+        return wrapper
+    return value
+
+
+def _word(value: object) -> str:
+    return str(value) if isinstance(value, str | int | float) else ""
 
 
 def excerpt(raw: bytes, most: int = SHOWN) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from gencode.core.messages import AssistantMessage, Message, ToolCall, UserMessage
+from gencode.core.messages import AssistantMessage, Image, Message, ToolCall, UserMessage
 from gencode.runtime.ports import ToolSchema
 
 MOST_KEPT = 16 * 1024 * 1024
@@ -135,6 +135,11 @@ class Toolboxes:
 def wire_name(text: str, most: int = 64) -> str:
     """A tool's name or a call's id as every API takes it, whatever a model made of it."""
     return _NOT_IN_NAMES.sub("_", text)[:most] or "_"
+
+
+def data_url(image: Image) -> str:
+    """A picture as an address that holds all of it."""
+    return f"data:{image.media_type};base64,{image.base64}"
 
 
 def joined(messages: Sequence[Message]) -> str:

@@ -33,10 +33,20 @@ class Vendor(Struct, frozen=True):
     key: str = ""
     base_url_variable: str = ""
     tiers: Mapping[str, str] = {}
+    has_responses: bool = False
+    """Whether its models that think are asked through the Responses API; with tools chat refuses some."""
+    wants_thoughts: bool = False
+    """Whether it refuses calls in the history that come without the thinking before them."""
 
     def address(self, environ: Mapping[str, str]) -> str:
         """Where it is reached."""
         return environ.get(self.base_url_variable, "").strip() or self.base_url
+
+    def api(self, address: str, *, thinks: bool) -> Literal["chat", "responses"]:
+        """Which of OpenAI's APIs a model is asked through; an address that ends in one of them decides."""
+        named = address.partition("?")[0].rstrip("/").endswith("/responses")
+        own = self.has_responses and thinks and address == self.base_url
+        return "responses" if named or own else "chat"
 
     def model(self, tier: str) -> str:
         """Its model for a tier, as `PROVIDER/MODEL`."""
@@ -59,9 +69,18 @@ VENDORS = (
         "OPENAI_API_KEY",
         "OPENAI_BASE_URL",
         {"fast": "gpt-5.4-nano", "balanced": "gpt-5.4-mini", "powerful": "gpt-5.4"},
+        has_responses=True,
     ),
     Vendor("gemini", "openai", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
     Vendor("openrouter", "openai", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    Vendor(
+        "deepseek",
+        "openai",
+        "https://api.deepseek.com/v1",
+        "DEEPSEEK_API_KEY",
+        "DEEPSEEK_BASE_URL",
+        wants_thoughts=True,
+    ),
     Vendor("ollama", "openai", "http://127.0.0.1:11434/v1", base_url_variable="OLLAMA_BASE_URL"),
     Vendor("lmstudio", "openai", "http://127.0.0.1:1234/v1", base_url_variable="LMSTUDIO_BASE_URL"),
     Vendor("vllm", "openai", "http://127.0.0.1:8000/v1", base_url_variable="VLLM_BASE_URL"),
@@ -105,7 +124,8 @@ class Switchboard:
         if name in EXTRAS:
             return EXTRAS[name]
         vendor = next(each for each in VENDORS if each.name == name)
-        place = f"at {vendor.address(self._environ)}"
+        # A query may hold a key, and a name before the host a password.
+        place = f"at {vendor.address(self._environ).partition('?')[0].rpartition('@')[2]}"
         if not vendor.key:
             return f"{place}, without a key"
         there = "is set" if self._environ.get(vendor.key, "").strip() else "is not set"
@@ -130,15 +150,23 @@ class Switchboard:
             from gencode.providers.anthropic import AnthropicProvider
 
             return AnthropicProvider(model, key=key, base_url=address)
-        from gencode.providers.openai import OpenAIProvider
+        from gencode.providers.openai import OpenAIProvider, reasons
 
-        return OpenAIProvider(model, key=key, base_url=address, name=vendor.name)
+        return OpenAIProvider(
+            model,
+            key=key,
+            base_url=address,
+            name=vendor.name,
+            api=vendor.api(address, thinks=reasons(model)),
+            wants_thoughts=vendor.wants_thoughts,
+        )
 
     def _key(self, vendor: Vendor) -> str:
-        found = self._environ.get(vendor.key, "").strip() if vendor.key else ""
-        found = found or _from_keyring(vendor.name)
+        if vendor.key and (found := self._environ.get(vendor.key, "").strip()):
+            return found
+        found, why = _from_keyring(vendor.name)
         if vendor.key and not found and vendor.address(self._environ) == vendor.base_url:
-            raise UserMistake(f"{vendor.name} needs a key: set {vendor.key}, or choose another model.")
+            raise UserMistake(f"{vendor.name} needs a key: set {vendor.key}{why}, or choose another model.")
         return found
 
 
@@ -154,9 +182,15 @@ def _local(path: str) -> Provider:
     return LocalProvider(path)
 
 
-def _from_keyring(vendor: str) -> str:
+def _from_keyring(vendor: str) -> tuple[str, str]:
+    """The key that is kept there, and what is in the way of it."""
     try:
         keyring = importlib.import_module("keyring")
     except ImportError:
-        return ""
-    return str(keyring.get_password(KEYRING, vendor) or "")
+        return "", ""
+    try:
+        return str(keyring.get_password(KEYRING, vendor) or "").strip(), ""
+    except keyring.errors.NoKeyringError:
+        return "", ""
+    except keyring.errors.KeyringError as error:
+        return "", f", unlock the keyring ({type(error).__name__})"

@@ -12,6 +12,7 @@ from gencode.core.errors import Denied, Stopped, ToolError, UserMistake
 from gencode.core.events import CallDecided, CallFinished, CallStarted, MessageAdded, ProgressMade
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 from gencode.core.rules import Action, Decision
+from gencode.runtime.gate import CHANGED
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
 from gencode.runtime.stop import Stop
@@ -33,6 +34,8 @@ class Wish(Struct, frozen=True):
     problem: str = ""
     decision: Decision = UNJUDGED
     asked: bool = False
+    said_yes: frozenset[str] = frozenset()
+    network: bool = False
 
 
 async def answer(seat: Seat, reply: AssistantMessage, record: Recorder, stop: Stop) -> list[ToolResult]:
@@ -56,12 +59,16 @@ async def admit(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> Wish:
     """The wish after a person was asked, where one must be; questions never overlap."""
     if wish.problem or wish.decision.action is not Action.ASK:
         return wish
+    places = seat.gate.places(wish.call)
     try:
         with stop.interrupts():
-            decision = await seat.gate.admit(wish.call)
+            preview = await _preview(seat, replace(wish, said_yes=places), record)
+            admission = await seat.gate.admit(wish.call, preview)
     except Stopped as stopped:
         return replace(wish, decision=Decision(Action.DENY, f"the question was withdrawn: {stopped}"))
-    answered = replace(wish, decision=decision, asked=True)
+    answered = replace(
+        wish, decision=admission.decision, asked=True, said_yes=places, network=admission.network
+    )
     await record.commit(_decided(seat, answered))
     return answered
 
@@ -71,10 +78,10 @@ async def perform(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> ToolR
     call = wish.call
     try:
         stop.check()
-        tool, arguments = _ready(seat, wish)
+        tool, arguments = _ready(seat, wish, record)
         record.tell(CallStarted(call.id, tool.name, summary(call)))
         with stop.interrupts(tool.timeout):
-            output = await tool.run(_context(seat, call, record), arguments)
+            output = await tool.run(_context(seat, wish, record), arguments)
     except (ToolError, UserMistake) as error:
         output = ToolOutput(str(error), error=True)
     except TimeoutError:
@@ -113,7 +120,7 @@ def _decided(seat: Seat, wish: Wish) -> CallDecided:
     return CallDecided(wish.call.id, wish.call.name, wish.decision, seat.gate.chain_names)
 
 
-def _ready(seat: Seat, wish: Wish) -> tuple[Tool, Struct]:
+def _ready(seat: Seat, wish: Wish, record: Recorder) -> tuple[Tool, Struct]:
     """The tool and its arguments, if the call was let through and still would be at this moment."""
     if wish.problem:
         raise ToolError(wish.problem)
@@ -121,19 +128,32 @@ def _ready(seat: Seat, wish: Wish) -> tuple[Tool, Struct]:
         raise Denied(wish.decision.why)
     now = seat.gate.judge(wish.call)
     if now.action is Action.DENY or (now.action is Action.ASK and not wish.asked):
-        raise Denied(now.why)
+        refused = replace(now, action=Action.DENY, why=f"{now.why} {CHANGED}")
+        record.defer(_decided(seat, replace(wish, decision=refused)))  # calls beside it may be writing
+        raise Denied(refused.why)
     return wish.tool, wish.arguments
 
 
-def _context(seat: Seat, call: ToolCall, record: Recorder) -> ToolContext:
+async def _preview(seat: Seat, wish: Wish, record: Recorder) -> str:
+    if wish.tool is None or wish.arguments is None:
+        return ""
+    return await wish.tool.shown(_context(seat, wish, record), wish.arguments)
+
+
+def _context(seat: Seat, wish: Wish, record: Recorder) -> ToolContext:
     return ToolContext(
         task=record.lease.task,
         agent=seat.agent,
-        call=call,
+        call=wish.call,
         workspace=seat.workspace,
         may_read=seat.gate.may_read,
         progress=lambda text: record.tell(ProgressMade(text)),
+        place=lambda text: seat.gate.place(wish.call, text, wish.said_yes),
         delegate=seat.delegate,
+        network=wish.network,
+        shells=seat.shells,
+        hand_out=seat.gate.hand_out,
+        seen=seat.seen,
     )
 
 

@@ -1,16 +1,31 @@
 """The gate: the one door every tool call of every agent goes through."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
+from gencode.core.errors import Denied
 from gencode.core.messages import ToolCall
-from gencode.core.rules import Action, Decision, Policy
+from gencode.core.rules import (
+    Action,
+    Decision,
+    Mode,
+    Policy,
+    Rule,
+    merge,
+    offered_rule,
+    parse_rule,
+    strictest,
+)
 from gencode.core.spec import Workspace
-from gencode.permissions.calls import SPAWN_TOOLS, CallFacts, Source, agent_of, once_key
-from gencode.permissions.decision import decide
-from gencode.permissions.paths import Resolved, decide_path, resolve, shown
+from gencode.permissions.calls import SPAWN_TOOLS, CallFacts, Source, agent_of, once_key, wider_words
+from gencode.permissions.chain import grant_for
+from gencode.permissions.decision import decide, paths_of
+from gencode.permissions.given import Given
+from gencode.permissions.paths import PATH_TOOLS, Resolved, decide_path, resolve, shown
 from gencode.runtime.ports import Asker, Question
 from gencode.runtime.toolbox import Tool, Toolbox
 
@@ -19,6 +34,7 @@ Relation = Literal["own", "kin", "foreign"]
 
 _MOST_REMEMBERED = 4_096
 _SOURCES: dict[str, Source] = {"builtin": "builtin", "mcp": "mcp"}
+CHANGED = "It was allowed a moment ago; the policy or what it speaks of has changed since."
 _TARGET_FIELDS = ("task_id", "shell_id")
 
 
@@ -26,12 +42,23 @@ def _somebody_elses(_target: str) -> Relation:
     return "foreign"
 
 
+def _its_parents(_agent: str) -> Mode | None:
+    return None
+
+
+class Admission(Struct, frozen=True):
+    """What came of a call at the gate; `network` when a person let this one command reach it."""
+
+    decision: Decision
+    network: bool = False
+
+
 class Gate(Struct, kw_only=True, eq=False):
     """Decides about the calls of one seat. `chain` is read at every call, the root first, its own last.
 
-    `named` are the tools the agent's file names, `agent_kind` knows agents and `relation` tasks and shells by
-    name. `memory` is shared by the session: what a person said yes to once. A background agent whose
-    questions a client has taken on is given `background=False`.
+    `named` are the tools the agent's file names, `agent_kind` and `agent_mode` know agents and `relation`
+    tasks and shells by name. `memory` is shared by the session: what a person said yes to once. A background
+    agent whose questions a client has taken on is given `background=False`.
     """
 
     chain: Sequence[Policy]
@@ -45,6 +72,9 @@ class Gate(Struct, kw_only=True, eq=False):
     background: bool = False
     named: frozenset[str] = frozenset()
     relation: Callable[[str], Relation] = _somebody_elses
+    agent_mode: Callable[[str], Mode | None] = _its_parents
+    given: Given = field(default_factory=Given)
+    lineage: tuple[str, ...] = ()
     _readable: dict[tuple[Resolved, tuple[Policy, ...]], bool] = {}
 
     def __post_init__(self) -> None:
@@ -53,26 +83,54 @@ class Gate(Struct, kw_only=True, eq=False):
 
     @property
     def chain_names(self) -> tuple[str, ...]:
-        """The owners of the policies that decide here, the root first."""
-        return tuple(policy.owner for policy in self.chain)
+        """The policies that decide here and now, the root first: whose each is, and its mode."""
+        return tuple(f"{policy.owner}: {policy.mode}" for policy in self.chain)
 
     def judge(self, call: ToolCall) -> Decision:
         """The decision without asking anybody."""
         if call.name not in self.toolbox:
             return self._absent(call)
-        return decide(self._facts(call, self.toolbox[call.name]), self.chain)
+        return decide(self._facts(call, self.toolbox[call.name]), self._now())
 
-    async def admit(self, call: ToolCall) -> Decision:
+    async def admit(self, call: ToolCall, preview: str = "") -> Admission:
         """The decision, after asking a person where it says so: only `allow` or `deny` come back."""
         decision = self.judge(call)
         if decision.action is not Action.ASK or self.asker is None:
-            return decision
-        if not await self.asker.ask(Question(self.task, self.agent, call, decision)):
-            why = f"A person said no. {decision.why}"
-            return Decision(Action.DENY, why, decision.rule, decision.policy, decision.lifts)
-        if key := once_key(self._facts(call, self.toolbox[call.name])):
-            self.memory.add(key)
-        return Decision(Action.ALLOW, f"A person said yes. {decision.why}", decision.rule, decision.policy)
+            return Admission(decision)
+        facts = self._facts(call, self.toolbox[call.name])
+        if (wider := wider_words(facts)) and wider not in decision.why:
+            decision = replace(decision, why=f"{decision.why} Also, {wider}.")
+        rule = offered_rule(decision)
+        question = Question(self.task, self.agent, call, decision, self.lineage, preview, rule)
+        answer = await self.asker.ask(question)
+        if not answer.allow:
+            why = f"{answer.why or 'A person said no'}. {decision.why}"
+            return Admission(Decision(Action.DENY, why, decision.rule, decision.policy, decision.lifts))
+        if rule:
+            self.given.add(parse_rule(rule, Action.ALLOW, "a person's answer"), answer.reach)
+        keys = (once_key(facts), once_key(replace(facts, widens=None)))
+        self.memory.update(key for key in keys if key)
+        allowed = Decision(Action.ALLOW, f"A person said yes. {decision.why}", decision.rule, decision.policy)
+        return Admission(allowed, answer.network)
+
+    def places(self, call: ToolCall) -> frozenset[str]:
+        """Where the paths of a call lead at this moment, every link followed."""
+        if call.name not in self.toolbox or self.toolbox[call.name].name not in PATH_TOOLS:
+            return frozenset()
+        facts = self._facts(call, self.toolbox[call.name])
+        return frozenset(path.real for path in paths_of(facts) if not path.refusal)
+
+    def place(self, call: ToolCall, path_text: str, said_yes: frozenset[str]) -> Resolved:
+        """A path of an admitted call, judged now; `said_yes` are the places a person agreed to."""
+        tool = self.toolbox[call.name]
+        resolved = resolve(path_text, self.workspace)
+        decision = strictest(
+            decide_path(tool.name, resolved, policy, self.workspace, tool.aliases) for policy in self._now()
+        )
+        agreed = decision.action is Action.ASK and resolved.real in said_yes
+        if decision.action is not Action.ALLOW and not agreed:
+            raise Denied(f"{decision.why} {CHANGED}")
+        return resolved
 
     def may_read(self, path_text: str) -> bool:
         """Whether this one file may be looked into without asking: no rule for Read or Grep is against it.
@@ -80,22 +138,35 @@ class Gate(Struct, kw_only=True, eq=False):
         The disk is looked at anew each time.
         """
         resolved = resolve(path_text, self.workspace)
-        key = (resolved, tuple(self.chain))
+        chain = self._now()
+        key = (resolved, chain)
         known = self._readable.get(key)
         if known is None:
-            known = bool(self.chain) and all(
+            known = bool(chain) and all(
                 decide_path("Grep", resolved, policy, self.workspace).action is Action.ALLOW
-                for policy in self.chain
+                for policy in chain
             )
             if len(self._readable) >= _MOST_REMEMBERED:
                 self._readable.clear()
             self._readable[key] = known
         return known
 
+    def hand_out(self, file: Path) -> None:
+        """Let this agent read a file that the harness wrote for it, wherever it lies."""
+        self.given.add(Rule("Read", str(file), Action.ALLOW, "its own output"), "agent")
+
+    def _now(self) -> tuple[Policy, ...]:
+        """The chain at this moment, with what a person said yes to for this agent or those above it."""
+        chain = tuple(self.chain)
+        given = self.given.rules()
+        return (
+            tuple(replace(policy, rules=merge(policy.rules, given)) for policy in chain) if given else chain
+        )
+
     def _facts(self, call: ToolCall, tool: Tool) -> CallFacts:
         target = next((call.input[name] for name in _TARGET_FIELDS if name in call.input), None)
         relation = self.relation(target) if isinstance(target, str) else "foreign"
-        spawns = tool.name in SPAWN_TOOLS
+        agent = agent_of(tool.name, call.input) if tool.name in SPAWN_TOOLS else None
         return CallFacts(
             tool=tool.name,
             input=call.input,
@@ -106,10 +177,12 @@ class Gate(Struct, kw_only=True, eq=False):
             background=self.background,
             answerable=self.asker is not None,
             named=self.named,
-            agent_kind=self.agent_kind(agent_of(tool.name, call.input)) if spawns else "",
+            agent_kind="" if agent is None else self.agent_kind(agent),
             own=relation == "own",
             kin=relation == "kin",
             already=self.memory,
+            caller=self.task,
+            widens=grant_for(self.chain[-1], self.agent_mode(agent)) if agent and self.chain else None,
         )
 
     def _absent(self, call: ToolCall) -> Decision:

@@ -25,11 +25,14 @@ async def run(seat: Seat, transcript: list[Message], record: Recorder, stop: Sto
     turns = 0
     while not seat.limits.reached(turns):
         stop.check()
+        await deliver(seat, transcript, record)
         reply = await listen(seat, transcript, seat.toolbox.schemas(), record, stop)
         turns += 1
         transcript.append(reply)
         if not reply.calls:
             record.defer(MessageAdded(reply))  # written with the end of the task
+            if await still_out(seat, record, stop):
+                continue
             return Ending(Status.COMPLETED if reply.text.strip() else Status.EMPTY, reply.text)
         results = ToolMessage(tuple(await answer(seat, reply, record, stop)))
         transcript.append(results)
@@ -37,9 +40,27 @@ async def run(seat: Seat, transcript: list[Message], record: Recorder, stop: Sto
     return await last_word(seat, transcript, record, stop)
 
 
+async def deliver(seat: Seat, transcript: list[Message], record: Recorder) -> None:
+    """Put the results that have come back meanwhile before the model, exactly once."""
+    message = await seat.inbox.take() if seat.inbox else None
+    if message is not None:
+        transcript.append(message)
+        await record.commit(MessageAdded(message))
+
+
+async def still_out(seat: Seat, record: Recorder, stop: Stop) -> bool:
+    """Whether an agent that has nothing left to say has to hear a result that comes back."""
+    if seat.inbox is None or not seat.inbox.expecting:
+        return False
+    await record.commit()
+    with stop.interrupts():
+        return await seat.inbox.more()
+
+
 async def last_word(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop) -> Ending:
     """One more turn without tools, so that a limit never throws away what was found."""
     stop.check()
+    await deliver(seat, transcript, record)
     note = UserMessage(seat.limits.last_word(), sender="system")
     transcript.append(note)
     await record.commit(MessageAdded(note))
@@ -53,7 +74,9 @@ async def listen(
     seat: Seat, transcript: list[Message], tools: Sequence[ToolSchema], record: Recorder, stop: Stop
 ) -> AssistantMessage:
     """One reply of the model. Half a reply is kept in the journal when it is cut."""
-    request = Request(seat.model, seat.system, transcript, tools, seat.agent, record.lease.task)
+    request = Request(
+        seat.model, seat.system, transcript, tools, seat.agent, record.lease.task, effort=seat.effort
+    )
     text: list[str] = []
     thinking: list[ThinkingPart] = []
     calls: list[ToolCall] = []

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.core.errors import UnknownName, UserMistake
+from gencode.core.spec import Effort
 from gencode.runtime.ports import Provider
 
 TIERS = ("fast", "balanced", "powerful")
@@ -23,6 +25,11 @@ class Model(Struct, frozen=True):
     binding: bool = False
     warnings: tuple[str, ...] = ()
     why: str = ""
+    effort: Effort | None = None
+
+    def thinking(self, effort: Effort | None) -> "Model":
+        """This model, asked to think as hard as an agent says; one that says nothing changes nothing."""
+        return self if effort is None else replace(self, effort=effort)
 
 
 class ModelRegistry:
@@ -46,14 +53,14 @@ class ModelRegistry:
         if parent is not None and parent.binding and not from_file:
             self._check_form(asked)
         if parent is not None and (parent.binding or asked in ("", "inherit")):
-            return Model(asked or "inherit", parent.name, parent.provider, parent.binding)
+            return replace(parent, asked=asked or "inherit", warnings=(), why="")
         try:
             return self._known(asked)
         except UserMistake as mistake:
             if parent is None or not from_file:
                 raise
             warning = f"the model {asked!r} of the agent's file was not used: {mistake}"
-            return Model(asked, parent.name, parent.provider, parent.binding, (warning,))
+            return replace(parent, asked=asked, warnings=(warning,), why="")
 
     def _check_form(self, asked: str) -> None:
         """Refuse a name that no model could have; a model that is not set up is none of its business."""

@@ -1,15 +1,15 @@
 """The ports: every place where one part can be exchanged for another, on one page."""
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
 from gencode.core.events import DurableFact, Event, TaskCreated
-from gencode.core.messages import Message, ToolCall, Usage
+from gencode.core.messages import Message, ToolCall, Usage, UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.rules import Decision
-from gencode.core.spec import AgentSpec, TaskRequest
+from gencode.core.spec import AgentSpec, Effort, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 
@@ -23,7 +23,7 @@ class ToolSchema(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """Everything a model is told for one turn; a limit or temperature of None is the provider's own."""
+    """Everything a model is told for one turn; a limit, temperature or effort of None is the provider's."""
 
     model: str
     system: str
@@ -33,6 +33,7 @@ class Request(Struct, frozen=True):
     task: str = ""
     temperature: float | None = None
     max_tokens: int | None = None
+    effort: Effort | None = None
 
 
 class TextPart(Struct, frozen=True):
@@ -144,6 +145,14 @@ class Journal(Protocol):
         """Every task that is leased, by whom, and whether the lease has run out."""
         ...
 
+    async def ask_stop(self, task: str) -> bool:
+        """Ask whoever holds the lease of a task to stop it; False when nobody does."""
+        ...
+
+    async def asked_stops(self, owner: str) -> list[str]:
+        """The tasks of `owner` that somebody asked to stop."""
+        ...
+
 
 class Archive(Protocol):
     """Where facts are read."""
@@ -178,19 +187,39 @@ class Store(Journal, Archive, Protocol):
 
 
 class Question(Struct, frozen=True):
-    """What a person is asked before a call may run."""
+    """What a person is asked before a call may run.
+
+    `path` are the agents from the main one down to the one that asks, `preview` shows what would change,
+    `rule` is what a yes for more than this call would allow (empty: it can only stand for this call).
+    """
 
     task: str
     agent: str
     call: ToolCall
     decision: Decision
+    path: tuple[str, ...] = ()
+    preview: str = ""
+    rule: str = ""
+
+
+Reach = Literal["call", "agent", "subtree", "session", "always"]
+"""What a yes stands for: this call; this agent; it and all below it; this session; every session to come."""
+
+
+class Answer(Struct, frozen=True):
+    """What a person said. `network` lets this one command reach the network from inside its sandbox."""
+
+    allow: bool
+    reach: Reach = "call"
+    why: str = ""
+    network: bool = False
 
 
 class Asker(Protocol):
     """Who can be asked."""
 
-    async def ask(self, question: Question) -> bool:
-        """True when a person said yes to exactly this call."""
+    async def ask(self, question: Question) -> Answer:
+        """What a person says to exactly this call."""
         ...
 
 
@@ -198,7 +227,18 @@ class Delegate(Protocol):
     """How a tool hands work to an agent without knowing the launcher."""
 
     async def run(self, request: TaskRequest, call: ToolCall) -> Outcome:
-        """Run the work to its end and give its outcome; UserMistake when it cannot even start."""
+        """Run the work to its end and give its outcome; UserMistake when it cannot even start.
+
+        Work in the background, and work that is sent there meanwhile, gives its outcome as it is then.
+        """
+        ...
+
+    async def look(self, task: str, seconds: float) -> Outcome:
+        """The outcome of a task, after at most so many seconds of waiting for its end."""
+        ...
+
+    async def stop(self, task: str) -> tuple[Outcome, bool]:
+        """Stop a task in the background; its outcome, and whether it was still running."""
         ...
 
     def agents(self) -> Sequence[tuple[str, str]]:
@@ -207,6 +247,23 @@ class Delegate(Protocol):
 
     def result_cap(self, agent: str) -> int:
         """How many characters of its result an agent hands to its sender's context."""
+        ...
+
+
+class Inbox(Protocol):
+    """Results that come back to an agent while it works on something else."""
+
+    @property
+    def expecting(self) -> bool:
+        """Whether anything is out, or has come and was not taken."""
+        ...
+
+    async def take(self) -> UserMessage | None:
+        """Everything that has come since, as one message; it counts as taken once it is in the journal."""
+        ...
+
+    async def more(self) -> bool:
+        """Wait until there is something to take; False when nothing is out any more."""
         ...
 
 

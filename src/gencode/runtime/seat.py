@@ -1,13 +1,20 @@
 """Everything one run of the loop needs, and how a run ends."""
 
-from msgspec import Struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from gencode.core.spec import Workspace
+from msgspec import Struct, field
+
+from gencode.core.spec import Effort, Workspace
 from gencode.core.status import Status
 from gencode.runtime.gate import Gate
 from gencode.runtime.limits import Limits
-from gencode.runtime.ports import Delegate, Provider
-from gencode.runtime.toolbox import Toolbox
+from gencode.runtime.ports import Delegate, Inbox, Provider
+from gencode.runtime.seen import Seen
+from gencode.runtime.toolbox import Toolbox, no_shells
+
+if TYPE_CHECKING:
+    from gencode.runtime.shells import Shells
 
 
 class Seat(Struct, frozen=True, eq=False):
@@ -22,6 +29,10 @@ class Seat(Struct, frozen=True, eq=False):
     workspace: Workspace
     limits: Limits
     delegate: Delegate | None = None
+    inbox: Inbox | None = None
+    effort: Effort | None = None
+    seen: Seen = field(default_factory=Seen)
+    shells: "Callable[[], Shells]" = no_shells
 
 
 class Ending(Struct, frozen=True):

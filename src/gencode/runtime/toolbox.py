@@ -10,7 +10,8 @@ Python name says so: `after: Annotated[int | None, Param("Lines after a match", 
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -20,6 +21,10 @@ from gencode.core.rules import Effect
 from gencode.core.spec import ToolChoice, Workspace, same_name
 from gencode.permissions.paths import Resolved
 from gencode.runtime.ports import Delegate, ToolSchema
+from gencode.runtime.seen import Seen
+
+if TYPE_CHECKING:
+    from gencode.runtime.shells import Shells
 
 CLIP = 30_000
 
@@ -40,11 +45,22 @@ class ToolOutput(msgspec.Struct, frozen=True):
     images: tuple[Image, ...] = ()
 
 
+def no_shells() -> NoReturn:
+    """Where commands cannot be run at all."""
+    raise ToolError("Commands cannot be run here.")
+
+
+def _keep_to_oneself(_: Path) -> None:
+    """Where nobody decides about reading."""
+
+
 class ToolContext(msgspec.Struct, frozen=True, eq=False):
     """What a running tool may use of its surroundings.
 
     `place` judges a path of this call at this moment (Denied if it may not) and gives what an opener takes;
-    whoever swaps a file or folder after that only makes the opener fail.
+    whoever swaps a file or folder after that only makes the opener fail. `seen` is what this agent knows of
+    files: who reads one notes its state, who changes one asks for it. `hand_out` lets this agent read a file
+    that the harness wrote for it.
     """
 
     task: str
@@ -57,6 +73,9 @@ class ToolContext(msgspec.Struct, frozen=True, eq=False):
     delegate: Delegate | None = None
     network: bool = False
     """Whether a person let this one command reach the network."""
+    seen: Seen = msgspec.field(default_factory=Seen)
+    shells: "Callable[[], Shells]" = no_shells
+    hand_out: Callable[[Path], None] = _keep_to_oneself
 
 
 ToolFunction = Callable[..., Awaitable[str | ToolOutput]]

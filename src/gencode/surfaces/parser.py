@@ -31,6 +31,13 @@ examples:
   gen task export 9f3a1c2e - | gzip > task.jsonl.gz
 """
 
+PERMISSION_EXAMPLES = """\
+examples:
+  gen permissions explain --tool Bash --input "git push"
+  gen permissions explain --tool Read --input '{"file_path": ".env"}' --agent Explore --json
+  gen permissions check cases.jsonl
+"""
+
 
 VALUED = frozenset(
     (
@@ -88,6 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_task(commands)
     agents = _add_group(commands, "agents", "the agents that can be sent")
     _add(agents, "list", "agents:show", "every agent with its source, tools and problems")
+    _add_permissions(commands)
     _add(commands, "models", "models:show", "which model answers, and how names resolve")
     _add(commands, "tools", "tools:show", "every tool with its aliases, effect and source")
     _add(commands, "doctor", "doctor:show", "what is set up and what is missing")
@@ -173,6 +181,25 @@ def _add_task(commands: Commands) -> None:
     taking.add_argument("file", metavar="FILE", help="where to read it; - is stdin")
 
 
+def _add_permissions(commands: Commands) -> None:
+    says = "what is decided about a call, and why"
+    group = _add_group(commands, "permissions", says, PERMISSION_EXAMPLES)
+    one = _add(group, "explain", "permissions:explained", "the decision for one call, and what would lift it")
+    one.add_argument("--tool", required=True, metavar="T", help="the tool, for example Bash")
+    one.add_argument(
+        "--input",
+        metavar="JSON",
+        help="what it would be called with, as JSON; plain text is its command, path or URL",
+    )
+    one.add_argument("--agent", dest="subagent", metavar="A", help="decide for this agent, sent from here")
+    one.add_argument(
+        "--background", action="store_true", help="decide for an agent whose questions nobody answers"
+    )
+    _add_policy(one, "--mode", "--permission-mode")
+    check = _add(group, "check", "permissions:checked", "the decision for every case of files of cases")
+    check.add_argument("files", nargs="+", metavar="FILE", help="cases as JSON lines; - is stdin")
+
+
 def _add_group(commands: Commands, name: str, says: str, epilog: str = "") -> Commands:
     """A noun that needs a verb."""
     parser = commands.add_parser(
@@ -210,10 +237,11 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--max-seconds", type=_seconds, metavar="S", help="end after S seconds")
 
 
-def _add_policy(parser: argparse.ArgumentParser) -> None:
+def _add_policy(parser: argparse.ArgumentParser, *spelled: str) -> None:
     group = parser.add_argument_group("permissions")
     group.add_argument(
-        "--permission-mode",
+        *(spelled or ("--permission-mode",)),
+        dest="permission_mode",
         metavar="MODE",
         help="plan (read only), default, acceptEdits, unattended, or dontAsk (full autonomy)",
     )

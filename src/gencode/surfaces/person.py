@@ -7,12 +7,18 @@ import sys
 import termios
 from contextlib import suppress
 
-from gencode.runtime.ports import Answer, Question, Reach
+from gencode.runtime.broker import Broker
+from gencode.runtime.ports import Answer, Asker, Question, Reach
+from gencode.settings import remember
 from gencode.surfaces.follow import Painter
 from gencode.surfaces.plain import note
 from gencode.surfaces.visible import visible, visible_line
 
+PATIENCE = 600.0
+"""Seconds after which a question that nobody answers is a no."""
+
 _TEXT_FIELDS = ("command", "url", "file_path", "path", "prompt")
+_SHOWN_BY_PREVIEW = frozenset({"content", "old_string", "new_string", "edits"})
 _MOST_LINES = 60
 _REACHES: dict[str, tuple[Reach, str]] = {
     "y": ("call", "yes, this once"),
@@ -30,6 +36,13 @@ def somebody_is_there() -> bool:
     with suppress(OSError):
         return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     return False
+
+
+def asker_for(output: str, painter: Painter) -> Asker | None:
+    """Who answers questions here: the person at the terminal, or nobody."""
+    if output != "text" or not somebody_is_there():
+        return None
+    return Broker(TerminalPerson(painter), seconds=PATIENCE, always=remember)
 
 
 class TerminalPerson:
@@ -82,12 +95,15 @@ def understood(line: str, question: Question) -> Answer | None:
 
 
 def _exactly(question: Question) -> str:
-    """The text that would be run, fetched or written to; everything there is when no field stands for it."""
-    arguments = question.call.input
-    for field in _TEXT_FIELDS:
-        if isinstance(value := arguments.get(field), str):
-            return visible(value)
-    return visible(json.dumps(arguments, ensure_ascii=False, indent=2))
+    """The text that would be run, fetched or written to, then everything else the call says."""
+    arguments = dict(question.call.input)
+    main = next((name for name in _TEXT_FIELDS if isinstance(arguments.get(name), str)), "")
+    lines = [visible(str(arguments.pop(main)))] if main else []
+    for name, value in arguments.items():
+        if not (question.preview and name in _SHOWN_BY_PREVIEW):
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            lines.append(f"{visible_line(name, 40)}: {visible_line(text, 300)}")
+    return "\n".join(lines)
 
 
 async def _line() -> str:

@@ -5,9 +5,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gencode.core.errors import ToolError
+from gencode.core.errors import Denied, ToolError
 from gencode.runtime.toolbox import ToolContext, tool
-from gencode.tools.files import names_from, relative, resolve, spoken
+from gencode.tools.files import names_from, relative, spoken
 from gencode.tools.globs import BadGlob, PathFilter, literal_prefix
 from gencode.tools.hits import Search
 from gencode.tools.listing import Listing, Place, place_of
@@ -43,7 +43,7 @@ async def glob_files(ctx: ToolContext, searcher: Searcher, pattern: str, path: s
     except BadGlob as error:
         raise ToolError(f"{pattern!r} is not a pattern: {error}.") from None
     folder = prefix if prefix.startswith(("/", "~")) else f"{path or '.'}/{prefix}"
-    place = await asyncio.to_thread(_place, ctx, folder)
+    place = await asyncio.to_thread(_place, ctx, folder, rest)
     shown = names_from(ctx.workspace)
     listing = Listing(
         page,
@@ -55,9 +55,16 @@ async def glob_files(ctx: ToolContext, searcher: Searcher, pattern: str, path: s
     return listing.text(f"No files fit {pattern!r} in {spoken(shown(place.path))}.")
 
 
-def _place(ctx: ToolContext, folder: str) -> Place:
-    path = resolve(ctx.workspace, folder)
-    place = place_of(ctx.workspace, path)
+def _place(ctx: ToolContext, folder: str, rest: str) -> Place:
+    try:
+        resolved = ctx.place(folder)
+    except Denied:
+        if any(char in "*?[{" for char in rest):
+            raise
+        # A single file that is named may be allowed where its folder is not: then only it is looked for.
+        return place_of(ctx.workspace, ctx.place(f"{folder}{rest}"))
+    place = place_of(ctx.workspace, resolved)
     if place.is_file:
-        raise ToolError(f"{relative(ctx.workspace, path)} is a file; give Glob a folder, or Read the file.")
+        shown = relative(ctx.workspace, resolved.real)
+        raise ToolError(f"{shown} is a file; give Glob a folder, or Read the file.")
     return place

@@ -1,7 +1,6 @@
 """tools: Grep, the lines, files or numbers of lines that match a regular expression."""
 
 import asyncio
-import os
 import re
 from collections.abc import Callable
 from typing import Annotated, Literal, NamedTuple
@@ -11,7 +10,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import ToolError, nearest
 from gencode.runtime.toolbox import Param, ToolContext, tool
-from gencode.tools.files import names_from, open_file, relative, resolve, spoken
+from gencode.tools.files import names_from, open_file, relative, spoken
 from gencode.tools.filetypes import TYPES
 from gencode.tools.globs import BadGlob, PathFilter, split_list
 from gencode.tools.hits import Hit, Search
@@ -105,15 +104,12 @@ async def grep_files(ctx: ToolContext, searcher: Searcher, request: GrepRequest,
 
 def _place(ctx: ToolContext, path: str) -> tuple[Place, str]:
     """Where to search, and what a named file is when it is not text."""
-    resolved = resolve(ctx.workspace, path)
+    resolved = ctx.place(path)
     place = place_of(ctx.workspace, resolved)
     if not place.is_file:
         return place, ""
-    handle, _ = open_file(resolved, relative(ctx.workspace, resolved))
-    try:
-        kind = not_text(handle, os.pread(handle, HEAD, 0))
-    finally:
-        os.close(handle)
+    with open_file(resolved, relative(ctx.workspace, resolved.real)) as file:
+        kind = not_text(file.fileno(), file.read(HEAD))
     return place, kind.name if kind else ""
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +10,8 @@ from msgspec import Struct
 
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
-from gencode.tools.files import relative, status_of
+from gencode.permissions.paths import Resolved
+from gencode.tools.files import is_folder, open_file, open_folder, relative
 from gencode.tools.hits import Hit, Search
 from gencode.tools.ignores import ground, outer_rules
 from gencode.tools.paging import Page
@@ -44,13 +44,21 @@ class Place(NamedTuple):
         return name if self.start == "." else name.removeprefix(f"{self.start}/")
 
 
-def place_of(workspace: Workspace, path: str) -> Place:
-    """Where a search in a resolved file or folder starts."""
+def place_of(workspace: Workspace, resolved: Resolved) -> Place:
+    """Where a search in a judged file or folder starts.
+
+    What remains: the searcher opens by path once more, so whoever swaps a folder for a link at that moment
+    leads it away. Links below the start are not followed, and where contents are shown every file that was
+    found is judged on its own (`may_read`).
+    """
+    path = resolved.real
     shown = relative(workspace, path)
-    if not stat.S_ISDIR(status_of(path, shown).st_mode):
+    if not is_folder(resolved):
+        open_file(resolved, shown).close()
         folder, name = os.path.split(path)
         return Place(folder, name, "", is_file=True)
-    if not os.access(path, os.R_OK | os.X_OK):
+    os.close(open_folder(resolved, shown))
+    if not os.access(path, os.X_OK):
         raise ToolError(f"{shown} may not be read: the system refuses it (permission denied).")
     base = ground(path, os.path.realpath(workspace.root))
     return Place(base, str(Path(path).relative_to(base)), outer_rules(base, path), is_file=False)

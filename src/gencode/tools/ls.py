@@ -9,16 +9,7 @@ from msgspec import Meta
 
 from gencode.core.errors import ToolError
 from gencode.runtime.toolbox import ToolContext, tool
-from gencode.tools.files import (
-    kind_text,
-    open_folder,
-    printable,
-    relative,
-    resolve,
-    size_text,
-    spoken,
-    trouble,
-)
+from gencode.tools.files import kind_text, open_folder, printable, relative, size_text, spoken
 from gencode.tools.globs import BadGlob, PathFilter
 from gencode.tools.ignores import is_ignored
 from gencode.tools.paging import Page
@@ -44,24 +35,17 @@ async def LS(
 
 
 def _list(ctx: ToolContext, path: str, ignore: list[str], page: Page) -> str:
-    folder = resolve(ctx.workspace, path)
-    shown = relative(ctx.workspace, folder)
     try:
         unwanted = PathFilter(f"!{each}" for each in ignore)
     except BadGlob as error:
         raise ToolError(f"ignore={ignore!r} has something that is not a pattern: {error}.") from None
-    try:
-        handle = open_folder(folder, listing=True)
-    except NotADirectoryError as error:
-        if os.path.lexists(folder):
-            raise ToolError(f"{shown} is not a folder; use Read for a file.") from None
-        raise trouble(error, folder, shown) from None
-    except OSError as error:
-        raise trouble(error, folder, shown) from None
+    place = ctx.place(path)
+    shown = relative(ctx.workspace, place.real)
+    handle = open_folder(place, shown)
     try:
         with os.scandir(handle) as entries:
             found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        ignored = is_ignored(folder, os.path.realpath(ctx.workspace.root), found)
+        ignored = is_ignored(place.real, os.path.realpath(ctx.workspace.root), found)
         kept = [each for each in found if each[0] not in ignored and unwanted.lets(each[0])]
         kept.sort(key=lambda each: (not each[1], os.fsencode(each[0])))
         more = sum(not (page.skips() or (not page.full and page.add(_entry(handle, *each)))) for each in kept)

@@ -13,24 +13,18 @@ from msgspec import Meta, Struct, field
 
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
+from gencode.runtime.openers import identity_of
 from gencode.runtime.toolbox import CLIP, ToolContext, ToolOutput, tool
-from gencode.tools.files import open_file, relative, resolve, size_text
+from gencode.tools.files import open_file, relative, size_text
 from gencode.tools.kinds import HEAD, not_text
 from gencode.tools.paging import NOTE_ROOM
+from gencode.tools.textfile import marked
 
 LONGEST_LINE = 2_000
 KEPT = 4 * LONGEST_LINE + 4
 CHUNK = 256 * 1024
 COUNTED_TO_THE_END = 64 * 1024 * 1024
 SECONDS = 10.0
-
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 
 
 @tool(effect="read", name="Read", aliases=("read_file",))
@@ -97,29 +91,34 @@ class _Range(Struct):
 
 
 def _read(ctx: ToolContext, file_path: str, wanted: _Range) -> ToolOutput:
-    path = resolve(ctx.workspace, file_path)
-    shown = relative(ctx.workspace, path)
-    handle, status = open_file(path, shown)
+    place = ctx.place(file_path)
+    shown = relative(ctx.workspace, place.real)
     trace = Trace(read=(shown,))
-    try:
-        head = os.pread(handle, HEAD, 0)
-        if not head:
-            return ToolOutput(f"{shown} is empty.", trace)
-        kind = None if any(head.startswith(bom) for bom, _ in _BOMS) else not_text(handle, head)
-        if kind is not None:
-            pixels = f", {kind.pixels[0]:,} × {kind.pixels[1]:,} pixels" if kind.pixels else ""
-            size = size_text(status.st_size)
-            return ToolOutput(f"{shown} is not text and is not shown: {kind.name}{pixels}, {size}.", trace)
-        return ToolOutput(_text(shown, handle, head, wanted), trace)
-    except OSError as error:
-        raise ToolError(f"{shown} cannot be read: {os.strerror(error.errno or 0)}.") from None
-    finally:
-        os.close(handle)
+    with open_file(place, shown) as file:
+        # As it was before it was read: whatever changes it meanwhile shows when it is to be edited.
+        ctx.seen.note(place.real, identity_of(file))
+        try:
+            return ToolOutput(_told(shown, file.fileno(), wanted), trace)
+        except OSError as error:
+            raise ToolError(f"{shown} cannot be read: {os.strerror(error.errno or 0)}.") from None
 
 
-def _text(shown: str, handle: int, head: bytes, wanted: _Range) -> str:
-    encoding = next((name for bom, name in _BOMS if head.startswith(bom)), "")
-    lines = _Lines(_chunks(handle, encoding, wanted))
+def _told(shown: str, handle: int, wanted: _Range) -> str:
+    head = os.pread(handle, HEAD, 0)
+    if not head:
+        return f"{shown} is empty."
+    mark, codec = marked(head)
+    kind = None if mark else not_text(handle, head)
+    if kind is None:
+        return _text(shown, handle, wanted, (len(mark), codec))
+    pixels = f", {kind.pixels[0]:,} × {kind.pixels[1]:,} pixels" if kind.pixels else ""
+    size = size_text(os.fstat(handle).st_size)
+    return f"{shown} is not text and is not shown: {kind.name}{pixels}, {size}."
+
+
+def _text(shown: str, handle: int, wanted: _Range, begins: tuple[int, str]) -> str:
+    encoding = begins[1].upper().removesuffix("-LE").removesuffix("-BE")
+    lines = _Lines(_chunks(handle, wanted, begins))
     lines.skip(wanted.first - 1)
     full = False
     while not full and (line := lines.take()) is not None:
@@ -140,17 +139,17 @@ def _text(shown: str, handle: int, head: bytes, wanted: _Range) -> str:
         notes.append(f"[… {more}; go on with offset={following}]")
     if wanted.cut:
         notes.append(f"[{wanted.cut:,} long line{'' if wanted.cut == 1 else 's'} cut at 2,000 characters]")
-    if encoding not in ("", "utf-8"):
-        notes.append(f"[the file is {encoding.upper()}]")
+    if encoding != "UTF-8":
+        notes.append(f"[the file is {encoding}]")
     if wanted.latin:
         notes.append("[the file is not UTF-8; the bytes that are not were read as Latin-1]")
     return "\n".join([*wanted.lines, *notes])
 
 
-def _chunks(handle: int, encoding: str, wanted: _Range) -> Iterator[bytes]:
-    """The file as UTF-8 (or whatever has no byte order mark) in pieces, from its beginning."""
-    decoder = codecs.getincrementaldecoder(encoding)("replace") if encoding not in ("", "utf-8") else None
-    at = len(codecs.BOM_UTF8) if encoding == "utf-8" else 0
+def _chunks(handle: int, wanted: _Range, begins: tuple[int, str]) -> Iterator[bytes]:
+    """The file as UTF-8 (or whatever has no byte order mark) in pieces, from behind its mark."""
+    at, codec = begins
+    decoder = None if codec == "utf-8" else codecs.getincrementaldecoder(codec)("replace")
     while chunk := os.pread(handle, CHUNK, at):
         wanted.check()
         at += len(chunk)

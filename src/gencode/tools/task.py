@@ -19,6 +19,8 @@ async def TASK(
     description: Annotated[str, "The task in three to five words"] = "",
     model: Annotated[str, "Another model or tier for this task"] = "",
     max_turns: Annotated[int | None, "End after this many turns"] = None,
+    run_in_background: Annotated[bool, "Give back an id at once; the result comes by itself"] = False,
+    resume: Annotated[str, "The id of an agent sent earlier, to go on where it ended"] = "",
 ) -> ToolOutput:
     """Send a specialised agent to do one piece of work on its own and report back.
 
@@ -27,17 +29,30 @@ async def TASK(
     """
     if ctx.delegate is None:
         raise ToolError("This agent cannot send agents; do the work here or report back.")
-    request = TaskRequest(subagent_type, prompt, description, model, max_turns)
+    request = TaskRequest(subagent_type, prompt, description, model, max_turns, run_in_background, resume)
     outcome = await ctx.delegate.run(request, ctx.call)
-    text = report(outcome, ctx.delegate.result_cap(subagent_type))
-    return ToolOutput(text, Trace(children=(outcome.agent_id,)), error=not outcome.success)
+    trace = Trace(children=(outcome.agent_id,))
+    if run_in_background:
+        return ToolOutput(started(outcome), trace)
+    return ToolOutput(
+        report(outcome, ctx.delegate.result_cap(outcome.agent)), trace, error=not outcome.success
+    )
+
+
+def started(outcome: Outcome) -> str:
+    """What the sender reads at once about work in the background."""
+    return (
+        f"{outcome.agent} works in the background as task {outcome.agent_id}. Go on; its result comes by "
+        f'itself. To wait for it: TaskOutput(task_id="{outcome.agent_id}"). '
+        f'To stop it: TaskStop(task_id="{outcome.agent_id}").'
+    )
 
 
 def report(outcome: Outcome, cap: int) -> str:
     """What the sender reads: the final text, capped; first how it ended, if that was not well."""
     text = outcome.result
     if len(text) > cap:
-        text = f"{clip(text, cap)}\n[the whole text is kept as the result of task {outcome.agent_id}]"
+        text = f'{clip(text, cap)}\n[the whole text: TaskOutput(task_id="{outcome.agent_id}")]'
     if outcome.success:
         return text
     why = f": {outcome.error.rstrip('.')}" if outcome.error else ""

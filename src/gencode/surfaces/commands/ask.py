@@ -14,6 +14,7 @@ from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.commands.opening import check_model, opened
 from gencode.surfaces.commands.piped import piped_text
 from gencode.surfaces.follow import follow, painter_for, tell_ending
+from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json
 from gencode.surfaces.view import View
 
@@ -37,11 +38,11 @@ def run(args: argparse.Namespace) -> int:
 
 async def _ask(args: argparse.Namespace, prompt: str) -> int:
     output: str = getattr(args, "output_format", "json" if "json" in args else "text")
-    async with opened(args) as gen:
+    painter = painter_for(output, verbose="verbose" in args)
+    async with opened(args, asker=asker_for(output, painter)) as gen:
         told = check_model(gen, args)
         earlier = await _earlier(gen, args)
         agent = getattr(args, "agent", earlier.agent if earlier and earlier.agent != "main" else "")
-        painter = painter_for(output, verbose="verbose" in args)
         session = earlier.id if earlier else None
         outcome, code = await follow(gen, lambda: gen.start_turn(prompt, session, agent), painter, told)
         if output == "text":

@@ -7,7 +7,7 @@ from typing import Any
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
-from gencode.runtime.ports import Store
+from gencode.runtime.ports import Asker, Store
 
 FLAGS = ("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds")
 OFFLINE = "offline-search"
@@ -22,11 +22,15 @@ def flags(args: argparse.Namespace, *, without: tuple[str, ...] = ()) -> dict[st
 
 @asynccontextmanager
 async def opened(
-    args: argparse.Namespace, *, without: tuple[str, ...] = (), store: Store | None = None
+    args: argparse.Namespace,
+    *,
+    without: tuple[str, ...] = (),
+    store: Store | None = None,
+    asker: Asker | None = None,
 ) -> AsyncGenerator[GenCode, None]:
     """GenCode in the folder and with the settings that were typed."""
     folder = getattr(args, "cwd", ".")
-    async with GenCode.open(folder, settings=flags(args, without=without), store=store) as gen:
+    async with GenCode.open(folder, settings=flags(args, without=without), store=store, asker=asker) as gen:
         yield gen
 
 

@@ -15,6 +15,7 @@ from gencode.surfaces.commands.opening import check_model, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.follow import follow, painter_for, tell_ending
+from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json, seconds, table
 
 RECENT = timedelta(hours=24)
@@ -36,9 +37,9 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
         max_turns=getattr(args, "max_turns", None),
     )
     output = "json" if "json" in args else "text"
-    async with opened(args, without=("max_turns",)) as gen:
+    painter = painter_for(output, verbose="verbose" in args)
+    async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
         told = check_model(gen, args)
-        painter = painter_for(output, verbose="verbose" in args)
         outcome, code = await follow(gen, lambda: gen.start_task(request), painter, told)
         if output == "json":
             answer_json(outcome)

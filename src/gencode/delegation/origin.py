@@ -1,0 +1,84 @@
+"""Who asks for work: the ceiling over it, and the branch of the stop tree it hangs from."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from gencode.core.messages import UserMessage
+from gencode.core.rules import Mode
+from gencode.core.spec import AgentSpec, Workspace
+from gencode.permissions.calls import grant_key
+from gencode.permissions.chain import Chain, Link
+from gencode.permissions.given import Given
+from gencode.runtime.models import Model
+from gencode.runtime.ports import Asker
+from gencode.runtime.stop import Stop
+from gencode.runtime.toolbox import no_shells
+
+if TYPE_CHECKING:
+    from gencode.runtime.shells import Shells
+
+
+class Origin(Struct, frozen=True, eq=False):
+    """A place from which work is asked for: a person, or the seat of an agent.
+
+    `stop` is the branch of the turn, `session` the one that background work hangs from.
+    """
+
+    chain: Chain
+    model: Model
+    workspace: Workspace
+    stop: Stop
+    session: Stop
+    task: str | None = None
+    depth: int = 0
+    asker: Asker | None = None
+    answered: set[str] = set()
+    given: Given = field(default_factory=Given)
+    lineage: tuple[str, ...] = ()
+    background: bool = False
+    shells: "Callable[[], Shells]" = no_shells
+
+    def below(self, spec: AgentSpec, model: Model, *, background: bool, link: Link) -> "Origin":
+        """The place of an agent that is sent from here."""
+        return replace(
+            self,
+            chain=self.chain.below(link),
+            model=model,
+            stop=(self.session if background else self.stop).branch(),
+            depth=self.depth + 1,
+            given=Given(self.given),
+            lineage=(*self.lineage, spec.name),
+            background=self.background or background,
+        )
+
+    def talking(self, spec: AgentSpec) -> "Origin":
+        """The place of the agent that leads a conversation."""
+        return replace(self, stop=self.stop.branch(), given=Given(self.given), lineage=(spec.name,))
+
+    def grant(self, spec: AgentSpec) -> Mode | None:
+        """The wider mode that a person said yes to when this agent was to be sent from here."""
+        mode = self.chain.grant_for(spec.mode)
+        if mode is None or grant_key(self.task or "", spec.name, mode) not in self.answered:
+            return None
+        return mode
+
+    def notes(self) -> list[UserMessage]:
+        """What an agent is told about a ceiling that keeps it from what its own mode would let it do."""
+        ceiling = self.chain.ceiling()
+        if ceiling is None:
+            return []
+        own = self.chain[-1].mode
+        text = (
+            f"This agent's mode {own} counts only as far as {ceiling.owner} reaches, which is in the mode "
+            f"{ceiling.mode}: nobody granted more. What that mode would ask or refuse is asked or refused "
+            "here."
+        )
+        return [UserMessage(text, sender="system")]
+
+
+def link_of(spec: AgentSpec, grant: Mode | None = None) -> Link:
+    """What an agent adds to the chain of policies over it."""
+    return Link(f"agent {spec.name}", spec.mode, spec.rules, grant)

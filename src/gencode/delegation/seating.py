@@ -1,0 +1,136 @@
+"""Makes seats: which tools, which prompt and which gate an agent gets at the place it is sent to."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from typing import Literal
+
+from gencode.core.errors import UserMistake
+from gencode.core.events import TaskStarted
+from gencode.core.rules import Mode
+from gencode.core.spec import AgentSpec, ToolChoice
+from gencode.core.task import Task
+from gencode.delegation.kinship import Kinship
+from gencode.delegation.origin import Origin
+from gencode.runtime.gate import Gate, Relation
+from gencode.runtime.limits import Limits
+from gencode.runtime.models import Model, ModelRegistry
+from gencode.runtime.ports import AgentSource
+from gencode.runtime.prompt import system_prompt
+from gencode.runtime.seat import Seat
+from gencode.runtime.toolbox import Toolbox
+
+MAX_DEPTH = 1
+"""How deep agents may be nested: the main agent may send agents, those may not."""
+
+DELEGATES = ("Task", "TaskOutput", "TaskStop")
+SHELL_PREFIX = "shell_"
+"""What the ids of commands in the background begin with."""
+
+
+class Seating:
+    """Knows agents, models and tools, and puts an agent in its place."""
+
+    def __init__(self, agents: AgentSource, models: ModelRegistry, toolbox: Toolbox) -> None:
+        self._agents = agents
+        self._models = models
+        self._toolbox = toolbox
+        self._toolboxes: dict[tuple[ToolChoice, bool, bool], Toolbox] = {}
+        self.kinship = Kinship()
+
+    def find(self, name: str) -> AgentSpec:
+        """An agent by name; UnknownName offers the nearest."""
+        return self._agents.find(name)
+
+    def spawnable(self) -> Sequence[AgentSpec]:
+        """Every agent that may be sent."""
+        return self._agents.spawnable()
+
+    def agent_kind(self, name: str) -> Literal["builtin-reader", "other"]:
+        """Whether an agent is a built-in one that only reads, and so may be sent without a question."""
+        spec = self._known(name)
+        return "builtin-reader" if spec and spec.builtin and spec.mode is Mode.PLAN else "other"
+
+    def agent_mode(self, name: str) -> Mode | None:
+        """The mode of an agent's file; None where it has none and takes its sender's."""
+        spec = self._known(name)
+        return spec.mode if spec else None
+
+    def model(self, asked: str, spec: AgentSpec, parent: Model) -> Model:
+        """The model of an agent: that of the call, else that of its file."""
+        if asked:
+            return self._models.resolve(asked, parent)
+        return self._models.resolve(spec.model, parent, from_file=True)
+
+    def tools(self, spec: AgentSpec, origin: Origin) -> Toolbox:
+        """The tools an agent sees. What it may not use is hidden here and refused again at the gate."""
+        deepest = origin.depth >= MAX_DEPTH
+        plans = any(policy.mode is Mode.PLAN for policy in origin.chain)
+        key = (spec.tools, deepest, plans)
+        if key not in self._toolboxes:  # agents of a kind share one, and with it what is encoded of it
+            toolbox = self._toolbox.chosen(spec.tools).without(DELEGATES if deepest else ())
+            written = [name for name, tool in toolbox.items() if tool.effect == "write"] if plans else ()
+            self._toolboxes[key] = toolbox.without(written)
+        return self._toolboxes[key]
+
+    def started(self, spec: AgentSpec, toolbox: Toolbox, origin: Origin, system: str) -> TaskStarted:
+        """The fact that an agent begins to work, with what is missing for it."""
+        missing = self._toolbox.missing(spec.tools)
+        warnings = [f"the tool {name} is not there" for name in missing] + list(origin.model.warnings)
+        warnings += [note.text for note in origin.notes()]
+        return TaskStarted(origin.model.name, system, tuple(toolbox), tuple(warnings))
+
+    def system(self, spec: AgentSpec, toolbox: Toolbox, origin: Origin, task: str) -> str:
+        """The system prompt of an agent at its place."""
+        return system_prompt(
+            spec,
+            task=task,
+            tools=tuple(toolbox),
+            mode=origin.chain.mode,
+            workspace=origin.workspace,
+            agents=[(each.name, each.description) for each in self.spawnable()] if "Task" in toolbox else (),
+            now=datetime.now().astimezone(),
+        )
+
+    def seat(self, spec: AgentSpec, task: Task, toolbox: Toolbox, origin: Origin, limits: Limits) -> Seat:
+        """Everything the loop needs to run this agent."""
+        self.kinship.learn(task.id, task.parent)
+        gate = Gate(
+            chain=origin.chain,
+            toolbox=toolbox,
+            workspace=origin.workspace,
+            task=task.id,
+            agent=spec.name,
+            asker=origin.asker,
+            background=origin.background,
+            named=frozenset(spec.tools.allow or ()),
+            agent_kind=self.agent_kind,
+            agent_mode=self.agent_mode,
+            relation=partial(self._relation, origin, task.id),
+            memory=origin.answered,
+            given=origin.given,
+            lineage=origin.lineage,
+        )
+        return Seat(
+            agent=spec.name,
+            model=origin.model.name,
+            provider=origin.model.provider,
+            system=task.system,
+            toolbox=toolbox,
+            gate=gate,
+            workspace=origin.workspace,
+            limits=limits,
+            effort=origin.model.effort,
+            shells=origin.shells,
+        )
+
+    def _relation(self, origin: Origin, task: str, target: str) -> Relation:
+        if target.startswith(SHELL_PREFIX):
+            return "own" if target in origin.shells().of(task) else "foreign"
+        return self.kinship.relation(task, target)
+
+    def _known(self, name: str) -> AgentSpec | None:
+        try:
+            return self._agents.find(name)
+        except UserMistake:
+            return None

@@ -1,0 +1,161 @@
+"""The decision for a command: every part alone, in seven steps, and the strictest wins.
+
+`read_command` does once what does not depend on a policy; `decide_command` is asked for every policy of a
+chain. The numbers of the steps are those of the specification.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from gencode.core.rules import Action, Decision, Mode, Policy
+from gencode.permissions.bash.findings import Finding, told, told_allowed, told_unparsable
+from gencode.permissions.bash.forms import allowing
+from gencode.permissions.bash.guards import Named, Watch, named_paths, watch
+from gencode.permissions.bash.ruling import BashRules, PathRule, bash_rules
+from gencode.permissions.bash.unfolding import Command, Unit, unfold
+from gencode.permissions.patterns import Places
+
+_REMEMBERED_TEXT = 4_096
+# Looking a member up in its enumeration costs more than most steps below.
+_ALLOW, _ASK, _DENY = Action.ALLOW, Action.ASK, Action.DENY
+_PLAN, _DONT_ASK = Mode.PLAN, Mode.DONT_ASK
+
+
+class Reading:
+    """A command line taken apart at these places, with what guards say about each unit."""
+
+    __slots__ = ("_named", "command", "places", "watches")
+
+    def __init__(self, command: Command, places: Places) -> None:
+        self.command = command
+        self.places = places
+        self.watches = tuple([watch(unit, places, has_cd=command.has_cd) for unit in command.units])
+        self._named: dict[int, Named] = {}
+
+    def named(self, at: int) -> Named:
+        """The paths that a unit names, worked out once and only if a policy has rules for paths."""
+        found = self._named.get(at)
+        if found is None:
+            unit = self.command.units[at]
+            found = self._named[at] = named_paths(unit, self.places, has_cd=self.command.has_cd)
+        return found
+
+
+def read_command(text: object, places: Places) -> Reading:
+    """Take a command line apart. The last ones are remembered: a call is decided under several policies."""
+    if not isinstance(text, str):
+        return Reading(Command(unparsable="the command is not a text"), places)
+    return _short(text, places) if len(text) <= _REMEMBERED_TEXT else _long(text, places)
+
+
+def _read(text: str, places: Places) -> Reading:
+    return Reading(unfold(text), places)
+
+
+_short = lru_cache(maxsize=128)(_read)
+_long = lru_cache(maxsize=2)(_read)
+
+
+def decide_command(reading: Reading, policy: Policy, aliases: tuple[str, ...] = ()) -> Decision:
+    """What one policy says about a whole command line."""
+    rules = bash_rules(policy, aliases, reading.places)
+    command = reading.command
+    if command.unparsable:
+        return told_unparsable(command.unparsable, policy, rules)
+    findings: list[Finding] = []
+    mode, asks = policy.mode, False
+    for at in range(len(command.units)):
+        finding = _decide(reading, at, rules, mode)
+        action = finding.action
+        if action is _DENY:
+            return told([finding], policy)
+        asks = asks or action is _ASK
+        findings.append(finding)
+    if not asks:
+        return told_allowed(findings, policy)
+    return told([finding for finding in findings if finding.action is _ASK], policy)
+
+
+def _decide(reading: Reading, at: int, rules: BashRules, mode: Mode) -> Finding:
+    unit = reading.command.units[at]
+    if rules.deny:  # step 1
+        return Finding(_DENY, "rule", unit, rules.deny)
+    certain = 0
+    for track in unit.tracks:
+        certain |= rules.strict.matches(track)
+    if certain and (denied := certain & rules.denying):
+        return Finding(_DENY, "rule", unit, rules.strict.first(denied)[0])
+    path = doubt = None
+    if applied := _applied(unit, reading.watches[at], rules):
+        path, doubt = _path_findings(unit, reading.named(at), applied)
+        if path and path.action is _DENY:
+            return path
+    if mode is _PLAN and unit.more_than_read and not unit.echoed:  # step 2
+        return Finding(_DENY, "plan", unit)
+    if rules.ask:  # step 3
+        return Finding(_ASK, "rule", unit, rules.ask)
+    if certain:
+        return Finding(_ASK, "rule", unit, rules.strict.first(certain)[0])
+    if found := path or (_possible(unit, rules) if rules.narrower else None) or doubt:
+        return found
+    if mode is _DONT_ASK:
+        return Finding(_ALLOW, "dontAsk", unit)
+    return _covered(unit, reading.watches[at].guard, rules, plan=mode is _PLAN)
+
+
+def _covered(unit: Unit, guard: str, rules: BashRules, *, plan: bool) -> Finding:
+    """Steps 4 to 7, and the rest of step 2: no rule forbids it; is it shown to be covered?"""
+    if unit.echoed:
+        return Finding(_ALLOW, "plain shell", unit)
+    if guard and (plan or unit.exact is None or unit.exact not in rules.exact):  # step 4
+        return Finding(_ASK, "guard in plan" if plan else "guard", unit, detail=guard)
+    if not plan:
+        if rules.allow:  # step 5
+            return Finding(_ALLOW, "rule", unit, rules.allow)
+        if rule := allowing(rules.allowing, unit.forms):  # step 6
+            return Finding(_ALLOW, "rule", unit, rule)
+    if not unit.more_than_read:
+        return Finding(_ALLOW, "read-only", unit)
+    if unit.plain_shell:
+        return Finding(_ALLOW, "plain shell", unit)
+    return Finding(_ASK, "uncovered", unit)  # step 7
+
+
+def _possible(unit: Unit, rules: BashRules) -> Finding | None:
+    """A narrower deny or ask rule that could match for some value of what is not known."""
+    if unit.opaque:
+        return Finding(_ASK, "opaque", unit, rules.narrower, unit.opaque)
+    for track in unit.tracks:
+        if None in track.values and (ends := rules.strict.matches(track, possible=True)):
+            return Finding(_ASK, "possible", unit, rules.strict.first(ends)[0])
+    return None
+
+
+def _applied(unit: Unit, watched: Watch, rules: BashRules) -> Sequence[PathRule]:
+    """The path rules that speak of a part and may match it."""
+    applied = rules.reads
+    if unit.part.kind == "write":
+        applied = rules.writes
+    elif unit.more_than_read and unit.part.kind == "command":
+        applied = rules.changes
+    if watched.doubtful or not applied:
+        return applied
+    text = watched.text
+    return [each for each in applied if each.needle in text] if text else ()
+
+
+def _path_findings(
+    unit: Unit, named: Named, applied: Sequence[PathRule]
+) -> tuple[Finding | None, Finding | None]:
+    """What path rules say: for certain, and for some value of what is not known."""
+    asked: Finding | None = None
+    for path, small, word in named.paths:
+        for rule, pattern, needle in applied:
+            if small and needle not in small:
+                continue
+            if pattern.matches(path):
+                if rule.action is _DENY:
+                    return Finding(_DENY, "path", unit, rule, word), None
+                asked = asked or Finding(_ASK, "path", unit, rule, word)
+    doubt = Finding(_ASK, "possible path", unit, applied[0].rule, named.unsure) if named.unsure else None
+    return asked, doubt

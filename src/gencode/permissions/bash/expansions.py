@@ -1,0 +1,241 @@
+"""What begins with a dollar sign or a backtick: variables, substitutions, arithmetic.
+
+The plain forms of a variable and what is substituted are dynamic pieces. Every other `${…}` may assign, look
+up names or evaluate text, so it makes the part opaque; the commands in it are found all the same.
+"""
+
+import re
+
+from gencode.permissions.bash.parts import Piece, Unparsable
+from gencode.permissions.bash.scan import NAME, Scanner
+
+VARIABLE = re.compile(rf"\$(?:({NAME})|[0-9?#$!@*-]|\{{#?{NAME}\}})")
+_SPLIT_NAME = re.compile(r"(?:\\\n)++[A-Za-z0-9_]")
+_BRACED = re.compile(rf"\$\{{[!#]?(?:{NAME}|[0-9]++|[@*#?!-])(?=[}}\[:=+?#%/^,@*-])")
+_BRACED_PLAIN = re.compile(r"""[^}'"\\$`<>]++""")
+_BACKTICKS = re.compile(r"`((?:[^`\\]|\\.)*+)`", re.DOTALL)
+_ESCAPED_IN_BACKTICKS = re.compile(r"\\([$`\\])")
+_ESCAPED_IN_QUOTED_BACKTICKS = re.compile(r'\\([$`\\"])')
+_QUOTED_PLAIN = re.compile(r'[^"\\$`]++')
+_QUOTED_SIMPLE = re.compile(r'"([^"\\$`]*+)"')
+_SINGLE_QUOTED = re.compile(r"'([^']*+)'")
+_ARITHMETIC_CLEAN = re.compile(r"[0-9 \t+\-*/%<>=!&|^~?:,]++")
+_ARITHMETIC_NAMES = re.compile(r"[A-Za-z0-9_#@.\[\]\n]++")
+_OLD_ARITHMETIC = re.compile(r"\$\[((?:[A-Za-z0-9_ \t+\-*/%()<>=!&|^~?:,]|\$(?=[A-Za-z_]))*+)\]")
+_OLD_ARITHMETIC_CLEAN = re.compile(r"[0-9 \t+\-*/%()<>=!&|^~?:,]*+\Z")
+_CLOSED_BY_PARENTHESIS = frozenset({")"})
+
+ARITHMETIC = "arithmetic with names can run code"
+BRACED = "it has a ${…} that does more than read a variable"
+WRITTEN_PROCESS = "it has >(…)"
+TRANSLATED = 'it has $"…", which is translated first'
+
+
+class Expansions(Scanner):
+    """Reads one expansion at a time."""
+
+    def dollar(self, *, quoted: bool, here: bool = False) -> Piece:
+        """Whatever begins with the dollar sign here; a lone one is text."""
+        start = self.pos
+        found = VARIABLE.match(self.text, start)
+        if found:
+            self.pos = found.end()
+            return self.variable(found, quoted=quoted)
+        following = self.text[start + 1 : start + 2]
+        if following == "(":
+            return self._dollar_parenthesis(quoted=quoted)
+        if following == "{":
+            self._braced(quoted=quoted, here=here)
+            return Piece(self.text[start : self.pos], "other", quoted)
+        if following == "[":
+            self._old_arithmetic()
+            return Piece(self.text[start : self.pos], "substitution", quoted)
+        if self.text.startswith("\\\n", start + 1) or not following.isascii():
+            raise Unparsable("a $ without a name")
+        self.pos += 1
+        return Piece("$", "text", quoted)
+
+    def variable(self, found: re.Match[str], *, quoted: bool) -> Piece:
+        """The variable that has just been read."""
+        if found[1] and _SPLIT_NAME.match(self.text, self.pos):
+            raise Unparsable("a name is spread over two lines")
+        return Piece(found[0], "variable", quoted)
+
+    def _dollar_parenthesis(self, *, quoted: bool) -> Piece:
+        start = self.pos
+        if self.text.startswith("((", start + 1):
+            self.pos = start + 3
+            self.arithmetic()
+        else:
+            self.operator(2)
+            self.substitution()
+        return Piece(self.text[start : self.pos], "substitution", quoted)
+
+    def substitution(self) -> None:
+        """The commands up to the closing parenthesis; the opening one has been read."""
+        reason = self.reason
+        self.enter()
+        self.substitutions += 1
+        self.commands(_CLOSED_BY_PARENTHESIS, may_be_empty=True)
+        if self.here_line >= 0 and self.here_substitutions == self.substitutions:
+            raise Unparsable("a here-document begins after its substitution has ended")
+        self.substitutions -= 1
+        self.leave()
+        self.reason = reason
+
+    def backticks(self, *, quoted: bool, here: bool = False) -> Piece:
+        """A substitution in backticks: its text ends at the next bare one and loses some backslashes."""
+        found = _BACKTICKS.match(self.text, self.pos)
+        if found is None:
+            raise Unparsable("a backtick is never closed")
+        self.pos = found.end()
+        script = found[1]
+        if "\\" in script:
+            if "\\\n" in script or (here and '\\"' in script):
+                raise Unparsable("backticks with a backslash whose meaning is not clear")
+            escaped = _ESCAPED_IN_QUOTED_BACKTICKS if quoted and not here else _ESCAPED_IN_BACKTICKS
+            script = escaped.sub(r"\1", script)
+        if script and not script.isspace():
+            self.enter()
+            self.nested(script).whole_text(may_be_empty=True)
+            self.leave()
+        return Piece(found[0], "substitution", quoted)
+
+    def process_substitution(self) -> Piece:
+        """`<(…)` or `>(…)`."""
+        start = self.pos
+        if self.text[start] == ">":
+            self.mark(WRITTEN_PROCESS)
+        self.pos += 2
+        self.substitution()
+        return Piece(self.text[start : self.pos], "substitution")
+
+    def double_quoted(self) -> list[Piece]:
+        """`"…"`; text pieces that follow each other are not joined."""
+        found = _QUOTED_SIMPLE.match(self.text, self.pos)
+        if found:
+            self.pos = found.end()
+            return [Piece(found[1], "text", True)]
+        self.pos += 1
+        pieces: list[Piece] = []
+        while self.peek() != '"':
+            pieces.append(self.inside_double_quotes(here=False))
+        self.pos += 1
+        return pieces or [Piece("", "text", True)]
+
+    def inside_double_quotes(self, *, here: bool) -> Piece:
+        """The next piece of what is read like a double-quoted text; a here-document has no quotes."""
+        found = _QUOTED_PLAIN.match(self.text, self.pos)
+        if found:
+            self.pos = found.end()
+            return Piece(found[0], "text", True)
+        match self.peek():
+            case "$":
+                return self.dollar(quoted=True, here=here)
+            case "`":
+                return self.backticks(quoted=True, here=here)
+            case "\\":
+                return Piece(self._backslash_in_quotes("$`\\\n" if here else '$`"\\\n'), "text", True)
+            case '"' if here:
+                self.pos += 1
+                return Piece('"', "text", True)
+            case _:
+                raise Unparsable("a quote is never closed")
+
+    def _backslash_in_quotes(self, special: str) -> str:
+        following = self.text[self.pos + 1 : self.pos + 2]
+        if not following:
+            raise Unparsable("it ends with a backslash")
+        self.pos += 2
+        if following == "\n":
+            return ""
+        return following if following in special else "\\" + following
+
+    def single_quoted(self) -> str:
+        found = _SINGLE_QUOTED.match(self.text, self.pos)
+        if found is None:
+            raise Unparsable("a quote is never closed")
+        self.pos = found.end()
+        return found[1]
+
+    def _braced(self, *, quoted: bool, here: bool) -> None:
+        """The forms of `${…}` that make a part opaque. Where bash has special rules for quotes, we refuse."""
+        if not self.skip(_BRACED):
+            raise Unparsable("a ${ without a name")
+        self.mark(BRACED)
+        self.enter()
+        while (character := self.peek()) != "}":
+            if self.skip(_BRACED_PLAIN):
+                continue
+            if character == '"' and not here:
+                self.double_quoted()
+            elif character == "'" and not quoted:
+                self.single_quoted()
+            elif character == "\\":
+                self._escape_in_braces()
+            elif character == "$":
+                self._dollar_in_braces(quoted=quoted, here=here)
+            elif character == "`":
+                self.backticks(quoted=quoted, here=here)
+            elif character and character in "<>" and self.text[self.pos + 1 : self.pos + 2] != "(":
+                self.pos += 1
+            else:
+                raise Unparsable("a ${…} that cannot be read for certain")
+        self.pos += 1
+        self.leave()
+
+    def _escape_in_braces(self) -> None:
+        if self.text[self.pos + 1 : self.pos + 2] in ("", "\n"):
+            raise Unparsable("a ${…} is spread over two lines")
+        self.pos += 2
+
+    def _dollar_in_braces(self, *, quoted: bool, here: bool) -> None:
+        if self.text[self.pos + 1 : self.pos + 2] in ("'", '"'):
+            raise Unparsable("a ${…} that cannot be read for certain")
+        self.dollar(quoted=quoted, here=here)
+
+    def arithmetic(self, *, semicolons: bool = False) -> None:
+        """What stands between `((` and `))`; the opening has been read.
+
+        Bash takes `((` for two parentheses if it is not closed by `))`. Whoever means that can write a blank.
+        """
+        self.enter()
+        parentheses = 0
+        while True:
+            if self.skip(_ARITHMETIC_CLEAN):
+                if self.peek() == "(" and self.text[self.pos - 1] in "<>":
+                    self.mark(ARITHMETIC)
+                continue
+            character = self.peek()
+            if character == ")" and not parentheses:
+                break
+            if character and character in "()":
+                parentheses += 1 if character == "(" else -1
+                self.pos += 1
+            elif character == ";" and semicolons:
+                self.pos += 1
+            else:
+                self._unknown_in_arithmetic(character)
+        if not self.text.startswith("))", self.pos):
+            raise Unparsable("(( is not closed by )); two parentheses need a blank between them")
+        self.pos += 2
+        self.leave()
+
+    def _unknown_in_arithmetic(self, character: str) -> None:
+        self.mark(ARITHMETIC)
+        if self.skip(_ARITHMETIC_NAMES):
+            return
+        if character == "$" and self.text[self.pos + 1 : self.pos + 2] not in ("'", '"'):
+            self.dollar(quoted=True)
+        elif character == "`":
+            self.backticks(quoted=False)
+        else:
+            raise Unparsable("arithmetic that cannot be read for certain")
+
+    def _old_arithmetic(self) -> None:
+        found = _OLD_ARITHMETIC.match(self.text, self.pos)
+        if found is None:
+            raise Unparsable("a $[…] that cannot be read for certain")
+        self.pos = found.end()
+        if not _OLD_ARITHMETIC_CLEAN.match(found[1]) or "<(" in found[1] or ">(" in found[1]:
+            self.mark(ARITHMETIC)

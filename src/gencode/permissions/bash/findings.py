@@ -1,0 +1,196 @@
+"""Findings: what was found about one part, and the words in which a decision is told and explained."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from gencode.core.rules import Action, Decision, Mode, Policy, Rule
+from gencode.permissions.bash.forms import allowing
+from gencode.permissions.bash.matching import Automaton
+from gencode.permissions.bash.ruling import BashRules
+from gencode.permissions.bash.unfolding import Unit
+from gencode.permissions.paths import described, shown
+
+Cause = Literal[
+    "rule",
+    "path",
+    "possible",
+    "possible path",
+    "opaque",
+    "plan",
+    "guard",
+    "guard in plan",
+    "uncovered",
+    "dontAsk",
+    "read-only",
+    "plain shell",
+]
+
+_BLANKET = '--allow "Bash"'
+_MOST_FLAGS = 3
+_LONGEST_PATTERN = 80
+_LONGEST_SHOWN = 80
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:=@%+,^-]+")
+_SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
+
+
+class Finding(NamedTuple):
+    """What one part comes to, and why; told only if it decides."""
+
+    action: Action
+    cause: Cause
+    unit: Unit
+    rule: Rule | None = None
+    detail: str = ""
+
+
+def told(findings: Sequence[Finding], policy: Policy) -> Decision:
+    """The decision of the first of several findings that ask, or of one that denies."""
+    first = findings[0]
+    why = f"Bash: {_part(first.unit)}: {_reason(first)}."
+    if len(findings) > 1:
+        why += f" {_more(len(findings) - 1)} asked too."
+    rule = described(first.rule) if first.rule else ""
+    return Decision(first.action, why, rule, policy.owner, _lifts(findings))
+
+
+def told_allowed(findings: Sequence[Finding], policy: Policy) -> Decision:
+    """The decision when nothing is asked and nothing is denied."""
+    chosen = next((finding for finding in findings if finding.rule), findings[0])
+    why = f"Bash: {_part(chosen.unit)}: {_reason(chosen)}."
+    if len(findings) > 1:
+        why += f" {_more(len(findings) - 1)} allowed too."
+    return Decision(Action.ALLOW, why, described(chosen.rule) if chosen.rule else "", policy.owner)
+
+
+def told_unparsable(problem: str, policy: Policy, rules: BashRules) -> Decision:
+    """The decision for a command that cannot be read: never allow."""
+    if rules.deny:
+        why = f"Bash: the rule {described(rules.deny)} matches."
+        return Decision(Action.DENY, why, described(rules.deny), policy.owner, _removing(rules.deny))
+    why = f"Bash: the command cannot be read: {problem}."
+    if policy.mode is Mode.PLAN:
+        return Decision(Action.DENY, why, "", policy.owner, "another permission mode than plan")
+    return Decision(
+        Action.ASK, why, "", policy.owner, "nothing lifts this but writing the command in another way"
+    )
+
+
+def _part(unit: Unit) -> str:
+    return shown(unit.part.source, _LONGEST_SHOWN)
+
+
+def _more(count: int) -> str:
+    return "One more part is" if count == 1 else f"{count:,} more parts are"
+
+
+def _reason(finding: Finding) -> str:
+    rule = described(finding.rule) if finding.rule else ""
+    match finding.cause:
+        case "rule":
+            return f"the rule {rule} matches"
+        case "path":
+            return f"the rule {rule} matches {shown(finding.detail, _LONGEST_SHOWN)}"
+        case "possible":
+            return f"the rule {rule} might match, for a word of it is only known when it runs"
+        case "possible path":
+            return f"the rule {rule} might match, for {finding.detail}"
+        case "opaque":
+            return f"the rule {rule} might match, for nobody can tell what it runs: {finding.detail}"
+        case "plan":
+            return f"plan mode only reads, and {finding.unit.more_than_read}"
+        case "guard" | "guard in plan":
+            return finding.detail
+        case "dontAsk":
+            return "the mode dontAsk allows what no rule forbids"
+        case "read-only":
+            return "it only reads"
+        case "plain shell":
+            return "its script is judged instead"
+        case "uncovered":
+            return _uncovered(finding.unit)
+
+
+def _uncovered(unit: Unit) -> str:
+    if unit.opaque:
+        return f"nobody can tell what it runs: {unit.opaque}"
+    if unit.part.kind == "write":
+        return "it writes a file, and only a rule for all commands allows that"
+    return f"no rule allows it, and it may do more than read: {unit.more_than_read}"
+
+
+def _removing(rule: Rule) -> str:
+    return f"nothing lifts this but removing the rule {rule}"
+
+
+def _lifts(findings: Sequence[Finding]) -> str:
+    """What would turn the decision into allow. Nothing is said here that would not work."""
+    for finding in findings:
+        if finding.rule:
+            return _removing(finding.rule)
+        if finding.cause == "plan":
+            return "another permission mode than plan"
+        if finding.cause == "guard in plan":
+            return "nothing lifts this in plan mode"
+    flags: dict[str, None] = {}
+    for finding in findings:
+        wanted = _past_guard(finding.unit) if finding.cause == "guard" else [narrowest(finding.unit)]
+        if not wanted:
+            return "nothing lifts this: no rule can name these words exactly"
+        flags.update(dict.fromkeys(wanted))
+        if len(flags) > _MOST_FLAGS and not any(each.cause == "guard" for each in findings):
+            return _BLANKET
+    if _BLANKET in flags:
+        guarded = [finding.unit for finding in findings if finding.cause == "guard"]
+        flags = dict.fromkeys([_BLANKET, *(flag for unit in guarded for flag in _past_guard(unit))])
+    return " ".join(flags)
+
+
+def _past_guard(unit: Unit) -> list[str]:
+    """The exact rule that lifts a guard, and the blanket one where that does not allow the part as well."""
+    if unit.exact is None or not _writable(unit.exact):
+        return []
+    pattern = " ".join(unit.exact)
+    covers = not unit.more_than_read or unit.plain_shell or _covers(pattern, unit)
+    return [_flag(pattern), *([] if covers else [_BLANKET])]
+
+
+def narrowest(unit: Unit) -> str:
+    """The flag with the narrowest useful rule that allows a part."""
+    for pattern in _suggestions(unit):
+        if len(pattern) <= _LONGEST_PATTERN and _covers(pattern, unit):
+            return _flag(pattern)
+    return _BLANKET
+
+
+def _suggestions(unit: Unit) -> Iterator[str]:
+    for form in unit.forms:
+        values = form.track.values[form.track.starts[0] :]
+        prefix: list[str] = []
+        for value in values:
+            if value is None or not _writable((value,)):
+                break
+            prefix.append(value)
+        whole = len(prefix) == len(values)
+        if whole and len(prefix) <= 2:
+            yield " ".join(prefix)
+        if len(prefix) > 1 and _SUBCOMMAND.fullmatch(prefix[1]):
+            yield f"{prefix[0]} {prefix[1]}:*"
+        if whole:
+            yield " ".join(prefix)
+        if prefix:
+            yield f"{' '.join(prefix)}:*"
+            yield f"{prefix[0]}:*"
+
+
+def _writable(words: Sequence[str]) -> bool:
+    return all(_PLAIN_WORD.fullmatch(word) for word in words)
+
+
+def _covers(pattern: str, unit: Unit) -> bool:
+    rule = Rule("Bash", pattern, Action.ALLOW)
+    return allowing(Automaton([rule], through=False), unit.forms) is not None
+
+
+def _flag(pattern: str) -> str:
+    return f'--allow "Bash({pattern})"'

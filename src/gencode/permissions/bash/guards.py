@@ -1,0 +1,198 @@
+"""Guards and path rules inside Bash: what the words of a command name on the disk, as far as they tell.
+
+Words are only a hint (a program can build any path), so guards ask and the sandbox is the wall. Nothing here
+looks at the disk.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from gencode.permissions.bash.forms import value_of
+from gencode.permissions.bash.parts import Part, Word
+from gencode.permissions.bash.unfolding import Unit
+from gencode.permissions.patterns import Places
+from gencode.permissions.secrets import folded, is_protected, is_secret
+
+_SEPARATORS = re.compile(r"[=:,@]")
+_DYNAMIC = "\x00"
+_BRACE = "\x01"
+_GLUED = re.compile(r"-[A-Za-z0-9](.+)", re.DOTALL)
+_BRACES = re.compile(r"[{},]")
+_HIDDEN_IN_BRACES = re.compile(r"[{,]\.[^/.,}]")
+# Whatever the guards speak of has one of these in it; most commands have none.
+_TRIGGER = re.compile(
+    r"\.(?:ssh|gnupg|aws|azure|kube|config|env|netrc|git|pgpass|npmrc|pypirc|pem|key|p12|pfx|gen|vscode|idea"
+    r"|husky|mcp|bash|profile|zsh|zprofile|zlogin|inputrc|\.)"
+    r"|id_|git~|/(?:etc|boot|sys|proc|dev)|\x01"
+)
+_UNKNOWN_DOT_NAME = re.compile(r"(?:\A|[/\n=:,@]|(?:\A|\n)-[A-Za-z0-9])\.[^/\n=:,@\x00]*\x00")
+_PLAIN_PATH = re.compile(r"(?!\.{1,2}(?:/|\Z))[^/~]+(?:/(?!\.{0,2}(?:/|\Z))[^/]+)*\Z")
+
+
+def looked_at(part: Part) -> tuple[Word, ...]:
+    """The words of a part that may name files."""
+    words = part.words[1:] if part.kind == "command" else part.words
+    if part.assignments or part.inputs:
+        words = (*words, *(each.value for each in part.assignments), *part.inputs)
+    return words
+
+
+class Watch(NamedTuple):
+    """What guards say about a part: why it is asked although a rule may allow it.
+
+    `text` holds all words that may name files, in small letters. A path rule whose needle is not in it cannot
+    match, unless it is `doubtful` which paths the words name.
+    """
+
+    guard: str = ""
+    text: str = ""
+    doubtful: bool = False
+
+
+_NOTHING_NAMED = Watch()
+
+
+def watch(unit: Unit, places: Places, *, has_cd: bool) -> Watch:
+    """Look at the words of a part."""
+    words = looked_at(unit.part)
+    if not words:
+        return Watch(doubtful=True) if unit.behind_xargs else _NOTHING_NAMED
+    masked = [_masked(word) for word in words]
+    text = "\n".join(masked)
+    guard = _guard(unit, words, masked, places) if _may_trigger(text) else ""
+    plain = text.isascii() and _DYNAMIC not in text and _BRACE not in text and "~" not in text
+    return Watch(guard, text.lower(), has_cd or unit.behind_xargs or not plain)
+
+
+def _guard(unit: Unit, words: Sequence[Word], masked: Sequence[str], places: Places) -> str:
+    changes = unit.part.kind != "inert" and bool(unit.more_than_read) and not unit.plain_shell
+    protected = ""
+    for word, text in zip(words, masked, strict=True):
+        for components, absolute in _readings(word, text, places):
+            if is_secret(components, absolute=absolute) or _hidden(components):
+                return f"{_short(word)} may hold secrets"
+            if changes and not protected and is_protected(components, absolute=absolute):
+                protected = f"{_short(word)} changes how programs behave"
+        if _BRACE in text and _HIDDEN_IN_BRACES.search(word.value):
+            return f"{_short(word)} may hold secrets"
+    return protected
+
+
+def _may_trigger(text: str) -> bool:
+    if not text.isascii() or _TRIGGER.search(text.lower()):
+        return True
+    return _DYNAMIC in text and _UNKNOWN_DOT_NAME.search(text) is not None
+
+
+def _masked(word: Word) -> str:
+    """The value of a word with one character for each piece that is not known."""
+    pieces = word.pieces
+    if len(pieces) == 1 and pieces[0].kind == "text":
+        return pieces[0].text
+    return "".join(
+        [
+            piece.text if piece.kind == "text" else _BRACE if piece.kind == "brace" else _DYNAMIC
+            for piece in pieces
+        ]
+    )
+
+
+def _hidden(components: tuple[str, ...]) -> bool:
+    return any(name.startswith(".") and (_DYNAMIC in name or _BRACE in name) for name in components)
+
+
+def _short(word: Word) -> str:
+    return repr(word.source if len(word.source) <= 60 else f"{word.source[:60]}…")
+
+
+def _readings(word: Word, text: str, places: Places) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """The components of everything in a word that may be a path, and whether it begins at the root."""
+    candidates: Iterable[str] = _candidates(text)
+    if _BRACE in text:
+        inside = (each for piece in _candidates(word.value) for each in _BRACES.split(piece))
+        candidates = dict.fromkeys([*candidates, *inside])
+    for candidate in candidates:
+        if not _may_trigger(candidate):
+            continue
+        components = folded(candidate)
+        if candidate[:2] in (_DYNAMIC + "/", _BRACE + "/"):
+            # An empty variable leaves an absolute path.
+            yield components[1:], True
+        yield components, candidate.startswith("/")
+        if ".." in candidate:
+            yield folded(absolute_path(candidate, places)), True
+
+
+def _candidates(text: str) -> Iterator[str]:
+    """A word, its pieces, and what is glued to a short option."""
+    if not text:
+        return
+    yield text
+    if text[0] == "-" and (glued := _GLUED.match(text)):
+        yield glued[1]
+    pieces = _SEPARATORS.split(text)
+    if len(pieces) > 1:
+        yield from filter(None, pieces)
+
+
+def absolute_path(text: str, places: Places) -> str:
+    """A path as it reads from the workspace root, normalised by its letters alone."""
+    if text.startswith("/"):
+        whole = text
+    elif text == "~" or text.startswith("~/"):
+        whole = places.home + text[1:]
+    else:
+        whole = f"{places.root}/{text.removeprefix('~+/')}"
+    normal = os.path.normpath(whole)
+    return normal[1:] if normal.startswith("//") else normal
+
+
+class NamedPath(NamedTuple):
+    """A path, the same in small letters (empty if that is not certain), and the word it stands in."""
+
+    path: str
+    small: str
+    word: str
+
+
+class Named(NamedTuple):
+    """The paths that the words of a part name. `unsure`: there is a word that may name any path."""
+
+    paths: tuple[NamedPath, ...] = ()
+    unsure: str = ""
+
+
+def named_paths(unit: Unit, places: Places, *, has_cd: bool) -> Named:
+    """What path rules compare."""
+    words = looked_at(unit.part)
+    unsure = "xargs adds words that are only known when it runs" if unit.behind_xargs else ""
+    if not words:
+        return Named((), unsure)
+    found: dict[str, str] = {}
+    has_cd = has_cd and not unit.is_cd
+    root = places.root.rstrip("/")
+    for word in words:
+        value = value_of(word)
+        if value is None:
+            unsure = unsure or f"{_short(word)} is only known when it runs"
+            continue
+        if not unsure:
+            unsure = _doubt(value, has_cd=has_cd)
+        for candidate in _candidates(value):
+            if _PLAIN_PATH.match(candidate):
+                found.setdefault(f"{root}/{candidate}", value)
+            else:
+                found.setdefault(absolute_path(candidate, places), value)
+    paths = [NamedPath(path, path.lower() if path.isascii() else "", word) for path, word in found.items()]
+    return Named(tuple(paths), unsure)
+
+
+def _doubt(value: str, *, has_cd: bool) -> str:
+    if value.startswith("~"):
+        known = value == "~" or value.startswith(("~/", "~+/"))
+        return "" if known else f"{value!r} may be the home folder of another user"
+    if has_cd and value and not value.startswith(("-", "/")):
+        return f"{value!r} is below a folder that cd leads to"
+    return ""

@@ -1,0 +1,92 @@
+"""Here-documents: where their text begins and ends, and what is substituted in it."""
+
+import re
+from typing import NamedTuple
+
+from gencode.permissions.bash.parts import Unparsable
+from gencode.permissions.bash.scan import WORD_ENDS
+from gencode.permissions.bash.words import Words
+
+_DELIMITER = re.compile(rf"""((?:[A-Za-z0-9_.:+%@/!,-]++|'[^'\n]*+'|"[^"\\$`\n]*+"|\\[^\n])++){WORD_ENDS}""")
+_QUOTING = re.compile(r"""'([^']*)'|"([^"]*)"|\\(.)""")
+_CONTINUED = re.compile(r"(?:[^\\]|\\.)*\\\Z", re.DOTALL)
+_SUBSTITUTED = re.compile(r"[$`\\]")
+
+
+class HereText(NamedTuple):
+    """The text of a here-document, None if it is only known when it runs; why that makes its part opaque."""
+
+    text: str | None
+    reason: str
+
+
+class HereDocuments(Words):
+    """Reads here-documents."""
+
+    def here_document(self, *, strip_tabs: bool) -> HereText:
+        """The delimiter is next. The text is read right away, and passed over when the line ends."""
+        self.blanks()
+        found = _DELIMITER.match(self.text, self.pos)
+        if found is None or (self.text[found.end() : found.end() + 1] in ("<", ">") and found[1].isdigit()):
+            raise Unparsable("a here-document whose end cannot be read for certain")
+        self.pos = found.end()
+        delimiter = _QUOTING.sub(lambda quoted: "".join(filter(None, quoted.groups())), found[1])
+        if not delimiter or delimiter[0] == "\t":
+            raise Unparsable("a here-document whose end cannot be read for certain")
+        quoted = delimiter != found[1]
+        body = self._body(delimiter, strip_tabs=strip_tabs, joins_lines=not quoted)
+        if quoted or not _SUBSTITUTED.search(body):
+            return HereText(body, "")
+        return self._substituted(body)
+
+    def _body(self, delimiter: str, *, strip_tabs: bool, joins_lines: bool) -> str:
+        if self.here_line < 0:
+            self.here_line = self.text.find("\n", self.pos)
+            if self.here_line < 0:
+                raise Unparsable("a here-document is never closed")
+            self.here_end = self.here_line + 1
+            self.here_substitutions = self.substitutions
+        elif self.here_substitutions != self.substitutions:
+            raise Unparsable("a here-document begins in the middle of something else")
+        lines: list[str] = []
+        at = self.here_end
+        while at < len(self.text):
+            line, at = self._line(at, joins_lines=joins_lines)
+            if strip_tabs:
+                line = line.lstrip("\t")
+            if line == delimiter:
+                self.here_end = at
+                return "".join(lines)
+            if self.substitutions and line.startswith(delimiter):
+                raise Unparsable("a here-document whose end cannot be read for certain")
+            lines.append(line + "\n")
+        raise Unparsable("a here-document is never closed")
+
+    def _line(self, at: int, *, joins_lines: bool) -> tuple[str, int]:
+        """One line without its newline, lines joined by a backslash being one; where the next one begins."""
+        start = at
+        while True:
+            end = self.text.find("\n", at)
+            if end < 0:
+                end = len(self.text)
+            if not (
+                joins_lines and self.text[end - 1 : end] == "\\" and _CONTINUED.match(self.text, at, end)
+            ):
+                return self.text[start:end], end + 1
+            at = end + 1
+
+    def _substituted(self, body: str) -> HereText:
+        inner = self.nested(body)
+        if not isinstance(inner, HereDocuments):
+            raise TypeError("a nested parser is of the same kind")
+        return inner.here_text()
+
+    def here_text(self) -> HereText:
+        """The whole text as the body of a here-document whose delimiter is not quoted."""
+        known = True
+        texts: list[str] = []
+        while self.pos < len(self.text):
+            piece = self.inside_double_quotes(here=True)
+            known = known and piece.kind == "text"
+            texts.append(piece.text)
+        return HereText("".join(texts) if known else None, self.reason)

@@ -1,0 +1,123 @@
+"""The bash parser that fails closed: from the text of a command line to a flat list of parts.
+
+It reads what bash 5.2 reads without its interactive features. Whatever it is not sure to read as bash does is
+`Unparsable`, so a command may be refused that bash would run, but not the other way round.
+
+A part is marked as opaque for everything that can be seen without knowing any command: a dynamic command
+word, expansions that do more than read a variable, arithmetic with names, arrays, redirections through
+`{var}` or to the network, function definitions, coprocesses, the evaluating operators of `[[`. An inert part
+can be opaque too. What depends on a command's name (`eval`, `trap`, `alias`, shells, wrappers, builtins that
+evaluate subscripts) is not marked here.
+"""
+
+import re
+
+from gencode.permissions.bash.commands import RESERVED_WORD
+from gencode.permissions.bash.compounds import Compounds
+from gencode.permissions.bash.parts import Part, Unparsable
+from gencode.permissions.bash.scan import MAX_CHARACTERS, WORD_ENDS
+from gencode.permissions.secrets import deceptive_character
+
+_BANG = re.compile(r"!(?=[ \t])")
+_TIME = re.compile(rf"time{WORD_ENDS}(?:[ \t]++-p{WORD_ENDS})?(?:[ \t]++--{WORD_ENDS})?")
+_TIMED_COMPOUND = re.compile(rf"{_TIME.pattern}(?:[ \t]|\\\n)*+(?:\(|{RESERVED_WORD})")
+_CLOSING_WORD = re.compile(rf"(?:then|elif|else|fi|do|done|esac|\}}){WORD_ENDS}")
+_CLAUSE_END = re.compile(r";;&|;;|;&")
+_AND_OR = re.compile(r"&&|\|\|")
+_PIPE = re.compile(r"\|&|\|(?!\|)")
+_END = frozenset({""})
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def parse(text: str) -> tuple[Part, ...]:
+    """Everything a command line runs, writes and reads, in parts that are decided alone."""
+    if len(text) > MAX_CHARACTERS:
+        raise Unparsable(f"it has more than {MAX_CHARACTERS} characters")
+    if text.startswith(("-", "+")):
+        raise Unparsable("bash would take it for an option")
+    deceptive = deceptive_character(text.replace("\n", "").replace("\t", ""))
+    if deceptive or _SURROGATE.search(text):
+        raise Unparsable(f"it has a character that cannot be shown ({deceptive!a})")
+    parts: list[Part] = []
+    try:
+        Parser(text, parts).whole_text(may_be_empty=False)
+    except RecursionError:
+        raise Unparsable("it is nested too deeply") from None
+    if not parts:
+        raise Unparsable("there is nothing to run")
+    return tuple(parts)
+
+
+class Parser(Compounds):
+    """Reads lists of commands."""
+
+    def nested(self, text: str) -> "Parser":
+        return Parser(text, self.parts, self.depth)
+
+    def whole_text(self, *, may_be_empty: bool) -> None:
+        self.commands(_END, may_be_empty=may_be_empty)
+        if self.here_line >= 0:
+            raise Unparsable("a here-document begins in the middle of something else")
+
+    def commands(self, closers: frozenset[str], *, may_be_empty: bool = False) -> str:
+        self.newlines()
+        if may_be_empty and _TIMED_COMPOUND.match(self.text, self.pos):
+            raise Unparsable("time at the beginning of a substitution can only stand before a simple command")
+        closer = self._closer(closers)
+        if closer is not None and not may_be_empty:
+            raise Unparsable("a command is missing")
+        while closer is None:
+            separated = self._pipelines()
+            closer = self._closer(closers)
+            if closer is None and not separated:
+                raise Unparsable("two commands without anything between them")
+            if closer and not separated and self.redirected and closer[0] not in ");":
+                raise Unparsable("a redirection before a closing word")
+        return closer
+
+    def _closer(self, closers: frozenset[str]) -> str | None:
+        """The closer that stands here, gone past; None if a command may begin here."""
+        character = self.peek()
+        if character in ("", ")"):
+            closer = character
+            length = len(character)
+        elif character == ";":
+            found = _CLAUSE_END.match(self.text, self.pos)
+            closer, length = ";;", found.end() - self.pos if found else 0
+        else:
+            found = _CLOSING_WORD.match(self.text, self.pos)
+            if found is None:
+                return None
+            closer, length = found[0], found.end() - self.pos
+        if closer not in closers or (closer == ";;" and not length):
+            raise Unparsable(f"{closer or 'the end'} comes where it should not")
+        self.pos += length
+        return closer
+
+    def _pipelines(self) -> bool:
+        """Pipelines joined by `&&` and `||`; says whether `;`, `&` or a newline ends them."""
+        self._pipeline()
+        while (found := _AND_OR.match(self.text, self.pos)) is not None:
+            self.operator(found.end() - self.pos)
+            self.newlines()
+            self._pipeline()
+        character = self.peek()
+        if character == "\n":
+            self.newlines()
+            return True
+        if character in (";", "&") and not _CLAUSE_END.match(self.text, self.pos):
+            self.operator(1)
+            self.newlines()
+            return True
+        return False
+
+    def _pipeline(self) -> None:
+        while self.peek() in ("!", "t") and (self.skip(_BANG) or self.skip(_TIME)):
+            self.blanks()
+        self.command()
+        self.blanks_and_comment()
+        while (found := _PIPE.match(self.text, self.pos)) is not None:
+            self.operator(found.end() - self.pos)
+            self.newlines()
+            self.command()
+            self.blanks_and_comment()

@@ -1,0 +1,58 @@
+"""processes: what a warden is told to run, as one block of bytes. Both sides of the wall read this file."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+RUN = b"r"
+"""Asks the keeper for a warden. Two or three files come with it: its socket, and where the command writes."""
+CLEARED = b"c"
+"""Asks the keeper how many strays it cannot end. On the socket that comes with it stands the dead warden."""
+LENGTH = 8
+"""An order begins with its length, in this many bytes."""
+NO_STATUS = -1
+"""What a warden says instead of a status, when the command itself could not be ended."""
+
+
+class Order:
+    """One command: the program and its arguments, where, with which environment, for how long."""
+
+    __slots__ = ("argv", "cwd", "environment", "privileges", "seconds")
+
+    def __init__(
+        self,
+        argv: Sequence[bytes],
+        cwd: bytes,
+        environment: Mapping[bytes, bytes],
+        seconds: float | None,
+        privileges: bool,
+    ) -> None:
+        self.argv = argv
+        self.cwd = cwd
+        self.environment = environment
+        self.seconds = seconds
+        self.privileges = privileges
+
+    def packed(self) -> bytes:
+        """The order as it travels. No part of it can hold a NUL, so that is what stands between them."""
+        seconds = b"" if self.seconds is None else repr(float(self.seconds)).encode()
+        pairs = [name + b"=" + value for name, value in self.environment.items()]
+        flags = b"p" if self.privileges else b""
+        parts = [seconds, flags, self.cwd, str(len(self.argv)).encode(), *self.argv, *pairs]
+        blob = b"\0".join(parts)
+        return len(blob).to_bytes(LENGTH, "big") + blob
+
+
+def unpacked(blob: bytes) -> Order:
+    """The order in a block, without its length."""
+    seconds, flags, cwd, count, *rest = blob.split(b"\0")
+    argv, pairs = rest[: int(count)], rest[int(count) :]
+    environment = {name: value for name, _, value in (pair.partition(b"=") for pair in pairs)}
+    return Order(argv, cwd, environment, float(seconds) if seconds else None, bool(flags))
+
+
+def encoded(text: str) -> bytes:
+    """A word for the kernel. ValueError for one that no program can be given."""
+    raw = os.fsencode(text)
+    if b"\0" in raw:
+        raise ValueError("a NUL character")
+    return raw

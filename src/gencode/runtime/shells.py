@@ -1,0 +1,164 @@
+"""The commands of a session: each enclosed as far as the machine can, and the background ones by their id."""
+
+import asyncio
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from gencode.core.errors import ToolError, UnknownName
+from gencode.core.ids import new_id
+from gencode.core.spec import Workspace
+from gencode.permissions.bash.decision import read_command
+from gencode.permissions.paths import places_of
+from gencode.runtime.processes.command import Command, Ended, shell_words
+from gencode.runtime.processes.commands import Commands
+from gencode.runtime.processes.running import Running
+from gencode.runtime.processes.sweep import sweep
+from gencode.runtime.sandbox.choose import Sandbox, chosen
+from gencode.runtime.sandbox.guards import state, touched
+from gencode.runtime.sandbox.plan import Enclosure, enclosure
+
+Walls = Literal["auto", "off", "required"]
+"""Whether commands are enclosed: where it works, never, or else not run at all."""
+
+
+class Order(Struct, frozen=True):
+    """A command as a tool wants it: the very text that was judged."""
+
+    text: str
+    workspace: Workspace
+    task: str
+    seconds: float | None = None
+    network: bool = False
+
+
+class Result(Struct, frozen=True):
+    """What came of a command. `touched` are guarded files it made or changed although it should not have."""
+
+    ended: Ended
+    touched: tuple[Path, ...] = ()
+
+
+class Shell:
+    """A command in the background."""
+
+    __slots__ = ("file", "id", "order", "running")
+
+    def __init__(self, order: Order, running: Running, file: Path) -> None:
+        self.id = file.stem
+        self.order = order
+        self.running = running
+        self.file = file
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self.running.task.done()
+
+
+class Shells:
+    """Runs the commands of all agents of a session. Nothing of it is started before the first command.
+
+    `home` is the per-user folder; outputs go to its folder `outputs`, where they stay until they are deleted.
+    """
+
+    def __init__(self, home: Path, walls: Walls = "auto", *, network: bool = False) -> None:
+        self._home = home
+        self._walls = walls
+        self._network = network
+        self._commands: Commands | None = None
+        self._sandbox: Sandbox | None = None
+        self._temp = home / "run" / new_id()
+        self._shells: dict[str, Shell] = {}
+        self._opening = asyncio.Lock()
+
+    async def run(self, order: Order) -> Result:
+        """Run a command to its end; what is longer than memory should hold goes to a file."""
+        commands = await self._ready()
+        plan = self._plan(order)
+        before = await asyncio.to_thread(state, plan.watched())
+        ended = await commands.run(self._command(order, plan, self._file(order, "bash"), growing=False))
+        after = await asyncio.to_thread(state, plan.watched())
+        return Result(ended, tuple(touched(before, after)))
+
+    async def start(self, order: Order) -> Shell:
+        """Start a command that goes on beside the conversation; its output file grows while it runs."""
+        commands = await self._ready()
+        file = self._file(order, "shell")
+        running = await commands.start(self._command(order, self._plan(order), file, growing=True))
+        shell = self._shells[file.stem] = Shell(order, running, file)
+        return shell
+
+    def find(self, shell: str) -> Shell:
+        """A background command by its id; UnknownName says which there are."""
+        if shell not in self._shells:
+            raise UnknownName("shell", shell, self._shells)
+        return self._shells[shell]
+
+    def of(self, task: str) -> Mapping[str, Shell]:
+        """The background commands that a task started."""
+        return {name: shell for name, shell in self._shells.items() if shell.order.task == task}
+
+    async def close(self) -> None:
+        """End every command."""
+        if self._commands is not None:
+            await self._commands.close()
+            with suppress(OSError):
+                shutil.rmtree(self._temp)
+
+    async def _ready(self) -> Commands:
+        async with self._opening:
+            if self._commands is None:
+                await asyncio.to_thread(self._prepare)
+                self._commands = Commands(self._home / "state")
+            return self._commands
+
+    def _prepare(self) -> None:
+        """Sweep up after a crash, make a private folder for temporary files, and try the walls."""
+        sweep(self._home / "state")
+        try:
+            self._temp.mkdir(mode=0o700, parents=True)
+        except OSError as error:
+            raise ToolError(
+                f"No command can be run: {self._temp} cannot be made ({error.strerror})."
+            ) from None
+        if self._walls == "off":
+            return
+        self._sandbox = chosen()
+        if self._walls == "required" and not self._sandbox.exists:
+            why = " ".join(self._sandbox.report())
+            raise ToolError(f"No command can be run: the setting sandbox is `required`. {why}")
+
+    def _plan(self, order: Order) -> Enclosure:
+        network = order.network or self._network
+        return enclosure(order.workspace.root, self._temp, self._home, network=network)
+
+    def _command(self, order: Order, plan: Enclosure, file: Path, *, growing: bool) -> Command:
+        words = shell_words(self._bash(), order.text)
+        return Command(
+            tuple(self._sandbox.enclose(words, plan)) if self._sandbox else words,
+            order.workspace.cwd,
+            seconds=order.seconds,
+            reads_only=only_reads(order),
+            file=file,
+            growing=growing,
+        )
+
+    def _bash(self) -> str:
+        bash = self._commands.bash if self._commands else None
+        if bash is None:
+            raise ToolError("There is no bash on this machine, so no command can be run.")
+        return bash
+
+    def _file(self, order: Order, kind: str) -> Path:
+        return self._home / "outputs" / order.task / f"{kind}_{new_id()}.txt"
+
+
+def only_reads(order: Order) -> bool:
+    """Whether a command is shown to only read; then even more is taken out of its environment."""
+    command = read_command(order.text, places_of(order.workspace)).command
+    return not command.unparsable and not any(unit.more_than_read for unit in command.units)

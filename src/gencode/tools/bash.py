@@ -1,0 +1,70 @@
+"""tools: Bash and KillShell, commands in the foreground and in the background."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from gencode.core.messages import CommandRun, Trace
+from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
+from gencode.tools.files import relative
+
+if TYPE_CHECKING:
+    from gencode.runtime.shells import Result
+
+LONGEST_MS = 600_000
+
+
+@tool(effect="execute", name="Bash", aliases=("exec",), timeout=None)
+async def BASH(
+    ctx: ToolContext,
+    command: Annotated[str, "The command line for bash"],
+    limit: Annotated[
+        int, Meta(ge=1), Param("Milliseconds until it is stopped, at most 600000", name="timeout")
+    ] = 120_000,
+    description: Annotated[str, "What it does, in five to ten words"] = "",
+    run_in_background: Annotated[bool, "Return an id at once and let it run on"] = False,
+) -> ToolOutput:
+    """Run a command line in bash. Every call starts anew in the working directory, without a terminal.
+
+    Output beyond 32 KiB is cut in the middle and kept in a file that Read can page. When a command ends, what
+    it left running is stopped: start servers and watchers with run_in_background. Use Read, Grep, Glob and
+    Edit rather than cat, grep, find and sed.
+    """
+    from gencode.runtime.shells import Order
+
+    seconds = min(limit, LONGEST_MS) / 1000
+    order = Order(command, ctx.workspace, ctx.task, None if run_in_background else seconds, ctx.network)
+    if not run_in_background:
+        return _told(ctx, command, await ctx.shells().run(order))
+    shell = await ctx.shells().start(order)
+    ctx.hand_out(shell.file)
+    return ToolOutput(
+        f"Started in the background as {shell.id}. Its output grows in {shell.file} (page it with Read). "
+        f'It runs until it ends, the session closes, or KillShell(shell_id="{shell.id}").',
+        Trace(commands=(CommandRun(command, None),)),
+    )
+
+
+@tool(effect="execute", name="KillShell", timeout=30.0)
+async def KILL_SHELL(
+    ctx: ToolContext, shell_id: Annotated[str, "The id that Bash gave for a command in the background"]
+) -> str:
+    """Stop a command that runs in the background, with everything it started."""
+    shell = ctx.shells().find(shell_id)
+    if shell.over:
+        return f"{shell_id} had already ended. Its output is in {shell.file}."
+    ended = await shell.running.stop()
+    return f"{shell_id} was stopped. {ended.verdict} Its output is in {shell.file}."
+
+
+def _told(ctx: ToolContext, command: str, result: "Result") -> ToolOutput:
+    ended = result.ended
+    if ended.output.file is not None:
+        ctx.hand_out(ended.output.file)
+    said = [ended.output.text().rstrip("\n"), ended.verdict]
+    if result.touched:
+        names = ", ".join(relative(ctx.workspace, str(path)) for path in result.touched[:10])
+        said.append(f"Warning: it touched guarded files that make other programs run something: {names}.")
+    text = "\n".join(part for part in said if part) or "(it wrote nothing)"
+    failed = ended.cause != "exited" or ended.exit_code != 0
+    return ToolOutput(text, Trace(commands=(CommandRun(command, ended.exit_code),)), error=failed)

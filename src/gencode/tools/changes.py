@@ -1,0 +1,66 @@
+"""tools: what Write and Edit share: a change that is never left half done, noted, and told with its hash."""
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Callable
+from typing import BinaryIO, TypeVar
+
+from gencode.core.errors import ToolError
+from gencode.core.messages import FileChange
+from gencode.permissions.paths import Resolved
+from gencode.runtime.openers import Expected, Identity, identity_of, replace_file
+from gencode.runtime.toolbox import ToolContext
+from gencode.tools.files import relative
+
+Answer = TypeVar("Answer")
+
+
+class Cut(ToolError):
+    """Nobody waits for the change any more; it was not made."""
+
+
+class Wanted:
+    """Whether somebody still waits for a change."""
+
+    def __init__(self) -> None:
+        self._gone = threading.Event()
+
+    def check(self) -> None:
+        """Raise when nobody does."""
+        if self._gone.is_set():
+            raise Cut("The call was stopped before it changed anything.")
+
+    def drop(self) -> None:
+        """Nobody does any more."""
+        self._gone.set()
+
+
+async def to_the_end(work: Callable[[Wanted], Answer]) -> Answer:
+    """Run blocking work in a thread. Whoever is stopped waits for it: nothing is changed behind his back."""
+    wanted = Wanted()
+    running = asyncio.ensure_future(asyncio.to_thread(work, wanted))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        wanted.drop()
+        await asyncio.wait([running])
+        running.exception()
+        raise
+
+
+def as_seen(ctx: ToolContext, place: Resolved, file: BinaryIO) -> Identity:
+    """The state of an open file, if this agent knows it so; ToolError tells it to read the file first."""
+    now, seen = identity_of(file), ctx.seen.state(place.real)
+    shown = relative(ctx.workspace, place.real)
+    if seen is None:
+        raise ToolError(f"{shown} exists and was not read in this task; Read it first, then change it.")
+    if seen != now:
+        raise ToolError(f"{shown} changed since it was read; Read it again first.")
+    return now
+
+
+def change(ctx: ToolContext, place: Resolved, data: bytes, expected: Expected) -> FileChange:
+    """Replace a judged file, remember its new state, and say what it became."""
+    ctx.seen.note(place.real, replace_file(place, data, expected=expected))
+    return FileChange(relative(ctx.workspace, place.real), hashlib.sha256(data).hexdigest())

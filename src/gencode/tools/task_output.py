@@ -1,0 +1,125 @@
+"""tools: TaskOutput and TaskStop, for agents and commands in the background."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from gencode.core.errors import ToolError, UserMistake
+from gencode.core.messages import Trace
+from gencode.core.outcome import Outcome
+from gencode.core.status import Status
+from gencode.runtime.ports import Delegate
+from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
+
+if TYPE_CHECKING:
+    from gencode.runtime.shells import Shell
+
+LONGEST_MS = 600_000
+PAGE = 20_000
+SHELL = "shell_"
+
+
+@tool(effect="read", name="TaskOutput", timeout=None)
+async def TASK_OUTPUT(
+    ctx: ToolContext,
+    task_id: Annotated[str, "The id that Task or Bash gave"],
+    block: Annotated[bool, "Wait for the end"] = True,
+    limit: Annotated[int, Meta(ge=0), Param("Milliseconds to wait, at most 600000", name="timeout")] = 30_000,
+    page: Annotated[int, Meta(ge=1), "Which part of a long result"] = 1,
+) -> ToolOutput:
+    """Get the result of a task or command that runs in the background, or how far it is."""
+    seconds = min(limit, LONGEST_MS) / 1000 if block else 0.0
+    note = f"The timeout was cut to {LONGEST_MS} ms.\n" if block and limit > LONGEST_MS else ""
+    if task_id.startswith(SHELL):
+        return ToolOutput(note + await _shell(ctx.shells().find(task_id), seconds))
+    outcome = await _delegate(ctx).look(task_id, seconds)
+    if not outcome.status.ended:
+        return ToolOutput(note + running(outcome))
+    trace = Trace(delivered=(outcome.agent_id,) if outcome.background else ())
+    return ToolOutput(note + ended(outcome, page), trace, error=not outcome.success)
+
+
+@tool(effect="delegate", name="TaskStop", timeout=30.0)
+async def TASK_STOP(ctx: ToolContext, task_id: Annotated[str, "The id that Task or Bash gave"]) -> str:
+    """Stop a task or command that runs in the background. What it has found so far is kept."""
+    if task_id.startswith(SHELL):
+        shell = ctx.shells().find(task_id)
+        if shell.over:
+            return f"{task_id} had already ended. Its output is in {shell.file}."
+        await shell.running.stop()
+        return f"{task_id} was stopped, with all it had started. Its output is in {shell.file}."
+    outcome, ran = await _delegate(ctx).stop(task_id)
+    who = f"Task {outcome.agent_id} of {outcome.agent}"
+    if not ran:
+        return f"{who} had already ended as {outcome.status}; nothing was stopped."
+    return f"{who} was stopped after {outcome.turns} turns and is now {outcome.status}."
+
+
+def running(outcome: Outcome) -> str:
+    """How far a task is that has not ended, and what can be done about it."""
+    name = outcome.agent_id
+    return "\n".join(
+        (
+            f"Agent: {outcome.agent}",
+            "Status: still running",
+            f"Turns: {outcome.turns}",
+            f"Tokens: {_tokens(outcome)}",
+            "",
+            *_options(name),
+        )
+    )
+
+
+def ended(outcome: Outcome, page: int) -> str:
+    """The result of a task; what went wrong comes before what it had said."""
+    lines = [
+        f"Agent: {outcome.agent}",
+        f"Status: {outcome.status}",
+        f"Turns: {outcome.turns}",
+        f"Tokens: {_tokens(outcome)}",
+        f"Duration: {(outcome.duration_ms or 0) / 1000:.0f}s",
+    ]
+    if outcome.status is not Status.COMPLETED:
+        lines.append(f"Error: {outcome.error or f'it ended as {outcome.status}'}")
+    return "\n".join((*lines, "", "Output:", _page(outcome.result or "(nothing)", page)))
+
+
+def _page(text: str, page: int) -> str:
+    pages = max(1, -(-len(text) // PAGE))
+    if page > pages:
+        raise UserMistake(f"There is no page {page}; the result has {pages}.")
+    part = text[(page - 1) * PAGE : page * PAGE]
+    return part if pages == 1 else f"{part}\n[page {page} of {pages}]"
+
+
+async def _shell(shell: "Shell", seconds: float) -> str:
+    if not shell.over and seconds:
+        await asyncio.wait([shell.running.task], timeout=seconds)
+    output = shell.running.output()
+    head = [f"Command: {shell.order.text}"]
+    if shell.over:
+        verdict = shell.running.task.result().verdict or "Exit code 0."
+        head += [f"Status: ended. {verdict}", f"File: {shell.file}", "", "Output:"]
+        return "\n".join((*head, output.text().rstrip("\n") or "(nothing)"))
+    head += ["Status: still running", f"File: {shell.file}", "", *_options(shell.id)]
+    return "\n".join((*head, "", "Output so far:", output.text().rstrip("\n") or "(nothing)"))
+
+
+def _options(name: str) -> tuple[str, ...]:
+    return (
+        "Options:",
+        f'  - Wait longer: TaskOutput(task_id="{name}", timeout=60000)',
+        f'  - Check status: TaskOutput(task_id="{name}", block=false)',
+        f'  - Stop: TaskStop(task_id="{name}")',
+    )
+
+
+def _tokens(outcome: Outcome) -> int:
+    return outcome.usage.input_tokens + outcome.usage.output_tokens
+
+
+def _delegate(ctx: ToolContext) -> Delegate:
+    if ctx.delegate is None:
+        raise ToolError("This agent cannot send agents, so there is nothing to look at.")
+    return ctx.delegate

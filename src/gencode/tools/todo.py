@@ -1,0 +1,45 @@
+"""tools: TodoWrite, the steps of a task and how far they are. The list lives in the call itself."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from gencode.core.errors import ToolError
+from gencode.runtime.toolbox import ToolContext, tool
+
+MOST = 200
+_SIGNS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+
+
+# Without a docstring: it would be in every prompt.
+class Todo(Struct, frozen=True):
+    content: Annotated[str, Meta(min_length=1)]
+    status: Literal["pending", "in_progress", "completed"]
+    activeForm: str | UnsetType = UNSET
+
+
+@tool(effect="read", name="TodoWrite", aliases=("todo",))
+async def TODO_WRITE(
+    ctx: ToolContext,
+    todos: Annotated[list[Todo], "Every step in order; one is in_progress (activeForm: what goes on)"],
+) -> str:
+    """Keep a list of the steps of a longer task. Each call replaces the whole list."""
+    if len(todos) > MOST:
+        raise ToolError(f"The list has more than {MOST} steps; sum them up.")
+    if not todos:
+        ctx.progress("no steps left")
+        return "The list is empty."
+    active = [todo for todo in todos if todo.status == "in_progress"]
+    done = sum(todo.status == "completed" for todo in todos)
+    now = f": {_one_line(active[0].activeForm or active[0].content)}" if active else ""
+    ctx.progress(f"{done} of {len(todos)} done{now}")
+    lines = [f"{_SIGNS[todo.status]} {_one_line(todo.content)}" for todo in todos]
+    if len(active) > 1:
+        lines.append(f"[{len(active)} steps are in progress; work on one at a time]")
+    elif not active and done < len(todos):
+        lines.append("[no step is in progress; mark the one you are at]")
+    return "\n".join(lines)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:300]

@@ -1,0 +1,54 @@
+"""tools: Write, a whole file at once."""
+
+import asyncio
+from typing import Annotated
+
+from gencode.core.messages import Trace
+from gencode.runtime.openers import Expected, NotThere, open_for_reading
+from gencode.runtime.toolbox import ToolContext, ToolOutput, tool
+from gencode.tools.changes import Wanted, as_seen, change, to_the_end
+from gencode.tools.diffs import difference
+from gencode.tools.files import size_text
+from gencode.tools.textfile import NoText, checked, counted, line_count, read_text
+
+
+async def preview(ctx: ToolContext, file_path: str, content: str) -> str:
+    """The difference that writing the file would make."""
+    return await asyncio.to_thread(_compared, ctx, file_path, content)
+
+
+@tool(effect="write", name="Write", aliases=("write_file",), preview=preview)
+async def WRITE(
+    ctx: ToolContext,
+    file_path: str,
+    content: Annotated[str, "The whole new content"],
+) -> ToolOutput:
+    """Create a file, or replace a whole file that you have Read. Change parts of one with Edit."""
+    return await to_the_end(lambda wanted: _write(ctx, file_path, content, wanted))
+
+
+def _write(ctx: ToolContext, file_path: str, content: str, wanted: Wanted) -> ToolOutput:
+    data = checked(content, "content").encode()
+    place = ctx.place(file_path)
+    expected: Expected
+    try:
+        with open_for_reading(place) as file:
+            expected = as_seen(ctx, place, file)
+    except NotThere:
+        expected = "absent"
+    wanted.check()
+    written = change(ctx, place, data, expected)
+    done = "Created" if expected == "absent" else "Replaced"
+    size = f"{counted(line_count(content), 'line')}, {size_text(len(data))}"
+    return ToolOutput(f"{done} {written.path}: {size}.", Trace(changed=(written,)))
+
+
+def _compared(ctx: ToolContext, file_path: str, content: str) -> str:
+    try:
+        with open_for_reading(ctx.place(file_path)) as file:
+            before = read_text(file, file_path).text
+    except NotThere:
+        return f"A new file:\n{difference('', content)}"
+    except NoText as error:
+        return f"The whole file is replaced. {error}\n{difference('', content)}"
+    return difference(before, content)

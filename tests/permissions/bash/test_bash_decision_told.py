@@ -1,0 +1,146 @@
+"""A decision names the part, what made it so, and what would lift it; nothing is offered in vain."""
+
+import re
+
+import pytest
+
+from gencode.core.rules import Action, Decision
+from tests.permissions.bash.judged import judge
+
+
+def lifts(command: str, *rules: str, mode: str = "default") -> str:
+    return judge(command, *rules, mode=mode).lifts
+
+
+def test_a_rule_that_matches_is_named_with_its_part() -> None:
+    assert judge("ls; gradle publish", "deny Bash(gradle publish:*)") == Decision(
+        Action.DENY,
+        "Bash: 'gradle publish': the rule deny Bash(gradle publish:*) matches.",
+        "deny Bash(gradle publish:*)",
+        "main",
+        "nothing lifts this but removing the rule deny Bash(gradle publish:*)",
+    )
+
+
+def test_a_rule_for_a_path_is_named_with_the_word() -> None:
+    assert judge("head private/notes.md", "deny Read(private/**)").why == (
+        "Bash: 'head private/notes.md': the rule deny Read(private/**) matches 'private/notes.md'."
+    )
+
+
+def test_what_is_not_covered_is_told_with_the_narrowest_rule() -> None:
+    assert judge("gradle test --info && ls") == Decision(
+        Action.ASK,
+        "Bash: 'gradle test --info': no rule allows it, and it may do more than read:"
+        " gradle is not in the read-only set.",
+        "",
+        "main",
+        '--allow "Bash(gradle test:*)"',
+    )
+
+
+def test_what_is_allowed_says_by_what() -> None:
+    assert judge("ls && make all | wc", "allow Bash(make:*)") == Decision(
+        Action.ALLOW,
+        "Bash: 'make all': the rule allow Bash(make:*) matches. 2 more parts are allowed too.",
+        "allow Bash(make:*)",
+        "main",
+    )
+    assert judge("ls").why == "Bash: 'ls': it only reads."
+    assert judge("make", mode="dontAsk").why == "Bash: 'make': the mode dontAsk allows what no rule forbids."
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("echo x > y", "it writes a file, and only a rule for all commands allows that"),
+        ("eval ls", "nobody can tell what it runs: eval keeps or runs a text as a command"),
+        (
+            "timeout --x 5 ls",
+            "nobody can tell what it runs: timeout has the option --x, which is not known here",
+        ),
+        ("cat .env", "'.env' may hold secrets"),
+        ("cp x .git/config", "'.git/config' changes how programs behave"),
+        ("FOO=1 ls", "no rule allows it, and it may do more than read: it sets FOO"),
+        ("env", "no rule allows it, and it may do more than read: env has no command to run"),
+    ],
+)
+def test_the_reason_is_told(command: str, said: str) -> None:
+    assert said in judge(command).why
+
+
+def test_a_possible_match_says_what_is_not_known() -> None:
+    rules = ["allow Bash", "deny Bash(rm x)", "deny Read(private/**)"]
+    assert "might match, for a word of it is only known when it runs." in judge("rm $x", *rules).why
+    assert "might match, for '$x' is only known when it runs." in judge("cat $x", *rules).why
+    assert "might match, for nobody can tell what it runs: " in judge("eval y", *rules).why
+    assert "might match, for 'a' is below a folder that cd leads to." in judge("cd b; cat a", *rules).why
+
+
+def test_plan_mode_says_what_would_be_more_than_reading() -> None:
+    assert judge("make", mode="plan") == Decision(
+        Action.DENY,
+        "Bash: 'make': plan mode only reads, and make is not in the read-only set.",
+        "",
+        "main",
+        "another permission mode than plan",
+    )
+    assert lifts("cat .env", mode="plan") == "nothing lifts this in plan mode"
+
+
+def test_a_command_that_cannot_be_read_says_why() -> None:
+    decision = judge('echo "open', "allow Bash")
+    assert decision.why.startswith("Bash: the command cannot be read: ")
+    assert decision.lifts == "nothing lifts this but writing the command in another way"
+    assert lifts('echo "open', mode="plan") == "another permission mode than plan"
+    assert judge('echo "open', "deny Bash").rule == "deny Bash(*)"
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        ("make", '--allow "Bash(make)"'),
+        ("gradle publish", '--allow "Bash(gradle publish)"'),
+        ("rm -rf dist", '--allow "Bash(rm -rf dist)"'),
+        ("npm run build -- --prod", '--allow "Bash(npm run:*)"'),
+        ("python $script", '--allow "Bash(python:*)"'),
+        ("chmod +x $f", '--allow "Bash(chmod +x:*)"'),
+        ("timeout 5 make", '--allow "Bash(make)"'),
+        ("sudo make", '--allow "Bash(sudo make)"'),
+        ("xargs make", '--allow "Bash(make:*)"'),
+        ("bash run.sh", '--allow "Bash(bash run.sh)"'),
+        ("env", '--allow "Bash(env)"'),
+        ("sudo -l", '--allow "Bash"'),
+        ("echo x > y", '--allow "Bash"'),
+        ("eval ls", '--allow "Bash"'),
+        ("FOO=1 make", '--allow "Bash"'),
+        ("make 'a b'", '--allow "Bash(make:*)"'),
+        ("'a b'", '--allow "Bash"'),
+        ("make && gradle test", '--allow "Bash(make)" --allow "Bash(gradle test)"'),
+        ("a; b; c; d", '--allow "Bash"'),
+        ("make > x", '--allow "Bash"'),
+        ("cat .env", '--allow "Bash(cat .env)"'),
+        ("cp x .git/config", '--allow "Bash(cp x .git/config)"'),
+        ("make; cat .env", '--allow "Bash(make)" --allow "Bash(cat .env)"'),
+        ("make > x; cat .env", '--allow "Bash" --allow "Bash(cat .env)"'),
+    ],
+)
+def test_the_narrowest_flags_that_work_are_offered(command: str, flags: str) -> None:
+    assert lifts(command) == flags
+    offered = [f"allow {rule}" for rule in re.findall(r'--allow "([^"]*)"', flags)]
+    assert judge(command, *offered).action == "allow"
+
+
+def test_no_flag_is_offered_where_none_would_work() -> None:
+    commands = ["echo x > .env", "cat .e*", "cat '.env '", "x=.env", "cat < .env"]
+    offered = {command: lifts(command) for command in commands}
+    assert offered == dict.fromkeys(commands, "nothing lifts this: no rule can name these words exactly")
+
+
+def test_a_long_part_is_cut_and_nothing_invisible_is_shown_as_it_is() -> None:
+    why = judge(f"make {'x' * 500}\n").why
+    assert len(why) < 300
+    assert (
+        judge("make \u202e").why
+        == "Bash: the command cannot be read: it has a character that cannot be shown ('\\u202e')."
+    )

@@ -1,0 +1,264 @@
+"""Guards for secrets and protected places, and path rules, on the words of commands."""
+
+import os
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gencode.permissions.bash.guards import watch
+from gencode.permissions.bash.parts import Part, Piece, Word
+from gencode.permissions.bash.unfolding import Unit
+from gencode.permissions.paths import places_of
+from gencode.permissions.secrets import folded, is_protected, is_secret
+from tests.permissions.bash.judged import WHERE, actions, all_are, judge
+
+PRIVATE = "deny Read(private/**)"
+GENERATED = "deny Write(gen/**)"
+
+
+def test_a_word_that_names_a_secret_is_asked_whatever_allows_the_command() -> None:
+    commands = [
+        *(
+            "cat .env",
+            "cat a/.env.local",
+            "cat .ENV",
+            "cat ./.env.",
+            "cat ~/.ssh/config",
+            "cat id_rsa",
+            "cat a.pem",
+        ),
+        *("cat .config/gh/hosts.yml", "cat /etc/shadow", "cat /proc/1/environ", "cat '.env '", "cat .ｅnv"),
+        *(
+            "git show HEAD:.env",
+            "curl -d @.env x",
+            "x --file=.env",
+            "x a,.env",
+            "curl -K.netrc",
+            "scp h:.netrc y",
+        ),
+        *(
+            "cat < .env",
+            "x=.env",
+            "F=.env make",
+            "echo x > .env",
+            "for f in .env; do :; done",
+            "[[ -f .env ]]",
+        ),
+        *("timeout 5 cat .env", "xargs cat .env", "find . -name .env", "sh -c 'cat .env'", "sudo cat .env"),
+        *("cat /tmp/../etc/shadow", "cat ../etc/shadow", "cat //etc//shadow", "find . -exec cat .env \\;"),
+    ]
+    assert actions(commands, "allow Bash") == all_are("ask", commands)
+
+
+def test_an_unknown_word_that_may_be_a_hidden_name_is_a_secret() -> None:
+    commands = [
+        *("cat .e*", "cat .$x", "cat .{env,x}", "cat {.env,x}", "cat a/.??", "cat --f=.e*", "cat -f.e*"),
+        *('cat "$HOME/.aws/x"', "cat *.pem", "cat $x/.ssh/id", "cat $x/etc/shadow", "cat {a,b}/.ssh/c"),
+    ]
+    assert actions(commands, "allow Bash") == all_are("ask", commands)
+
+
+def test_other_words_are_no_secrets() -> None:
+    commands = [
+        *("cat .env.example", "cat .gitignore", "cat *", "ls .github/*", "cat env", "cat /etc/passwd"),
+        *(
+            "cat x.pem.txt",
+            "cat keys",
+            "echo .environment",
+            "cat $x",
+            "cat ./*",
+            "cat ../*.txt",
+            "cat {./a,b}",
+        ),
+    ]
+    assert actions(commands, "allow Bash") == all_are("allow", commands)
+
+
+def test_what_may_change_a_protected_place_is_asked() -> None:
+    commands = [
+        *("cp x .git/config", "rm -rf .git", "rm -rf GIT~1", "echo x > .git/config", "echo x > .bashrc"),
+        *(
+            "cp x /etc/y",
+            "tee /dev/sda",
+            "rm .gen/x",
+            "make .vscode",
+            "echo x >> a/.mcp.json",
+            "dd of=/dev/sda",
+        ),
+        *("X=.git/config", "rm /dev/../etc/x", "> /proc/x", "rm .git/$x", "sudo rm .husky/x"),
+    ]
+    assert actions(commands, "allow Bash") == all_are("ask", commands)
+
+
+def test_reading_a_protected_place_is_not() -> None:
+    commands = [
+        *("cat .git/HEAD", "ls -la .git .gen", "cat /etc/passwd", "x=.git", "[[ -d .git ]]"),
+        *("for f in .git/x; do echo $f; done", "cat < .git/HEAD", "make > /dev/null 2> /dev/stderr"),
+    ]
+    assert actions(commands, "allow Bash(make)") == all_are("allow", commands)
+
+
+def test_a_guard_is_lifted_by_the_exact_words_only() -> None:
+    exact = "allow Bash(cat .env)"
+    assert judge("cat .env", exact).action == "allow"
+    assert judge("'cat'  .env", exact).action == "allow"
+    widened = ["allow Bash", "allow Bash(cat:*)", "allow Bash(cat .env:*)", "allow Bash(cat .en*)"]
+    assert judge("cat .env", *widened).action == "ask"
+    others = ["cat .env x", "cat .env < .env", "LANG=C cat .env", "timeout 5 cat .env", "cat ./.env"]
+    assert actions(others, exact, *widened) == all_are("ask", others)
+
+
+def test_no_rule_lifts_a_guard_in_plan_mode_and_dont_ask_has_none() -> None:
+    assert judge("cat .env", "allow Bash(cat .env)", mode="plan").action == "ask"
+    assert judge("cat .env", mode="dontAsk").action == "allow"
+    assert judge("cp x .git/config", mode="dontAsk").action == "allow"
+
+
+def test_a_rule_for_reading_reaches_every_word_but_what_is_written() -> None:
+    commands = [
+        *("cat private/x", "cat ./private/x", "cat a/../private//x", "cat /ws/private/x", "cat PRIVATE/x"),
+        *("cp private/x y", "x --f=private/x", "git show HEAD:private/x", "cat < private/x", "x=private/x"),
+        *(
+            "for f in private/x; do :; done",
+            "[[ -f private/x ]]",
+            "sh -c 'cat private/x'",
+            "cat ~+/private/x",
+        ),
+        *(
+            "timeout 5 cat private/x",
+            "find . -exec cat private/x \\;",
+            "grep -fprivate/x y",
+            "cat 'private/x y'",
+        ),
+    ]
+    assert actions(commands, "allow Bash", PRIVATE) == all_are("deny", commands)
+    allowed = [
+        "cat x",
+        "ls",
+        "echo x > private/y",
+        "cd private",
+        "ls -l /ws",
+        "cat ~/private/x",
+        "cat /private/x",
+    ]
+    assert actions(allowed, "allow Bash", PRIVATE) == all_are("allow", allowed)
+
+
+def test_a_rule_for_writing_reaches_what_may_change_something() -> None:
+    denied = ["echo x > gen/a", "cp x gen/a", "rm GEN/a", "make gen/a", "X=gen/a", "sh -c 'rm gen/a'"]
+    allowed = ["cat gen/a", "ls $x", "cat < gen/a", "echo gen/a", "x=gen/a"]
+    for tool in ("Write", "Edit", "write_file", "*"):
+        assert actions(denied, "allow Bash", f"deny {tool}(gen/**)") == all_are("deny", denied)
+    assert actions(allowed, "allow Bash", GENERATED, "deny Edit(gen/**)") == all_are("allow", allowed)
+
+
+def test_a_word_that_may_be_any_path_is_a_possible_match() -> None:
+    commands = [
+        *(
+            "cat $x",
+            "cat *",
+            "cat {a,b}",
+            "xargs cat",
+            "xargs",
+            "cat ~bob/x",
+            "find . -exec cat {} +",
+            "x=$y",
+        ),
+        *("for f in *; do :; done", "cat < $x", "[[ -f $x ]]", "cat $(ls)"),
+    ]
+    assert actions(commands, "allow Bash", PRIVATE) == all_are("ask", commands)
+    assert actions(commands, PRIVATE, mode="dontAsk") == all_are("ask", commands)
+    written = ["echo > $x", "cp $x y", "make $x", "rm *"]
+    assert actions(written, "allow Bash", GENERATED) == all_are("ask", written)
+
+
+def test_a_cd_makes_every_relative_word_a_possible_match() -> None:
+    asked = [
+        "cd private && cat x",
+        "cd src; ls y",
+        "(cd a); cat b",
+        "pushd private; cat x",
+        "env -C private cat x",
+    ]
+    assert actions(asked, "allow Bash", PRIVATE) == all_are("ask", asked)
+    allowed = ["cd private", "cd src && ls -l", "cd src && cat /x", "cd src && pwd", "cd src && cat ~/x"]
+    assert actions(allowed, "allow Bash", PRIVATE) == all_are("allow", allowed)
+    assert judge("cd gen && echo x > a", "allow Bash", GENERATED).action == "ask"
+
+
+def test_a_rule_for_all_paths_reaches_every_word() -> None:
+    assert judge("cat x", "allow Bash", "deny Read").action == "deny"
+    assert judge("pwd", "allow Bash", "deny Read").action == "allow"
+
+
+def test_an_ask_rule_for_a_path_gives_way_to_a_deny_rule() -> None:
+    rules = ["allow Bash", "ask Read(private/**)", "deny Read(*.txt)"]
+    assert judge("cat private/x private/y.txt", *rules).rule == "deny Read(*.txt)"
+    assert judge("cat private/x", *rules).rule == "ask Read(private/**)"
+
+
+@pytest.mark.parametrize("command", ["cat private/x", "cat secret.txt", "cat ÄRGER"])
+def test_rules_outside_ascii_and_anchored_ones_match(command: str) -> None:
+    rules = ["deny Read(/ws/private/*)", "deny Read(s?cret.txt)", "deny Read(ärger)"]
+    assert judge(command, "allow Bash", *rules).action == "deny"
+
+
+NAMES = st.sampled_from(
+    [
+        *(
+            ".",
+            "..",
+            "",
+            "x",
+            ".env",
+            ".git",
+            "etc",
+            "shadow",
+            "id_rsa",
+            "git~1",
+            ".ssh",
+            "a.pem",
+            ".config",
+            "gh",
+        ),
+        *(
+            ".bashrc",
+            "proc",
+            "1",
+            "environ",
+            "dev",
+            "null",
+            ".e",
+            "private",
+            "-f",
+            "-",
+            "~",
+            ".mcp.json",
+            "É",
+        ),
+    ]
+)
+LITERALS = st.lists(NAMES | st.sampled_from(["/", "=", ":", ",", "@", " "]), min_size=1, max_size=6).map(
+    "".join
+)
+
+
+def named_by(value: str) -> list[tuple[tuple[str, ...], bool]]:
+    """The candidates of a word by the letter of the specification."""
+    return [(folded(each), each.startswith("/")) for each in [value, *re.split("[=:,@]", value)]]
+
+
+@settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "300")), deadline=None)
+@given(st.lists(LITERALS, min_size=1, max_size=3))
+def test_the_guards_find_all_that_the_letter_of_the_specification_names(values: list[str]) -> None:
+    words = tuple(Word((Piece(value),), value) for value in ("tool", *values))
+    named = [each for value in values for each in named_by(value)]
+    secret = any(is_secret(names, absolute=absolute) for names, absolute in named)
+    protected = any(is_protected(names, absolute=absolute) for names, absolute in named)
+    places = places_of(WHERE)
+    changing = watch(Unit(Part("command", words), more_than_read="it does"), places, has_cd=False)
+    reading = watch(Unit(Part("command", words)), places, has_cd=False)
+    assert reading.guard or not secret
+    assert changing.guard or not (secret or protected)

@@ -1,0 +1,81 @@
+"""The chain over an agent: built from the root's policy as it is now, every link and every grant."""
+
+from msgspec.structs import replace
+
+from gencode.core.rules import Action, Mode, Policy, Rule
+from gencode.permissions.chain import Chain, Link, Root, grant_for
+
+LS = Rule("LS", "*", Action.ALLOW, "settings")
+RM = Rule("Bash", "rm:*", Action.DENY, "settings")
+OWN = Rule("Bash", "ls", Action.ALLOW, "file")
+
+
+def modes(chain: Chain) -> list[str]:
+    return [policy.mode.value for policy in chain]
+
+
+def test_a_child_has_its_files_mode_and_rules_and_its_parents_allow_rules() -> None:
+    root = Root(Policy(Mode.DEFAULT, (LS, RM)))
+    chain = Chain(root).below(Link("agent a", Mode.PLAN, (OWN,))).below(Link("agent b"))
+    assert chain.now == (
+        Policy(Mode.DEFAULT, (LS, RM), "session"),
+        Policy(Mode.PLAN, (OWN, LS), "agent a"),
+        Policy(Mode.PLAN, (OWN, LS), "agent b"),
+    )
+    assert (len(chain), list(chain), chain[-1]) == (3, list(chain.now), chain.now[2])
+
+
+def test_whatever_changes_at_the_root_counts_below_at_once() -> None:
+    root = Root(Policy(Mode.ACCEPT_EDITS))
+    chain = Chain(root).below(Link("agent a")).below(Link("agent b", Mode.DEFAULT))
+    before = modes(chain)
+    root.switch(Mode.PLAN)
+    root.policy = replace(root.policy, rules=(LS, RM))
+    assert (before, modes(chain)) == (["acceptEdits", "acceptEdits", "default"], ["plan", "plan", "default"])
+    assert [policy.rules for policy in chain] == [(LS, RM), (LS,), (LS,)]
+
+
+def test_a_grant_lifts_default_and_accept_edits_above_it_and_nothing_else() -> None:
+    links = [Link("p", Mode.PLAN), Link("u", Mode.UNATTENDED), Link("e", Mode.ACCEPT_EDITS)]
+    chain = Chain(Root(Policy(rules=(RM,))))
+    for link in links:
+        chain = chain.below(link)
+    granted = chain.below(Link("g", Mode.DONT_ASK, grant=Mode.DONT_ASK))
+    below = granted.below(Link("b", Mode.DEFAULT))
+    assert modes(below) == ["dontAsk", "plan", "unattended", "dontAsk", "dontAsk", "default"]
+    assert [policy.owner for policy in below] == ["session by grant", "p", "u", "e by grant", "g", "b"]
+    assert below[0].rules == (RM,)
+    bare = [policy.mode.value for policy in below.bare]
+    assert bare == ["default", "plan", "unattended", "acceptEdits", "dontAsk", "default"]
+    assert modes(chain) == ["default", "plan", "unattended", "acceptEdits"]
+
+
+def test_a_grant_does_not_outlive_a_switch_to_plan() -> None:
+    root = Root(Policy())
+    chain = Chain(root).below(Link("g", Mode.DONT_ASK, grant=Mode.DONT_ASK))
+    root.switch(Mode.PLAN)
+    assert modes(chain) == ["plan", "dontAsk"]
+    root.switch(Mode.ACCEPT_EDITS)
+    assert modes(chain) == ["dontAsk", "dontAsk"]
+
+
+def test_a_grant_is_needed_for_a_wider_mode_that_can_be_lifted() -> None:
+    needed = {
+        (sender.value, mode.value)
+        for sender in Mode
+        for mode in Mode
+        if grant_for(Policy(sender), mode) is not None
+    }
+    assert needed == {("default", "acceptEdits"), ("default", "dontAsk"), ("acceptEdits", "dontAsk")}
+    assert grant_for(Policy(), None) is None
+
+
+def test_a_ceiling_is_the_narrowest_policy_above_that_binds() -> None:
+    root = Root(Policy())
+    wide = Chain(root).below(Link("w", Mode.DONT_ASK))
+    assert (Chain(root).ceiling(), Chain(root).below(Link("n", Mode.PLAN)).ceiling()) == (None, None)
+    assert (wide.ceiling(), wide.mode) == (Policy(), Mode.DEFAULT)
+    assert wide.below(Link("inherits")).ceiling() == Policy()
+    assert Chain(root).below(Link("w", Mode.DONT_ASK, grant=Mode.DONT_ASK)).ceiling() is None
+    root.switch(Mode.UNATTENDED)
+    assert (wide.ceiling(), wide.mode) == (Policy(Mode.UNATTENDED), Mode.UNATTENDED)

@@ -1,0 +1,19 @@
+"""A door for each test, closed at its end."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gencode.runtime.processes.commands import Commands
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+async def commands(state: Path) -> AsyncIterator[Commands]:
+    async with Commands(state) as opened:
+        yield opened
