@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gencode.app import GenCode
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.ports import Part, Provider, Request, Store
+from gencode.runtime.ports import Asker, Part, Provider, Request, Store
 from gencode.stores.memory import MemoryStore
 
 Turns = Sequence[Mapping[str, Any]]
@@ -45,10 +45,16 @@ class Overhearing:
 
 @asynccontextmanager
 async def scripted(
-    folder: Path, *, settings: Mapping[str, Any] | None = None, store: Store | None = None, **agents: Turns
+    folder: Path,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    store: Store | None = None,
+    asker: Asker | None = None,
+    **agents: Turns,
 ) -> AsyncGenerator[GenCode, None]:
     """A GenCode that plays a script, in memory by default; `_` in a name stands for `-`, `others` for `*`."""
     spelled = {"*" if name == "others" else name.replace("_", "-"): turns for name, turns in agents.items()}
     provider = ScriptedProvider.of(spelled)
-    async with GenCode.open(folder, model=provider, settings=settings, store=store or MemoryStore()) as gen:
+    kept = store or MemoryStore()
+    async with GenCode.open(folder, model=provider, settings=settings, store=kept, asker=asker) as gen:
         yield gen

@@ -14,9 +14,9 @@ YES = Answer(True)
 NO = Answer(False, why="A person said no")
 
 
-def question(text: str, rule: str = "") -> Question:
+def question(text: str, *rules: str) -> Question:
     call = ToolCall(text, "Bash", {"command": text})
-    return Question("0a0a0a0a", "main", call, Decision(Action.ASK, "it is asked"), ("main",), rule=rule)
+    return Question("0a0a0a0a", "main", call, Decision(Action.ASK, "it is asked"), ("main",), rules=rules)
 
 
 class Slow:
@@ -122,7 +122,7 @@ async def test_an_answer_for_always_is_written_down_and_others_are_not() -> None
     broker = Broker(person, always=written.append)
     for answer in (Answer(True, "always"), Answer(True, "session"), Answer(False, "always")):
         person.press(answer)
-        assert await broker.ask(question("make", rule="Bash(make)")) == answer
+        assert await broker.ask(question("make", "Bash(make)")) == answer
     assert written == ["Bash(make)"]
 
 

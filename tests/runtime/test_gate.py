@@ -106,7 +106,8 @@ async def test_a_yes_admits_exactly_this_call(where: Workspace) -> None:
     assert (await door.admit(write)).decision == Decision(
         Action.DENY, f"A person said no. {asked.why}", asked.rule, asked.policy, asked.lifts
     )
-    assert asker.asked == [Question("9f3a1c2e", "main", write, asked)] * 2
+    rules = (f"Write({where.root.resolve()}/a.txt)",)
+    assert asker.asked == [Question("9f3a1c2e", "main", write, asked, rules=rules)] * 2
 
 
 async def test_nobody_is_asked_about_what_is_allowed_or_denied(where: Workspace) -> None:

@@ -201,7 +201,7 @@ def test_a_file_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
 
 
 def test_every_decision_of_a_task_is_shown_with_its_chain(tmp_path: Path) -> None:
-    turns = [
+    turns: list[dict[str, Any]] = [
         {"calls": [{"name": "LS", "input": {}}, {"name": "Read", "input": {"file_path": "a.sql"}}]},
         {"text": "ok"},
     ]

@@ -17,10 +17,10 @@ def two_workers(folder: Path) -> str:
     return script(folder, main=[turn, again, {"text": "Done."}], general_purpose=[{"text": "It is there."}])
 
 
-def question(rule: str = "", **arguments: str) -> Question:
+def question(*rules: str, **arguments: str) -> Question:
     call = ToolCall("c1", "Bash", arguments)
     decision = Decision(Action.ASK, "Bash: 'make' is covered by no rule.")
-    return Question("0a0a0a0a", "worker", call, decision, ("main", "worker"), rule=rule)
+    return Question("0a0a0a0a", "worker", call, decision, ("main", "worker"), rules=rules)
 
 
 def test_a_yes_lets_the_agent_go_and_is_remembered_for_the_session(tmp_path: Path) -> None:
@@ -74,6 +74,7 @@ def test_a_question_shows_who_asks_exactly_what_and_why() -> None:
     [
         ("y\n", Answer(True), Answer(True)),
         ("YES", Answer(True), Answer(True)),
+        ("w", Answer(True, network=True), Answer(True, network=True)),
         ("a", Answer(True, "agent"), None),
         ("t", Answer(True, "subtree"), None),
         ("s\n", Answer(True, "session"), None),

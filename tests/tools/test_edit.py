@@ -112,12 +112,24 @@ async def test_places_that_overlap_are_two_places(desk: Desk) -> None:
     ("content", "old", "hint"),
     [
         ("\tif x:\n\t\treturn 1\n", "    if x:\n        return 1", "Only blanks differ; the file has:\n"),
-        ("a = 1 \nb = 2\n", "a = 1\nb = 2", "Only blanks differ; the file has:\n     1\ta = 1 \n     2\tb = 2"),
-        ("one\r\ntwo\nthree\n", "one\ntwo", "Only the line ends differ: some lines of the file end with CR LF"),
+        (
+            "a = 1 \nb = 2\n",
+            "a = 1\nb = 2",
+            "Only blanks differ; the file has:\n     1\ta = 1 \n     2\tb = 2",
+        ),
+        (
+            "one\r\ntwo\nthree\n",
+            "one\ntwo",
+            "Only the line ends differ: some lines of the file end with CR LF",
+        ),
         ("one\ntwo\n", "one\r\ntwo", "Only the line ends differ: the file has LF alone"),
         ("one\ntwo\n", "     1\tone\n     2\ttwo", "Leave out the line numbers that Read puts before"),
         ("def replaced():\n", "def old():", "new_string is there already, in line 1"),
-        ("x\ndef compute(a, b):\n", "def compute(a, c):", "The nearest lines are:\n     2\tdef compute(a, b):"),
+        (
+            "x\ndef compute(a, b):\n",
+            "def compute(a, c):",
+            "The nearest lines are:\n     2\tdef compute(a, b):",
+        ),
         ("x\n", "something else", "Read the file again and copy the text exactly."),
         ("x\n", "\n\n\n", "Read the file again and copy the text exactly."),
         ("", "x", "Read the file again and copy the text exactly."),
@@ -148,7 +160,10 @@ async def test_a_file_that_is_hard_to_compare_with_is_answered_too(desk: Desk, l
         ({"old_string": "one"}, "Give old_string and new_string (an empty new_string deletes), or edits."),
         ({}, "Give old_string and new_string"),
         ({"edits": []}, "Give old_string and new_string"),
-        ({**once("one", "x"), "edits": [once("one", "x")]}, "Give either old_string and new_string, or edits"),
+        (
+            {**once("one", "x"), "edits": [once("one", "x")]},
+            "Give either old_string and new_string, or edits",
+        ),
         (once("\udc80", "x"), "old_string has half a character in it (U+DC80"),
         (once("one", "\ud800"), "new_string has half a character in it (U+D800"),
         ({"edits": [{"old_string": "one"}]}, "Edit: Object missing required field `new_string`"),
@@ -275,5 +290,11 @@ async def test_the_preview_shows_the_difference_also_of_a_file_that_was_not_read
 
 def test_its_names_and_its_effect() -> None:
     assert (EDIT.name, EDIT.aliases, EDIT.effect) == ("Edit", ("edit_file", "MultiEdit"), "write")
-    assert list(EDIT.schema["properties"]) == ["file_path", "old_string", "new_string", "replace_all", "edits"]
+    assert list(EDIT.schema["properties"]) == [
+        "file_path",
+        "old_string",
+        "new_string",
+        "replace_all",
+        "edits",
+    ]
     assert EDIT.schema["required"] == ["file_path"]

@@ -72,9 +72,7 @@ def test_edits_are_replacements_all_or_none(
 
 
 @ANY
-@given(
-    LETTERS.filter(bool), BRIEF.filter(bool), BRIEF, st.sampled_from(sorted(ENCODINGS)), st.booleans()
-)
+@given(LETTERS.filter(bool), BRIEF.filter(bool), BRIEF, st.sampled_from(sorted(ENCODINGS)), st.booleans())
 def test_every_encoding_and_crlf_are_kept(
     desk: Desk, text: str, old: str, new: str, encoding: str, crlf: bool
 ) -> None:

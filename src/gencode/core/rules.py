@@ -83,13 +83,14 @@ class Grant(Struct, frozen=True):
     mode: Mode
 
 
-_OFFERED = re.compile(r'--allow "(.+)"\Z')
+_OFFERED = re.compile(r'--allow "([^"]*)"')
+_NARROW = re.compile(r"\w+\([^\"()*]*(?::\*)?\)\Z")
 
 
-def offered_rule(decision: Decision) -> str:
-    """The allow rule that would lift a decision; empty when no rule does."""
-    found = _OFFERED.match(decision.lifts)
-    return found[1] if found else ""
+def offered_rules(decision: Decision) -> tuple[str, ...]:
+    """The allow rules that together would lift a decision; none if one for everything is needed."""
+    found = _OFFERED.findall(decision.lifts)
+    return tuple(found) if all(map(_NARROW.match, found)) else ()
 
 
 def stricter(first: Decision, second: Decision) -> Decision:

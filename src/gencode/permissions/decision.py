@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from gencode.core.errors import UnknownName
 from gencode.core.rules import Action, Decision, Mode, Policy, strictest
 from gencode.core.spec import same_name
-from gencode.permissions.bash.decision import decide_command, read_command
 from gencode.permissions.calls import FETCH_TOOLS, CallFacts
 from gencode.permissions.paths import (
     PATH_TOOLS,
@@ -94,6 +93,9 @@ def _alone(
 ) -> Decision:
     """One policy's decision. A tool from outside that bears a built-in name has to satisfy both."""
     if call.tool == "Bash":
+        # A fifth of what loading this module would cost, and most questions need no command at all.
+        from gencode.permissions.bash.decision import decide_command, read_command
+
         reading = read_command(call.input.get("command"), places_of(call.workspace))
         named = decide_command(reading, policy, call.aliases)
     elif call.tool in PATH_TOOLS:

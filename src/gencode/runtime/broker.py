@@ -78,8 +78,9 @@ class Broker:
             given.cancel()
             del self._open[number]
             self._tell()
-        if answer.allow and answer.reach == "always" and question.rule and self._always:
-            self._always(question.rule)
+        if answer.allow and answer.reach == "always" and self._always:
+            for rule in question.rules:
+                self._always(rule)
         return answer
 
     async def _asked(self, question: Question, given: "asyncio.Future[Answer]") -> Answer:

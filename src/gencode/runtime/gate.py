@@ -16,7 +16,7 @@ from gencode.core.rules import (
     Policy,
     Rule,
     merge,
-    offered_rule,
+    offered_rules,
     parse_rule,
     strictest,
 )
@@ -100,13 +100,13 @@ class Gate(Struct, kw_only=True, eq=False):
         facts = self._facts(call, self.toolbox[call.name])
         if (wider := wider_words(facts)) and wider not in decision.why:
             decision = replace(decision, why=f"{decision.why} Also, {wider}.")
-        rule = offered_rule(decision)
-        question = Question(self.task, self.agent, call, decision, self.lineage, preview, rule)
+        rules = offered_rules(decision)
+        question = Question(self.task, self.agent, call, decision, self.lineage, preview, rules)
         answer = await self.asker.ask(question)
         if not answer.allow:
             why = f"{answer.why or 'A person said no'}. {decision.why}"
             return Admission(Decision(Action.DENY, why, decision.rule, decision.policy, decision.lifts))
-        if rule:
+        for rule in rules:
             self.given.add(parse_rule(rule, Action.ALLOW, "a person's answer"), answer.reach)
         keys = (once_key(facts), once_key(replace(facts, widens=None)))
         self.memory.update(key for key in keys if key)

@@ -190,7 +190,7 @@ class Question(Struct, frozen=True):
     """What a person is asked before a call may run.
 
     `path` are the agents from the main one down to the one that asks, `preview` shows what would change,
-    `rule` is what a yes for more than this call would allow (empty: it can only stand for this call).
+    `rules` are what a yes for more than this call would allow (none: it can only stand for this call).
     """
 
     task: str
@@ -199,7 +199,7 @@ class Question(Struct, frozen=True):
     decision: Decision
     path: tuple[str, ...] = ()
     preview: str = ""
-    rule: str = ""
+    rules: tuple[str, ...] = ()
 
 
 Reach = Literal["call", "agent", "subtree", "session", "always"]

@@ -20,6 +20,8 @@ PATIENCE = 600.0
 _TEXT_FIELDS = ("command", "url", "file_path", "path", "prompt")
 _SHOWN_BY_PREVIEW = frozenset({"content", "old_string", "new_string", "edits"})
 _MOST_LINES = 60
+_RUNS_COMMANDS = frozenset({"Bash"})
+WITH_NETWORK = "w"
 _REACHES: dict[str, tuple[Reach, str]] = {
     "y": ("call", "yes, this once"),
     "a": ("agent", "yes, for this agent"),
@@ -77,9 +79,11 @@ def shown(question: Question) -> str:
 
 def choices(question: Question) -> str:
     """The keys that answer."""
-    keys = [f"{key} {said}" for key, (_, said) in _REACHES.items() if question.rule or key == "y"]
-    rule = f" (all but y: {visible_line(question.rule)})" if question.rule else ""
-    return f"  {' · '.join(keys)} · n no{rule}"
+    keys = [f"{key} {said}" for key, (_, said) in _REACHES.items() if question.rules or key == "y"]
+    if question.call.name in _RUNS_COMMANDS:
+        keys.insert(1, f"{WITH_NETWORK} yes, with the network")
+    rules = ", ".join(visible_line(rule) for rule in question.rules)
+    return f"  {' · '.join(keys)} · n no{f' (a, t, s and ! allow {rules})' if rules else ''}"
 
 
 def understood(line: str, question: Question) -> Answer | None:
@@ -89,7 +93,9 @@ def understood(line: str, question: Question) -> Answer | None:
         return Answer(False, why="A person said no")
     if typed == "yes":
         typed = "y"
-    if typed in _REACHES and (question.rule or typed == "y"):
+    if typed == WITH_NETWORK and question.call.name in _RUNS_COMMANDS:
+        return Answer(True, network=True)
+    if typed in _REACHES and (question.rules or typed == "y"):
         return Answer(True, _REACHES[typed][0])
     return None
 

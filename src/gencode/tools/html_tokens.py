@@ -1,8 +1,8 @@
 """tools: HTML taken apart into texts and tags, in one pass, whatever is wrong with it.
 
-The parser of the standard library needs minutes for some hostile pages of 60 KB and gives up on others. Here no
-character is looked at more than a few times, and nothing is an error: what browsers show is what comes out,
-without comments, scripts and styles.
+The parser of the standard library needs minutes for some hostile pages of 60 KB and gives up on others. Here
+no character is looked at more than a few times, and nothing is an error: what browsers show is what comes
+out, without comments, scripts and styles.
 """
 
 import html

@@ -61,13 +61,9 @@ COMMANDS = st.sampled_from(
         ),
     ]
 )
-SIMPLE = st.lists(
-    st.sampled_from(
-        ["make", "rm", "git", "push", "-f", "x", "clean", "cat", "a b", "private/x", ".env", "-C", "*"]
-    ),
-    min_size=1,
-    max_size=4,
-)
+NAMES = st.sampled_from(["make", "rm", "git", "cat", "/bin/rm", "a b", "sh", "ls"])
+ARGUMENTS = st.sampled_from(["push", "-f", "x", "clean", "a b", "private/x", ".env", "-C", "*", "rm"])
+SIMPLE = st.tuples(NAMES, st.lists(ARGUMENTS, max_size=3)).map(lambda both: [both[0], *both[1]])
 PATTERNS = st.sampled_from(
     [
         *(
@@ -106,7 +102,7 @@ COMPOSITIONS = [
     *("{{ {a}; {b}; }}", "if {a}; then {b}; fi", "while {a}; do {b}; done", "for i in 1; do {a}; {b}; done"),
     *('echo $({a}) "$({b})"', "x=$({a}; {b})", "cat <({a}) <({b})", "cat <<E\n$({a})$({b})\nE", "! {a}; {b}"),
     *("case x in y) {a};; *) {b};; esac", "{a}; f() {{ {b}; }}", "until {a}; do {b}; done", "time {a}; {b}"),
-    *("echo ${{x:-$({a})}}; {b}", "coproc {{ {a}; {b}; }}", "[[ -n $({a}) ]] && {b}", "(({a})); {b}"),
+    *("echo ${{x:-$({a})}}; {b}", "coproc {{ {a}; {b}; }}", "[[ -n $({a}) ]] && {b}"),
 ]
 TRANSPARENT = [
     *("timeout 5", "timeout -k 1 9", "nice", "nice -n 5", "nice -3", "nohup", "stdbuf -oL", "command", "env"),

@@ -53,7 +53,7 @@ class SimpleCommands(Redirections):
             self.blanks()
             character = text[self.pos : self.pos + 1]
             if character == "(":
-                name = self._function_name(draft)
+                name = self._function_name(text[start : self.pos])
                 self.reason = outer
                 return name
             if character in "\n;|)#" or (character == "&" and text[self.pos + 1 : self.pos + 2] != ">"):
@@ -138,16 +138,17 @@ class SimpleCommands(Redirections):
             if self.text.startswith("[", self.pos) and not _ARRAY_INDEX.match(self.text, self.pos):
                 raise Unparsable("a subscript that cannot be read for certain")
             word = self.word()
+            if self.substitutions and "\\" in word.source:
+                raise Unparsable("bash loses backslashes of an array in a substitution")
             draft.assignments.append(Assignment(name[0] if name else "", word))
             self.newlines()
         self.pos += 1
         if not _ENDS_HERE.match(self.text, self.pos):
             raise Unparsable("something follows an array directly")
 
-    def _function_name(self, draft: Draft) -> str:
-        name = bare(draft.words[0]) if len(draft.words) == 1 else ""
-        others = draft.assignments or draft.inputs or draft.fed or self.reason
-        if others or not _FUNCTION_NAME.match(name) or not self.skip(_EMPTY_PARENTHESES):
+    def _function_name(self, source: str) -> str:
+        name = source.rstrip(" \t")
+        if not _FUNCTION_NAME.match(name) or not self.skip(_EMPTY_PARENTHESES):
             raise Unparsable("a ( that does not belong there")
         return name
 

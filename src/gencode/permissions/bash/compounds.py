@@ -130,7 +130,7 @@ class Compounds(Conditions):
         self.blanks()
         if keyword == "for" and self.text.startswith("((", self.pos):
             self.pos += 2
-            self.arithmetic(semicolons=True)
+            self.arithmetic(semicolons=2)
             self.add(Part("inert", opaque=self.reason, source=self.text[start : self.pos]))
             self.blanks()
             if self.peek() == ";":
@@ -152,7 +152,7 @@ class Compounds(Conditions):
             raise Unparsable("a loop without a variable")
         self.pos = found.end()
         words: list[Word] = []
-        self.newlines()
+        self.blanks()
         if self.skip(_IN):
             self.blanks_and_comment()
             while self.peek() not in ("", "\n", ";"):
@@ -223,6 +223,8 @@ class Compounds(Conditions):
             raise Unparsable("a function without a body")
 
     def _coprocess(self) -> None:
+        if self.substitutions:
+            raise Unparsable("a coprocess in a substitution, which bash reads differently when it runs")
         self.add(Part("inert", opaque=COPROCESS, source="coproc"))
         self.blanks()
         self.skip(_NAMED_COPROCESS)

@@ -14,7 +14,6 @@ _AND = re.compile(r"&&(?![&>])")
 _UNARY = re.compile(r"-[abcdefghknoprstuvwxzGLNORS]\Z")
 _BINARY = re.compile(r"(?:==|=~|!=|=|-nt|-ot|-ef|-eq|-ne|-lt|-le|-gt|-ge)(?=[ \t\n])|[<>](?=[ \t\n])")
 _EVALUATING = frozenset({"-v", "-R", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
-_SPACE = re.compile(r"(?:[ \t\n]|\\\n)*+")
 _PATTERN_RUN = re.compile(r"""[^ \t\n'"\\$`()|&;<>]++""")
 _IN_PARENTHESES = re.compile(r"""(?:[^\n'"\\$`()&;<>]|\\[^\n]|\$(?=[)|A-Za-z_]))++""")
 
@@ -43,10 +42,11 @@ class Conditions(SimpleCommands):
             self._space()
             if not (self.skip(_OR) or self.skip(_AND)):
                 break
+            self.newlines()
         self.leave()
 
     def _space(self) -> None:
-        self.skip(_SPACE)
+        self.blanks()
         if self.peek() == "#":
             raise Unparsable("a comment inside [[")
 

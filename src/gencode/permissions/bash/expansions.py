@@ -73,15 +73,16 @@ class Expansions(Scanner):
 
     def substitution(self) -> None:
         """The commands up to the closing parenthesis; the opening one has been read."""
-        reason = self.reason
+        reason, depth = self.reason, self.substitution_depth
         self.enter()
+        self.substitution_depth = self.depth
         self.substitutions += 1
         self.commands(_CLOSED_BY_PARENTHESIS, may_be_empty=True)
         if self.here_line >= 0 and self.here_substitutions == self.substitutions:
             raise Unparsable("a here-document begins after its substitution has ended")
         self.substitutions -= 1
         self.leave()
-        self.reason = reason
+        self.reason, self.substitution_depth = reason, depth
 
     def backticks(self, *, quoted: bool, here: bool = False) -> Piece:
         """A substitution in backticks: its text ends at the next bare one and loses some backslashes."""
@@ -194,7 +195,7 @@ class Expansions(Scanner):
             raise Unparsable("a ${…} that cannot be read for certain")
         self.dollar(quoted=quoted, here=here)
 
-    def arithmetic(self, *, semicolons: bool = False) -> None:
+    def arithmetic(self, *, semicolons: int = 0) -> None:
         """What stands between `((` and `))`; the opening has been read.
 
         Bash takes `((` for two parentheses if it is not closed by `))`. Whoever means that can write a blank.
@@ -212,11 +213,12 @@ class Expansions(Scanner):
             if character and character in "()":
                 parentheses += 1 if character == "(" else -1
                 self.pos += 1
-            elif character == ";" and semicolons:
+            elif character == ";" and semicolons and not parentheses:
+                semicolons -= 1
                 self.pos += 1
             else:
                 self._unknown_in_arithmetic(character)
-        if not self.text.startswith("))", self.pos):
+        if semicolons or not self.text.startswith("))", self.pos):
             raise Unparsable("(( is not closed by )); two parentheses need a blank between them")
         self.pos += 2
         self.leave()

@@ -9,7 +9,9 @@ from gencode.permissions.bash.words import Words
 
 _DELIMITER = re.compile(rf"""((?:[A-Za-z0-9_.:+%@/!,-]++|'[^'\n]*+'|"[^"\\$`\n]*+"|\\[^\n])++){WORD_ENDS}""")
 _QUOTING = re.compile(r"""'([^']*)'|"([^"]*)"|\\(.)""")
-_CONTINUED = re.compile(r"(?:[^\\]|\\.)*\\\Z", re.DOTALL)
+_CONTINUED = re.compile(r"(?:[^\\]|\\.)*+\\\Z", re.DOTALL)
+_NOTHING_MORE = re.compile(r"[ \t]*+\n")
+_CLOSES = re.compile(r"[ \t\n]*+\)")
 _SUBSTITUTED = re.compile(r"[$`\\]")
 
 
@@ -56,23 +58,35 @@ class HereDocuments(Words):
                 line = line.lstrip("\t")
             if line == delimiter:
                 self.here_end = at
+                self._check_end_in_substitution()
                 return "".join(lines)
             if self.substitutions and line.startswith(delimiter):
                 raise Unparsable("a here-document whose end cannot be read for certain")
             lines.append(line + "\n")
         raise Unparsable("a here-document is never closed")
 
+    def _check_end_in_substitution(self) -> None:
+        """Bash prints a substitution and reads it again before it runs; here-documents in it come out garbled.
+
+        Only one that is the very last thing in it is sure to survive.
+        """
+        if not self.substitutions:
+            return
+        last = _NOTHING_MORE.match(self.text, self.pos) and _CLOSES.match(self.text, self.here_end)
+        if not last or self.depth != self.substitution_depth:
+            raise Unparsable("a here-document that is not the last thing in a substitution")
+
     def _line(self, at: int, *, joins_lines: bool) -> tuple[str, int]:
         """One line without its newline, lines joined by a backslash being one; where the next one begins."""
-        start = at
+        joined: list[str] = []
         while True:
             end = self.text.find("\n", at)
             if end < 0:
                 end = len(self.text)
-            if not (
-                joins_lines and self.text[end - 1 : end] == "\\" and _CONTINUED.match(self.text, at, end)
-            ):
-                return self.text[start:end], end + 1
+            if not joins_lines or not _CONTINUED.match(self.text, at, end):
+                joined.append(self.text[at:end])
+                return "".join(joined), end + 1
+            joined.append(self.text[at : end - 1])
             at = end + 1
 
     def _substituted(self, body: str) -> HereText:

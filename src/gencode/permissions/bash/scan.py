@@ -35,6 +35,7 @@ class Scanner(ABC):
         self.depth = depth
         self.reason: str = ""
         self.substitutions: int = 0
+        self.substitution_depth: int = 0
         self.here_line: int = -1
         self.here_end: int = -1
         self.here_substitutions: int = 0

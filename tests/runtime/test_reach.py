@@ -1,0 +1,158 @@
+"""How far an answer reaches, and that a judged place stays the place that is opened."""
+
+from pathlib import Path
+
+import pytest
+
+from gencode.core.errors import Denied
+from gencode.core.messages import ToolCall
+from gencode.core.rules import Action, Decision, Mode, Policy, Rule, offered_rules, parse_rule
+from gencode.core.spec import Workspace
+from gencode.permissions.given import Given
+from gencode.runtime.gate import Gate
+from gencode.runtime.ports import Answer, Question, Reach
+from gencode.runtime.toolbox import Toolbox
+from gencode.tools.bash import BASH
+from gencode.tools.read import READ
+from gencode.tools.write import WRITE
+
+
+class Person:
+    """Says the same to everything, and remembers what was asked."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.asked: list[Question] = []
+
+    async def ask(self, question: Question) -> Answer:
+        self.asked.append(question)
+        return self._answer
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Workspace:
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "outside").mkdir()
+    return Workspace(tmp_path / "ws", tmp_path / "ws", tmp_path)
+
+
+def gate(where: Workspace, given: Given, person: Person | None = None, mode: Mode = Mode.DEFAULT) -> Gate:
+    return Gate(
+        chain=(Policy(mode), Policy(mode, owner="agent worker")),
+        toolbox=Toolbox([READ, WRITE, BASH]),
+        workspace=where,
+        task="0a0a0a0a",
+        agent="worker",
+        agent_kind=lambda _: "other",
+        memory=set(),
+        asker=person,
+        given=given,
+        lineage=("main", "worker"),
+    )
+
+
+def make(text: str) -> ToolCall:
+    return ToolCall("c1", "Bash", {"command": text})
+
+
+@pytest.mark.parametrize(
+    ("reach", "itself", "below", "beside"),
+    [
+        ("call", "ask", "ask", "ask"),
+        ("agent", "allow", "ask", "ask"),
+        ("subtree", "allow", "allow", "ask"),
+        ("session", "allow", "allow", "allow"),
+        ("always", "allow", "allow", "allow"),
+    ],
+)
+async def test_an_answer_reaches_as_far_as_it_says(
+    where: Workspace, reach: Reach, itself: str, below: str, beside: str
+) -> None:
+    session = Given()
+    agent, sibling = Given(session), Given(session)
+    person = Person(Answer(True, reach))
+    admission = await gate(where, agent, person).admit(make("make test"), "what it would do")
+    (question,) = person.asked
+    assert (admission.decision.action, question.path, question.preview) == (
+        Action.ALLOW,
+        ("main", "worker"),
+        "what it would do",
+    )
+    assert question.rules == offered_rules(question.decision) == ("Bash(make test)",)
+    found = [
+        gate(where, given, person).judge(make("make test")).action for given in (agent, Given(agent), sibling)
+    ]
+    assert found == [itself, below, beside]
+    assert gate(where, agent, person).judge(make("make install")).action == "ask"
+
+
+async def test_a_yes_for_the_session_does_not_lift_plan_mode_or_a_deny_rule(where: Workspace) -> None:
+    session = Given()
+    session.add(parse_rule("Bash(make test)", Action.ALLOW), "session")
+    assert gate(where, session, mode=Mode.PLAN).judge(make("make test")).action == "deny"
+    strict = gate(where, session)
+    strict.chain = (Policy(rules=(parse_rule("Bash(make:*)", Action.DENY),)),)
+    assert strict.judge(make("make test")).action == "deny"
+
+
+async def test_a_file_that_was_handed_out_may_be_read_by_this_agent_only(where: Workspace) -> None:
+    file = where.root.parent / "outside" / "output.txt"
+    file.write_text("x")
+    look = ToolCall("c1", "Read", {"file_path": str(file)})
+    session = Given()
+    agent = gate(where, Given(session), Person(Answer(False)))
+    sibling = gate(where, Given(session), Person(Answer(False)))
+    assert agent.judge(look).action == "ask"
+    agent.hand_out(file)
+    assert (agent.judge(look).action, sibling.judge(look).action) == ("allow", "ask")
+    assert agent.judge(ToolCall("c1", "Read", {"file_path": f"{file}.other"})).action == "ask"
+
+
+def test_a_path_is_judged_again_when_it_is_used(where: Workspace) -> None:
+    (where.root / "a.txt").write_text("mine")
+    look = ToolCall("c1", "Read", {"file_path": "a.txt"})
+    door = gate(where, Given())
+    assert door.place(look, "a.txt", frozenset()).real == str(where.root.resolve() / "a.txt")
+    (where.root / "a.txt").unlink()
+    (where.root / "a.txt").symlink_to(where.root.parent / "outside" / "secret.txt")
+    with pytest.raises(Denied, match="It was allowed a moment ago"):
+        door.place(look, "a.txt", frozenset())
+
+
+def test_a_yes_counts_for_the_place_that_was_shown_and_no_other(where: Workspace) -> None:
+    target = where.root.parent / "outside" / "notes.txt"
+    link = where.root / "notes.txt"
+    link.symlink_to(target)
+    change = ToolCall("c1", "Write", {"file_path": "notes.txt"})
+    door = gate(where, Given())
+    agreed = door.places(change)
+    assert agreed == frozenset({str(target.resolve())})
+    assert door.place(change, "notes.txt", agreed).real == str(target.resolve())
+    link.unlink()
+    link.symlink_to(where.root.parent / "outside" / "another.txt")
+    with pytest.raises(Denied):
+        door.place(change, "notes.txt", agreed)
+
+
+def test_rules_are_not_kept_twice() -> None:
+    given = Given(Given())
+    rule = Rule("Bash", "make", Action.ALLOW)
+    for reach in ("agent", "agent", "subtree"):
+        given.add(rule, reach)
+    assert given.rules() == (rule, rule)
+
+
+@pytest.mark.parametrize(
+    ("lifts", "rules"),
+    [
+        ('--allow "Bash(make test)"', ("Bash(make test)",)),
+        ('--allow "Bash(npm run:*)" --allow "Bash(npm test)"', ("Bash(npm run:*)", "Bash(npm test)")),
+        ('--permission-mode acceptEdits, or --allow "Write(a.txt)"', ("Write(a.txt)",)),
+        ('--allow "Bash"', ()),
+        ('--allow "Bash(*)"', ()),
+        ('--allow "Bash(echo "a")"', ()),
+        ("another permission mode than plan", ()),
+    ],
+)
+def test_only_narrow_rules_are_offered(lifts: str, rules: tuple[str, ...]) -> None:
+    assert offered_rules(Decision(Action.ASK, "it is asked", lifts=lifts)) == rules
