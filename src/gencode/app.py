@@ -27,6 +27,7 @@ from gencode.permissions.chain import Chain, Root
 from gencode.permissions.decision import check_tool
 from gencode.permissions.explain import Explanation
 from gencode.permissions.given import Given
+from gencode.permissions.trust import Standing, standing
 from gencode.providers.vendors import Switchboard
 from gencode.runtime.bus import Bus, Listener
 from gencode.runtime.limits import Limits
@@ -67,12 +68,18 @@ def forgetful() -> Store:
     return MemoryStore()
 
 
+def agents_if_trusted(project: Standing) -> Registry:
+    """The agents there would be if a folder were trusted as it was looked at."""
+    return Registry.load(gen_home(), msgspec.structs.replace(project, state="trusted"))
+
+
 class Surroundings(msgspec.Struct, frozen=True, eq=False):
     """What one open GenCode is given from outside."""
 
     settings: Settings
     policy: Policy
     workspace: Workspace
+    project: Standing
     store: Store
     asker: Asker | None = None
     provider: Provider | None = None
@@ -87,7 +94,9 @@ class GenCode:
         self.store = around.store
         self.supervisor = supervisor
         self.bus = Bus(around.store.events)
-        self.agents = Registry.load(gen_home())
+        self.project = around.project
+        """How the folder stands: what it brings counts only when a person trusts it."""
+        self.agents = Registry.load(gen_home(), around.project)
         self.switchboard = Switchboard(around.settings.prices)
         makers = {"offline": _offline, "scripted": _scripted, **self.switchboard.makers()}
         self.models = ModelRegistry(makers, self._tiers())
@@ -125,7 +134,8 @@ class GenCode:
         """
         workspace = workspace_at(Path(cwd))
         named = {"model": model} if isinstance(model, str) and model else {}
-        found = layers(workspace.root, {**(settings or {}), **named})
+        project = standing(workspace.root, gen_home())
+        found = layers(workspace.root, {**(settings or {}), **named}, project=project)
         chosen = merged(found)
         async with AsyncExitStack() as stack:
             if store is None:
@@ -134,7 +144,8 @@ class GenCode:
             supervisor = await stack.enter_async_context(Supervisor(store))
             await close_orphans(store, supervisor.owner)
             own = None if isinstance(model, str) else model
-            around = Surroundings(chosen, root_policy(found, chosen), workspace, store, asker, own)
+            policy = root_policy(found, chosen)
+            around = Surroundings(chosen, policy, workspace, project, store, asker, own)
             gen = cls(around, supervisor, tools)
             stack.push_async_callback(gen._close_shells)
             if own is None and not chosen.model:

@@ -1,6 +1,6 @@
 """One record of settings: defaults < the user's file < the project's file < environment < flags.
 
-A project's file is not trusted: only its `deny` and `ask` rules count.
+Of a project's file only the `deny` and `ask` rules count, until a person trusts the folder.
 """
 
 import os
@@ -16,12 +16,25 @@ from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.prices import Price
 from gencode.core.rules import Action, Policy, merge, parse_mode, parse_rule
 from gencode.permissions import answers
+from gencode.permissions.brought import AGENTS, LARGEST_SETTINGS, SETTINGS, is_users, project_settings
 from gencode.permissions.decision import check_tool
-from gencode.permissions.paths import PATH_TOOLS
+from gencode.permissions.paths import PATH_TOOLS, shown
+from gencode.permissions.trust import Standing, standing
 
 PREFIX = "GEN_"
 LISTS = (Action.ALLOW.value, Action.ASK.value, Action.DENY.value)
 TABLES = ("models", "prices")
+
+NARROWING = frozenset({Action.ASK.value, Action.DENY.value})
+"""What every project's file may set."""
+OF_PROJECTS = frozenset(
+    {*LISTS, "model", "permission_mode", "max_turns", "max_seconds", "models", "prices"},
+)
+"""What a trusted project's file may set. Everything else is only the user's: the sandbox, their journal."""
+MOST_RULES = 1_000
+LONGEST_RULE = 4_096
+MOST_DOTS = 200
+"""In a line of a project's file: TOML takes time and memory for the square of them."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,21 +74,28 @@ class Layer(Struct, frozen=True):
 def gen_home(environ: Mapping[str, str] | None = None) -> Path:
     """The per-user folder: `$GEN_HOME`, or `~/.gen`."""
     environ = os.environ if environ is None else environ
-    return Path(environ.get("GEN_HOME") or "~/.gen").expanduser().absolute()
+    home = Path(environ.get("GEN_HOME") or "~/.gen").expanduser()
+    if not home.is_absolute():  # it would lie in whatever folder we are in, and be the repository's
+        raise UserMistake(f"GEN_HOME must be an absolute path, not {shown(str(home))}.")
+    return home
 
 
 def layers(
-    cwd: Path, flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
+    cwd: Path,
+    flags: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    project: Standing | None = None,
 ) -> list[Layer]:
-    """The settings of every place, the weakest first."""
+    """The settings of every place, the weakest first; `project` is how the folder stands, if it is known."""
     environ = os.environ if environ is None else environ
     home = gen_home(environ)
     users = home / "settings.toml"
-    projects = [folder for folder in (cwd, *_above(cwd)) if folder / ".gen" != home]
+    project = project or standing(cwd, home)
+    projects = [folder for folder in (cwd, *_above(cwd)) if not is_users(folder, home)]
     return [
         Layer(str(users), _read(users)),
         Layer(str(home / answers.FILE), _read(home / answers.FILE)),
-        *(Layer(str(folder / ".gen" / "settings.toml"), _narrowing(folder, cwd)) for folder in projects),
+        *(Layer(str(folder / SETTINGS), _of_project(folder, project)) for folder in projects),
         Layer(PREFIX, _from(environ)),
         Layer("--", dict(flags or {})),
     ]
@@ -121,25 +141,76 @@ def _above(cwd: Path) -> list[Path]:
     return [folder for folder in cwd.parents if folder.is_relative_to(top)]
 
 
-def _narrowing(folder: Path, cwd: Path) -> dict[str, Any]:
-    """What counts of an untrusted project's file: its `ask` and `deny` rules, which can only narrow."""
-    file = folder / ".gen" / "settings.toml"
-    found = _read(file)
-    try:
-        _known(found)
-        rules = {key: _listed(key, found[key]) for key in ("ask", "deny") if key in found}
-        for text in (*rules.get("ask", ()), *rules.get("deny", ())):
-            _check_rule(text)
-    except UserMistake as mistake:
-        raise UserMistake(f"{file}: {mistake}") from None
-    if folder != cwd:
+def project_values(project: Standing) -> dict[str, Any]:
+    """Everything the file of a folder sets, as it was when the folder was looked at, checked."""
+    return _checked_file(project.folder, project.brought.texts.get(SETTINGS, b""))
+
+
+def waiting(project: Standing) -> tuple[str, ...]:
+    """What would count of a folder if it were trusted, in a word each; nothing where nothing waits."""
+    if project.state in ("nothing", "trusted"):
+        return ()
+    settings = {*project_values(project)} & (OF_PROJECTS - NARROWING)
+    agents = any(path.startswith(f"{AGENTS}/") for path in project.brought.texts)
+    return (*(["settings"] if settings else []), *(["agents"] if agents else []))
+
+
+def _of_project(folder: Path, project: Standing) -> dict[str, Any]:
+    """What counts of a project's file: all a project may set when it is trusted, else what only narrows."""
+    if folder == project.folder and project.trusted:
+        values = {key: value for key, value in project_values(project).items() if key in OF_PROJECTS}
+        try:
+            _checked(values)
+        except UserMistake as mistake:
+            raise UserMistake(f"{folder / SETTINGS}: {mistake}") from None
+        return values
+    found = _checked_file(folder, project_settings(folder))
+    rules = {key: found[key] for key in found if key in NARROWING}
+    if folder != project.folder:
         rules = {key: [_anchored(rule, folder) for rule in texts] for key, texts in rules.items()}
     return rules
 
 
+def _checked_file(folder: Path, content: bytes) -> dict[str, Any]:
+    """A project's file, or a sentence with its path about what is wrong with it."""
+    file = folder / SETTINGS
+    found = _parsed(file, _text(file, content))
+    try:
+        _known(found)
+        lists = {key: _listed(key, found[key]) for key in LISTS if key in found}
+        if sum(map(len, lists.values())) > MOST_RULES:
+            raise UserMistake(f"there are more than {MOST_RULES:,} rules; say it with fewer.")
+        for text in (text for texts in lists.values() for text in texts):
+            _check_rule(text)
+    except UserMistake as mistake:
+        raise UserMistake(f"{file}: {mistake}") from None
+    return {**found, **lists}
+
+
+def _text(file: Path, content: bytes) -> str:
+    """The text of a project's file, unless reading it as TOML would take longer than anybody waits."""
+    if len(content) > LARGEST_SETTINGS:
+        raise UserMistake(
+            f"The settings file {file} is larger than {LARGEST_SETTINGS:,} bytes; make it smaller."
+        )
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserMistake(f"The settings file {file} is not UTF-8 text: {error.reason}.") from None
+    if any(line.count(".") > MOST_DOTS for line in text.split("\n")):
+        raise UserMistake(
+            f"The settings file {file} has more than {MOST_DOTS} dots in a line; break the line."
+        )
+    return text
+
+
 def _check_rule(text: Any) -> None:
     if not isinstance(text, str):
-        raise UserMistake(f"{text!r} is not a rule; write it as Tool, Tool(pattern) or tool:pattern.")
+        raise UserMistake(f"{_brief(text)} is not a rule; write it as Tool, Tool(pattern) or tool:pattern.")
+    if len(text) > LONGEST_RULE:
+        raise UserMistake(
+            f"the rule that begins with {_brief(text)} is longer than {LONGEST_RULE:,} characters."
+        )
     check_tool(parse_rule(text, Action.DENY).tool)
 
 
@@ -156,13 +227,22 @@ def _anchored(text: Any, folder: Path) -> Any:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return _parsed(path, path.read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         way = "make it readable, or set GEN_HOME to another folder"
         raise UserMistake(f"The settings file {path} cannot be read ({error.strerror}); {way}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise UserMistake(f"The settings file {path} is not valid TOML: {error}.") from None
+
+
+def _parsed(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise UserMistake(f"The settings file {path} is nested too deeply.") from None
+    except ValueError as error:  # also a number of thousands of digits
         raise UserMistake(f"The settings file {path} is not valid TOML: {error}.") from None
 
 
@@ -181,13 +261,18 @@ def _from(environ: Mapping[str, str]) -> dict[str, Any]:
 def _listed(key: str, value: Any) -> list[Any]:
     if isinstance(value, list | tuple):
         return list(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    raise UserMistake(f"The setting {key!r} must be a list of rules, not {value!r}.")
+    raise UserMistake(f"The setting {key!r} must be a list of rules, not {_brief(value)}.")
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"
 
 
 def _known(found: Mapping[str, Any]) -> None:
     for key in found:
         if key not in Settings.__struct_fields__:
-            raise UnknownName("setting", key, Settings.__struct_fields__)
+            raise UnknownName("setting", key[:80], Settings.__struct_fields__)
 
 
 def _checked(values: Mapping[str, Any]) -> Settings:

@@ -66,7 +66,7 @@ Validate first.
         ),
         source="a/b.md",
         builtin=True,
-        extra={"override": True},
+        override=True,
     )
 
 
@@ -195,6 +195,7 @@ def test_taking_away_some_calls_of_a_tool_becomes_a_deny_rule():
             "tools: {read: true}",
             "agents/tester.md, line 3: tools has no part 'read', only mode, allow, deny.",
         ),
+        ("override: yes please", "agents/tester.md, line 3: override must be true or false."),
         ("tools: 3", "agents/tester.md, line 3: tools must be texts, not 3; use quotes."),
         (
             "tools: Read\nallowed-tools: Bash",

@@ -10,6 +10,7 @@
     permissions: {deny: ["Bash(git push:*)"]}
     result-cap: 4000
     effort: low
+    override: false
     ---
     The agent's own instructions.
 
@@ -49,9 +50,9 @@ _KNOWN = {
         "permissions",
         "result-cap",
         "effort",
+        "override",
     )
 }
-_KEPT_QUIETLY = frozenset({"override"})
 _EVERY_TOOL = "*"
 _EFFORTS: dict[str, Effort] = {effort: effort for effort in get_args(Effort)}
 _MORE_EFFORT = ("xhigh", "max")
@@ -95,6 +96,7 @@ class _Reading:
             builtin=builtin,
             extra=self._extra,
             effort=self._effort(),
+            override=self._truth("override"),
             warnings=self._bounded_warnings(),
         )
 
@@ -106,8 +108,7 @@ class _Reading:
         field = _KNOWN.get(same_name(spelled))
         if field is None:
             self._extra[spelled] = value
-            if spelled not in _KEPT_QUIETLY:
-                self._warnings.append(f"the field {one_line(spelled, 64)!r} is not known and has no effect")
+            self._warnings.append(f"the field {one_line(spelled, 64)!r} is not known and has no effect")
         elif field in self._fields:
             line = self._matter.lines.get(spelled)
             both = f"{one_line(self._spelled[field], 64)} and {one_line(spelled, 64)}"
@@ -173,6 +174,12 @@ class _Reading:
         if word and word not in _EFFORTS:
             self._refuse("effort", f"effort must be one of {', '.join(_EFFORTS)}, not {one_line(word, 64)!r}")
         return _EFFORTS.get(word)
+
+    def _truth(self, field: str) -> bool:
+        value = self._fields.get(field)
+        if not isinstance(value, bool | None):
+            self._refuse(field, f"{field} must be true or false")
+        return bool(value)
 
     def _number(self, field: str, allowed: range, default: int | None) -> int | None:
         value = self._fields.get(field)

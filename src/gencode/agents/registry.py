@@ -1,11 +1,13 @@
 """Agents room: which agents there are, where they come from, and what hides what.
 
-Built-in agents are files in this package; those in the user's own folder may replace them. Agents of
-a project are not read here: they wait until the folder is trusted.
+Built-in agents are files in this package; those in the user's own folder may replace them. Agents of a
+project count when its folder is trusted, before the user's; they replace a built-in one only when they say so
+with `override: true`. Before that they are named and not read.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -15,22 +17,30 @@ from gencode.agents.frontmatter import mistake
 from gencode.agents.gencode_file import read_agent
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import AgentSpec, same_name
+from gencode.permissions.brought import AGENTS, LARGEST_KEPT
+from gencode.permissions.trust import Standing
 from gencode.runtime.prompt import one_line
 
-LARGEST_FILE = 256 * 1024
 MAIN = "main"
 
 _HERE = Path(__file__).parent
 _ALIASES = {"general": "generalpurpose", "planner": "plan"}
+_FILLERS = "\u115f\u1160"
+_NO_OVERRIDE = "a project's agent takes the name of a built-in one only with override: true"
 
 
 class Entry(Struct, frozen=True):
-    """One file: the agent it describes, or the sentence that says why it does not."""
+    """One file: the agent it describes, or the sentence that says why it does not.
+
+    `project`: it came with the folder we work in. `untrusted` says why it was not even read.
+    """
 
     path: str
     spec: AgentSpec | None = None
     shadowed_by: str = ""
     problem: str = ""
+    project: bool = False
+    untrusted: str = ""
 
 
 class Registry:
@@ -39,30 +49,35 @@ class Registry:
     __slots__ = ("_agents", "_entries")
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        """Of entries with the same name the first one counts, and a user's before a built-in."""
+        """Of entries with the same name the first one counts: a project's, then a user's, then a built-in."""
         self._agents: dict[str, AgentSpec] = {}
         self._entries: tuple[Entry, ...] = ()
         entries = tuple(entries)
+        built_in = {
+            _likeness(each.spec.name): each.spec for each in entries if each.spec and each.spec.builtin
+        }
+        entries = tuple(_kept_apart(entry, built_in) for entry in entries)
         for entry in sorted(entries, key=_rank):
-            if entry.spec is not None:
+            if entry.spec is not None and not entry.shadowed_by:
                 self._agents.setdefault(same_name(entry.spec.name), entry.spec)
         self._entries = tuple(self._judged(entry) for entry in entries)
 
     @classmethod
-    def load(cls, home: Path) -> "Registry":
-        """The built-in agents and those in the folder `agents` of the user's home for GenCode."""
+    def load(cls, home: Path, project: Standing | None = None) -> "Registry":
+        """The built-in agents, those in the folder `agents` of the user's home for GenCode, a project's."""
         built_in = [_entry(path, builtin=True) for path in _markdown(_HERE / "builtin")]
         folder = home / "agents"
         try:
             users = [_entry(path) for path in _markdown(folder)]
         except OSError as error:
             users = [Entry(str(folder), problem=str(_unreadable(folder, error)))]
-        return cls([*built_in, *users])
+        return cls([*built_in, *users, *(_of_project(project) if project else ())])
 
     @staticmethod
     def main() -> AgentSpec:
         """The agent that leads the conversation: it has no turn limit."""
-        return replace(_read(_HERE / "main.md", builtin=True), max_turns=None)
+        path = _HERE / "main.md"
+        return replace(_parsed(_content(path), path, builtin=True), max_turns=None)
 
     def find(self, name: str) -> AgentSpec:
         """An agent by its name or alias, without regard to case and separators."""
@@ -71,8 +86,9 @@ class Registry:
             if candidate in self._agents:
                 return self._agents[candidate]
         for entry in self._entries:
-            if entry.problem and same_name(Path(entry.path).stem) == key:
-                raise UserMistake(f"The agent {name!r} cannot be used. {entry.problem}")
+            why = entry.problem or entry.untrusted
+            if why and same_name(Path(entry.path).stem) == key:
+                raise UserMistake(f"The agent {name!r} cannot be used. {why}")
         raise UnknownName("agent", name, (spec.name for spec in self.spawnable()))
 
     def listing(self) -> list[Entry]:
@@ -84,14 +100,45 @@ class Registry:
         return sorted(self._agents.values(), key=lambda spec: (spec.name.casefold(), spec.name))
 
     def _judged(self, entry: Entry) -> Entry:
-        if entry.spec is None:
+        if entry.spec is None or entry.shadowed_by:
             return entry
         winner = self._agents[same_name(entry.spec.name)]
         return entry if winner is entry.spec else replace(entry, shadowed_by=winner.source)
 
 
-def _rank(entry: Entry) -> bool:
-    return entry.spec is not None and entry.spec.builtin
+def _rank(entry: Entry) -> int:
+    builtin = entry.spec is not None and entry.spec.builtin
+    return 0 if entry.project else 2 if builtin else 1
+
+
+def _kept_apart(entry: Entry, built_in: Mapping[str, AgentSpec]) -> Entry:
+    """A project's agent that would pass for a built-in one, by its name or an alias, and does not say so."""
+    if not entry.project or entry.spec is None or entry.spec.override:
+        return entry
+    likeness = _likeness(entry.spec.name)
+    taken = built_in.get(_ALIASES.get(likeness, likeness))
+    if taken is None:
+        return entry
+    spec = replace(entry.spec, warnings=(*entry.spec.warnings, _NO_OVERRIDE))
+    return replace(entry, spec=spec, shadowed_by=taken.source)
+
+
+def _likeness(name: str) -> str:
+    """A name as it looks at a glance: no case, accents, separators, nor letters that cannot be seen."""
+    plain = unicodedata.normalize("NFKD", name)
+    return "".join(each for each in plain if each.isalnum() and each not in _FILLERS).casefold()
+
+
+def _of_project(project: Standing) -> list[Entry]:
+    """The agents of a folder: read as they were when it was looked at if it is trusted, else only named."""
+    found = sorted(path for path in project.brought.texts if path.startswith(f"{AGENTS}/"))
+    if project.trusted:
+        return [
+            replace(_entry_of(project.brought.texts[path], project.folder / path), project=True)
+            for path in found
+        ]
+    paths = [str(project.folder / path) for path in found]
+    return [Entry(path, project=True, untrusted=str(mistake(path, project.why_not))) for path in paths]
 
 
 def _markdown(folder: Path) -> Sequence[Path]:
@@ -106,28 +153,40 @@ def _markdown(folder: Path) -> Sequence[Path]:
 
 def _entry(path: Path, *, builtin: bool = False) -> Entry:
     try:
-        spec = _read(path, builtin=builtin)
-        if same_name(spec.name) == MAIN:
+        content = _content(path)
+    except UserMistake as error:
+        return Entry(str(path), problem=str(error))
+    return _entry_of(content, path, builtin=builtin)
+
+
+def _entry_of(content: bytes, path: Path, *, builtin: bool = False) -> Entry:
+    try:
+        spec = _parsed(content, path, builtin=builtin)
+        if _likeness(spec.name) == MAIN:
             raise mistake(str(path), "the name main belongs to the conversation itself; choose another")
     except UserMistake as error:
         return Entry(str(path), problem=str(error))
     return Entry(str(path), spec)
 
 
-def _read(path: Path, *, builtin: bool) -> AgentSpec:
+def _content(path: Path) -> bytes:
     try:
         if not path.is_file():  # a pipe or a device would keep us waiting
             raise mistake(str(path), "it is not a file")
         with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-        text = content.decode("utf-8")
+            return file.read(LARGEST_KEPT + 1)
     except OSError as error:
         raise _unreadable(path, error) from None
+
+
+def _parsed(content: bytes, path: Path, *, builtin: bool) -> AgentSpec:
+    try:
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise mistake(str(path), "it is not UTF-8 text", line) from None
-    if len(content) > LARGEST_FILE:
-        raise mistake(str(path), f"it is larger than {LARGEST_FILE:,} bytes")
+    if len(content) > LARGEST_KEPT:
+        raise mistake(str(path), f"it is larger than {LARGEST_KEPT:,} bytes")
     return read_agent(text, str(path), builtin=builtin)
 
 

@@ -24,7 +24,8 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
     """Work was asked for. `parent` asked, with the tool call `call`; a conversation has no parent.
 
     `policies` are those over it as they were written at that moment, the root's first. `grant` is the wider
-    mode that a person gave it, and holds for as long as the task can be continued.
+    mode that a person gave it, and holds for as long as the task can be continued. `spawned`: it was asked for
+    with `spawn`, so that its result comes back in that form and it may spawn nothing itself.
     """
 
     agent: str = "general-purpose"
@@ -40,6 +41,7 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
     depth: int = 0
     policies: tuple[Policy, ...] = ()
     grant: Mode | None = None
+    spawned: bool = False
 
 
 class TaskStarted(Fact, tag="TaskStarted", frozen=True, omit_defaults=True):

@@ -1,5 +1,6 @@
 """The public shape of a task: what scripts, the command line and Python callers get."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -48,15 +49,23 @@ class Outcome(Struct, frozen=True, rename="camel"):
     decisions: list[dict[str, Any]] | UnsetType = UNSET
 
 
-def outcome_of(task: Task, tree: Usage | None = None) -> Outcome:
-    """The public shape of a folded task; `tree` is the usage of all of its subtree."""
+def output_file(outputs: Path, task: str) -> Path:
+    """Where the output of a background task is written, in the folder of all outputs."""
+    return outputs / f"{task}.md"
+
+
+def outcome_of(task: Task, tree: Usage | None = None, outputs: Path | None = None) -> Outcome:
+    """The public shape of a folded task.
+
+    `tree` is the usage of all of its subtree, `outputs` the folder in which background tasks have files.
+    """
     usage = task.usage
     whole = usage if tree is None else tree
     return Outcome(
         success=task.status is Status.COMPLETED,
         result=task.result,
         agent_id=task.id,
-        output_file=None,
+        output_file=str(output_file(outputs, task.id)) if outputs and task.background else None,
         error=task.error,
         status=task.status,
         agent=task.agent,

@@ -34,7 +34,10 @@ class ToolChoice(Struct, frozen=True):
 
 
 class AgentSpec(Struct, frozen=True):
-    """One agent. `mode` None means its parent's; `max_turns` None means no limit; `effort` None: unasked."""
+    """One agent. `mode` None means its parent's; `max_turns` None means no limit; `effort` None: unasked.
+
+    `override`: a project's agent may take the name of a built-in one.
+    """
 
     name: str
     description: str
@@ -50,10 +53,11 @@ class AgentSpec(Struct, frozen=True):
     extra: dict[str, Any] = {}
     warnings: tuple[str, ...] = ()
     effort: Effort | None = None
+    override: bool = False
 
 
 class TaskRequest(Struct, frozen=True):
-    """A wish to have work done by an agent."""
+    """A wish to have work done by an agent; `spawned` in the form of the tool `spawn`."""
 
     agent: str
     prompt: str
@@ -62,6 +66,7 @@ class TaskRequest(Struct, frozen=True):
     max_turns: int | None = None
     background: bool = False
     resume: str = ""
+    spawned: bool = False
 
 
 def same_name(name: str) -> str:

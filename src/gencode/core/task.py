@@ -64,6 +64,7 @@ class Task(Struct, frozen=True):
     depth: int = 0
     policies: tuple[Policy, ...] = ()
     grant: Mode | None = None
+    spawned: bool = False
     system: str = ""
     started_at: str | None = None
     ended_at: str | None = None
@@ -77,6 +78,8 @@ class Task(Struct, frozen=True):
     evidence: Evidence = Evidence()
     delivered: tuple[str, ...] = ()
     """Its background tasks whose results it has been given; those are never given again."""
+    closing: tuple[str, ...] = ()
+    """The warnings that speak of its last report; going on with the task takes them back."""
 
 
 def fold(task: Task | None, event: Event) -> Task:
@@ -130,6 +133,7 @@ def _created(task_id: str, at: str, seq: int, fact: TaskCreated) -> Task:
         depth=fact.depth,
         policies=fact.policies,
         grant=fact.grant,
+        spawned=fact.spawned,
     )
 
 
@@ -163,7 +167,11 @@ def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
         error=None,
         model=fact.model or task.model,
         system=fact.system or task.system,
+        closing=(),
     )
+    if task.closing:
+        kept = tuple(each for each in task.evidence.warnings if each not in task.closing)
+        started = replace(started, evidence=replace(task.evidence, warnings=kept))
     return reduce(_warned, fact.warnings, started)
 
 
@@ -181,6 +189,7 @@ def _ended(task: Task, at: str, fact: TaskEnded) -> Task:
         ended_at=at,
         running_since=None,
         worked_ms=task.worked_ms + worked,
+        closing=tuple(each for each in fact.warnings if each not in task.evidence.warnings),
     )
     return reduce(_warned, fact.warnings, ended)
 

@@ -32,10 +32,10 @@ def remember(home: Path, rules: Mapping[str, list[str]], rule: str) -> None:
 
 
 class Alone:
-    """Only one process changes the answers at a time."""
+    """Only one process changes the answers, or another file of this kind, at a time."""
 
-    def __init__(self, home: Path) -> None:
-        self._path = home / f"{FILE}.lock"
+    def __init__(self, home: Path, file: str = FILE) -> None:
+        self._path = home / f"{file}.lock"
 
     def __enter__(self) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -66,12 +66,14 @@ class Line:
 
     def taken(self) -> str:
         """The line as it is; marks stay open for the next one."""
+        self._gap = False
+        if not self._pieces:
+            return ""
         for mark in reversed(self._marks):
             self._wrap(mark)
             mark.at = 0
         text = "".join(self._pieces)
         self._pieces.clear()
-        self._gap = False
         return _MANY_LINES.sub("\n\n", _AROUND_NEWLINE.sub("\n", text)).strip()
 
     def _write_gap(self) -> None:

@@ -1,0 +1,181 @@
+"""Which folders a person trusts: by the content of exactly what they bring, kept in the user's own folder.
+
+Trust is for one folder as it was looked at. When any of its files is changed, added or removed it is gone
+until a person looks again; a folder above or below is a folder of its own.
+"""
+
+import json
+import os
+import secrets
+import shlex
+import tomllib
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from gencode.core.errors import UserMistake
+from gencode.core.ids import stamp
+from gencode.permissions.answers import Alone
+from gencode.permissions.brought import Brought, look
+
+FILE = "trust.toml"
+_HEAD = "# Folders that are trusted, with the files they were trusted for. Written by: gen trust\n"
+
+State = Literal["nothing", "trusted", "changed", "untrusted"]
+Kind = Literal["new", "changed", "gone"]
+
+
+class Change(Struct, frozen=True):
+    """How one file differs from when the folder was trusted."""
+
+    kind: Kind
+    path: str
+
+
+class Record(Struct, frozen=True):
+    """When a folder was trusted, and the SHA-256 of each file it had then."""
+
+    at: str
+    files: dict[str, str]
+
+
+class Standing(Struct, frozen=True):
+    """What one folder brings, and whether a person trusts it as it is now."""
+
+    folder: Path
+    state: State
+    brought: Brought = Brought()
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def trusted(self) -> bool:
+        """Whether what the folder brings counts."""
+        return self.state == "trusted"
+
+    @property
+    def way(self) -> str:
+        """What to type to look at the folder and trust it."""
+        with suppress(OSError):
+            if self.folder == Path.cwd():
+                return "gen trust ."
+        return f"gen trust {shlex.quote(str(self.folder))}"
+
+    @property
+    def why_not(self) -> str:
+        """Why what the folder brings does not count, and what to do about it."""
+        if self.state == "changed":
+            return f"what its folder brings has changed since it was trusted; look at it with: {self.way}"
+        return f"its folder is not trusted; look at what it brings with: {self.way}"
+
+
+class _Kept(Struct, frozen=True, forbid_unknown_fields=True):
+    folders: dict[str, Record] = {}
+
+
+def standing(folder: Path, home: Path) -> Standing:
+    """How a folder stands now. Everything it brings is read here once, and not again when it is used."""
+    brought = look(folder, home)
+    if not brought.anything:
+        return Standing(folder, "nothing")
+    record = trusted_folders(home).get(_key(folder))
+    if record is None:
+        return Standing(folder, "untrusted", brought)
+    changes = _changes(record.files, brought.files)
+    state = "changed" if changes or brought.problems else "trusted"
+    return Standing(folder, state, brought, changes)
+
+
+def trust(project: Standing, home: Path) -> None:
+    """Trust a folder as it was looked at, not as it may be by now."""
+    if project.brought.problems:
+        raise UserMistake(f"{project.folder} cannot be trusted: {'; '.join(project.brought.problems)}.")
+    key = _key(project.folder)
+    if not key:
+        raise UserMistake(f"{project.folder} cannot be trusted: its path is not UTF-8.")
+    with _alone(home):
+        _write(home, {**trusted_folders(home), key: Record(stamp(), project.brought.files)})
+
+
+def revoke(folder: Path, home: Path) -> bool:
+    """Trust a folder no more; whether it was trusted."""
+    if not (home / FILE).exists():
+        return False
+    with _alone(home):
+        kept = trusted_folders(home)
+        if kept.pop(_key(folder), None) is None:
+            return False
+        _write(home, kept)
+    return True
+
+
+def trusted_folders(home: Path) -> dict[str, Record]:
+    """Every folder that was trusted, as it was then."""
+    try:
+        found = tomllib.loads((home / FILE).read_text("utf-8"))
+        return dict(msgspec.convert(found, _Kept).folders)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise UserMistake(f"{home / FILE} cannot be read ({error.strerror}); make it readable.") from None
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
+        way = "repair it, or remove it and trust your folders again"
+        raise UserMistake(f"{home / FILE} is not as gen trust writes it ({error}); {way}.") from None
+
+
+def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:
+    found = [Change("gone", path) for path in before if path not in now]
+    found += [Change("new", path) for path in now if path not in before]
+    found += [Change("changed", path) for path in now if path in before and before[path] != now[path]]
+    return tuple(sorted(found, key=lambda change: change.path))
+
+
+def _key(folder: Path) -> str:
+    """The real path of a folder; the file can only hold one that is Unicode."""
+    key = os.path.realpath(folder)
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return ""
+    return key
+
+
+@contextmanager
+def _alone(home: Path) -> Generator[None]:
+    try:
+        with Alone(home, FILE):
+            yield
+    except OSError as error:
+        raise UserMistake(f"{home / FILE} cannot be written: {error.strerror}.") from None
+
+
+def _write(home: Path, folders: Mapping[str, Record]) -> None:
+    """Write the file as a whole or not at all, for its owner only. Whoever writes is alone."""
+    text = _HEAD + "".join(_table(key, folders[key]) for key in sorted(folders))
+    temporary = home / f".{FILE}.{secrets.token_hex(8)}"
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(handle)
+        temporary.replace(home / FILE)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _table(folder: str, record: Record) -> str:
+    lines = [f"\n[folders.{_quoted(folder)}]", f"at = {_quoted(record.at)}"]
+    lines.append(f"\n[folders.{_quoted(folder)}.files]")
+    lines += [f"{_quoted(path)} = {_quoted(digest)}" for path, digest in sorted(record.files.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """A TOML string: as JSON writes it, but for one character that only TOML forbids."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

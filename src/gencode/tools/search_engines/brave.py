@@ -1,0 +1,56 @@
+"""search engines: Brave's search API, for those who have a key in BRAVE_API_KEY."""
+
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
+from msgspec import Struct, field
+
+from gencode.runtime.web import INTERNET, Internet, WebRequest
+from gencode.tools.search_engines.port import Hit, Query, hit
+from gencode.tools.search_engines.reaching import asked, check, parsed
+
+VARIABLE = "BRAVE_API_KEY"
+URL = "https://api.search.brave.com/res/v1/web/search"
+_MOST = 20
+
+
+class _Result(Struct):
+    title: str | None = None
+    url: str | None = None
+    description: str | None = None
+
+
+class _Web(Struct):
+    results: list[_Result] = []
+
+
+class _Answer(Struct):
+    web: _Web | None = field(default_factory=_Web)
+
+
+class Brave:
+    """Asks Brave."""
+
+    name = "Brave"
+
+    def __init__(self, key: str, internet: Internet = INTERNET, url: str = URL) -> None:
+        self._key = key
+        self._internet = internet
+        self._url = url
+
+    async def search(self, query: Query) -> list[Hit]:
+        """What Brave finds."""
+        wanted = urlencode({"q": query.spelled, "count": min(query.most, _MOST), "text_decorations": "false"})
+        headers = {"Accept": "application/json", "X-Subscription-Token": self._key}
+        request = WebRequest(f"{self._url}?{wanted}", headers=headers)
+        answer = await asked(self.name, request, self._internet)
+        check(self.name, answer.status, f"look at the key in {VARIABLE}")
+        web = parsed(self.name, answer.body, _Answer).web or _Web()
+        found = (hit(each.title or "", each.url or "", each.description or "") for each in web.results)
+        return [each for each in found if each]
+
+
+def found_in(environ: Mapping[str, str]) -> Brave | None:
+    """Brave, when there is a key for it."""
+    key = environ.get(VARIABLE, "").strip()
+    return Brave(key) if key else None

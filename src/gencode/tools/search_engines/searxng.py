@@ -1,0 +1,50 @@
+"""search engines: a SearXNG of one's own, at the address in SEARXNG_URL, which may be on this machine."""
+
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
+from msgspec import Struct
+
+from gencode.core.errors import ToolError
+from gencode.runtime.web_endpoint import ask_endpoint
+from gencode.tools.search_engines.port import Hit, Query, hit
+from gencode.tools.search_engines.reaching import LIMITS, check, parsed
+
+VARIABLE = "SEARXNG_URL"
+
+
+class _Result(Struct):
+    title: str | None = None
+    url: str | None = None
+    content: str | None = None
+
+
+class _Answer(Struct):
+    results: list[_Result] = []
+
+
+class Searxng:
+    """Asks the SearXNG that the user's environment names. Only the query is put to its address."""
+
+    name = "SearXNG"
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    async def search(self, query: Query) -> list[Hit]:
+        """What SearXNG finds."""
+        if not self._url.startswith(("http://", "https://")):
+            raise ToolError(f"{VARIABLE} is no http:// or https:// address; it has to be set anew.")
+        wanted = urlencode({"q": query.spelled, "format": "json"})
+        address = f"{self._url.rstrip('/').removesuffix('/search')}/search?{wanted}"
+        answer = await ask_endpoint(f"{self.name} (the address in {VARIABLE})", address, LIMITS)
+        check(self.name, answer.status, "its settings have to allow the format json")
+        results = parsed(self.name, answer.body, _Answer).results
+        found = (hit(each.title or "", each.url or "", each.content or "") for each in results)
+        return [each for each in found if each]
+
+
+def found_in(environ: Mapping[str, str]) -> Searxng | None:
+    """SearXNG, when its address is known."""
+    url = environ.get(VARIABLE, "").strip()
+    return Searxng(url) if url else None

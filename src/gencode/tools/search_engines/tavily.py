@@ -1,0 +1,56 @@
+"""search engines: Tavily's API, for those who have a key in TAVILY_API_KEY."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gencode.runtime.web import INTERNET, Internet, WebRequest
+from gencode.tools.search_engines.port import Hit, Query, hit
+from gencode.tools.search_engines.reaching import asked, check, parsed
+
+VARIABLE = "TAVILY_API_KEY"
+URL = "https://api.tavily.com/search"
+_MOST = 20
+
+
+class _Result(msgspec.Struct):
+    title: str | None = None
+    url: str | None = None
+    content: str | None = None
+
+
+class _Answer(msgspec.Struct):
+    results: list[_Result] = []
+
+
+class Tavily:
+    """Asks Tavily."""
+
+    name = "Tavily"
+
+    def __init__(self, key: str, internet: Internet = INTERNET, url: str = URL) -> None:
+        self._key = key
+        self._internet = internet
+        self._url = url
+
+    async def search(self, query: Query) -> list[Hit]:
+        """What Tavily finds; it knows domains itself."""
+        wanted = {
+            "query": query.text,
+            "max_results": min(query.most, _MOST),
+            "include_domains": query.allowed,
+            "exclude_domains": query.blocked,
+        }
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
+        request = WebRequest(self._url, "POST", headers, msgspec.json.encode(wanted))
+        answer = await asked(self.name, request, self._internet)
+        check(self.name, answer.status, f"look at the key in {VARIABLE}")
+        results = parsed(self.name, answer.body, _Answer).results
+        found = (hit(each.title or "", each.url or "", each.content or "") for each in results)
+        return [each for each in found if each]
+
+
+def found_in(environ: Mapping[str, str]) -> Tavily | None:
+    """Tavily, when there is a key for it."""
+    key = environ.get(VARIABLE, "").strip()
+    return Tavily(key) if key else None

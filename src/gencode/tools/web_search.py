@@ -1,0 +1,77 @@
+"""tools: WebSearch, with the first engine that the environment has what it needs for."""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
+
+from msgspec import Meta
+
+from gencode.core.errors import ToolError
+from gencode.runtime.toolbox import Tool, ToolContext, tool
+from gencode.tools.search_engines import brave, searxng, tavily
+from gencode.tools.search_engines.duckduckgo import DuckDuckGo
+from gencode.tools.search_engines.port import Query, SearchEngine
+
+FINDERS: tuple[Callable[[Mapping[str, str]], SearchEngine | None], ...] = (
+    tavily.found_in,
+    brave.found_in,
+    searxng.found_in,
+)
+"""In this order; DuckDuckGo, which needs nothing, is what remains."""
+_DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9-]{2,63}")
+
+Domains = Annotated[list[str] | None, Meta(max_length=20)]
+
+
+def engine_in(environ: Mapping[str, str]) -> SearchEngine:
+    """The engine that is asked."""
+    return next((found for finder in FINDERS if (found := finder(environ))), None) or DuckDuckGo()
+
+
+def web_search(engine: SearchEngine | None = None) -> Tool:
+    """The tool over an engine; without one, over that of the environment."""
+
+    @tool(effect="read", name="WebSearch", aliases=("web_search",))
+    async def run(
+        ctx: ToolContext,
+        query: Annotated[str, Meta(min_length=1, max_length=400)],
+        max_results: Annotated[int, Meta(ge=1, le=20)] = 8,
+        allowed_domains: Annotated[Domains, "Only these, such as `python.org`"] = None,
+        blocked_domains: Annotated[Domains, "None of these"] = None,
+    ) -> str:
+        """Search the web: titles, addresses and snippets, to be opened with WebFetch."""
+        text = " ".join(query.split())
+        if not text:
+            raise ToolError("The query is empty; say what to look for.")
+        wanted = Query(text, max_results, _domains(allowed_domains), _domains(blocked_domains))
+        return await _found(wanted, engine or engine_in(os.environ))
+
+    return run
+
+
+async def _found(query: Query, engine: SearchEngine) -> str:
+    every = {each.url: each for each in await engine.search(query)}
+    wanted = [each for each in every.values() if query.wants(each.host)][: query.most]
+    if not wanted:
+        domains = " in these domains" if query.allowed or query.blocked else ""
+        return f"{engine.name} finds nothing for {query.text!r}{domains}; try other words."
+    entries = (
+        "\n   ".join(filter(None, (f"{number}. {each.title}", each.url, each.snippet)))
+        for number, each in enumerate(wanted, 1)
+    )
+    return "\n".join(entries)
+
+
+def _domains(given: Sequence[str] | None) -> tuple[str, ...]:
+    """Domains in one spelling; ToolError for what is none."""
+    found: list[str] = []
+    for text in given or ():
+        domain = re.sub(r"\A[a-z]+://|\A\*\.|[/:].*\Z", "", text.strip().lower()).strip(".")
+        if not _DOMAIN.fullmatch(domain):
+            raise ToolError(f"{text!r} is no domain; write it as `example.com`.")
+        found.append(domain)
+    return tuple(dict.fromkeys(found))
+
+
+WEB_SEARCH = web_search()
