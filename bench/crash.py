@@ -165,7 +165,8 @@ async def _judge(folder: Path, session: str, told: set[tuple[str, int]]) -> list
 
 def _calls(folder: Path, journals: dict[str, Any]) -> list[str]:
     """No call ran twice, and every call has exactly one answer."""
-    marks = Counter((folder / "marks").read_text().splitlines()) if (folder / "marks").exists() else Counter()
+    left = folder / "marks"
+    marks = Counter[str](left.read_text().splitlines() if left.exists() else ())
     wrong = [f"the call {each} ran {times} times" for each, times in marks.items() if times > 1]
     for task, events in journals.items():
         messages = [event.fact.message for event in events if isinstance(event.fact, MessageAdded)]

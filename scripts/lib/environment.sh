@@ -55,7 +55,8 @@ find_python() {
         done < <(type -aP "$name")
     done
     if [ -z "$spare" ] && type -P uv >/dev/null; then
-        spare=$(UV_PYTHON_DOWNLOADS=never uv python find '>=3.11' 2>/dev/null </dev/null) || spare=
+        # Not where we are: uv would start an interpreter that lies there.
+        spare=$(cd -- "$root" && UV_PYTHON_DOWNLOADS=never uv python find '>=3.11' 2>/dev/null </dev/null) || spare=
     fi
     [ -n "$spare" ] && printf '%s\n' "$spare"
 }

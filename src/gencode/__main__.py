@@ -2,6 +2,9 @@
 
 import sys
 
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]  # Python put the folder we are in there, and what lies in it is not ours to run
+
 from gencode import __version__
 
 

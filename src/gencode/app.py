@@ -1,28 +1,35 @@
 """Where everything is put together by hand: the only file that imports every room, and the Python door."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import msgspec
 
-from gencode.agents.registry import Registry
-from gencode.core.errors import CorruptFact, UnknownName, UserMistake
-from gencode.core.events import CallDecided, Event, plain
-from gencode.core.ids import clean_id
-from gencode.core.messages import Usage
-from gencode.core.outcome import Outcome, outcome_of
+from gencode.agents.registry import Entry as Entry
+from gencode.agents.registry import MAIN, Registry
+from gencode.core.errors import UserMistake
+from gencode.core.events import Event, TaskImported
+from gencode.core.outcome import Outcome
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
-from gencode.core.task import Task, transcript_of
+from gencode.core.task import Task
+from gencode.delegation.apart import earlier_task
+from gencode.delegation.earlier import check_folder, place
 from gencode.delegation.foresight import Foresight
+from gencode.delegation.handle import Asking, Handle
 from gencode.delegation.launcher import Launcher
+from gencode.delegation.live import Live
 from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.orphans import close_orphans, close_task
+from gencode.delegation.records import Records
 from gencode.delegation.seating import Seating
-from gencode.delegation.supervisor import Job, Supervisor
+from gencode.delegation.supervisor import Supervisor
+from gencode.delegation.watch import Watch, facts_of
+from gencode.engines.process import ProcessEngine
+from gencode.engines.process import WorkOrder as WorkOrder
 from gencode.permissions.chain import Chain, Root
 from gencode.permissions.decision import check_tool
 from gencode.permissions.explain import Explanation
@@ -32,9 +39,9 @@ from gencode.providers.vendors import Switchboard
 from gencode.runtime.bus import Bus, Listener
 from gencode.runtime.limits import Limits
 from gencode.runtime.models import Model, ModelRegistry
-from gencode.runtime.ports import Asker, Provider, Store, TaskQuery
+from gencode.runtime.ports import Asker, Engine, Handover, Provider, Store, TaskQuery
 from gencode.runtime.toolbox import Tool, Toolbox
-from gencode.settings import Settings, gen_home, layers, merged, root_policy
+from gencode.settings import Settings, gen_home, layers, merged, policy_named, root_policy
 from gencode.stores.memory import MemoryStore
 from gencode.stores.schema import VERSION
 from gencode.stores.schema import migrate as migrate
@@ -46,21 +53,33 @@ from gencode.tools.grep import GREP
 from gencode.tools.ls import LS
 from gencode.tools.read import READ
 from gencode.tools.ripgrep import find_ripgrep as find_ripgrep
+from gencode.tools.spawn import SPAWN, SPAWN_SUBAGENT
 from gencode.tools.task import TASK
 from gencode.tools.task_output import TASK_OUTPUT, TASK_STOP
 from gencode.tools.todo import TODO_WRITE
+from gencode.tools.web_fetch import WEB_FETCH
+from gencode.tools.web_search import WEB_SEARCH
 from gencode.tools.write import WRITE
 
 if TYPE_CHECKING:
     from gencode.runtime.shells import Shells
 
 SCHEMA_VERSION = VERSION
-TOOLS = (TASK, TASK_OUTPUT, TASK_STOP, READ, GLOB, GREP, LS, WRITE, EDIT, BASH, KILL_SHELL, TODO_WRITE)
+TOOLS = (
+    *(TASK, TASK_OUTPUT, TASK_STOP, READ, GLOB, GREP, LS, WRITE, EDIT, BASH, KILL_SHELL),
+    *(WEB_FETCH, WEB_SEARCH, TODO_WRITE),
+    *(SPAWN, SPAWN_SUBAGENT),
+)
 
 
 def database() -> Path:
     """Where the journal is kept."""
     return gen_home() / "gencode.db"
+
+
+def outputs() -> Path:
+    """Where background tasks and commands have their output files."""
+    return gen_home() / "outputs"
 
 
 def forgetful() -> Store:
@@ -83,6 +102,8 @@ class Surroundings(msgspec.Struct, frozen=True, eq=False):
     store: Store
     asker: Asker | None = None
     provider: Provider | None = None
+    engine: Engine | None = None
+    flags: Mapping[str, Any] = {}
 
 
 class GenCode:
@@ -106,7 +127,10 @@ class GenCode:
         self.root = Root(around.policy)
         """The policy of the session; a change of it reaches every agent that runs."""
         seating = Seating(self.agents, self.models, self.toolbox)
-        self.launcher = Launcher(self.store, self.bus, supervisor, seating)
+        self.launcher = Launcher(self.store, self.bus, supervisor, seating, outputs(), around.engine)
+        self.records = Records(self.store, outputs(), self.workspace.cwd)
+        self.watch = Watch(self.store, supervisor.owner, outputs())
+        self._new_root = self.root if policy_named(around.flags) else None
         self._asker = around.asker
         self._answered: set[str] = set()
         self._given = Given()
@@ -133,19 +157,21 @@ class GenCode:
         `settings` count like flags: over the environment and the settings files.
         """
         workspace = workspace_at(Path(cwd))
-        named = {"model": model} if isinstance(model, str) and model else {}
+        flags = {**(settings or {}), **({"model": model} if isinstance(model, str) and model else {})}
         project = standing(workspace.root, gen_home())
-        found = layers(workspace.root, {**(settings or {}), **named}, project=project)
+        found = layers(workspace.root, flags, project=project)
         chosen = merged(found)
+        alone = store is None and isinstance(model, str) and not (tools := tuple(tools))
+        engine = ProcessEngine(gen_home(), workspace.cwd, flags) if alone else None
         async with AsyncExitStack() as stack:
             if store is None:
                 store = await SqliteStore.open(database(), durability=chosen.durability)
                 stack.push_async_callback(store.close)
             supervisor = await stack.enter_async_context(Supervisor(store))
-            await close_orphans(store, supervisor.owner)
+            await close_orphans(store, supervisor.owner, outputs())
             own = None if isinstance(model, str) else model
             policy = root_policy(found, chosen)
-            around = Surroundings(chosen, policy, workspace, project, store, asker, own)
+            around = Surroundings(chosen, policy, workspace, project, store, asker, own, engine, flags)
             gen = cls(around, supervisor, tools)
             stack.push_async_callback(gen._close_shells)
             if own is None and not chosen.model:
@@ -159,16 +185,43 @@ class GenCode:
             self._model = self.models.resolve(self.settings.model or self.usual[0])
         return self._model
 
+    @overload
+    async def task(self, agent: str, prompt: str, *, background: Literal[True], **more: Any) -> Handle: ...
+    @overload
     async def task(
-        self, agent: str, prompt: str, *, description: str = "", model: str = "", max_turns: int | None = None
-    ) -> Outcome:
-        """Run one subagent to its end and give its outcome."""
-        job = await self.start_task(TaskRequest(agent, prompt, description, model, max_turns))
-        return await self.outcome(job)
+        self, agent: str, prompt: str, *, background: Literal[False] = False, **more: Any
+    ) -> Outcome: ...
+    async def task(
+        self, agent: str, prompt: str, *, background: bool = False, **more: Any
+    ) -> Outcome | Handle:
+        """Run one subagent to its end and give its outcome, or in the background and give a handle.
 
-    def ask(self, prompt: str, *, session: str | None = None, agent: str = "") -> "Asking":
+        `more` may be `description`, `model`, `max_turns` and `isolation` ("process": one of its own).
+        """
+        job = await self.start_task(_request(agent, prompt, background=background, **more))
+        return self._handle(job) if background else await self.outcome(job)
+
+    @overload
+    async def resume(self, task: str, prompt: str, *, background: Literal[True], **more: Any) -> Handle: ...
+    @overload
+    async def resume(
+        self, task: str, prompt: str, *, background: Literal[False] = False, **more: Any
+    ) -> Outcome: ...
+    async def resume(
+        self, task: str, prompt: str, *, background: bool = False, **more: Any
+    ) -> Outcome | Handle:
+        """Go on with an earlier task of this folder; `more` may be `model` and `max_turns`."""
+        job = await self.start_resume(task, _request("", prompt, background=background, **more))
+        return self._handle(job) if background else await self.outcome(job)
+
+    async def stop(self, task: str) -> Outcome:
+        """Stop a task, whichever process runs it; its outcome."""
+        stops = await self.launcher.reach.stop((await self.find(task)).id, "it was stopped")
+        return await self.outcome_of(stops.task)
+
+    def ask(self, prompt: str, *, session: str | None = None, agent: str = "") -> Asking:
         """Say something in the main conversation: iterate over the events, or await `.outcome()`."""
-        return Asking(self, prompt, session, agent)
+        return Asking(self.bus, lambda: self.start_turn(prompt, session, agent), self.outcome)
 
     async def tasks(self, parent: str | None = None) -> list[Outcome]:
         """The tasks of subagents, oldest first; with `parent`, those that it asked for."""
@@ -177,40 +230,20 @@ class GenCode:
 
     async def get(self, task: str) -> Outcome:
         """One task by its id, which may be shortened while it is unambiguous."""
-        return await self.outcome_of(await self.find(task))
+        return await self.records.get(await self.find(task))
 
     async def show(self, task: str) -> Outcome:
         """One task with its transcript and the gate's decisions."""
-        found = await self.find(task)
-        events, problem = await self.journal(found.id)
-        if problem:
-            warnings = (*found.evidence.warnings, f"{problem} Nothing after it is shown.")
-            evidence = msgspec.structs.replace(found.evidence, warnings=warnings)
-            found = msgspec.structs.replace(found, evidence=evidence)
-        return msgspec.structs.replace(
-            await self.outcome_of(found),
-            transcript=[msgspec.to_builtins(message) for message in transcript_of(events)],
-            decisions=[plain(event) for event in events if isinstance(event.fact, CallDecided)],
-        )
+        return await self.records.show(await self.find(task))
 
     async def journal(self, task: str) -> tuple[list[Event], str]:
         """The facts of a task as far as they can be read, and what is wrong with the next one."""
-        try:
-            return await self.store.events(task), ""
-        except CorruptFact as corrupt:
-            return [event for event in corrupt.before if isinstance(event, Event)], str(corrupt)
+        events, problem = await facts_of(self.store, task)
+        return events, str(problem or "")
 
     async def find(self, task: str) -> Task:
         """The folded task behind an id or the beginning of one."""
-        beginning = clean_id(task)
-        ids = await self.store.ids(beginning) if beginning else []
-        if len(ids) > 1 and beginning not in ids:
-            raise UserMistake(f"{task!r} is the beginning of several ids: {', '.join(ids)}.")
-        found = await self.store.task(beginning if beginning in ids else ids[0]) if ids else None
-        if found is None:
-            known = await self.store.tasks(TaskQuery(cwd=str(self.workspace.cwd)))
-            raise UnknownName("task", task, (each.id for each in known[-20:]))
-        return found
+        return await self.records.find(task)
 
     async def export(self, task: str) -> str:
         """The journal of one task as JSONL."""
@@ -224,20 +257,54 @@ class GenCode:
 
         journal = import_task(text)
         await self.store.adopt(journal.events)
-        await close_task(self.store, journal.events[0].task, self.supervisor.owner)
-        return await self.get(journal.events[0].task), journal.warnings
+        task = journal.events[0].task
+        await close_task(self.store, task, self.supervisor.owner, and_also=TaskImported())
+        return await self.get(task), journal.warnings
 
     def listen(self) -> Listener:
         """Everything that happens from now on; close the listener when done."""
         return self.bus.listen()
 
-    async def start_task(self, request: TaskRequest) -> Job:
+    async def start_task(self, request: TaskRequest) -> Live:
         """Start one subagent without a main conversation: the settings are its root policy."""
         return await self.launcher.launch(request, self._origin(), seconds=self.settings.max_seconds)
 
-    async def start_turn(self, prompt: str, session: str | None = None, agent: str = "") -> Job:
+    async def start_resume(self, task: str, request: TaskRequest) -> Live:
+        """Go on with an earlier task, as it was; with a conversation, as the settings are now."""
+        found = await self.find(task)
+        if found.conversation:
+            return await self.start_turn(request.prompt, found.id, found.agent)
+        spot = self._place(found, self._model_of(found, request.model))
+        spot = msgspec.structs.replace(spot, background=request.background)
+        return await self.launcher.resume(found, request, spot, self.settings.max_seconds)
+
+    async def detach(self, request: TaskRequest) -> Outcome:
+        """Start one subagent, or go on with an earlier one, in a process that outlives this one."""
+        seconds = self.settings.max_seconds
+        if not request.resume:
+            return await self.get(await self.launcher.detach(request, self._origin(), seconds))
+        found = await self.find(request.resume)
+        model = self._model_of(found, request.model)
+        self._place(found, model).stop.fall()
+        handover = earlier_task(found, request, model, seconds)
+        return await self.get(await self.launcher.apart.detach(handover))
+
+    async def take_on(self, handover: Handover) -> Live:
+        """Start what another process handed over to this one."""
+        if handover.created is None:
+            request = _request("", handover.prompt, background=True, max_turns=handover.max_turns)
+            return await self.start_resume(handover.task, request)
+        created = handover.created
+        model = msgspec.structs.replace(
+            self.model, asked=created.asked_model, effort=handover.effort, warnings=handover.warnings
+        )
+        spot = place(created, self.launcher.agent_of(created), self._origin(), model)
+        spot = msgspec.structs.replace(spot, background=created.background)
+        return await self.launcher.take_on(created, spot, handover.seconds)
+
+    async def start_turn(self, prompt: str, session: str | None = None, agent: str = "") -> Live:
         """Start a turn of the main conversation, or of one with `agent` in the main seat."""
-        spec = self.agents.find(agent) if agent else self.agents.main()
+        spec = self.agents.find(agent) if agent not in ("", MAIN) else self.agents.main()
         limits = Limits(self.settings.max_turns or spec.max_turns, self.settings.max_seconds)
         if session is not None:
             session = (await self.find(session)).id
@@ -251,7 +318,7 @@ class GenCode:
         foresight = Foresight(self.launcher, self.toolbox)
         return foresight.explain(tool, arguments, self._origin(), spec, background=background)
 
-    async def outcome(self, job: Job) -> Outcome:
+    async def outcome(self, job: Live) -> Outcome:
         """The outcome of a job, once it has ended; whoever is cancelled while waiting stops the job."""
         try:
             return await self.outcome_of(await job.ended())
@@ -261,11 +328,26 @@ class GenCode:
 
     async def outcome_of(self, task: Task) -> Outcome:
         """A folded task in its public shape, with the usage of everything below it."""
-        children = await self.store.tasks(TaskQuery(parent=task.id))
-        sent = tuple(dict.fromkeys((*task.evidence.children, *(child.id for child in children))))
-        evidence = msgspec.structs.replace(task.evidence, children=sent)
-        tree = task.usage + await self._usage(children)
-        return outcome_of(msgspec.structs.replace(task, evidence=evidence), tree)
+        return await self.records.outcome_of(task)
+
+    def _handle(self, job: Live) -> Handle:
+        return Handle(job, self.bus, self.store, self.outcome_of)
+
+    def _place(self, task: Task, model: Model) -> Origin:
+        """Where an earlier task sits: in its folder and with its permissions."""
+        check_folder(task, self.workspace)
+        return place(task, self.launcher.agent_of(task), self._origin(), model, self._new_root)
+
+    def _model_of(self, task: Task, asked: str) -> Model:
+        """The model that goes on with a task: the one that is asked for, else the one it had."""
+        if asked or task.imported or not task.chosen_model or self.model.asked == "own":
+            return self.models.resolve(asked) if asked and self.model.asked != "own" else self.model
+        try:
+            return self.models.again(task.chosen_model)
+        except UserMistake as mistake:
+            raise UserMistake(
+                f"Task {task.id} cannot go on with its model; name another. {mistake}"
+            ) from None
 
     def _running_shells(self) -> "Shells":
         """The commands of this session; nothing of them is loaded before the first."""
@@ -300,49 +382,6 @@ class GenCode:
         usual = {tier: vendor.model(tier) for tier in vendor.tiers} if vendor else {}
         return {**usual, **self.settings.models}
 
-    async def _usage(self, tasks: Iterable[Task]) -> Usage:
-        """The usage of these tasks and of everything below them."""
-        total = Usage()
-        for task in tasks:
-            below = await self._usage(await self.store.tasks(TaskQuery(parent=task.id)))
-            total = total + task.usage + below
-        return total
-
-
-class Asking:
-    """One turn of the main conversation: an async iterator over its events and those of its agents.
-
-    Leaving the iteration early stops the turn.
-    """
-
-    def __init__(self, gen: GenCode, prompt: str, session: str | None, agent: str) -> None:
-        self._gen = gen
-        self._words = (prompt, session, agent)
-        self._job: Job | None = None
-
-    async def start(self) -> Job:
-        """Begin, if it has not begun, and give the live job."""
-        if self._job is None:
-            self._job = await self._gen.start_turn(*self._words)
-        return self._job
-
-    async def outcome(self) -> Outcome:
-        """The outcome of the conversation's turn, once it has ended."""
-        return await self._gen.outcome(await self.start())
-
-    async def __aiter__(self) -> AsyncIterator[Event]:
-        listener = self._gen.listen()
-        try:
-            job = await self.start()
-            if job.work is not None:
-                job.work.add_done_callback(lambda _: listener.close())
-            async for event in listener:
-                yield event
-        finally:
-            listener.close()
-            if self._job is not None:
-                self._job.stop.stop("nobody listened any more")
-
 
 def workspace_at(folder: Path) -> Workspace:
     """The workspace at a folder; UserMistake when it is none."""
@@ -354,6 +393,13 @@ def workspace_at(folder: Path) -> Workspace:
         raise UserMistake(f"{folder} is not a folder; name the folder to work in (cwd, or --cwd).")
     root = root.resolve()
     return Workspace(root, root, Path.home())
+
+
+def _request(agent: str, prompt: str, **more: Any) -> TaskRequest:
+    """A request of a Python program; UserMistake names a word that means nothing here."""
+    if unknown := more.keys() - TaskRequest.__struct_fields__:
+        raise UserMistake(f"There is nothing called {', '.join(sorted(unknown))} that a task could be given.")
+    return TaskRequest(agent, prompt, **more)
 
 
 def _offline(_: str) -> Provider:

@@ -135,6 +135,11 @@ def root_policy(found: Iterable[Layer], settings: Settings) -> Policy:
     return Policy(parse_mode(settings.permission_mode), merge(rules), "session")
 
 
+def policy_named(flags: Mapping[str, Any]) -> bool:
+    """Whether these flags say anything about permissions."""
+    return any(flags.get(key) for key in (*LISTS, "permission_mode"))
+
+
 def _above(cwd: Path) -> list[Path]:
     """The folders above one that belong to the same git repository; none outside of one."""
     top = next((folder for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), cwd)

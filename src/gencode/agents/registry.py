@@ -138,7 +138,7 @@ def _of_project(project: Standing) -> list[Entry]:
             for path in found
         ]
     paths = [str(project.folder / path) for path in found]
-    return [Entry(path, project=True, untrusted=str(mistake(path, project.why_not))) for path in paths]
+    return [Entry(path, project=True, untrusted=f"{path}: {project.why_not}") for path in paths]
 
 
 def _markdown(folder: Path) -> Sequence[Path]:

@@ -24,8 +24,8 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
     """Work was asked for. `parent` asked, with the tool call `call`; a conversation has no parent.
 
     `policies` are those over it as they were written at that moment, the root's first. `grant` is the wider
-    mode that a person gave it, and holds for as long as the task can be continued. `spawned`: it was asked for
-    with `spawn`, so that its result comes back in that form and it may spawn nothing itself.
+    mode that a person gave it, and holds for as long as the task can be continued. `spawned`: it was asked
+    for with `spawn`, so that its result comes back in that form and it may spawn nothing itself.
     """
 
     agent: str = "general-purpose"
@@ -66,6 +66,14 @@ class CallDecided(Fact, tag="CallDecided", frozen=True, omit_defaults=True):
     tool: str
     decision: Decision
     chain: tuple[str, ...] = ()
+
+
+class TaskBackgrounded(Fact, tag="TaskBackgrounded", frozen=True, omit_defaults=True):
+    """Whoever waited for the task does so no more: it goes on in the background."""
+
+
+class TaskImported(Fact, tag="TaskImported", frozen=True, omit_defaults=True):
+    """The task came from a file, so what that file says about permissions and folders gives no rights."""
 
 
 class TaskEnded(Fact, tag="TaskEnded", frozen=True, omit_defaults=True):
@@ -118,7 +126,9 @@ class ProgressMade(Fact, tag="ProgressMade", frozen=True):
     text: str
 
 
-DurableFact = TaskCreated | TaskStarted | MessageAdded | CallDecided | TaskEnded
+DurableFact = (
+    TaskCreated | TaskStarted | MessageAdded | CallDecided | TaskBackgrounded | TaskImported | TaskEnded
+)
 PassingFact = TextArrived | ThinkingArrived | ReplyRestarted | CallStarted | CallFinished | ProgressMade
 AnyFact = DurableFact | PassingFact
 

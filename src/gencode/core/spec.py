@@ -57,7 +57,10 @@ class AgentSpec(Struct, frozen=True):
 
 
 class TaskRequest(Struct, frozen=True):
-    """A wish to have work done by an agent; `spawned` in the form of the tool `spawn`."""
+    """A wish to have work done by an agent; `spawned` in the form of the tool `spawn`.
+
+    With the `isolation` `process` it is done in a process of its own.
+    """
 
     agent: str
     prompt: str
@@ -67,6 +70,7 @@ class TaskRequest(Struct, frozen=True):
     background: bool = False
     resume: str = ""
     spawned: bool = False
+    isolation: Literal["", "process"] = ""
 
 
 def same_name(name: str) -> str:

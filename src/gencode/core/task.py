@@ -1,6 +1,6 @@
 """A task is the fold of its facts, and nothing else."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import NoReturn
 
@@ -13,8 +13,10 @@ from gencode.core.events import (
     CallDecided,
     Event,
     MessageAdded,
+    TaskBackgrounded,
     TaskCreated,
     TaskEnded,
+    TaskImported,
     TaskStarted,
 )
 from gencode.core.ids import moment
@@ -59,6 +61,8 @@ class Task(Struct, frozen=True):
     background: bool = False
     cwd: str = ""
     asked_model: str = ""
+    chosen_model: str = ""
+    """The one it was last seated with; `model` is the one that really answered."""
     model: str = ""
     max_turns: int | None = None
     depth: int = 0
@@ -78,6 +82,8 @@ class Task(Struct, frozen=True):
     evidence: Evidence = Evidence()
     delivered: tuple[str, ...] = ()
     """Its background tasks whose results it has been given; those are never given again."""
+    imported: bool = False
+    """Whether it came from a file; then its policies, its folder and its model count for nothing."""
     closing: tuple[str, ...] = ()
     """The warnings that speak of its last report; going on with the task takes them back."""
 
@@ -147,6 +153,10 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             if fact.decision.action is not Action.DENY:
                 return task
             return _warned(task, f"{fact.tool} was not allowed: {fact.decision.why}")
+        case TaskBackgrounded():
+            return replace(task, background=True)
+        case TaskImported():
+            return replace(task, imported=True)
         case TaskEnded():
             if task.status.ended:
                 _impossible(event, f"the task already ended as {task.status}")
@@ -165,6 +175,7 @@ def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
         running_since=event.at,
         ended_at=None,
         error=None,
+        chosen_model=fact.model or task.chosen_model,
         model=fact.model or task.model,
         system=fact.system or task.system,
         closing=(),
@@ -206,15 +217,21 @@ def _with_message(task: Task, message: Message) -> Task:
                 evidence=replace(task.evidence, tool_calls=task.evidence.tool_calls + len(message.calls)),
             )
         case ToolMessage():
-            read = [each for result in message.results for each in result.trace.delivered]
             evidence = reduce(_with_result, message.results, task.evidence)
-            return replace(task, evidence=evidence, delivered=_handed_over(task, read))
+            return replace(task, evidence=evidence, delivered=_after_calls(task, message.results))
         case UserMessage():
-            return replace(task, delivered=_handed_over(task, message.delivers)) if message.delivers else task
+            return replace(task, delivered=_handed_over(task.delivered, message.delivers))
 
 
-def _handed_over(task: Task, more: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*task.delivered, *more))) if more else task.delivered
+def _after_calls(task: Task, results: Iterable[ToolResult]) -> tuple[str, ...]:
+    """What was handed over, after some calls: who is sent again has a result still to come."""
+    sent = {child for result in results for child in result.trace.children}
+    before = tuple(each for each in task.delivered if each not in sent) if sent else task.delivered
+    return _handed_over(before, [each for result in results for each in result.trace.delivered])
+
+
+def _handed_over(before: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*before, *more))) if more else before
 
 
 def _with_result(evidence: Evidence, result: ToolResult) -> Evidence:

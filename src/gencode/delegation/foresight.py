@@ -41,7 +41,7 @@ class Foresight:
         chain = origin.chain if agent is None else origin.chain.below(link_of(agent))
         call = self._facts(tool, arguments, origin, chain, agent, background=background)
         found = explain(call, chain, _ceiling(chain))
-        if agent is None or _gives(agent, call):
+        if agent is None or _gives(agent, call, self._toolbox):
             return found
         return told(call, _not_given(agent, call), found.chain, found.notes)
 
@@ -84,11 +84,14 @@ def _check(name: str, toolbox: Toolbox) -> None:
     check_tool(name, toolbox)
 
 
-def _gives(agent: AgentSpec, call: CallFacts) -> bool:
+def _gives(agent: AgentSpec, call: CallFacts, toolbox: Toolbox) -> bool:
     """Whether an agent's file gives it the tool; otherwise the gate refuses it before any policy."""
     keys = {same_name(name) for name in (call.tool, *call.aliases)}
     allowed, denied = agent.tools.allow, agent.tools.deny
-    given = allowed is None or any(same_name(name) in keys for name in allowed)
+    if allowed is None:
+        given = call.tool not in toolbox or not toolbox[call.tool].on_request
+    else:
+        given = any(same_name(name) in keys for name in allowed)
     return given and not any(same_name(name) in keys for name in denied)
 
 

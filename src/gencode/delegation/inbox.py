@@ -7,11 +7,13 @@ that a crash at any moment leaves it either waiting or delivered, never both and
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from gencode.core.messages import UserMessage
-from gencode.core.outcome import Outcome, outcome_of
+from gencode.core.outcome import output_file
 from gencode.core.task import Task
-from gencode.delegation.supervisor import Job
+from gencode.delegation.live import Live
+from gencode.delegation.spawning import TELL_THE_USER, posted
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.toolbox import clip
 
@@ -23,39 +25,52 @@ LEAST_EACH = 500
 class Results:
     """The background tasks of one agent. `earlier` are its children from before this run."""
 
-    def __init__(self, record: Recorder, cap: Callable[[str], int], earlier: Sequence[Task] = ()) -> None:
+    def __init__(
+        self,
+        record: Recorder,
+        cap: Callable[[str], int],
+        earlier: Sequence[Task] = (),
+        outputs: Path | None = None,
+    ) -> None:
         self._record = record
+        self._outputs = outputs
         self._cap = cap
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, Live] = {}
+        self._forgotten = 0
         self._earlier = {task.id: task for task in earlier if task.background and task.status.ended}
 
     @property
     def expecting(self) -> bool:
         """Whether anything is out, or has come and was not taken."""
-        done = self._record.task.delivered
-        return any(task not in done for task in (*self._jobs, *self._earlier))
+        self._forget()
+        return bool(self._jobs or self._earlier)
 
-    def expect(self, job: Job) -> None:
+    def expect(self, job: Live) -> None:
         """A task went to the background; its result will come here."""
         self._earlier.pop(job.id, None)
         self._jobs[job.id] = job
 
     async def take(self) -> UserMessage | None:
         """Everything that has come since, as one message; it counts as taken once it is in the journal."""
-        come = [outcome_of(task) for task in self._come()]
+        come = self._come()
         if not come:
             return None
         share = max(MOST_TOGETHER // len(come), LEAST_EACH)
-        texts = [announced(outcome, min(self._cap(outcome.agent), share)) for outcome in come]
-        return UserMessage(
-            "\n\n".join(texts), sender="system", delivers=tuple(outcome.agent_id for outcome in come)
-        )
+        texts = [self._text(task, min(self._cap(task.agent), share)) for task in come]
+        if any(task.spawned for task in come):
+            texts.append(TELL_THE_USER)
+        return UserMessage("\n\n".join(texts), sender="system", delivers=tuple(task.id for task in come))
+
+    def _text(self, task: Task, cap: int) -> str:
+        if not task.spawned:
+            return announced(task, cap)
+        rest = output_file(self._outputs, task.id) if self._outputs else f"gen task output {task.id}"
+        return posted(task, cap, str(rest))
 
     async def more(self) -> bool:
         """Wait until there is something to take; False when nothing is out any more."""
         while not self._come():
-            done = self._record.task.delivered
-            out = [job.work for task, job in self._jobs.items() if task not in done and job.work is not None]
+            out = [job.work for job in self._jobs.values() if job.work is not None]
             if not out:
                 return False
             await asyncio.wait(out, return_when=asyncio.FIRST_COMPLETED)
@@ -64,19 +79,24 @@ class Results:
         return True
 
     def _come(self) -> list[Task]:
-        done = self._record.task.delivered
-        ended = [job.record.task for job in self._jobs.values() if job.over]
-        return [task for task in (*self._earlier.values(), *ended) if task.id not in done]
+        self._forget()
+        ended = [job.task for job in self._jobs.values() if job.over]
+        return [*self._earlier.values(), *ended]
+
+    def _forget(self) -> None:
+        """Let go of what was handed over; the journal remembers it."""
+        for task in self._record.task.delivered[self._forgotten :]:
+            self._jobs.pop(task, None)
+            self._earlier.pop(task, None)
+        self._forgotten = len(self._record.task.delivered)
 
 
-def announced(outcome: Outcome, cap: int) -> str:
+def announced(task: Task, cap: int) -> str:
     """One result as its sender reads it."""
-    title = f" ({outcome.description})" if outcome.description else ""
-    why = f": {outcome.error.rstrip('.')}" if outcome.error else ""
-    head = (
-        f"[The background task {outcome.agent_id} of {outcome.agent}{title} ended as {outcome.status}{why}]"
-    )
-    text = outcome.result.strip()
+    title = f" ({task.description})" if task.description else ""
+    why = f": {task.error.rstrip('.')}" if task.error else ""
+    head = f"[The background task {task.id} of {task.agent}{title} ended as {task.status}{why}]"
+    text = task.result.strip()
     if len(text) > cap:
-        text = f'{clip(text, cap)}\n[all of it: TaskOutput(task_id="{outcome.agent_id}")]'
+        text = f'{clip(text, cap)}\n[all of it: TaskOutput(task_id="{task.id}")]'
     return f"{head}\n{text}" if text else head

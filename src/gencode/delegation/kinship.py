@@ -16,6 +16,10 @@ class Kinship:
         """Remember who asked for a task."""
         self._parents[task] = parent
 
+    def children(self, task: str) -> list[str]:
+        """The tasks that a task asked for, the latest first."""
+        return [child for child, parent in reversed(self._parents.items()) if parent == task]
+
     def relation(self, task: str, target: str) -> Relation:
         """What `target` is to `task`: its own child, its parent or a sibling, or none of its business."""
         other = clean_id(target)

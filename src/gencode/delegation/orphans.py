@@ -2,46 +2,77 @@
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 from gencode.core.errors import GenCodeError
 from gencode.core.events import DurableFact, MessageAdded, TaskEnded
 from gencode.core.messages import ToolCall, unanswered
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
+from gencode.delegation.outputs import make_whole
 from gencode.runtime.calls import interrupted
 from gencode.runtime.owner import fate
-from gencode.runtime.ports import Store
+from gencode.runtime.ports import Ownership, Store
 
 log = logging.getLogger(__name__)
 
 DIED = "the process that ran it died"
 
 
-async def close_orphans(store: Store, owner: str) -> None:
+async def close_orphans(store: Store, owner: str, outputs: Path | None = None) -> None:
     """End every task whose owner is dead, or whose lease ran out at an owner nobody can look at."""
     for held in await store.owned():
-        verdict = fate(held.owner)
-        if verdict == "dead" or (verdict == "unknown" and held.over):
-            try:
-                await close_task(store, held.task, owner, instead_of=held.owner)
-            except GenCodeError as trouble:
-                log.info("task %s could not be closed: %s", held.task, trouble)
+        if given_up(held):
+            await _closed(store, held.task, owner, held.owner, outputs)
 
 
-def interruption(task: Task, open_calls: Sequence[ToolCall]) -> list[DurableFact]:
+async def close_if_orphan(store: Store, task: str, owner: str, outputs: Path | None = None) -> None:
+    """End this one task if nobody works on it any more: its owner died, or gave it back without an end."""
+    held = next((each for each in await store.owned() if each.task == task), None)
+    if held is not None and not given_up(held):
+        return
+    found = await store.task(task)  # it may have ended while its owner was looked for
+    if found is not None and not found.status.ended:
+        await _closed(store, task, owner, held.owner if held else None, outputs)
+
+
+def given_up(held: Ownership) -> bool:
+    """Whether nobody can be working on a task that is leased."""
+    verdict = fate(held.owner)
+    return verdict == "dead" or (verdict == "unknown" and held.over)
+
+
+def interruption(task: Task, open_calls: Sequence[ToolCall], why: str = DIED) -> list[DurableFact]:
     """The facts that end a task whose process died: its cut calls answered, then its end."""
     if task.status.ended:
         return []
-    facts: list[DurableFact] = [MessageAdded(interrupted(open_calls, DIED))] if open_calls else []
-    return [*facts, TaskEnded(Status.INTERRUPTED, task.result, DIED)]
+    facts: list[DurableFact] = [MessageAdded(interrupted(open_calls, why))] if open_calls else []
+    return [*facts, TaskEnded(Status.INTERRUPTED, task.result, why)]
 
 
-async def close_task(store: Store, task: str, owner: str, instead_of: str | None = None) -> None:
-    """End a task that nobody works on any more; nothing happens to one that has ended."""
+async def close_task(
+    store: Store,
+    task: str,
+    owner: str,
+    instead_of: str | None = None,
+    why: str = DIED,
+    outputs: Path | None = None,
+    and_also: DurableFact | None = None,
+) -> None:
+    """End a task that nobody works on any more; one that has ended only gets what is `and_also` said."""
     lease = await store.take(task, owner, instead_of)
     try:
         transcript = transcript_of(await store.events(task))
-        if facts := interruption(lease.state, unanswered(transcript)):
+        facts = interruption(lease.state, unanswered(transcript), why)
+        if facts := [*facts, and_also] if and_also else facts:
             await store.append(lease, facts)
+            await make_whole(store, outputs, lease.state)
     finally:
         await store.release(lease)
+
+
+async def _closed(store: Store, task: str, owner: str, instead_of: str | None, outputs: Path | None) -> None:
+    try:
+        await close_task(store, task, owner, instead_of, outputs=outputs)
+    except GenCodeError as trouble:
+        log.info("task %s could not be closed: %s", task, trouble)

@@ -23,7 +23,8 @@ from gencode.runtime.toolbox import Toolbox
 MAX_DEPTH = 1
 """How deep agents may be nested: the main agent may send agents, those may not."""
 
-DELEGATES = ("Task", "TaskOutput", "TaskStop")
+DELEGATES = ("Task", "TaskOutput", "TaskStop", "spawn", "spawn_subagent")
+MOST_LISTED = 10
 SHELL_PREFIX = "shell_"
 """What the ids of commands in the background begin with."""
 
@@ -73,22 +74,27 @@ class Seating:
             self._toolboxes[key] = toolbox.without(written)
         return self._toolboxes[key]
 
-    def started(self, spec: AgentSpec, toolbox: Toolbox, origin: Origin, system: str) -> TaskStarted:
-        """The fact that an agent begins to work, with what is missing for it."""
+    def started(
+        self, spec: AgentSpec, toolbox: Toolbox, origin: Origin, system: str, had: Sequence[str] = ()
+    ) -> TaskStarted:
+        """The fact that an agent begins to work, with what is missing for it; `had` are its earlier tools."""
         missing = self._toolbox.missing(spec.tools)
         warnings = [f"the tool {name} is not there" for name in missing] + list(origin.model.warnings)
+        lost = [name for name in had if name not in self._toolbox and name not in missing]
+        warnings += [f"the tool {name}, which it had before, is not there any more" for name in lost]
         warnings += [note.text for note in origin.notes()]
         return TaskStarted(origin.model.name, system, tuple(toolbox), tuple(warnings))
 
     def system(self, spec: AgentSpec, toolbox: Toolbox, origin: Origin, task: str) -> str:
         """The system prompt of an agent at its place."""
+        sends = "Task" in toolbox or "spawn_subagent" in toolbox
         return system_prompt(
             spec,
             task=task,
             tools=tuple(toolbox),
             mode=origin.chain.mode,
             workspace=origin.workspace,
-            agents=[(each.name, each.description) for each in self.spawnable()] if "Task" in toolbox else (),
+            agents=[(each.name, each.description) for each in self.spawnable()] if sends else (),
             now=datetime.now().astimezone(),
         )
 
@@ -110,6 +116,7 @@ class Seating:
             memory=origin.answered,
             given=origin.given,
             lineage=origin.lineage,
+            own=partial(self._own, origin, task.id),
         )
         return Seat(
             agent=spec.name,
@@ -128,6 +135,12 @@ class Seating:
         if target.startswith(SHELL_PREFIX):
             return "own" if target in origin.shells().of(task) else "foreign"
         return self.kinship.relation(task, target)
+
+    def _own(self, origin: Origin, task: str, target: str) -> Sequence[str]:
+        """The latest tasks or shells of a task, whichever kind `target` is of."""
+        shell = target.startswith(SHELL_PREFIX)
+        own = list(origin.shells().of(task))[::-1] if shell else self.kinship.children(task)
+        return own[:MOST_LISTED]
 
     def _known(self, name: str) -> AgentSpec | None:
         try:

@@ -2,71 +2,33 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
-
-from msgspec import Struct
+from collections.abc import Awaitable, Callable, Iterator
 
 from gencode.core.errors import GenCodeError, ProviderError, Stopped
-from gencode.core.events import DurableFact, MessageAdded, TaskEnded
-from gencode.core.messages import Message
+from gencode.core.events import DurableFact, MessageAdded, TaskBackgrounded, TaskEnded
 from gencode.core.status import Status
-from gencode.core.task import Task
+from gencode.delegation.live import GRACE_SECONDS, Job, Live
+from gencode.delegation.receipts import warnings_of
 from gencode.runtime.calls import interrupted
-from gencode.runtime.loop import run
+from gencode.runtime.loop import run, sum_up
 from gencode.runtime.owner import new_owner
-from gencode.runtime.ports import Journal
-from gencode.runtime.recorder import Recorder
-from gencode.runtime.seat import Ending, Seat
+from gencode.runtime.ports import Journal, Wish
+from gencode.runtime.seat import Ending
 from gencode.runtime.stop import Stop
 
 log = logging.getLogger(__name__)
 
-GRACE_SECONDS = 2.0
 RENEW_SECONDS = 3.0
 LOOK_SECONDS = 0.1
-"""How often the journal is asked whether somebody in another process wants a task stopped."""
+"""How often the journal is asked whether somebody in another process wants something of a task."""
+REPORT_SECONDS = 60.0
+"""So long an agent that was stopped may take to say what it has found."""
 
-
-class Job(Struct, eq=False):
-    """One live task: its seat, its transcript, its pen and the branch it hangs from."""
-
-    seat: Seat
-    transcript: list[Message]
-    record: Recorder
-    stop: Stop
-    trouble: GenCodeError | None = None
-    work: "asyncio.Task[None] | None" = None
-
-    @property
-    def id(self) -> str:
-        """The id of the task."""
-        return self.record.lease.task
-
-    @property
-    def over(self) -> bool:
-        """Whether it has ended and that is written down."""
-        return self.work is not None and self.work.done() and self.record.task.status.ended
-
-    async def wait(self, seconds: float) -> None:
-        """Wait for its end, at most so long."""
-        if self.work is not None and seconds > 0:
-            await asyncio.wait([self.work], timeout=seconds)
-
-    async def ended(self) -> Task:
-        """The task once it has ended; raises what kept it from being written down, if anything did."""
-        if self.work is not None:
-            await asyncio.wait([self.work])
-        if self.trouble is not None:
-            raise self.trouble
-        return self.record.task
-
-    async def halt(self, why: str) -> None:
-        """Stop the job and wait until it has ended, or has been cut off after the grace time."""
-        self.stop.stop(why)
-        if self.work is not None:
-            _, late = await asyncio.wait([self.work], timeout=GRACE_SECONDS)
-            for work in late:
-                work.cancel()
+ELSEWHERE = "it was stopped from another process"
+REPORT = (
+    "You were stopped: {why}. No tool can be called any more. Say now what you have found and done so far, "
+    "and what is still open."
+)
 
 
 class Supervisor:
@@ -76,7 +38,7 @@ class Supervisor:
         self.owner = new_owner()
         self.stop = Stop()
         self._journal = journal
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, Live] = {}
         self._group = asyncio.TaskGroup()
         self._chores: list[asyncio.Task[None]] = []
 
@@ -91,7 +53,7 @@ class Supervisor:
             chore.cancel()
         await self._group.__aexit__(None, None, None)
 
-    def __iter__(self) -> Iterator[Job]:
+    def __iter__(self) -> Iterator[Live]:
         return iter(tuple(self._jobs.values()))
 
     def __len__(self) -> int:
@@ -99,14 +61,18 @@ class Supervisor:
 
     def start(self, job: Job) -> Job:
         """Begin to run a job; it ends by itself, by its limits, or by its branch being stopped."""
-        self._jobs[job.id] = job
-        job.work = self._group.create_task(self._work(job))
+        self.watch(job, lambda: self._lived(job))
         if not self._chores:
             self._chores = [self._group.create_task(each) for each in (self._renew(), self._heed())]
         return job
 
-    def find(self, task: str) -> Job | None:
-        """The live job of a task, if it is live here."""
+    def watch(self, live: Live, life: Callable[[], Awaitable[None]]) -> None:
+        """Look after a task for as long as its `life` takes, here or in a process of its own."""
+        self._jobs[live.id] = live
+        live.work = self._group.create_task(self._work(live, life))
+
+    def find(self, task: str) -> Live | None:
+        """The live task of this id, if it is looked after here."""
         return self._jobs.get(task)
 
     async def settle(self) -> None:
@@ -120,21 +86,26 @@ class Supervisor:
         if late:
             await asyncio.wait(late, timeout=GRACE_SECONDS)
 
-    async def _work(self, job: Job) -> None:
+    async def _work(self, live: Live, life: Callable[[], Awaitable[None]]) -> None:
         try:
-            ending = await self._ran(job)
-            await self._close(job, ending)
+            await life()
         except GenCodeError as trouble:
-            log.warning("task %s could not be written down: %s", job.id, trouble)
-            job.trouble = trouble
+            log.warning("task %s could not be written down: %s", live.id, trouble)
+            live.trouble = trouble
         finally:
-            job.stop.fall()
-            self._jobs.pop(job.id, None)
+            live.fall()
+            self._jobs.pop(live.id, None)
+
+    async def _lived(self, job: Job) -> None:
+        await self._close(job, await self._ran(job))
 
     async def _ran(self, job: Job) -> Ending:
         try:
             async with asyncio.timeout(job.seat.limits.seconds):
-                return await run(job.seat, job.transcript, job.record, job.stop)
+                try:
+                    return await run(job.seat, job.transcript, job.record, job.turns)
+                except Stopped as stopped:
+                    return await self._reported(job, str(stopped))
         except TimeoutError:
             return Ending(Status.TIMED_OUT, error=f"it took longer than {job.seat.limits.seconds} s")
         except Stopped as stopped:
@@ -151,14 +122,29 @@ class Supervisor:
                 Status.FAILED, error=f"a fault in GenCode: {type(bug).__name__}; the log has the details"
             )
 
+    async def _reported(self, job: Job, why: str) -> Ending:
+        """The end of an agent whose turns were stopped: with a last word, unless all of it was stopped."""
+        text = ""
+        if not job.stop.stopped:
+            note = REPORT.format(why=why)
+            try:
+                async with asyncio.timeout(REPORT_SECONDS):
+                    text = await sum_up(job.seat, job.transcript, job.record, job.stop, note)
+            except (Stopped, ProviderError, TimeoutError) as trouble:
+                log.info("task %s was stopped and could not report: %s", job.id, trouble)
+        return Ending(Status.CANCELLED, text, why)
+
     async def _close(self, job: Job, ending: Ending) -> None:
         """Answer the calls that were cut and write the end, in one transaction."""
         facts: list[DurableFact] = []
         if job.record.open_calls:
             why = ending.error or "the agent ended before it was answered"
             facts.append(MessageAdded(interrupted(job.record.open_calls, why)))
-        result = ending.text or job.record.task.result
-        facts.append(TaskEnded(ending.status, result, ending.error))
+        task = job.record.task
+        result = ending.text if ending.text.strip() else task.result
+        warnings = warnings_of(job.seat, job.transcript, task, ending)
+        trouble = (job.record.trouble,) if job.record.trouble else ()
+        facts.append(TaskEnded(ending.status, result, ending.error, (*warnings, *trouble)))
         written = False
         try:
             await job.record.commit(*facts, last=True)
@@ -168,17 +154,28 @@ class Supervisor:
                 await job.record.release()
 
     async def _heed(self) -> None:
-        """Stop what somebody in another process asked to be stopped."""
+        """Do what somebody in another process asked for."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
-                asked = await self._journal.asked_stops(self.owner) if self._jobs else ()
+                for task, wish in await self._journal.asked(self.owner) if self._jobs else ():
+                    if isinstance(job := self._jobs.get(task), Job):
+                        await self._grant(job, wish)
             except GenCodeError as trouble:
-                log.warning("it could not be seen whether something should stop: %s", trouble)
-                continue
-            for task in asked:
-                if job := self._jobs.get(task):
-                    job.stop.stop("it was stopped from another process")
+                log.warning("what others asked for could not be done: %s", trouble)
+
+    async def _grant(self, job: Job, wish: Wish) -> None:
+        match wish:
+            case Wish.STOP if not job.stop.stopped:
+                self._group.create_task(job.halt(ELSEWHERE))
+            case Wish.REPORT if not job.turns.stopped:
+                job.report(ELSEWHERE)
+            case Wish.BACKGROUND if job.sent_back is not None and not job.sent_back.done():
+                await job.record.commit(TaskBackgrounded())
+                job.seat.gate.background = True
+                job.send_back()
+            case _:
+                pass
 
     async def _renew(self) -> None:
         """Keep the leases of all live tasks; a journal that cannot be reached is tried again."""

@@ -107,7 +107,10 @@ def project_settings(folder: Path) -> bytes:
         with _inside(root, above) as handle:
             content = None if handle is None else _content(handle, name, LARGEST_SETTINGS)
     except _Refused as refused:
-        raise UserMistake(f"The settings file {folder / SETTINGS} cannot be used: {refused}.") from None
+        way = "put a file there, or take it away"
+        raise UserMistake(
+            f"The settings file {folder / SETTINGS} cannot be used: {refused}; {way}."
+        ) from None
     finally:
         os.close(root)
     return content or b""

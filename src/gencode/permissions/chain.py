@@ -124,6 +124,23 @@ class Chain(Sequence[Policy]):
         )
 
 
+def rebuilt(
+    policies: Sequence[Policy], grant: Mode | None, root: Root | None = None, *, follows: bool = False
+) -> Chain:
+    """The chain over a task that its journal tells of: the policies as they were written, and its grant.
+
+    Another `root` takes the place of the stored one; `follows` says that the agent's file has no mode, so
+    that it then takes the mode of whoever is above it, as it did before.
+    """
+    links = [Link(policy.owner, policy.mode, policy.rules) for policy in policies[1:]]
+    if links:
+        own = replace(links[-1], grant=grant)
+        if root is not None and follows and own.mode is policies[-2].mode:
+            own = replace(own, mode=None)
+        links[-1] = own
+    return Chain(root or Root(policies[0]), tuple(links))
+
+
 def grant_for(sender: Policy, mode: Mode | None) -> Mode | None:
     """The mode of an agent, if it is wider than its sender's and a person could grant it."""
     if mode is None or sender.mode not in _LIFTABLE:

@@ -42,6 +42,10 @@ def _somebody_elses(_target: str) -> Relation:
     return "foreign"
 
 
+def _none_of_its_own(_target: str) -> Sequence[str]:
+    return ()
+
+
 def _its_parents(_agent: str) -> Mode | None:
     return None
 
@@ -57,8 +61,9 @@ class Gate(Struct, kw_only=True, eq=False):
     """Decides about the calls of one seat. `chain` is read at every call, the root first, its own last.
 
     `named` are the tools the agent's file names, `agent_kind` and `agent_mode` know agents and `relation`
-    tasks and shells by name. `memory` is shared by the session: what a person said yes to once. A background
-    agent whose questions a client has taken on is given `background=False`.
+    tasks and shells by name; `own` lists the agent's own of the kind it asked for. `memory` is shared by the
+    session: what a person said yes to once. A background agent whose questions a client has taken on is given
+    `background=False`.
     """
 
     chain: Sequence[Policy]
@@ -75,6 +80,8 @@ class Gate(Struct, kw_only=True, eq=False):
     agent_mode: Callable[[str], Mode | None] = _its_parents
     given: Given = field(default_factory=Given)
     lineage: tuple[str, ...] = ()
+    own: Callable[[str], Sequence[str]] = _none_of_its_own
+    _handed: dict[str, Rule] = {}
     _readable: dict[tuple[Resolved, tuple[Policy, ...]], bool] = {}
 
     def __post_init__(self) -> None:
@@ -90,7 +97,9 @@ class Gate(Struct, kw_only=True, eq=False):
         """The decision without asking anybody."""
         if call.name not in self.toolbox:
             return self._absent(call)
-        return decide(self._facts(call, self.toolbox[call.name]), self._now())
+        facts = self._facts(call, self.toolbox[call.name])
+        decision = decide(facts, self._now(*(text for text in call.input.values() if isinstance(text, str))))
+        return self._with_candidates(call, decision) if decision.action is Action.DENY else decision
 
     async def admit(self, call: ToolCall, preview: str = "") -> Admission:
         """The decision, after asking a person where it says so: only `allow` or `deny` come back."""
@@ -125,7 +134,8 @@ class Gate(Struct, kw_only=True, eq=False):
         tool = self.toolbox[call.name]
         resolved = resolve(path_text, self.workspace)
         decision = strictest(
-            decide_path(tool.name, resolved, policy, self.workspace, tool.aliases) for policy in self._now()
+            decide_path(tool.name, resolved, policy, self.workspace, tool.aliases)
+            for policy in self._now(path_text)
         )
         agreed = decision.action is Action.ASK and resolved.real in said_yes
         if decision.action is not Action.ALLOW and not agreed:
@@ -153,19 +163,25 @@ class Gate(Struct, kw_only=True, eq=False):
 
     def hand_out(self, file: Path) -> None:
         """Let this agent read a file that the harness wrote for it, wherever it lies."""
-        self.given.add(Rule("Read", str(file), Action.ALLOW, "its own output"), "agent")
+        self._handed[file.name] = Rule("Read", str(file), Action.ALLOW, "its own output")
 
-    def _now(self) -> tuple[Policy, ...]:
-        """The chain at this moment, with what a person said yes to for this agent or those above it."""
+    def _now(self, *texts: str) -> tuple[Policy, ...]:
+        """The chain at this moment, with what a person said yes to for this agent or those above it.
+
+        Of the files that were handed out only those count that one of these texts names: there may be many.
+        """
         chain = tuple(self.chain)
         given = self.given.rules()
+        if self._handed:
+            names = {text.rpartition("/")[2] for text in texts}
+            given = (*given, *(self._handed[name] for name in names if name in self._handed))
         return (
             tuple(replace(policy, rules=merge(policy.rules, given)) for policy in chain) if given else chain
         )
 
     def _facts(self, call: ToolCall, tool: Tool) -> CallFacts:
-        target = next((call.input[name] for name in _TARGET_FIELDS if name in call.input), None)
-        relation = self.relation(target) if isinstance(target, str) else "foreign"
+        target = _target(call)
+        relation = "foreign" if target is None else self.relation(target)
         agent = agent_of(tool.name, call.input) if tool.name in SPAWN_TOOLS else None
         return CallFacts(
             tool=tool.name,
@@ -185,7 +201,21 @@ class Gate(Struct, kw_only=True, eq=False):
             widens=grant_for(self.chain[-1], self.agent_mode(agent)) if agent and self.chain else None,
         )
 
+    def _with_candidates(self, call: ToolCall, decision: Decision) -> Decision:
+        """A refusal of somebody else's task or shell, with those that are the caller's own."""
+        target = _target(call)
+        if target is None or self.relation(target) != "foreign":
+            return decision
+        own = ", ".join(self.own(target)) or "none"
+        return replace(decision, why=f"{decision.why} {shown(target)} is not yours; yours are: {own}.")
+
     def _absent(self, call: ToolCall) -> Decision:
         there = ", ".join(self.toolbox) or "none"
         why = f"There is no tool {shown(call.name)} for {self.agent}. The tools are: {there}."
         return Decision(Action.DENY, why, lifts="an agent whose tools include it")
+
+
+def _target(call: ToolCall) -> str | None:
+    """The task or shell that a call speaks of."""
+    target = next((call.input[name] for name in _TARGET_FIELDS if name in call.input), None)
+    return target if isinstance(target, str) else None

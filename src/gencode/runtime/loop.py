@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from gencode.core.events import MessageAdded, ReplyRestarted, TextArrived, ThinkingArrived
 from gencode.core.messages import AssistantMessage, Message, Thinking, ToolCall, ToolMessage, UserMessage
 from gencode.core.status import Status
+from gencode.runtime.announcing import ASK_AGAIN, NOT_DONE, announces
 from gencode.runtime.calls import answer
 from gencode.runtime.ports import AgainPart, CallPart, EndPart, Request, TextPart, ThinkingPart, ToolSchema
 from gencode.runtime.recorder import Recorder
@@ -22,7 +23,7 @@ from gencode.runtime.stop import Stop
 
 async def run(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop) -> Ending:
     """Talk to the model and run its calls until it has nothing left to call."""
-    turns = 0
+    turns, called, reminded = 0, False, False
     while not seat.limits.reached(turns):
         stop.check()
         await deliver(seat, transcript, record)
@@ -33,7 +34,13 @@ async def run(seat: Seat, transcript: list[Message], record: Recorder, stop: Sto
             record.defer(MessageAdded(reply))  # written with the end of the task
             if await still_out(seat, record, stop):
                 continue
-            return Ending(Status.COMPLETED if reply.text.strip() else Status.EMPTY, reply.text)
+            only_announced = called and announces(reply.text)
+            if only_announced and not reminded:
+                await remind(transcript, record)
+                reminded = True
+                continue
+            return ending_of(reply, (NOT_DONE,) if only_announced else ())
+        called = True
         results = ToolMessage(tuple(await answer(seat, reply, record, stop)))
         transcript.append(results)
         await record.commit(MessageAdded(results))
@@ -57,17 +64,39 @@ async def still_out(seat: Seat, record: Recorder, stop: Stop) -> bool:
         return await seat.inbox.more()
 
 
+async def remind(transcript: list[Message], record: Recorder) -> None:
+    """Ask once more for what a reply only announced."""
+    note = UserMessage(ASK_AGAIN, sender="system")
+    transcript.append(note)
+    await record.commit(MessageAdded(note))
+
+
+def ending_of(reply: AssistantMessage, warnings: tuple[str, ...] = ()) -> Ending:
+    """How a task ends whose agent has nothing left to call: by what happened, never by what it says."""
+    if reply.stop == "max_tokens":
+        return Ending(Status.LIMIT_REACHED, reply.text, "the reply was cut at the model's limit of tokens")
+    if reply.stop == "refusal":
+        return Ending(Status.FAILED, reply.text, "the model's vendor withheld the answer")
+    return Ending(Status.COMPLETED if reply.text.strip() else Status.EMPTY, reply.text, warnings=warnings)
+
+
 async def last_word(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop) -> Ending:
     """One more turn without tools, so that a limit never throws away what was found."""
+    text = await sum_up(seat, transcript, record, stop, seat.limits.last_word())
+    return Ending(Status.LIMIT_REACHED, text, f"the limit of {seat.limits.turns} turns was reached")
+
+
+async def sum_up(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> str:
+    """What the agent says when it is told that this turn, without tools, is its last."""
     stop.check()
     await deliver(seat, transcript, record)
-    note = UserMessage(seat.limits.last_word(), sender="system")
+    note = UserMessage(why, sender="system")
     transcript.append(note)
     await record.commit(MessageAdded(note))
     reply = replace(await listen(seat, transcript, (), record, stop), calls=())
     transcript.append(reply)
     record.defer(MessageAdded(reply))
-    return Ending(Status.LIMIT_REACHED, reply.text, f"the limit of {seat.limits.turns} turns was reached")
+    return reply.text
 
 
 async def listen(

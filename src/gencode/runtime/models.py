@@ -10,6 +10,7 @@ from gencode.core.spec import Effort
 from gencode.runtime.ports import Provider
 
 TIERS = ("fast", "balanced", "powerful")
+OFFLINE = "offline-search"
 ALIASES = {"haiku": "fast", "sonnet": "balanced", "opus": "powerful"}
 
 MakeProvider = Callable[[str], Provider]
@@ -26,6 +27,11 @@ class Model(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     why: str = ""
     effort: Effort | None = None
+
+    @property
+    def lasting(self) -> str:
+        """The name under which another process, or a later one, gets this very model."""
+        return "offline" if self.name == OFFLINE else self.name
 
     def thinking(self, effort: Effort | None) -> "Model":
         """This model, asked to think as hard as an agent says; one that says nothing changes nothing."""
@@ -62,6 +68,10 @@ class ModelRegistry:
             warning = f"the model {asked!r} of the agent's file was not used: {mistake}"
             return replace(parent, asked=asked, warnings=(warning,), why="")
 
+    def again(self, name: str) -> Model:
+        """The model that a task was seated with earlier, by the name it had then."""
+        return self.resolve("offline" if name == OFFLINE else name)
+
     def _check_form(self, asked: str) -> None:
         """Refuse a name that no model could have; a model that is not set up is none of its business."""
         maker = asked.partition("/")[0]
@@ -83,7 +93,7 @@ class ModelRegistry:
     def _known(self, asked: str) -> Model:
         name = self.target(asked)
         if name.casefold() == "offline":
-            return Model(asked, "offline-search", self._provider("offline", ""), binding=True)
+            return Model(asked, OFFLINE, self._provider("offline", ""), binding=True)
         if name.startswith("scripted:"):
             return Model(
                 asked, name, self._provider("scripted", name.removeprefix("scripted:")), binding=True

@@ -24,7 +24,7 @@ def fate(owner: str) -> Fate:
         case [place, boot, process, began, _] if place == _place() and process.isdigit():
             if boot != _boot() or not _exists(int(process)):
                 return "dead"
-            return "alive" if began == _began(int(process)) else "dead"
+            return "alive" if began == _began(int(process)) and not _buried(int(process)) else "dead"
         case _:
             return "unknown"
 
@@ -52,6 +52,15 @@ def _began(process: int) -> str:
     except OSError:
         return ""
     return stat.rpartition(")")[2].split()[19]
+
+
+def _buried(process: int) -> bool:
+    """Whether a process has ended and only its parent has not looked yet."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] in ("Z", "X")
 
 
 def _exists(process: int) -> bool:

@@ -1,6 +1,7 @@
 """The ports: every place where one part can be exchanged for another, on one page."""
 
 from collections.abc import AsyncGenerator, Sequence
+from enum import IntEnum
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
@@ -104,6 +105,15 @@ class Ownership(Struct, frozen=True):
     over: bool
 
 
+class Wish(IntEnum):
+    """What can be asked of the process that runs a task, from any other."""
+
+    STOP = 1
+    BACKGROUND = 2
+    REPORT = 3
+    """Stop, but first say in one turn without tools what was found."""
+
+
 class TaskQuery(Struct, frozen=True):
     """Which tasks to list; every field that is set narrows the list."""
 
@@ -145,12 +155,15 @@ class Journal(Protocol):
         """Every task that is leased, by whom, and whether the lease has run out."""
         ...
 
-    async def ask_stop(self, task: str) -> bool:
-        """Ask whoever holds the lease of a task to stop it; False when nobody does."""
+    async def ask(self, task: str, wish: Wish) -> bool:
+        """Ask something of whoever holds the lease of a task; False when nobody does.
+
+        The last wish counts, but a stop is never taken back.
+        """
         ...
 
-    async def asked_stops(self, owner: str) -> list[str]:
-        """The tasks of `owner` that somebody asked to stop."""
+    async def asked(self, owner: str) -> list[tuple[str, Wish]]:
+        """What somebody asked of the tasks of `owner`."""
         ...
 
 
@@ -177,12 +190,64 @@ class Archive(Protocol):
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
         ...
 
+    async def delete(self, task: str) -> list[str]:
+        """Delete a task with everything below it, all or nothing; the ids that are gone.
+
+        UserMistake while anything of it is being worked on.
+        """
+        ...
+
 
 class Store(Journal, Archive, Protocol):
     """A journal that can be read, and closed."""
 
     async def close(self) -> None:
         """Let go of files and connections; nothing that was appended is lost."""
+        ...
+
+
+class Handover(Struct, frozen=True, omit_defaults=True):
+    """One task for a process of its own: one that is to be `created`, or the earlier one with the id `task`.
+
+    `model`, `effort` and `warnings` are those of the model that was chosen for it. A `bound` process ends its
+    task when the one that started it is gone; any other outlives it.
+    """
+
+    model: str
+    created: TaskCreated | None = None
+    task: str = ""
+    prompt: str = ""
+    max_turns: int | None = None
+    seconds: float | None = None
+    effort: Effort | None = None
+    warnings: tuple[str, ...] = ()
+    background: bool = False
+    bound: bool = False
+
+
+class Elsewhere(Protocol):
+    """A process that runs one task."""
+
+    @property
+    def task(self) -> str:
+        """The id of its task, which is written down and has begun."""
+        ...
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has ended, well or not."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once."""
+        ...
+
+
+class Engine(Protocol):
+    """Where a task executes when it does not do so here."""
+
+    async def start(self, handover: Handover) -> Elsewhere:
+        """Start a process for a task; UserMistake says why it could not even begin."""
         ...
 
 
@@ -223,6 +288,16 @@ class Asker(Protocol):
         ...
 
 
+class Sent(Struct, frozen=True):
+    """A task that an agent sent, as it is now."""
+
+    task: str
+    agent: str
+    status: Status
+    error: str | None = None
+    background: bool = False
+
+
 class Delegate(Protocol):
     """How a tool hands work to an agent without knowing the launcher."""
 
@@ -239,6 +314,10 @@ class Delegate(Protocol):
 
     async def stop(self, task: str) -> tuple[Outcome, bool]:
         """Stop a task in the background; its outcome, and whether it was still running."""
+        ...
+
+    def sent(self) -> Sequence[Sent]:
+        """The tasks that were sent in this run, in the order they were launched."""
         ...
 
     def agents(self) -> Sequence[tuple[str, str]]:

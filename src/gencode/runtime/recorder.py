@@ -1,20 +1,30 @@
 """The pen of one task: durable facts are written first and heard second."""
 
-from gencode.core.events import DurableFact, MessageAdded, PassingFact
+from collections.abc import Sequence
+from pathlib import Path
+
+from gencode.core.events import DurableFact, Event, MessageAdded, PassingFact
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage
+from gencode.core.outcome import output_file
 from gencode.core.task import Task
 from gencode.runtime.bus import Bus
+from gencode.runtime.outputs import TaskFile
 from gencode.runtime.ports import Journal, Lease
 
 
 class Recorder:
-    """Writes the facts of one leased task and tells them to the bus."""
+    """Writes the facts of one leased task and tells them to the bus.
 
-    __slots__ = ("_bus", "_journal", "_waiting", "lease", "open_calls")
+    A background task also has a file, in the folder `outputs`.
+    """
 
-    def __init__(self, journal: Journal, bus: Bus, lease: Lease) -> None:
+    __slots__ = ("_bus", "_file", "_journal", "_outputs", "_waiting", "lease", "open_calls")
+
+    def __init__(self, journal: Journal, bus: Bus, lease: Lease, outputs: Path | None = None) -> None:
         self._journal = journal
         self._bus = bus
+        self._outputs = outputs
+        self._file: TaskFile | None = None
         self._waiting: list[DurableFact] = []
         self.lease = lease
         self.open_calls: tuple[ToolCall, ...] = ()
@@ -24,6 +34,11 @@ class Recorder:
     def task(self) -> Task:
         """The task as it is written so far."""
         return self.lease.state
+
+    @property
+    def trouble(self) -> str:
+        """Why the output file is not whole, if it is not."""
+        return self._file.trouble if self._file else ""
 
     def defer(self, fact: DurableFact) -> None:
         """Write this fact with the next ones; only for what nothing happens between."""
@@ -40,6 +55,14 @@ class Recorder:
                     self.open_calls = fact.message.calls
                 elif isinstance(fact.message, ToolMessage):
                     self.open_calls = ()
+        self.publish(events)
+
+    def publish(self, events: Sequence[Event]) -> None:
+        """Let facts be heard that are in the journal; a background task's file has them by then."""
+        if self._outputs is not None and events and self.task.background:
+            if self._file is None:
+                self._file = TaskFile(output_file(self._outputs, self.lease.task))
+            self._file.add(self.task, events)
         self._bus.publish(events)
 
     def tell(self, fact: PassingFact) -> None:

@@ -36,8 +36,9 @@ class Seat(Struct, frozen=True, eq=False):
 
 
 class Ending(Struct, frozen=True):
-    """How a run ended, as the runtime saw it."""
+    """How a run ended, as the runtime saw it; `warnings` are about the report itself."""
 
     status: Status
     text: str = ""
     error: str | None = None
+    warnings: tuple[str, ...] = ()

@@ -34,6 +34,14 @@ class Stop:
         if self._parent is not None:
             self._parent._branches.discard(self)
 
+    def move(self, parent: "Stop") -> None:
+        """Hang this branch, with all that hangs from it, below another one."""
+        self.fall()
+        self._parent = parent
+        parent._branches.add(self)
+        if parent.reason is not None:
+            self.stop(parent.reason)
+
     def stop(self, reason: str) -> None:
         """Stop everything on this branch. The first reason stays."""
         if self.reason is None:

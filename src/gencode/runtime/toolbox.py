@@ -84,7 +84,10 @@ Preview = Callable[..., Awaitable[str]]
 
 
 class Tool(msgspec.Struct, frozen=True, eq=False):
-    """A function with its schema. `effect` is enforced by plan mode and read-only agents."""
+    """A function with its schema. `effect` is enforced by plan mode and read-only agents.
+
+    One `on_request` is only there for an agent whose file names it.
+    """
 
     name: str
     description: str
@@ -96,6 +99,7 @@ class Tool(msgspec.Struct, frozen=True, eq=False):
     source: str = "builtin"
     timeout: float | None = 120.0
     preview: Preview | None = None
+    on_request: bool = False
 
     def parse(self, call: ToolCall) -> msgspec.Struct:
         """Arguments that fit the signature, or a ToolError that says how to repair them."""
@@ -145,6 +149,7 @@ def tool(
     description: str = "",
     timeout: float | None = 120.0,
     preview: Preview | None = None,
+    on_request: bool = False,
 ) -> Callable[[ToolFunction], Tool]:
     """Make a tool of a typed async function `(ctx, …) -> str | ToolOutput`."""
 
@@ -158,7 +163,17 @@ def tool(
         arguments, schema = _signature(title, function)
         source = "builtin" if function.__module__.startswith("gencode.") else "plugin"
         return Tool(
-            title, said, effect, function, arguments, schema, tuple(aliases), source, timeout, preview
+            name=title,
+            description=said,
+            effect=effect,
+            function=function,
+            arguments=arguments,
+            schema=schema,
+            aliases=tuple(aliases),
+            source=source,
+            timeout=timeout,
+            preview=preview,
+            on_request=on_request,
         )
 
     return make
@@ -204,13 +219,17 @@ class Toolbox(Mapping[str, Tool]):
         gone = {self[name].name for name in names if name in self}
         return Toolbox(tool for tool in self._tools.values() if tool.name not in gone)
 
+    def usual(self) -> "Toolbox":
+        """All but those that have to be named."""
+        return Toolbox(tool for tool in self._tools.values() if not tool.on_request)
+
     def read_only(self) -> "Toolbox":
         """Just the tools that look and change nothing."""
         return Toolbox(tool for tool in self._tools.values() if tool.effect == "read")
 
     def chosen(self, choice: ToolChoice) -> "Toolbox":
         """The tools an agent's file asks for."""
-        box = self if choice.allow is None else self.only(choice.allow)
+        box = self.usual() if choice.allow is None else self.only(choice.allow)
         return box.without(choice.deny)
 
     def missing(self, choice: ToolChoice) -> tuple[str, ...]:

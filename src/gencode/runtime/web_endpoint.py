@@ -6,11 +6,17 @@ the address may hold a password.
 """
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from gencode.core.errors import ToolError
 from gencode.runtime.web import LIMITS, WebLimits
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "gencode"}
 
 
 class Answer(Struct, frozen=True):
@@ -40,9 +46,6 @@ async def ask_endpoint(name: str, url: str, limits: WebLimits = LIMITS) -> Answe
     if body is None:
         raise ToolError(f"{name} answered with more than anybody can read.")
     return Answer(response.status, body)
-
-
-_HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "gencode"}
 
 
 async def _body(response: "aiohttp.ClientResponse", most: int) -> bytes | None:

@@ -89,6 +89,15 @@ def held(task: str) -> UserMistake:
     return UserMistake(f"Task {task} is being worked on by another process; wait for it, or stop it first.")
 
 
+def busy(tasks: Sequence[str]) -> UserMistake:
+    """What somebody hears who wants to delete what is being worked on."""
+    them = "it" if len(tasks) == 1 else "them"
+    return UserMistake(
+        f"{', '.join(tasks)} is being worked on; wait for {them}, or stop {them} first with gen task stop. "
+        "Nothing was deleted."
+    )
+
+
 def missing(task: str) -> UserMistake:
     """What somebody hears who wants a task that is not there."""
     return UserMistake(f"There is no task {task}.")

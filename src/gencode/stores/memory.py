@@ -7,14 +7,14 @@ from gencode.core.errors import StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id
 from gencode.core.task import Task
-from gencode.runtime.ports import Lease, Ownership, TaskQuery
-from gencode.stores.facts import DRAWS, Growth, adopted, first, grown, held, lost, missing, taken
+from gencode.runtime.ports import Lease, Ownership, TaskQuery, Wish
+from gencode.stores.facts import DRAWS, Growth, adopted, busy, first, grown, held, lost, missing, taken
 
 
 class _Record:
     """One task: its facts, their fold, and who may write to it until when."""
 
-    __slots__ = ("epoch", "events", "owner", "state", "stop_asked", "until")
+    __slots__ = ("epoch", "events", "owner", "state", "until", "wish")
 
     def __init__(self, growth: Growth, epoch: int, owner: str | None, until: float) -> None:
         self.events = growth.events
@@ -22,7 +22,7 @@ class _Record:
         self.epoch = epoch
         self.owner = owner
         self.until = until
-        self.stop_asked = False
+        self.wish: Wish | None = None
 
 
 class MemoryStore:
@@ -56,7 +56,7 @@ class MemoryStore:
         record.epoch += 1
         record.owner = owner
         record.until = self._until()
-        record.stop_asked = False
+        record.wish = None
         return Lease(owner, record.epoch, record.state)
 
     async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
@@ -94,17 +94,18 @@ class MemoryStore:
             if record.owner is not None
         ]
 
-    async def ask_stop(self, task: str) -> bool:
-        """Ask whoever holds the lease of a task to stop it; False when nobody does."""
+    async def ask(self, task: str, wish: Wish) -> bool:
+        """Ask something of whoever holds the lease of a task; False when nobody does."""
         record = self._records.get(task)
         if record is None or record.owner is None:
             return False
-        record.stop_asked = True
+        record.wish = Wish.STOP if record.wish is Wish.STOP else wish
         return True
 
-    async def asked_stops(self, owner: str) -> list[str]:
-        """The tasks of `owner` that somebody asked to stop."""
-        return [task for task, record in self._records.items() if record.stop_asked and record.owner == owner]
+    async def asked(self, owner: str) -> list[tuple[str, Wish]]:
+        """What somebody asked of the tasks of `owner`."""
+        pairs = ((task, record.wish) for task, record in self._records.items() if record.owner == owner)
+        return [(task, wish) for task, wish in pairs if wish is not None]
 
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
@@ -112,6 +113,21 @@ class MemoryStore:
         if growth.state.id in self._records:
             raise taken(growth.state.id)
         self._records[growth.state.id] = _Record(growth, 0, None, 0.0)
+
+    async def delete(self, task: str) -> list[str]:
+        """Delete a task with everything below it, all or nothing; the ids that are gone."""
+        if task not in self._records:
+            raise missing(task)
+        below = [task]
+        for above in below:
+            children = (name for name, each in self._records.items() if each.state.parent == above)
+            below += [name for name in children if name not in below]
+        gone = sorted(below, key=lambda name: self._records[name].state.created_at)
+        if owned := [name for name in gone if self._records[name].owner is not None]:
+            raise busy(owned)
+        for name in gone:
+            del self._records[name]
+        return gone
 
     async def task(self, task: str) -> Task | None:
         """The fold of a task's facts."""

@@ -19,10 +19,10 @@ from gencode.core.errors import CorruptFact, StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, decode_fact, unicode_text
 from gencode.core.ids import new_id
 from gencode.core.task import Task, fold
-from gencode.runtime.ports import Lease, Ownership, TaskQuery
+from gencode.runtime.ports import Lease, Ownership, TaskQuery, Wish
 from gencode.stores.facts import DRAWS, adopted, first, held, is_moment, missing, taken
 from gencode.stores.schema import Durability, PlainErrors, Transaction, open_pair
-from gencode.stores.steps import FOLD, RELEASE, Append, Insert
+from gencode.stores.steps import FOLD, RELEASE, Append, Delete, Insert
 from gencode.stores.together import Pen, Step, patiently
 
 T = TypeVar("T")
@@ -38,8 +38,8 @@ WHERE Id = :id AND (LeaseUntil IS NULL OR Owner = :owner OR Owner = :dead
 RETURNING Epoch
 """
 _RENEW = "UPDATE Sessions SET LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) WHERE Owner = ?"
-_ASK_STOP = "UPDATE Sessions SET Cancel = 1 WHERE Id = ? AND Owner IS NOT NULL"
-_ASKED_STOPS = "SELECT Id FROM Sessions WHERE Owner = ? AND Cancel = 1"
+_ASK = "UPDATE Sessions SET Cancel = iif(Cancel = 1, 1, ?) WHERE Id = ? AND Owner IS NOT NULL"
+_ASKED = "SELECT Id, Cancel FROM Sessions WHERE Owner = ? AND Cancel BETWEEN 1 AND 3"
 _OWNED = """
 SELECT Id, Owner, LeaseUntil <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM Sessions WHERE Owner IS NOT NULL
 """
@@ -151,23 +151,25 @@ class SqliteStore:
         rows = await self._patiently(lambda: self._reader.execute(_OWNED).fetchall(), reading=True)
         return [Ownership(task, owner, bool(over)) for task, owner, over in rows]
 
-    async def ask_stop(self, task: str) -> bool:
-        """Ask whoever holds the lease of a task to stop it; False when nobody does."""
-        asked = await self._patiently(lambda: self._writer.execute(_ASK_STOP, (task,)).rowcount)
+    async def ask(self, task: str, wish: Wish) -> bool:
+        """Ask something of whoever holds the lease of a task; False when nobody does."""
+        asked = await self._patiently(lambda: self._writer.execute(_ASK, (wish.value, task)).rowcount)
         return asked > 0
 
-    async def asked_stops(self, owner: str) -> list[str]:
-        """The tasks of `owner` that somebody asked to stop."""
-        rows = await self._patiently(
-            lambda: self._reader.execute(_ASKED_STOPS, (owner,)).fetchall(), reading=True
-        )
-        return [row[0] for row in rows]
+    async def asked(self, owner: str) -> list[tuple[str, Wish]]:
+        """What somebody asked of the tasks of `owner`."""
+        rows = await self._patiently(lambda: self._reader.execute(_ASKED, (owner,)).fetchall(), reading=True)
+        return [(task, Wish(wish)) for task, wish in rows]
 
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
         growth = adopted(events)
         if not await self._write(Insert(self._writer, growth, lease=self._lease)):
             raise taken(growth.state.id)
+
+    async def delete(self, task: str) -> list[str]:
+        """Delete a task with everything below it, all or nothing; the ids that are gone."""
+        return await self._write(Delete(self._writer, task))
 
     async def task(self, task: str) -> Task | None:
         """The fold of a task's facts, as far as they can be read."""

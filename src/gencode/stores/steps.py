@@ -10,13 +10,13 @@ import msgspec
 from gencode.core.events import DurableFact, Event, kind_of
 from gencode.core.task import Evidence, Task
 from gencode.runtime.ports import Lease
-from gencode.stores.facts import Growth, grown, lost
+from gencode.stores.facts import Growth, busy, grown, lost, missing
 from gencode.stores.together import Step
 
 SNAPSHOT_EVERY = 64
 """So many facts at most are folded to read a task."""
 
-_FOLD_REVISION = 1  # raise it when `fold` gives another task for the same facts
+_FOLD_REVISION = 2  # raise it when `fold` gives another task for the same facts
 FOLD = zlib.crc32(repr((_FOLD_REVISION, Task.__struct_fields__, Evidence.__struct_fields__)).encode())
 """The number of the fold that made a snapshot; snapshots of another one do not count."""
 
@@ -41,6 +41,10 @@ _INSERT_EVENT = "INSERT INTO Events (Task, Seq, Epoch, Kind, Body, At) VALUES (?
 _ADVANCE = """
 UPDATE Sessions SET LastSeq = ?, Status = ?, Model = ?, UpdatedAt = ?, EndedAt = ?
 WHERE Id = ? AND Epoch = ? AND Owner = ? AND LastSeq = ?
+"""
+_BELOW = """
+WITH RECURSIVE Below(Id) AS (SELECT ? UNION SELECT s.Id FROM Sessions s JOIN Below b ON s.Parent = b.Id)
+SELECT s.Id, s.Owner FROM Sessions s JOIN Below b ON s.Id = b.Id ORDER BY s.CreatedAt, s.rowid
 """
 _PROJECT = "UPDATE SubSessions SET Status = ?, Result = ?, Error = ?, CompletedAt = ? WHERE Id = ?"
 _SNAPSHOT = """
@@ -120,6 +124,27 @@ class Append(Step[list[Event]]):
     def undo(self) -> None:
         """The lease is as far as it was."""
         self._lease.state = self._before
+
+
+class Delete(Step[list[str]]):
+    """A task and everything below it; nothing while any of it is leased."""
+
+    __slots__ = ("_connection", "_task")
+
+    def __init__(self, connection: sqlite3.Connection, task: str) -> None:
+        self._connection = connection
+        self._task = task
+
+    def write(self) -> list[str]:
+        """Delete the rows; those of facts and snapshots go with them."""
+        rows = self._connection.execute(_BELOW, (self._task,)).fetchall()
+        if not rows:
+            raise missing(self._task)
+        if owned := [task for task, owner in rows if owner is not None]:
+            raise busy(owned)
+        ids: list[str] = [task for task, _ in rows]
+        self._connection.executemany("DELETE FROM Sessions WHERE Id = ?", [(task,) for task in ids])
+        return ids
 
 
 def _write_facts(connection: sqlite3.Connection, growth: Growth, epoch: int) -> None:

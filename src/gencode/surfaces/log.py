@@ -5,8 +5,10 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from gencode.settings import gen_home
+from gencode.surfaces.visible import exact
 
 LARGEST = 5_000_000
+LONGEST = 50_000
 
 
 def log_file() -> Path:
@@ -14,12 +16,22 @@ def log_file() -> Path:
     return gen_home() / "logs" / "gen.log"
 
 
+class Truthful(logging.Formatter):
+    """What is logged is shown exactly, and only our own lines begin at the edge: no text can add a record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One record, its traceback indented below it."""
+        text = super().format(record)
+        cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text) - LONGEST:,} more characters)"
+        return exact(cut).replace("\n", "\n  ")
+
+
 class LogFile(logging.FileHandler):
     """A file that is made when there is something to write, for its owner only; never a reason to fail."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, encoding="utf-8", errors="backslashreplace", delay=True)
-        self.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
+        self.setFormatter(Truthful("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
 
     def _open(self) -> TextIOWrapper:
         path = Path(self.baseFilename)

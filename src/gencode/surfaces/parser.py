@@ -96,6 +96,7 @@ def build_parser() -> argparse.ArgumentParser:
     agents = _add_group(commands, "agents", "the agents that can be sent")
     _add(agents, "list", "agents:show", "every agent with its source, tools and problems")
     _add_permissions(commands)
+    _add_trust(commands)
     _add(commands, "models", "models:show", "which model answers, and how names resolve")
     _add(commands, "tools", "tools:show", "every tool with its aliases, effect and source")
     _add(commands, "doctor", "doctor:show", "what is set up and what is missing")
@@ -198,6 +199,15 @@ def _add_permissions(commands: Commands) -> None:
     _add_policy(one, "--mode", "--permission-mode")
     check = _add(group, "check", "permissions:checked", "the decision for every case of files of cases")
     check.add_argument("files", nargs="+", metavar="FILE", help="cases as JSON lines; - is stdin")
+
+
+def _add_trust(commands: Commands) -> None:
+    parser = _add(commands, "trust", "trust:run", "look at what a folder brings, and let it count")
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="the folder; without it the current one")
+    parser.add_argument("--show", action="store_true", help="only look at it")
+    parser.add_argument("--yes", action="store_true", help="trust it without being asked")
+    parser.add_argument("--revoke", action="store_true", help="trust it no more")
+    parser.add_argument("--list", dest="listed", action="store_true", help="the folders that are trusted")
 
 
 def _add_group(commands: Commands, name: str, says: str, epilog: str = "") -> Commands:

@@ -12,7 +12,7 @@ from gencode.runtime.ports import Answer, Asker, Question, Reach
 from gencode.settings import remember
 from gencode.surfaces.follow import Painter
 from gencode.surfaces.plain import note
-from gencode.surfaces.visible import visible, visible_line
+from gencode.surfaces.visible import exact, exact_line
 
 PATIENCE = 600.0
 """Seconds after which a question that nobody answers is a no."""
@@ -33,10 +33,9 @@ _REACHES: dict[str, tuple[Reach, str]] = {
 
 def somebody_is_there() -> bool:
     """Whether a person can be asked here: both ends are a terminal, and it listens to us."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
-    with suppress(OSError):
-        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    with suppress(OSError, ValueError, AttributeError):  # a stream may be closed, or not be there at all
+        both = sys.stdin.isatty() and sys.stderr.isatty()
+        return both and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     return False
 
 
@@ -68,12 +67,15 @@ class TerminalPerson:
 
 def shown(question: Question) -> str:
     """Who wants to do exactly what, and why a person is asked."""
-    who = " › ".join(visible_line(agent) for agent in question.path) or visible_line(question.agent)
-    lines = [f"{who} wants to use {visible_line(question.call.name)}:"]
+    who = " › ".join(exact_line(agent) for agent in question.path) or exact_line(question.agent)
+    lines = [f"{who} wants to use {exact_line(question.call.name)}:"]
     lines += [f"    {line}" for line in _exactly(question).splitlines()]
     if question.preview:
-        lines += visible(question.preview).splitlines()[:_MOST_LINES]
-    lines.append(f"  {visible(question.decision.why)}")
+        preview = exact(question.preview.replace("\r\n", "\n")).splitlines()
+        lines += preview[:_MOST_LINES]
+        if len(preview) > _MOST_LINES:
+            lines.append(f"    … {len(preview) - _MOST_LINES} more lines that are not shown")
+    lines += [f"  {line}" for line in exact(question.decision.why).splitlines()]
     return "\n".join(lines)
 
 
@@ -82,7 +84,7 @@ def choices(question: Question) -> str:
     keys = [f"{key} {said}" for key, (_, said) in _REACHES.items() if question.rules or key == "y"]
     if question.call.name in _RUNS_COMMANDS:
         keys.insert(1, f"{WITH_NETWORK} yes, with the network")
-    rules = ", ".join(visible_line(rule) for rule in question.rules)
+    rules = ", ".join(exact_line(rule) for rule in question.rules)
     return f"  {' · '.join(keys)} · n no{f' (a, t, s and ! allow {rules})' if rules else ''}"
 
 
@@ -104,12 +106,18 @@ def _exactly(question: Question) -> str:
     """The text that would be run, fetched or written to, then everything else the call says."""
     arguments = dict(question.call.input)
     main = next((name for name in _TEXT_FIELDS if isinstance(arguments.get(name), str)), "")
-    lines = [visible(str(arguments.pop(main)))] if main else []
+    lines = [exact(str(arguments.pop(main)))] if main else []
     for name, value in arguments.items():
         if not (question.preview and name in _SHOWN_BY_PREVIEW):
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            lines.append(f"{visible_line(name, 40)}: {visible_line(text, 300)}")
+            lines.append(f"{_short(name, 40)}: {_short(text, 300)}")
     return "\n".join(lines)
+
+
+def _short(text: str, most: int) -> str:
+    """`text` on one line, and how much of it is not shown."""
+    line = exact_line(text[:most])
+    return line if len(text) <= most else f"{line}… ({len(text) - most:,} more characters)"
 
 
 async def _line() -> str:

@@ -110,7 +110,7 @@ class Steps(Silent):
         before = self.view.agents.get(event.task)
         super().hear(event)
         agent = self.view.agents[event.task] if event.task in self.view.agents else AgentView(event.task)
-        name = f"[{agent.agent or event.task}]"
+        name = f"[{visible_line(agent.agent or event.task)}]"
         match event.fact:
             case TaskCreated() if agent.parent:
                 note(f"{name} {visible_line(agent.title, 120)}")

@@ -1,4 +1,8 @@
-"""Text from models, files and tools, made harmless for a terminal: what would act is shown instead."""
+"""Text from models, files and tools, made harmless for a terminal: what would act is shown instead.
+
+Answers are `visible`. Where a person decides or looks for the truth (questions, what a folder brings, the
+log) text is `exact`: what merely looks like something else is shown as well.
+"""
 
 import re
 
@@ -8,7 +12,9 @@ _ACTING = (
     r"\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # zero width, direction, line ends
     r"\ud800-\udfff\ufe00-\ufe0d\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_acting = re.compile(f"[{_ACTING}]")
+# A picture may be followed by one sign that says how to draw it, a digit by one that makes it a key.
+_STRAY = r"(?<![\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])(?!(?<=[0-9#*])\ufe0f\u20e3)[\ufe0e\ufe0f]"
+_acting = re.compile(f"[{_ACTING}]|{_STRAY}")
 
 
 def visible(text: str) -> str:
@@ -20,6 +26,19 @@ def visible_line(text: str, most: int = 0) -> str:
     """`text` as one visible line; with `most`, cut to so many characters."""
     line = visible(" ".join(text[:10_000].split()))
     return line if not most or len(line) <= most else f"{line[: max(most - 1, 0)]}…"
+
+
+def exact(text: str, keep: str = "\n\t") -> str:
+    """`text` with everything spelled that cannot be seen, or looks like another character: odd spaces too."""
+    shown = _acting.sub(lambda found: _spelled(found[0]), text)
+    if shown.isprintable():
+        return shown
+    return "".join(each if each.isprintable() or each in keep else _spelled(each) for each in shown)
+
+
+def exact_line(text: str) -> str:
+    """`text` exactly, on one line whatever it holds."""
+    return exact(text, keep="")
 
 
 def safe_json(text: str) -> str:

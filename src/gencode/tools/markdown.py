@@ -14,7 +14,6 @@ from msgspec import Struct
 from gencode.tools.html_elements import (
     BARRIERS,
     BLOCKS,
-    CELLS,
     CODE_BLOCKS,
     ENDS,
     HEADINGS,
@@ -224,7 +223,7 @@ class _Walk:
             return Box("main") if inside.kind == "page" else None
         if name == "table":
             return Box("table")
-        if name in CELLS:
+        if name in ("td", "th"):
             return Box("cell") if inside.kind == "table" else None
         if name == "blockquote":
             return Box("quote")

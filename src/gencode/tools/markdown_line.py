@@ -77,7 +77,7 @@ class Line:
         return _MANY_LINES.sub("\n\n", _AROUND_NEWLINE.sub("\n", text)).strip()
 
     def _write_gap(self) -> None:
-        if self._gap and self._pieces:
+        if self._gap and self._pieces and not self._pieces[-1][-1].isspace():
             self._pieces.append(" ")
         self._gap = False
 

@@ -1,6 +1,7 @@
 """Task: send an agent to do a piece of work and get back only its final text."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
@@ -21,6 +22,7 @@ async def TASK(
     max_turns: Annotated[int | None, "End after this many turns"] = None,
     run_in_background: Annotated[bool, "Give back an id at once; the result comes by itself"] = False,
     resume: Annotated[str, "The id of an agent sent earlier, to go on where it ended"] = "",
+    isolation: Annotated[Literal["", "process"], "process: in a process of its own"] = "",
 ) -> ToolOutput:
     """Send a specialised agent to do one piece of work on its own and report back.
 
@@ -29,11 +31,17 @@ async def TASK(
     """
     if ctx.delegate is None:
         raise ToolError("This agent cannot send agents; do the work here or report back.")
-    request = TaskRequest(subagent_type, prompt, description, model, max_turns, run_in_background, resume)
+    request = TaskRequest(
+        *(subagent_type, prompt, description, model, max_turns, run_in_background, resume),
+        isolation=isolation,
+    )
     outcome = await ctx.delegate.run(request, ctx.call)
-    trace = Trace(children=(outcome.agent_id,))
-    if run_in_background:
-        return ToolOutput(started(outcome), trace)
+    if run_in_background or not outcome.status.ended:
+        if outcome.output_file:
+            ctx.hand_out(Path(outcome.output_file))
+        return ToolOutput(started(outcome), Trace(children=(outcome.agent_id,)))
+    given = (outcome.agent_id,) if outcome.background else ()
+    trace = Trace(children=(outcome.agent_id,), delivered=given)
     return ToolOutput(
         report(outcome, ctx.delegate.result_cap(outcome.agent)), trace, error=not outcome.success
     )
@@ -41,10 +49,11 @@ async def TASK(
 
 def started(outcome: Outcome) -> str:
     """What the sender reads at once about work in the background."""
+    file = f" Its steps grow in {outcome.output_file} (page it with Read)." if outcome.output_file else ""
     return (
         f"{outcome.agent} works in the background as task {outcome.agent_id}. Go on; its result comes by "
         f'itself. To wait for it: TaskOutput(task_id="{outcome.agent_id}"). '
-        f'To stop it: TaskStop(task_id="{outcome.agent_id}").'
+        f'To stop it: TaskStop(task_id="{outcome.agent_id}").{file}'
     )
 
 

@@ -25,17 +25,20 @@ async def TASK_OUTPUT(
     ctx: ToolContext,
     task_id: Annotated[str, "The id that Task or Bash gave"],
     block: Annotated[bool, "Wait for the end"] = True,
-    limit: Annotated[int, Meta(ge=0), Param("Milliseconds to wait, at most 600000", name="timeout")] = 30_000,
+    limit: Annotated[int, Param("Milliseconds to wait, at most 600000", name="timeout")] = 30_000,
     page: Annotated[int, Meta(ge=1), "Which part of a long result"] = 1,
 ) -> ToolOutput:
     """Get the result of a task or command that runs in the background, or how far it is."""
-    seconds = min(limit, LONGEST_MS) / 1000 if block else 0.0
-    note = f"The timeout was cut to {LONGEST_MS} ms.\n" if block and limit > LONGEST_MS else ""
+    within = min(max(limit, 0), LONGEST_MS)
+    seconds = within / 1000 if block else 0.0
+    note = "" if limit == within or not block else f"The timeout {limit} was taken as {within} ms.\n"
     if task_id.startswith(SHELL):
         return ToolOutput(note + await _shell(ctx.shells().find(task_id), seconds))
-    outcome = await _delegate(ctx).look(task_id, seconds)
+    outcome = await _delegate(ctx).look(task_id, 0.0)
+    if seconds and outcome.background and not outcome.status.ended:
+        outcome = await _delegate(ctx).look(task_id, seconds)
     if not outcome.status.ended:
-        return ToolOutput(note + running(outcome))
+        return ToolOutput(note + (running(outcome) if outcome.background else in_foreground(outcome)))
     trace = Trace(delivered=(outcome.agent_id,) if outcome.background else ())
     return ToolOutput(note + ended(outcome, page), trace, error=not outcome.success)
 
@@ -49,11 +52,22 @@ async def TASK_STOP(ctx: ToolContext, task_id: Annotated[str, "The id that Task 
             return f"{task_id} had already ended. Its output is in {shell.file}."
         await shell.running.stop()
         return f"{task_id} was stopped, with all it had started. Its output is in {shell.file}."
+    before = await _delegate(ctx).look(task_id, 0.0)
+    if not before.background and not before.status.ended:
+        raise ToolError(in_foreground(before))
     outcome, ran = await _delegate(ctx).stop(task_id)
     who = f"Task {outcome.agent_id} of {outcome.agent}"
     if not ran:
         return f"{who} had already ended as {outcome.status}; nothing was stopped."
     return f"{who} was stopped after {outcome.turns} turns and is now {outcome.status}."
+
+
+def in_foreground(outcome: Outcome) -> str:
+    """What can be said of a task that somebody is waiting for."""
+    return (
+        f"Task {outcome.agent_id} of {outcome.agent} runs in the foreground: its result is the answer to the "
+        "call that sent it, and it stops with that call."
+    )
 
 
 def running(outcome: Outcome) -> str:
@@ -81,7 +95,7 @@ def ended(outcome: Outcome, page: int) -> str:
         f"Duration: {(outcome.duration_ms or 0) / 1000:.0f}s",
     ]
     if outcome.status is not Status.COMPLETED:
-        lines.append(f"Error: {outcome.error or f'it ended as {outcome.status}'}")
+        lines.append(f"Error: {outcome.error or f'it ended as {outcome.status}'}{_way_on(outcome)}")
     return "\n".join((*lines, "", "Output:", _page(outcome.result or "(nothing)", page)))
 
 
@@ -113,6 +127,13 @@ def _options(name: str) -> tuple[str, ...]:
         f'  - Check status: TaskOutput(task_id="{name}", block=false)',
         f'  - Stop: TaskStop(task_id="{name}")',
     )
+
+
+def _way_on(outcome: Outcome) -> str:
+    """How to go on with a task that was cut without anybody wanting that."""
+    if outcome.status is not Status.INTERRUPTED:
+        return ""
+    return f'; go on with it by Task(subagent_type="{outcome.agent}", prompt=…, resume="{outcome.agent_id}")'
 
 
 def _tokens(outcome: Outcome) -> int:

@@ -2,34 +2,23 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from gencode.core.errors import ToolError
 from gencode.runtime.toolbox import Tool, ToolContext, tool
-from gencode.tools.search_engines import brave, searxng, tavily
-from gencode.tools.search_engines.duckduckgo import DuckDuckGo
-from gencode.tools.search_engines.port import Query, SearchEngine
 
-FINDERS: tuple[Callable[[Mapping[str, str]], SearchEngine | None], ...] = (
-    tavily.found_in,
-    brave.found_in,
-    searxng.found_in,
-)
-"""In this order; DuckDuckGo, which needs nothing, is what remains."""
+if TYPE_CHECKING:
+    from gencode.tools.search_engines.port import Query, SearchEngine
+
 _DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9-]{2,63}")
 
-Domains = Annotated[list[str] | None, Meta(max_length=20)]
+Domains = Annotated[list[str], Meta(max_length=20)]
 
 
-def engine_in(environ: Mapping[str, str]) -> SearchEngine:
-    """The engine that is asked."""
-    return next((found for finder in FINDERS if (found := finder(environ))), None) or DuckDuckGo()
-
-
-def web_search(engine: SearchEngine | None = None) -> Tool:
+def web_search(engine: "SearchEngine | None" = None) -> Tool:
     """The tool over an engine; without one, over that of the environment."""
 
     @tool(effect="read", name="WebSearch", aliases=("web_search",))
@@ -37,10 +26,13 @@ def web_search(engine: SearchEngine | None = None) -> Tool:
         ctx: ToolContext,
         query: Annotated[str, Meta(min_length=1, max_length=400)],
         max_results: Annotated[int, Meta(ge=1, le=20)] = 8,
-        allowed_domains: Annotated[Domains, "Only these, such as `python.org`"] = None,
-        blocked_domains: Annotated[Domains, "None of these"] = None,
+        allowed_domains: Annotated[Domains | None, "Only these, such as `python.org`"] = None,
+        blocked_domains: Annotated[Domains | None, "None of these"] = None,
     ) -> str:
         """Search the web: titles, addresses and snippets, to be opened with WebFetch."""
+        from gencode.tools.search_engines.choose import engine_in
+        from gencode.tools.search_engines.port import Query
+
         text = " ".join(query.split())
         if not text:
             raise ToolError("The query is empty; say what to look for.")
@@ -50,7 +42,7 @@ def web_search(engine: SearchEngine | None = None) -> Tool:
     return run
 
 
-async def _found(query: Query, engine: SearchEngine) -> str:
+async def _found(query: "Query", engine: "SearchEngine") -> str:
     every = {each.url: each for each in await engine.search(query)}
     wanted = [each for each in every.values() if query.wants(each.host)][: query.most]
     if not wanted:

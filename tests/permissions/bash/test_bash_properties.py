@@ -247,6 +247,6 @@ def test_any_text_gets_a_decision_that_is_explained(text: str, rules: Policy) ->
     assert bool(decision.lifts) is (decision.action is not Action.ALLOW)
 
 
-def test_the_chain_of_a_call_reads_its_command_once() -> None:
+def test_the_same_policy_again_in_a_chain_changes_nothing() -> None:
     rules = policy("allow Bash")
     assert decide(call("make; ls"), [rules, rules, rules]) == decide(call("make; ls"), [rules])

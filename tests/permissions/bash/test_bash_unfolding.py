@@ -39,7 +39,7 @@ def test_a_plus_ends_a_carried_command_only_after_its_braces() -> None:
         *("bash -lc ls", "test 'a[$(x)]' = b", "[ 'a[${x}]' ]", "printf -v 'a[`x`]' y", "read 'a[$(x)]'"),
         *("export 'a[$(x)]=1'", "command test -v 'a[$(x)]'", "builtin printf '$(x)'", "unset 'a[$(x)]'"),
         *("wait '$(x)'", "source /dev/stdin", ". /dev/fd/0", "sudo -u x bash", "docker run i bash"),
-        "ssh host bash",
+        *("ssh host bash", "sudo -i", "sudo -u x -s", "su", "su - x", "runuser -u x", "parallel", "doas -s"),
     ],
 )
 def test_a_part_is_opaque_because_of_its_command(command: str) -> None:
@@ -51,6 +51,7 @@ def test_a_part_is_opaque_because_of_its_command(command: str) -> None:
     [
         *("echo '$(x)'", "test -n x", '[ -n "$(ls)" ]', 'printf %s "${x}"', "sh x.sh", "bash -x ./y$z"),
         *("command -v eval", "echo eval", "source x.sh", "sudo apt install bash", "export A=1"),
+        *("sudo -l", "su x -c ls", "runuser -lc ls x", "sudo -u x ls -s", "parallel ls ::: a"),
     ],
 )
 def test_a_part_is_not_opaque_without_a_reason(command: str) -> None:

@@ -2,14 +2,19 @@
 
 import os
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gencode.core.rules import Action, Policy, parse_rule
+from gencode.core.spec import Workspace
 from gencode.permissions.bash.guards import watch
 from gencode.permissions.bash.parts import Part, Piece, Word
 from gencode.permissions.bash.unfolding import Unit
+from gencode.permissions.calls import CallFacts
+from gencode.permissions.decision import decide
 from gencode.permissions.paths import places_of
 from gencode.permissions.secrets import folded, is_protected, is_secret
 from tests.permissions.bash.judged import WHERE, actions, all_are, judge
@@ -262,3 +267,18 @@ def test_the_guards_find_all_that_the_letter_of_the_specification_names(values: 
     reading = watch(Unit(Part("command", words)), places, has_cd=False)
     assert reading.guard or not secret
     assert changing.guard or not (secret or protected)
+
+
+def test_a_workspace_that_is_a_link_is_known_by_both_names(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    where = Workspace(tmp_path / "link", tmp_path / "link", tmp_path)
+    found = {
+        decide(
+            CallFacts(tool="Bash", input={"command": f"cat {word}"}, effect="execute", workspace=where),
+            [Policy(rules=(parse_rule(f"Read({pattern})", Action.DENY),))],
+        ).action
+        for word in ("private/x", f"{tmp_path}/real/private/x", f"{tmp_path}/link/private/x")
+        for pattern in ("private/**", f"{tmp_path}/real/private/*", "~/real/private/x")
+    }
+    assert found == {Action.DENY}

@@ -20,14 +20,14 @@ _PLAIN_COMMAND = re.compile(
 )
 _ASSIGNMENT = re.compile(rf"({NAME})\+?=")
 _BEGINS_WITH_NAME = re.compile(NAME)
-_BEGINS_LIKE_ELEMENT = re.compile(rf"{NAME}(?:\\\n)*+\[")
+_BEGINS_LIKE_ELEMENT = re.compile(rf"{NAME}\[")
 _SUBSCRIPT = (
     r"""\[(?:[A-Za-z0-9_@*+./:-]|\$(?:\w|\{\w++\})|"[A-Za-z0-9_@*+./:$ -]*+"|'[A-Za-z0-9_@*+./: -]*+')*+\]"""
 )
 _ELEMENT = re.compile(rf"({NAME}){_SUBSCRIPT}(\+?=)?", re.ASCII)
 _ARRAY_INDEX = re.compile(_SUBSCRIPT, re.ASCII)
 _ARRAY = re.compile(rf"({NAME})(?:{_SUBSCRIPT})?\+?=\Z", re.ASCII)
-_FUNCTION_NAME = re.compile(r"[A-Za-z0-9_.:@/+,%^-]++\Z")
+_FUNCTION_NAME = re.compile(r"[A-Za-z0-9_.:/,%^-]++\Z")
 _EMPTY_PARENTHESES = re.compile(r"\([ \t]*+\)")
 _ENDS_HERE = re.compile(WORD_ENDS)
 _TAKE_ARRAYS = frozenset({"declare", "typeset", "local", "export", "readonly", "alias", "eval", "let"})
@@ -98,7 +98,7 @@ class SimpleCommands(Redirections):
     def _word_of_command(self, draft: Draft) -> None:
         word = self.word()
         if not draft.words:
-            if _BEGINS_LIKE_ELEMENT.match(word.source):
+            if _BEGINS_LIKE_ELEMENT.match(word.source.replace("\\\n", "")):
                 self._element(word, draft)
             elif self.peek() == "(" and _ARRAY.match(bare(word)):
                 self._array(draft, word)

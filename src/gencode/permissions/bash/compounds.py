@@ -21,7 +21,7 @@ _BRACE = re.compile(r"\{(?=[ \t\n])")
 _ESAC = re.compile(rf"esac{WORD_ENDS}")
 _CLAUSE_END = re.compile(r";;&|;;|;&")
 _LIST_END = re.compile(r"[\n;](?![;&])")
-_FUNCTION = re.compile(r"([A-Za-z0-9_.:@/+,%^-]++)[ \t]*+(\([ \t]*+\))?")
+_FUNCTION = re.compile(r"([A-Za-z0-9_.:/,%^-]++)[ \t]*+(\([ \t]*+\))?")
 _NAMED_COPROCESS = re.compile(rf"({NAME})[ \t]++(?=\{{[ \t\n]|\()")
 
 _END_OF_GROUP = frozenset({"}"})

@@ -9,7 +9,7 @@ import re
 from gencode.permissions.bash.parts import Piece, Unparsable
 from gencode.permissions.bash.scan import NAME, Scanner
 
-VARIABLE = re.compile(rf"\$(?:({NAME})|[0-9?#$!@*-]|\{{#?{NAME}\}})")
+VARIABLE = re.compile(rf"\$(?:({NAME})|[0-9?#!@*-]|\$(?![({{\[])|\{{#?{NAME}\}})")
 _SPLIT_NAME = re.compile(r"(?:\\\n)++[A-Za-z0-9_]")
 _BRACED = re.compile(rf"\$\{{[!#]?(?:{NAME}|[0-9]++|[@*#?!-])(?=[}}\[:=+?#%/^,@*-])")
 _BRACED_PLAIN = re.compile(r"""[^}'"\\$`<>]++""")
@@ -50,7 +50,7 @@ class Expansions(Scanner):
         if following == "[":
             self._old_arithmetic()
             return Piece(self.text[start : self.pos], "substitution", quoted)
-        if self.text.startswith("\\\n", start + 1) or not following.isascii():
+        if self.text.startswith(("\\\n", "$"), start + 1) or not following.isascii():
             raise Unparsable("a $ without a name")
         self.pos += 1
         return Piece("$", "text", quoted)

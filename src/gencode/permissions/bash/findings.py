@@ -29,6 +29,7 @@ Cause = Literal[
 _BLANKET = '--allow "Bash"'
 _MOST_FLAGS = 3
 _LONGEST_PATTERN = 80
+_MOST_WORDS = 20
 _LONGEST_SHOWN = 80
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:=@%+,^-]+")
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
@@ -167,7 +168,7 @@ def _suggestions(unit: Unit) -> Iterator[str]:
     for form in unit.forms:
         values = form.track.values[form.track.starts[0] :]
         prefix: list[str] = []
-        for value in values:
+        for value in values[:_MOST_WORDS]:
             if value is None or not _writable((value,)):
                 break
             prefix.append(value)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from gencode.permissions.bash.forms import value_of
 from gencode.permissions.bash.parts import Part, Word
 from gencode.permissions.bash.unfolding import Unit
+from gencode.permissions.paths import is_inside
 from gencode.permissions.patterns import Places
 from gencode.permissions.secrets import folded, is_protected, is_secret
 
@@ -122,7 +123,8 @@ def _readings(word: Word, text: str, places: Places) -> Iterator[tuple[tuple[str
             yield components[1:], True
         yield components, candidate.startswith("/")
         if ".." in candidate:
-            yield folded(absolute_path(candidate, places)), True
+            for path in _paths(candidate, places):
+                yield folded(path), True
 
 
 def _candidates(text: str) -> Iterator[str]:
@@ -137,8 +139,19 @@ def _candidates(text: str) -> Iterator[str]:
         yield from filter(None, pieces)
 
 
-def absolute_path(text: str, places: Places) -> str:
-    """A path as it reads from the workspace root, normalised by its letters alone."""
+def _paths(text: str, places: Places) -> tuple[str, ...]:
+    """What a text names, seen from the workspace root; under both names of a folder that is a link."""
+    path = f"{places.root.rstrip('/')}/{text}" if _PLAIN_PATH.match(text) else _absolute(text, places)
+    root, real_root, home, real_home = places
+    if (root, home) == (real_root, real_home):
+        return (path,)
+    pairs = ((root, real_root), (real_root, root), (home, real_home), (real_home, home))
+    twins = [other + path[len(name) :] for name, other in pairs if is_inside(path, name)]
+    return (path, *twins)
+
+
+def _absolute(text: str, places: Places) -> str:
+    """An absolute path, normalised by its letters alone."""
     if text.startswith("/"):
         whole = text
     elif text == "~" or text.startswith("~/"):
@@ -172,7 +185,6 @@ def named_paths(unit: Unit, places: Places, *, has_cd: bool) -> Named:
         return Named((), unsure)
     found: dict[str, str] = {}
     has_cd = has_cd and not unit.is_cd
-    root = places.root.rstrip("/")
     for word in words:
         value = value_of(word)
         if value is None:
@@ -181,10 +193,8 @@ def named_paths(unit: Unit, places: Places, *, has_cd: bool) -> Named:
         if not unsure:
             unsure = _doubt(value, has_cd=has_cd)
         for candidate in _candidates(value):
-            if _PLAIN_PATH.match(candidate):
-                found.setdefault(f"{root}/{candidate}", value)
-            else:
-                found.setdefault(absolute_path(candidate, places), value)
+            for path in _paths(candidate, places):
+                found.setdefault(path, value)
     paths = [NamedPath(path, path.lower() if path.isascii() else "", word) for path, word in found.items()]
     return Named(tuple(paths), unsure)
 

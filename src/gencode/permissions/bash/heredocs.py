@@ -66,7 +66,7 @@ class HereDocuments(Words):
         raise Unparsable("a here-document is never closed")
 
     def _check_end_in_substitution(self) -> None:
-        """Bash prints a substitution and reads it again before it runs; here-documents in it come out garbled.
+        """Bash prints a substitution and reads it again before it runs; a here-document may come out garbled.
 
         Only one that is the very last thing in it is sure to survive.
         """

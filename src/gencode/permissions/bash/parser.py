@@ -15,12 +15,16 @@ import re
 from gencode.permissions.bash.commands import RESERVED_WORD
 from gencode.permissions.bash.compounds import Compounds
 from gencode.permissions.bash.parts import Part, Unparsable
+from gencode.permissions.bash.relearning import changes_reading
 from gencode.permissions.bash.scan import MAX_CHARACTERS, WORD_ENDS
 from gencode.permissions.secrets import deceptive_character
 
 _BANG = re.compile(r"!(?=[ \t])")
 _TIME = re.compile(rf"time{WORD_ENDS}(?:[ \t]++-p{WORD_ENDS})?(?:[ \t]++--{WORD_ENDS})?")
-_TIMED_COMPOUND = re.compile(rf"{_TIME.pattern}(?:[ \t]|\\\n)*+(?:\(|{RESERVED_WORD})")
+_OPTION = re.compile(r"(?:[ \t]|\\\n)++-")
+_TIMED_COMPOUND = re.compile(
+    rf"{_TIME.pattern}(?:[ \t]|\\\n)*+(?:\(|{RESERVED_WORD}|[^ \t\n;&|<>()]++[ \t]*+\()"
+)
 _CLOSING_WORD = re.compile(rf"(?:then|elif|else|fi|do|done|esac|\}}){WORD_ENDS}")
 _CLAUSE_END = re.compile(r";;&|;;|;&")
 _AND_OR = re.compile(r"&&|\|\|")
@@ -45,6 +49,8 @@ def parse(text: str) -> tuple[Part, ...]:
         raise Unparsable("it is nested too deeply") from None
     if not parts:
         raise Unparsable("there is nothing to run")
+    if "\n" in text and changes_reading(parts):
+        raise Unparsable("it changes how bash reads its later lines")
     return tuple(parts)
 
 
@@ -113,11 +119,15 @@ class Parser(Compounds):
 
     def _pipeline(self) -> None:
         while self.peek() in ("!", "t") and (self.skip(_BANG) or self.skip(_TIME)):
+            if _OPTION.match(self.text, self.pos):
+                raise Unparsable("time or ! before what is no command")
             self.blanks()
         self.command()
         self.blanks_and_comment()
         while (found := _PIPE.match(self.text, self.pos)) is not None:
             self.operator(found.end() - self.pos)
             self.newlines()
+            if "\n" in self.text[found.end() : self.pos] and _TIME.match(self.text, self.pos):
+                raise Unparsable("time after | and a newline, which is a program or an error")
             self.command()
             self.blanks_and_comment()

@@ -13,6 +13,7 @@ _READ = frozenset({"read", "readfile"})
 _WRITE = frozenset({"write", "edit", "writefile", "editfile"})
 """Tools as `same_name` spells them, with the aliases they are known by."""
 
+_MANY_STARS = 3
 _BETWEEN_LETTERS = re.compile(r"[*?/]")
 
 
@@ -93,7 +94,8 @@ def _path_rules(policy: Policy, tools: frozenset[str], places: Places) -> tuple[
 def _needle(pattern: str, places: Places) -> str:
     """The longest stretch of letters that a word must have; most words fail that quickest of tests."""
     around = "\n".join(places).lower()
-    if not pattern.isascii() or not around.isascii() or ".." in pattern:
+    # A pattern with many glued stars is taken to match everything.
+    if not pattern.isascii() or not around.isascii() or ".." in pattern or pattern.count("**") > _MANY_STARS:
         return ""
     stretches = [text for text in _BETWEEN_LETTERS.split(pattern) if text not in (".", "~")]
     needle = max(stretches, key=len, default="").lower()

@@ -26,7 +26,7 @@ from gencode.permissions.bash.readonly import harmless_assignment, not_read_only
 from gencode.permissions.bash.wrappers import NOTHING_WRAPPED, Reach, base_name, reach
 
 MOST_PARTS = 2_000
-_MOST_NESTED = 8
+_MOST_NESTED = 6
 _MOST_NESTED_TEXT = 32_768
 _NOWHERE = 1 << 30
 _NOTHING_SPECIAL = Meaning()

@@ -97,6 +97,9 @@ _WRAPPERS: dict[str, _Options] = {
 _NUMBER = re.compile(r"-[0-9]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
+_SU_TEXT = re.compile(r"-[A-Za-z]*c|--command|--session-command")
+_STARTS_SHELL = re.compile(r"-[A-Za-z]*[is]|--login\Z|--shell\Z")
+
 _ENV_FLAGS = frozenset({"-i", "--ignore-environment", "-0", "--null"})
 _ENV_VALUED = frozenset({"-u", "--unset", "-C", "--chdir"})
 _ENV_GLUED = ("-u", "-C", "--unset=", "--chdir=")
@@ -326,8 +329,21 @@ def _dispatched(values: Values, at: int) -> Wrapped | None:
     head = values[at]
     if head is None or base_name(head) not in DISPATCHERS:
         return None
-    valued = _DISPATCHER_VALUED.get(base_name(head), frozenset[str]())
-    return Wrapped(_first_operand(values, at + 1, valued), transparent=False)
+    name = base_name(head)
+    operand = _first_operand(values, at + 1, _DISPATCHER_VALUED.get(name, frozenset[str]()))
+    unknown = ""
+    if _reads_commands(name, values[at + 1 :], alone=operand == len(values)):
+        unknown = f"{name} runs what it reads"
+    return Wrapped(operand, unknown, transparent=False)
+
+
+def _reads_commands(name: str, words: Values, *, alone: bool) -> bool:
+    """Whether a dispatcher without a command takes one from its input."""
+    if name in ("su", "runuser"):
+        return not any(_SU_TEXT.match(word or "") for word in words)
+    if name in ("sudo", "doas"):
+        return alone and any(_STARTS_SHELL.match(word or "") for word in words)
+    return name == "parallel" and alone
 
 
 def _first_operand(values: Values, at: int, valued: frozenset[str]) -> int:

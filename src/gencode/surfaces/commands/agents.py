@@ -2,15 +2,17 @@
 
 import argparse
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
-from gencode.app import forgetful
+from gencode.app import Entry, forgetful
 from gencode.core.spec import AgentSpec
 from gencode.runtime.toolbox import Toolbox
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.plain import answer, answer_json, table
+from gencode.surfaces.visible import visible_line
 
 
 class AgentLine(Struct, frozen=True, rename="camel"):
@@ -29,6 +31,8 @@ class AgentLine(Struct, frozen=True, rename="camel"):
     shadowed_by: str | None
     problem: str | None
     warnings: list[str]
+    project: bool
+    untrusted: str | None
 
 
 def show(args: argparse.Namespace) -> int:
@@ -38,32 +42,36 @@ def show(args: argparse.Namespace) -> int:
 
 async def _show(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
-        lines = [
-            _line(each.spec, each.path, each.shadowed_by, each.problem, gen.toolbox)
-            for each in gen.agents.listing()
-        ]
+        lines = [_line(each, gen.toolbox) for each in gen.agents.listing()]
     if "json" in args:
         answer_json({"agents": lines})
         return 0
-    usable = [line for line in lines if line.problem is None and line.shadowed_by is None]
+    usable = [line for line in lines if not (line.problem or line.shadowed_by or line.untrusted)]
     head = ("NAME", "SOURCE", "MODE", "TURNS", "TOOLS (! = missing)", "DESCRIPTION")
     answer(table(head, [_row(line) for line in usable]))
     for line in lines:
-        if line.shadowed_by:
-            answer(f"shadowed: {line.source} (by {line.shadowed_by})")
-        if line.problem:
-            answer(f"broken: {line.problem}")
-        for warning in line.warnings:
-            answer(f"warning: {line.source}: {warning}")
+        for remark in _remarks(line):
+            answer(visible_line(remark))
     return 0
 
 
-def _line(known: AgentSpec | None, path: str, shadow: str, problem: str, toolbox: Toolbox) -> AgentLine:
-    spec = known or AgentSpec(Path(path).stem, "")
+def _remarks(line: AgentLine) -> Iterator[str]:
+    if line.shadowed_by:
+        yield f"shadowed: {line.source} (by {line.shadowed_by})"
+    if line.problem:
+        yield f"broken: {line.problem}"
+    if line.untrusted:
+        yield f"untrusted: {line.untrusted}"
+    for warning in line.warnings:
+        yield f"warning: {line.source}: {warning}"
+
+
+def _line(entry: Entry, toolbox: Toolbox) -> AgentLine:
+    spec = entry.spec or AgentSpec(Path(entry.path).stem, "")
     return AgentLine(
         name=spec.name,
         description=spec.description,
-        source=path,
+        source=entry.path,
         builtin=spec.builtin,
         mode=spec.mode,
         model=spec.model,
@@ -71,9 +79,11 @@ def _line(known: AgentSpec | None, path: str, shadow: str, problem: str, toolbox
         tools=None if spec.tools.allow is None else list(spec.tools.allow),
         missing=list(toolbox.missing(spec.tools)),
         denied=list(spec.tools.deny),
-        shadowed_by=shadow or None,
-        problem=problem or None,
+        shadowed_by=entry.shadowed_by or None,
+        problem=entry.problem or None,
         warnings=list(spec.warnings),
+        project=entry.project,
+        untrusted=entry.untrusted or None,
     )
 
 

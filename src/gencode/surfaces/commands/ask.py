@@ -11,7 +11,7 @@ from gencode.core.outcome import Outcome, TreeUsage
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.ports import TaskQuery
-from gencode.surfaces.commands.opening import check_model, opened
+from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import piped_text
 from gencode.surfaces.follow import follow, painter_for, tell_ending
 from gencode.surfaces.person import asker_for
@@ -40,7 +40,7 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
     output: str = getattr(args, "output_format", "json" if "json" in args else "text")
     painter = painter_for(output, verbose="verbose" in args)
     async with opened(args, asker=asker_for(output, painter)) as gen:
-        told = check_model(gen, args)
+        told = check(gen, args)
         earlier = await _earlier(gen, args)
         agent = getattr(args, "agent", earlier.agent if earlier and earlier.agent != "main" else "")
         session = earlier.id if earlier else None

@@ -18,12 +18,15 @@ from msgspec import Struct
 
 from gencode import __version__
 from gencode.app import SCHEMA_VERSION, GenCode, database, find_ripgrep, forgetful
+from gencode.core.spec import Workspace
+from gencode.permissions.trust import Standing
 from gencode.runtime.sandbox.choose import Sandbox, chosen
 from gencode.settings import gen_home
 from gencode.surfaces.commands.models import main_model
 from gencode.surfaces.commands.opening import CONNECT, opened
 from gencode.surfaces.log import log_file
 from gencode.surfaces.plain import answer, answer_json
+from gencode.surfaces.visible import visible_line
 
 EXTRAS = {
     "tui": ("textual", "the terminal app"),
@@ -58,7 +61,8 @@ async def _show(args: argparse.Namespace) -> int:
     else:
         for check in checks:
             mark = {"ok": "✓", "missing": "-", "problem": "✗"}[check.state]
-            answer(f"{mark} {check.name}: {check.detail}" + (f" → {check.fix}" if check.fix else ""))
+            line = f"{mark} {check.name}: {check.detail}" + (f" → {check.fix}" if check.fix else "")
+            answer(visible_line(line))
     return 0 if healthy else 1
 
 
@@ -66,13 +70,14 @@ def _checks(gen: GenCode) -> Iterator[Check]:
     yield Check("gencode", "ok", f"version {__version__} in {Path(__file__).parents[2]}")
     yield Check("python", "ok", f"{platform.python_version()} ({sys.executable}) on {platform.platform()}")
     yield from (_package(name) for name in PACKAGES)
-    yield _home()
+    yield _home(gen.workspace)
     yield _database(database())
     yield _ripgrep(gen.workspace.root)
     yield from _sandbox(chosen())
     yield _terminal()
     yield _model(gen)
-    yield from _settings(gen.workspace.root)
+    yield from _settings(gen)
+    yield from _project(gen.project)
     yield _agents(gen)
     yield Check("log", "ok", str(log_file()) + ("" if log_file().exists() else " (nothing in it yet)"))
     yield from (_extra(name) for name in EXTRAS)
@@ -85,11 +90,15 @@ def _package(name: str) -> Check:
         return Check(name, "problem", "not installed", "pip install gencode-ai")
 
 
-def _home() -> Check:
+def _home(workspace: Workspace) -> Check:
     home = gen_home()
     nearest = next(folder for folder in (home, *home.parents) if folder.exists())
     if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
-        return Check("home", "ok", f"{home}" + ("" if home.exists() else " (made when it is first needed)"))
+        detail = f"{home}" + ("" if home.exists() else " (made when it is first needed)")
+        if workspace.root == workspace.home or not home.resolve().is_relative_to(workspace.root):
+            return Check("home", "ok", detail)
+        inside = "it lies in the folder you work in, and what comes with that folder counts as yours"
+        return Check("home", "ok", f"{detail}; {inside}", "set GEN_HOME to a folder outside")
     return Check("home", "problem", f"{home} cannot be written", "make it writable, or set GEN_HOME")
 
 
@@ -159,14 +168,29 @@ def _model(gen: GenCode) -> Check:
     return Check("model", "ok", f"{main.model}: {main.why}")
 
 
-def _settings(root: Path) -> Iterator[Check]:
-    user, project = gen_home() / "settings.toml", root / ".gen" / "settings.toml"
+def _settings(gen: GenCode) -> Iterator[Check]:
+    user, project = gen_home() / "settings.toml", gen.workspace.root / ".gen" / "settings.toml"
     yield Check("settings", "ok", f"{user}" + ("" if user.exists() else " (not there)"))
     if project.exists():
-        yield Check("settings", "ok", f"{project} (of the project: only its deny and ask rules count)")
+        counts = "trusted" if gen.project.trusted else "only its deny and ask rules count"
+        yield Check("settings", "ok", f"{project} (of the project: {counts})")
     named = sorted(name for name in os.environ if name.startswith("GEN_"))
     if named:
         yield Check("settings", "ok", f"from the environment: {', '.join(named)}")
+
+
+def _project(project: Standing) -> Iterator[Check]:
+    """What the folder brings, and whether it counts."""
+    files = len(project.brought.files)
+    match project.state:
+        case "nothing":
+            return
+        case "trusted":
+            yield Check("trust", "ok", f"this folder is trusted, for {files} files")
+        case _:
+            reasons = f" ({'; '.join(project.brought.problems)})" if project.brought.problems else ""
+            told = "changed since it was trusted" if project.state == "changed" else "is not trusted"
+            yield Check("trust", "missing", f"this folder {told}: {files} files{reasons}", project.way)
 
 
 def _agents(gen: GenCode) -> Check:

@@ -8,6 +8,7 @@ from typing import Any
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.runtime.ports import Asker, Store
+from gencode.settings import waiting
 
 FLAGS = ("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds")
 OFFLINE = "offline-search"
@@ -41,6 +42,22 @@ def check_model(gen: GenCode, args: argparse.Namespace) -> str:
         raise UserMistake(f"Only the offline search model is there, and --no-offline forbids it; {CONNECT}.")
     surprising = offline or gen.model.name.startswith("ollama/")
     return why_usual(gen) if surprising and not gen.settings.model else ""
+
+
+def check(gen: GenCode, args: argparse.Namespace) -> str:
+    """Everything to be sure of before an agent starts; what to tell the person once it runs."""
+    return "\n".join(filter(None, (check_model(gen, args), not_trusted(gen))))
+
+
+def not_trusted(gen: GenCode) -> str:
+    """A line about what the folder brings and does not count; nothing when there is no such thing."""
+    found = " and ".join(waiting(gen.project))
+    way = gen.project.way
+    if found and gen.project.state == "changed":
+        return (
+            f"This folder changed since you trusted it, so its {found} do not count; look with: {way}"
+        )
+    return f"This folder brings {found} that do not count yet; look at them with: {way}" if found else ""
 
 
 def why_usual(gen: GenCode) -> str:

@@ -24,6 +24,7 @@ from gencode.permissions.decision import check_tool
 from gencode.permissions.explain import Explanation
 from gencode.surfaces.commands.opening import flags
 from gencode.surfaces.plain import answer, answer_json, answer_raw, note, table
+from gencode.surfaces.visible import exact_line
 
 BATCH = 100
 """How many lines are written at once."""
@@ -90,7 +91,8 @@ def _arguments(tool: str, text: str) -> dict[str, Any]:
 
 def _lines(found: Explanation) -> Iterator[str]:
     call = json.dumps(found.input, ensure_ascii=False)
-    yield f"{found.decision}: {found.tool} {call if len(call) <= 500 else call[:499] + '…'}"
+    shown = exact_line(call if len(call) <= 500 else f"{call[:499]}…")
+    yield f"{found.decision}: {exact_line(found.tool)} {shown}"
     for label, text in (
         ("why", found.why),
         ("rule", found.rule),
@@ -99,7 +101,7 @@ def _lines(found: Explanation) -> Iterator[str]:
         *(("note", text) for text in found.notes),
     ):
         if text:
-            yield f"  {label:14} {text}"
+            yield f"  {label:14} {exact_line(text)}"
     if found.chain:
         yield ""
         yield "Every policy from the root down decides, and the strictest decision wins:"

@@ -11,12 +11,13 @@ from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.runtime.ports import TaskQuery
-from gencode.surfaces.commands.opening import check_model, opened
+from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.follow import follow, painter_for, tell_ending
 from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json, seconds, table
+from gencode.surfaces.visible import visible_line
 
 RECENT = timedelta(hours=24)
 
@@ -39,7 +40,7 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
     output = "json" if "json" in args else "text"
     painter = painter_for(output, verbose="verbose" in args)
     async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
-        told = check_model(gen, args)
+        told = check(gen, args)
         outcome, code = await follow(gen, lambda: gen.start_task(request), painter, told)
         if output == "json":
             answer_json(outcome)
@@ -118,21 +119,21 @@ async def _show(args: argparse.Namespace) -> int:
 
 def _facts(task: Outcome) -> Iterator[str]:
     took = "" if task.duration_ms is None else f" in {seconds(task.duration_ms / 1000)}"
-    yield f"{task.agent} {task.agent_id}: {task.status} after {task.turns} turns{took}"
+    yield f"{visible_line(task.agent)} {task.agent_id}: {task.status} after {task.turns} turns{took}"
     if task.parent_id:
         yield f"  asked for by  {task.parent_id}"
     if task.description:
-        yield f"  description   {task.description}"
-    yield f"  model         {task.model}"
-    yield f"  folder        {task.cwd}"
+        yield f"  description   {visible_line(task.description)}"
+    yield f"  model         {visible_line(task.model)}"
+    yield f"  folder        {visible_line(task.cwd)}"
     yield f"  created       {task.created_at}"
     yield f"  tokens        {task.usage.tree.input_tokens} in, {task.usage.tree.output_tokens} out"
     if task.error:
-        yield f"  error         {task.error}"
+        yield f"  error         {visible_line(task.error)}"
     for label, values in (
         ("files read", task.evidence.files_read),
         ("agents sent", task.evidence.children),
         ("warnings", task.evidence.warnings),
     ):
         for value in values:
-            yield f"  {label:13} {value}"
+            yield f"  {label:13} {visible_line(value)}"

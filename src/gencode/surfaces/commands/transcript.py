@@ -1,4 +1,7 @@
-"""A transcript as a person reads it, with what the gate decided about every call."""
+"""A transcript as a person reads it, with what the gate decided about every call.
+
+What anybody said is indented, and nothing else is, so that no text can pass for a line of ours.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,13 +10,15 @@ import msgspec
 from gencode.app import GenCode
 from gencode.core.events import CallDecided, Event, MessageAdded
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from gencode.surfaces.visible import visible, visible_line
 
 RESULT_LINES = 8
 
 
 async def transcript_text(gen: GenCode, task: str) -> str:
-    """What was said and decided in a task."""
-    return "\n".join(told(await gen.store.events(task)))
+    """What was said and decided in a task, as far as its journal can be read."""
+    events, _ = await gen.journal(task)
+    return "\n".join(told(events))
 
 
 def told(events: Iterable[Event]) -> Iterator[str]:
@@ -23,8 +28,9 @@ def told(events: Iterable[Event]) -> Iterator[str]:
             case MessageAdded(message):
                 yield from said(message)
             case CallDecided() as fact:
-                chain = " > ".join(fact.chain)
-                yield f"  {fact.decision.action}: {fact.decision.why}" + (f" ({chain})" if chain else "")
+                chain = visible_line(" > ".join(fact.chain))
+                why = visible_line(fact.decision.why)
+                yield f"= {fact.decision.action}: {why}" + (f" ({chain})" if chain else "")
             case _:
                 pass
 
@@ -33,18 +39,22 @@ def said(message: Message) -> Iterator[str]:
     """The lines of one message: text whole, calls as one line, results by their first lines."""
     match message:
         case UserMessage():
-            yield f"── {message.sender} ──"
-            yield message.text
+            yield f"── {visible_line(message.sender)} ──"
+            yield from _indented(message.text)
         case AssistantMessage():
             yield "── assistant ──" + (" (cut)" if message.partial else "")
             if message.text:
-                yield message.text
+                yield from _indented(message.text)
             for call in message.calls:
-                yield f"→ {call.name} {msgspec.json.encode(call.input).decode()}"
+                yield f"→ {visible_line(call.name)} {msgspec.json.encode(call.input).decode()}"
         case ToolMessage():
             for result in message.results:
-                lines = result.text.splitlines()
-                yield f"← {result.name}{' (error)' if result.error else ''}"
-                yield from (f"  {line}" for line in lines[:RESULT_LINES])
+                lines = _indented(result.text) if result.text else []
+                yield f"← {visible_line(result.name)}{' (error)' if result.error else ''}"
+                yield from lines[:RESULT_LINES]
                 if len(lines) > RESULT_LINES:
-                    yield f"  … {len(lines) - RESULT_LINES} more lines"
+                    yield f"… {len(lines) - RESULT_LINES} more lines"
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in visible(text).removesuffix("\n").split("\n")]

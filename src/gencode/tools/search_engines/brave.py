@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from msgspec import Struct, field
 
 from gencode.runtime.web import INTERNET, Internet, WebRequest
-from gencode.tools.search_engines.port import Hit, Query, hit
+from gencode.tools.search_engines.port import Hit, Query, hits
 from gencode.tools.search_engines.reaching import asked, check, parsed
 
 VARIABLE = "BRAVE_API_KEY"
@@ -46,8 +46,7 @@ class Brave:
         answer = await asked(self.name, request, self._internet)
         check(self.name, answer.status, f"look at the key in {VARIABLE}")
         web = parsed(self.name, answer.body, _Answer).web or _Web()
-        found = (hit(each.title or "", each.url or "", each.description or "") for each in web.results)
-        return [each for each in found if each]
+        return hits((each.title, each.url, each.description) for each in web.results)
 
 
 def found_in(environ: Mapping[str, str]) -> Brave | None:

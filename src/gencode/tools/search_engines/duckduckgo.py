@@ -1,12 +1,14 @@
 """search engines: DuckDuckGo's page without scripts. It needs no key, and its page may change any day."""
 
+import asyncio
 from collections.abc import Iterator
+from itertools import islice
 from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 from gencode.core.errors import ToolError
 from gencode.runtime.web import INTERNET, Internet, WebRequest
 from gencode.tools.html_tokens import End, Start, tokens
-from gencode.tools.search_engines.port import Hit, Query, hit
+from gencode.tools.search_engines.port import MOST_HITS, Hit, Query, hit
 from gencode.tools.search_engines.reaching import GO_ON, asked, check
 
 URL = "https://html.duckduckgo.com/html/"
@@ -15,6 +17,7 @@ _TITLES = frozenset({"result__a", "result-link"})
 _SNIPPETS = frozenset({"result__snippet", "result-snippet"})
 _OWN_HOST = "duckduckgo.com"
 _MOST_FIELDS = 20
+_LONGEST = 2_000
 
 
 class DuckDuckGo:
@@ -32,7 +35,7 @@ class DuckDuckGo:
         request = WebRequest(f"{self._url}?{urlencode({'q': query.spelled})}", headers=headers)
         answer = await asked(self.name, request, self._internet)
         page = answer.body.decode("utf-8", "replace")
-        found = list(results_of(page))
+        found = await asyncio.to_thread(lambda: list(islice(results_of(page), MOST_HITS)))
         if found:
             return found
         if answer.status in (202, 403) or "anomaly" in page:
@@ -51,8 +54,10 @@ def results_of(page: str) -> Iterator[Hit]:
     inside, field = "", ""
     for token in tokens(page):
         if isinstance(token, str):
-            title += token if field == "title" else ""
-            snippet += token if field == "snippet" else ""
+            if field == "title" and len(title) < _LONGEST:
+                title += token
+            elif field == "snippet" and len(snippet) < _LONGEST:
+                snippet += token
         elif isinstance(token, End):
             if token.name == inside:
                 inside = field = ""

@@ -4,6 +4,8 @@ An engine is one file: a class with a `name` and `search`, and a function `found
 environment holds what it needs. A key goes out in a header and never into a text.
 """
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import Protocol
 
 from msgspec import Struct
@@ -11,6 +13,7 @@ from msgspec import Struct
 from gencode.permissions.urls import UrlRefused, judge_url
 from gencode.tools.html_tokens import tokens
 
+MOST_HITS = 60
 _LONGEST_RAW = 4_000
 _LONGEST_TITLE = 200
 _LONGEST_SNIPPET = 500
@@ -52,8 +55,14 @@ class SearchEngine(Protocol):
     name: str
 
     async def search(self, query: Query) -> list[Hit]:
-        """The best results first, be they more or fewer than were wanted; ToolError says why there are none."""
+        """The best results first, more or fewer than were wanted; ToolError says why there are none."""
         ...
+
+
+def hits(found: Iterable[tuple[str | None, str | None, str | None]]) -> list[Hit]:
+    """The results among title, address and snippet of each, without those that could not be fetched."""
+    several = (hit(title or "", url or "", snippet or "") for title, url, snippet in islice(found, MOST_HITS))
+    return [each for each in several if each]
 
 
 def hit(title: str, url: str, snippet: str) -> Hit | None:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from gencode.core.errors import ToolError
 from gencode.runtime.web_endpoint import ask_endpoint
-from gencode.tools.search_engines.port import Hit, Query, hit
+from gencode.tools.search_engines.port import Hit, Query, hits
 from gencode.tools.search_engines.reaching import LIMITS, check, parsed
 
 VARIABLE = "SEARXNG_URL"
@@ -40,8 +40,7 @@ class Searxng:
         answer = await ask_endpoint(f"{self.name} (the address in {VARIABLE})", address, LIMITS)
         check(self.name, answer.status, "its settings have to allow the format json")
         results = parsed(self.name, answer.body, _Answer).results
-        found = (hit(each.title or "", each.url or "", each.content or "") for each in results)
-        return [each for each in found if each]
+        return hits((each.title, each.url, each.content) for each in results)
 
 
 def found_in(environ: Mapping[str, str]) -> Searxng | None:

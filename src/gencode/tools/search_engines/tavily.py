@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gencode.runtime.web import INTERNET, Internet, WebRequest
-from gencode.tools.search_engines.port import Hit, Query, hit
+from gencode.tools.search_engines.port import Hit, Query, hits
 from gencode.tools.search_engines.reaching import asked, check, parsed
 
 VARIABLE = "TAVILY_API_KEY"
@@ -46,8 +46,7 @@ class Tavily:
         answer = await asked(self.name, request, self._internet)
         check(self.name, answer.status, f"look at the key in {VARIABLE}")
         results = parsed(self.name, answer.body, _Answer).results
-        found = (hit(each.title or "", each.url or "", each.content or "") for each in results)
-        return [each for each in found if each]
+        return hits((each.title, each.url, each.content) for each in results)
 
 
 def found_in(environ: Mapping[str, str]) -> Tavily | None:

@@ -1,0 +1,99 @@
+"""What a Python program holds of work that goes on: a turn of the conversation, or a task beside it."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+
+from gencode.core.events import Event
+from gencode.core.outcome import Outcome
+from gencode.core.task import Task
+from gencode.delegation.live import Live
+from gencode.runtime.bus import Bus
+from gencode.runtime.ports import Archive
+
+
+class Asking:
+    """One turn of the main conversation: an async iterator over its events and those of its agents.
+
+    Leaving the iteration early stops the turn.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        begin: Callable[[], Awaitable[Live]],
+        outcome: Callable[[Live], Awaitable[Outcome]],
+    ) -> None:
+        self._bus = bus
+        self._begin = begin
+        self._outcome = outcome
+        self._job: Live | None = None
+
+    async def start(self) -> Live:
+        """Begin, if it has not begun, and give the live task."""
+        if self._job is None:
+            self._job = await self._begin()
+        return self._job
+
+    async def outcome(self) -> Outcome:
+        """The outcome of the conversation's turn, once it has ended."""
+        return await self._outcome(await self.start())
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        listener = self._bus.listen()
+        try:
+            job = await self.start()
+            if job.work is not None:
+                job.work.add_done_callback(lambda _: listener.close())
+            async for event in listener:
+                yield event
+        finally:
+            listener.close()
+            if self._job is not None:
+                self._job.stop.stop("nobody listened any more")
+
+
+class Handle:
+    """A task that runs beside the program; it is stopped when its GenCode is closed."""
+
+    def __init__(
+        self,
+        live: Live,
+        bus: Bus,
+        archive: Archive,
+        outcome_of: Callable[[Task], Awaitable[Outcome]],
+    ) -> None:
+        self._live = live
+        self._bus = bus
+        self._archive = archive
+        self._outcome_of = outcome_of
+
+    @property
+    def id(self) -> str:
+        """The id of the task."""
+        return self._live.id
+
+    async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
+        """Everything that happens to the task, from the fact after this number until it has ended."""
+        listener = self._bus.listen()
+        if self._live.work is not None:
+            self._live.work.add_done_callback(lambda _: listener.close())
+        try:
+            for event in await self._archive.events(self.id, after):
+                after = event.seq or after
+                yield event
+            async for event in listener:
+                if event.task == self.id and (event.seq is None or event.seq > after):
+                    after = event.seq or after
+                    yield event
+            for event in await self._archive.events(self.id, after):
+                yield event
+        finally:
+            listener.close()
+
+    async def result(self) -> Outcome:
+        """The outcome of the task, once it has ended; giving up waiting does not stop it."""
+        return await self._outcome_of(await self._live.ended())
+
+    async def stop(self) -> Outcome:
+        """Stop the task and give its outcome; what it has said so far is kept."""
+        await self._live.halt("it was stopped")
+        return await self.result()

@@ -1,0 +1,106 @@
+"""A task that is being worked on, as whoever asked for it holds it: here, or in a process of its own."""
+
+import asyncio
+
+from gencode.core.errors import GenCodeError
+from gencode.core.messages import Message
+from gencode.core.task import Task
+from gencode.runtime.recorder import Recorder
+from gencode.runtime.seat import Seat
+from gencode.runtime.stop import Stop
+
+GRACE_SECONDS = 2.0
+
+
+class Live:
+    """One live task and the branch of the stop tree it hangs from."""
+
+    def __init__(self, stop: Stop) -> None:
+        self.stop = stop
+        self.trouble: GenCodeError | None = None
+        self.work: asyncio.Task[None] | None = None
+        self.sent_back: asyncio.Future[None] | None = None
+        """Done when the task is sent to the background; None while nobody waits who would have to know."""
+
+    @property
+    def task(self) -> Task:
+        """The task as it is written so far."""
+        raise NotImplementedError
+
+    @property
+    def id(self) -> str:
+        """The id of the task."""
+        return self.task.id
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended and that is written down."""
+        return self.work is not None and self.work.done() and self.task.status.ended
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for its end, at most so long."""
+        if self.work is not None and seconds > 0:
+            await asyncio.wait([self.work], timeout=seconds)
+
+    async def ended(self) -> Task:
+        """The task once it has ended; raises what kept it from being written down, if anything did."""
+        if self.work is not None:
+            await asyncio.wait([self.work])
+        if self.trouble is not None:
+            raise self.trouble
+        return self.task
+
+    async def in_foreground(self) -> bool:
+        """Wait for its end, or until it is sent to the background; whether it has ended."""
+        if self.work is None:
+            return True
+        self.sent_back = asyncio.get_running_loop().create_future()
+        try:
+            await asyncio.wait([self.work, self.sent_back], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.sent_back.cancel()
+            self.sent_back = None
+        return self.work.done()
+
+    def send_back(self) -> None:
+        """Let whoever waits for it go on without it."""
+        if self.sent_back is not None and not self.sent_back.done():
+            self.sent_back.set_result(None)
+
+    def fall(self) -> None:
+        """Take it off the stop tree: it has ended."""
+        self.stop.fall()
+
+    async def halt(self, why: str) -> None:
+        """Stop the task and wait until it has ended, or has been cut off after the grace time."""
+        self.stop.stop(why)
+        if self.work is not None:
+            _, late = await asyncio.wait([self.work], timeout=GRACE_SECONDS)
+            for work in late:
+                work.cancel()
+
+
+class Job(Live):
+    """A task that runs in this process: its seat, its transcript and its pen."""
+
+    def __init__(self, seat: Seat, transcript: list[Message], record: Recorder, stop: Stop) -> None:
+        super().__init__(stop)
+        self.seat = seat
+        self.transcript = transcript
+        self.record = record
+        self.turns = stop.branch()
+        """The branch its turns hang from; when only that is stopped, the agent may still report."""
+
+    @property
+    def task(self) -> Task:
+        """The task as it is written so far."""
+        return self.record.task
+
+    def fall(self) -> None:
+        """Take it off the stop tree: it has ended."""
+        self.turns.fall()
+        super().fall()
+
+    def report(self, why: str) -> None:
+        """Stop the work, and let the agent say in one last turn what it has found."""
+        self.turns.stop(why)

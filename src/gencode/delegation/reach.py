@@ -1,0 +1,95 @@
+"""Tasks wherever they run: looked at, stopped and sent to the background from any process."""
+
+import asyncio
+
+from msgspec import Struct
+
+from gencode.core.errors import UserMistake
+from gencode.core.task import Task
+from gencode.delegation.live import Job
+from gencode.delegation.orphans import close_task
+from gencode.delegation.supervisor import REPORT_SECONDS, Supervisor
+from gencode.delegation.watch import Watch
+from gencode.runtime.owner import fate
+from gencode.runtime.ports import Store, TaskQuery, Wish
+
+STOP_SECONDS = 3.0
+"""So long the process that runs a task has to stop it, or to send it to the background."""
+SILENT = "it was stopped, and its process did not answer"
+
+
+class Stops(Struct, frozen=True):
+    """What a stop came to: the task as it is now, and everything that it hit."""
+
+    task: Task
+    hit: tuple[Task, ...] = ()
+
+
+class Reach:
+    """Acts on tasks by what the journal knows of them. A task of a dead process ends when it is looked at."""
+
+    def __init__(self, store: Store, supervisor: Supervisor, watch: Watch) -> None:
+        self._store = store
+        self._supervisor = supervisor
+        self._watch = watch
+
+    async def stop(self, task: str, why: str, *, tree: bool = False, report: bool = False) -> Stops:
+        """Stop a task and the work it waits for; with `tree` also what it sent to the background.
+
+        With `report` it says in one last turn what it has found. Nothing happens to what has ended.
+        """
+        family = [await self._watch.task(task), *await self._below(task)]
+        running = {each.id for each in family if not each.status.ended}
+        if task in running:
+            await self._stopped(task, why, report=report)
+        if tree:
+            below = [each.id for each in family[1:] if each.id in running]
+            await asyncio.gather(*(self._stopped(each, why, report=False) for each in below))
+        now = [await self._watch.task(each.id) for each in family]
+        return Stops(now[0], tuple(each for each in now if each.id in running and each.status.ended))
+
+    async def send_back(self, task: str) -> Task:
+        """Send a task that an agent waits for to the background; UserMistake when nobody waits for it."""
+        found = await self._watch.task(task)
+        if found.status.ended:
+            raise UserMistake(f"Task {task} has already ended as {found.status}.")
+        if found.parent is None:
+            raise UserMistake(
+                f"No agent waits for task {task}, so it cannot be sent to the background; what should outlive "
+                "its terminal is started with gen task run --background."
+            )
+        if found.background or not await self._store.ask(task, Wish.BACKGROUND):
+            return await self._watch.task(task)
+        found = await self._watch.until(task, lambda now: now.background, STOP_SECONDS)
+        if not found.background and not found.status.ended:
+            raise UserMistake(f"Nobody let go of task {task} within {STOP_SECONDS:.0f} s; it runs as before.")
+        return found
+
+    async def _stopped(self, task: str, why: str, *, report: bool) -> None:
+        """Stop one task: here, or by asking its process, or in the place of one that does not answer."""
+        if job := self._supervisor.find(task):
+            if report and isinstance(job, Job):
+                job.report(why)
+                await job.wait(REPORT_SECONDS)
+            await job.halt(why)
+            return
+        await self._store.ask(task, Wish.REPORT if report else Wish.STOP)
+        found = await self._watch.ended(task, (REPORT_SECONDS if report else 0) + STOP_SECONDS)
+        if not found.status.ended:
+            await self._fence(task)
+
+    async def _fence(self, task: str) -> None:
+        """End a task in the place of a process of this machine that hangs; it can write nothing after that."""
+        for held in await self._store.owned():
+            if held.task == task and fate(held.owner) != "unknown":
+                await close_task(self._store, task, self._supervisor.owner, held.owner, SILENT)
+
+    async def _below(self, task: str) -> list[Task]:
+        """Everything below a task, parents before children; what was imported may even go round in circles."""
+        found: dict[str, Task] = {}
+        above = [task]
+        while above:
+            level = [each for parent in above for each in await self._store.tasks(TaskQuery(parent=parent))]
+            above = [each.id for each in level if each.id not in found and each.id != task]
+            found |= {each.id: each for each in level if each.id != task}
+        return list(found.values())

@@ -1,0 +1,96 @@
+"""What a receipt warns of: computed by the harness when a task ends, from what it saw, never from prose."""
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+
+from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from gencode.core.spec import Workspace
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.runtime.ports import Sent
+from gencode.runtime.seat import Ending, Seat
+
+NO_TOOL = "no tool was called"
+MOST_CHILDREN = 20
+MOST_NAMED = 40
+MOST_TEXT = 100_000
+"""So much of a report is looked at for names of files."""
+
+_NAME = re.compile(r"[\w.@+~/\\-]*[\w@+~-]\.\w{1,12}|[\w.@+~-]+(?:/[\w.@+~-]+)+")
+
+
+def warnings_of(seat: Seat, transcript: Sequence[Message], task: Task, ending: Ending) -> tuple[str, ...]:
+    """What whoever reads a result should know that the result may not say."""
+    found = [*ending.warnings]
+    if seat.delegate is not None:
+        found += children_warnings(seat.delegate.sent())
+    if ending.status is Status.COMPLETED and not task.conversation:
+        if seat.toolbox and not task.evidence.tool_calls:
+            found.append(NO_TOOL)
+        if unread := list(never_read(seat, transcript, task, ending.text)):
+            found.append(f"the report names files that were never read: {', '.join(unread)}")
+    return tuple(found)
+
+
+def children_warnings(sent: Sequence[Sent]) -> list[str]:
+    """How the agents that were sent ended, where that was not well."""
+    found: list[str] = []
+    for child in sent:
+        if not child.status.ended:
+            found.append(f"the task {child.task} of {child.agent} had not ended")
+        elif child.status is not Status.COMPLETED:
+            why = f": {child.error.rstrip('.')}" if child.error else ""
+            found.append(f"the task {child.task} of {child.agent} ended as {child.status}{why}")
+    rest = len(found) - MOST_CHILDREN
+    return [*found[:MOST_CHILDREN], f"and {rest} more tasks did not end well"] if rest > 0 else found
+
+
+def never_read(seat: Seat, transcript: Sequence[Message], task: Task, report: str) -> Iterator[str]:
+    """Files of the workspace that a report names and that no call read, changed, listed or was given."""
+    known = {*task.evidence.files_read, *(change.path for change in task.evidence.files_changed)}
+    named = [name for name in _names(report, seat.workspace) if name not in known]
+    for name in named:
+        if seat.gate.may_read(name) and not any(_last(name) in text for text in _seen(transcript)):
+            yield name
+
+
+def _names(report: str, workspace: Workspace) -> list[str]:
+    """The names of files that exist, as they are called from the working directory."""
+    cwd = os.path.realpath(workspace.cwd)
+    words = dict.fromkeys(match[0] for match in _NAME.finditer(report[:MOST_TEXT]))
+    found: dict[str, None] = {}
+    for word in list(words)[:MOST_NAMED]:
+        name = os.path.relpath(word, cwd) if word.startswith("/") else os.path.normpath(word)
+        if not name.startswith("..") and _is_file(f"{cwd}/{name}"):
+            found[name] = None
+    return list(found)
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _last(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _seen(transcript: Sequence[Message]) -> Iterator[str]:
+    """Every text that calls took or gave, and what other agents reported; not what the task itself says."""
+    for message in reversed(transcript):
+        match message:
+            case ToolMessage():
+                yield from (result.text for result in message.results)
+            case AssistantMessage():
+                yield from _texts(call.input.values() for call in message.calls)
+            case UserMessage():
+                if message.delivers:
+                    yield message.text
+
+
+def _texts(inputs: Iterable[Iterable[object]]) -> Iterator[str]:
+    return (value for values in inputs for value in values if isinstance(value, str))

@@ -1,0 +1,87 @@
+"""Tasks as the journal tells them: found by a shortened id, shown, added up, and deleted with their files."""
+
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from gencode.core.errors import UnknownName, UserMistake
+from gencode.core.events import CallDecided, plain
+from gencode.core.ids import clean_id
+from gencode.core.messages import Usage
+from gencode.core.outcome import Outcome, outcome_of, output_file
+from gencode.core.task import Task, transcript_of
+from gencode.delegation.outputs import make_whole
+from gencode.delegation.watch import facts_of
+from gencode.runtime.ports import Store, TaskQuery
+
+
+class Records:
+    """Reads tasks. `outputs` is the folder of output files, `cwd` the folder whose tasks are offered first."""
+
+    def __init__(self, store: Store, outputs: Path, cwd: Path) -> None:
+        self._store = store
+        self._outputs = outputs
+        self._cwd = cwd
+
+    async def find(self, task: str) -> Task:
+        """The folded task behind an id or the beginning of one."""
+        beginning = clean_id(task)
+        ids = await self._store.ids(beginning) if beginning else []
+        if len(ids) > 1 and beginning not in ids:
+            raise UserMistake(f"{task!r} is the beginning of several ids: {', '.join(ids)}.")
+        found = await self._store.task(beginning if beginning in ids else ids[0]) if ids else None
+        if found is None:
+            known = await self._store.tasks(TaskQuery(cwd=str(self._cwd)))
+            raise UnknownName("task", task, (each.id for each in known[-20:]))
+        return found
+
+    async def get(self, task: Task) -> Outcome:
+        """The outcome of a task, whose output file is made whole first."""
+        await make_whole(self._store, self._outputs, task)
+        return await self.outcome_of(task)
+
+    async def show(self, task: Task) -> Outcome:
+        """One task with its transcript and the gate's decisions."""
+        events, problem = await facts_of(self._store, task.id)
+        if problem:
+            warnings = (*task.evidence.warnings, f"{problem} Nothing after it is shown.")
+            task = replace(task, evidence=replace(task.evidence, warnings=warnings))
+        return replace(
+            await self.outcome_of(task),
+            transcript=[msgspec.to_builtins(message) for message in transcript_of(events)],
+            decisions=[plain(event) for event in events if isinstance(event.fact, CallDecided)],
+        )
+
+    async def outcome_of(self, task: Task) -> Outcome:
+        """A folded task in its public shape, with the usage of everything below it."""
+        children = await self._store.tasks(TaskQuery(parent=task.id))
+        sent = tuple(dict.fromkeys((*task.evidence.children, *(child.id for child in children))))
+        tree = task.usage + await self._usage(children, {task.id})
+        whole = replace(task, evidence=replace(task.evidence, children=sent))
+        return outcome_of(whole, tree, self._outputs)
+
+    async def delete(self, task: Task) -> list[str]:
+        """Delete a task that a person asked for, with everything below it and all output files; the ids."""
+        above = await self._store.task(task.parent) if task.parent else None
+        if above is not None:
+            raise UserMistake(f"Task {task.id} belongs to {above.id} and is deleted together with that one.")
+        gone = await self._store.delete(task.id)
+        for each in gone:
+            with suppress(FileNotFoundError):
+                output_file(self._outputs, each).unlink()
+            shutil.rmtree(self._outputs / each, ignore_errors=True)
+        return gone
+
+    async def _usage(self, tasks: Iterable[Task], seen: set[str]) -> Usage:
+        """The usage of these tasks and of everything below them, each counted once."""
+        total = Usage()
+        for task in tasks:
+            if task.id not in seen:
+                seen.add(task.id)
+                below = await self._store.tasks(TaskQuery(parent=task.id))
+                total = total + task.usage + await self._usage(below, seen)
+        return total

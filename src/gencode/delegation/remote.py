@@ -1,0 +1,70 @@
+"""A task in a process of its own, as its sender sees it: followed, stopped and closed through the journal."""
+
+import asyncio
+import time
+
+from gencode.core.errors import Stopped
+from gencode.core.events import TaskBackgrounded
+from gencode.core.task import Task, fold
+from gencode.delegation.live import GRACE_SECONDS, Live
+from gencode.delegation.orphans import close_if_orphan
+from gencode.delegation.watch import LOOK_SECONDS
+from gencode.runtime.bus import Bus
+from gencode.runtime.ports import Elsewhere, Store, Wish
+from gencode.runtime.stop import Stop
+
+
+class Remote(Live):
+    """The sender's end of a task that another process runs. What is written there is heard here, too."""
+
+    def __init__(self, task: Task, stop: Stop, process: Elsewhere, store: Store, bus: Bus) -> None:
+        super().__init__(stop)
+        self._task = task
+        self._process = process
+        self._store = store
+        self._bus = bus
+
+    @property
+    def task(self) -> Task:
+        """The task as it was written when the journal was last looked at."""
+        return self._task
+
+    async def follow(self, owner: str) -> None:
+        """Hear what is written until the task has ended, or its process is gone and it is ended here."""
+        well = False
+        try:
+            try:
+                with self.stop.interrupts():
+                    await self._followed()
+            except Stopped:
+                await self._store.ask(self.id, Wish.STOP)
+                async with asyncio.timeout(GRACE_SECONDS):
+                    await self._followed()
+            well = True
+        except (TimeoutError, asyncio.CancelledError):
+            pass
+        finally:
+            await self._let_go(owner, in_peace=well)
+
+    async def _followed(self) -> None:
+        while not self._task.status.ended and not self._process.gone:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self._hear()
+
+    async def _let_go(self, owner: str, *, in_peace: bool) -> None:
+        """Wait for the process, and close what it left open: a crash there ends this task and nothing else."""
+        patience = time.monotonic() + (GRACE_SECONDS if in_peace else 0)
+        while not self._process.gone:
+            if time.monotonic() >= patience:
+                self._process.kill()
+            await asyncio.sleep(LOOK_SECONDS / 10)
+        await close_if_orphan(self._store, self.id, owner)
+        await self._hear()
+
+    async def _hear(self) -> None:
+        events = await self._store.events(self.id, self._task.seq)
+        for event in events:
+            self._task = fold(self._task, event)
+        self._bus.publish(events)
+        if any(isinstance(event.fact, TaskBackgrounded) for event in events):
+            self.send_back()

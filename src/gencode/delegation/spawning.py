@@ -1,0 +1,38 @@
+"""Agents that are spawned: they work beside a conversation, with fewer turns and tools than if sent."""
+
+from msgspec.structs import replace
+
+from gencode.core.spec import AgentSpec
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.runtime.prompt import one_line
+from gencode.runtime.toolbox import clip
+
+MOST_TURNS = 15
+WITHHELD = ("message", "cron", "spawn", "spawn_subagent")
+LONGEST_LABEL = 80
+LONGEST_TASK = 500
+TELL_THE_USER = (
+    "Tell the user what came of it, in a sentence or two of your own; ids and how the work was done do not "
+    "matter to them."
+)
+
+
+def spawned(spec: AgentSpec) -> AgentSpec:
+    """An agent as it is when it is spawned: it reaches nobody, spawns nobody and ends sooner."""
+    tools = replace(spec.tools, deny=(*spec.tools.deny, *WITHHELD))
+    return replace(spec, tools=tools, max_turns=min(spec.max_turns or MOST_TURNS, MOST_TURNS))
+
+
+def posted(task: Task, cap: int, rest: str) -> str:
+    """The result of a spawned task as the system message of its spawner says it; `rest` is where all is."""
+    label = one_line(task.description, LONGEST_LABEL) or task.id
+    went_well = task.status is Status.COMPLETED
+    text = task.result.strip()
+    if len(text) > cap:
+        text = f"{clip(text, cap)}\n[all of it: {rest}]"
+    if not went_well:
+        why = f"ended as {task.status}{f': {task.error}' if task.error else ''}"
+        text = f"{why}\n{text}".strip()
+    head = f"[Subagent '{label}' {'completed' if went_well else 'failed'}]"
+    return f"{head}\nTask: {one_line(task.prompt, LONGEST_TASK)}\nResult: {text}"

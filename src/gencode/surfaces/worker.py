@@ -1,0 +1,92 @@
+"""A process that runs one task, started by another GenCode: `python -m gencode.surfaces.worker`.
+
+Its order comes on stdin and its answer goes to stdout, one line each; after that it has no terminal, no
+caller and no descriptor of theirs. Only a bound worker goes on listening: it ends when its caller is gone.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from gencode.app import GenCode, WorkOrder
+from gencode.core.errors import GenCodeError
+from gencode.core.outcome import as_json
+from gencode.delegation.live import Job
+from gencode.surfaces.log import start_log
+
+FIRST_TO_GO = "800"
+SENDER_GONE = "the process that sent it is gone"
+
+
+def main() -> int:
+    """Run the task of the order; 0 when it ended and that is written down."""
+    start_log(verbose=False)
+    _volunteer()
+    try:
+        order = msgspec.json.decode(sys.stdin.buffer.readline(), type=WorkOrder)
+    except msgspec.MsgspecError as error:
+        return _refuse(f"The order for a task cannot be read: {error}.")
+    try:
+        return asyncio.run(_run(order))
+    except GenCodeError as trouble:
+        return _refuse(str(trouble))
+
+
+async def _run(order: WorkOrder) -> int:
+    async with GenCode.open(order.cwd, settings=order.flags) as gen:
+        job = await gen.take_on(order.handover)
+        if order.handover.bound and not order.handover.background:
+            job.sent_back = asyncio.get_running_loop().create_future()
+        _listen(gen, bound=order.handover.bound)
+        _answer({"task": job.id})
+        await _ended(job)
+    return 0
+
+
+async def _ended(job: Job) -> None:
+    await job.ended()
+
+
+def _listen(gen: GenCode, *, bound: bool) -> None:
+    """Stop softly when told to, and when the caller of a bound task is gone."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, gen.supervisor.stop.stop, "the program was told to end")
+    for number in (signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, int)  # no terminal has a say here
+    if not bound:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        return
+
+    def heard() -> None:
+        if not os.read(0, 1024):
+            loop.remove_reader(0)
+            gen.supervisor.stop.stop(SENDER_GONE)
+
+    loop.add_reader(0, heard)
+
+
+def _answer(begun: object) -> None:
+    """Tell the caller, if it is still there, and let go of its pipe: what is printed later goes to the log."""
+    with suppress(OSError):
+        os.write(1, as_json(begun).encode() + b"\n")
+    os.dup2(2, 1)
+
+
+def _refuse(sentence: str) -> int:
+    _answer({"mistake": sentence})
+    return 1
+
+
+def _volunteer() -> None:
+    """Where memory runs out, this process goes first, and not the one that started it or any other."""
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(FIRST_TO_GO)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
