@@ -61,30 +61,32 @@ def resident() -> int:
 
 
 async def many(folder: Path, tasks: int) -> list[Row]:
-    """So many short background tasks in one process, a hundred at a time."""
+    """So many short background tasks in one process, a hundred at a time; and all of it once more.
+
+    Memory is compared after the first and after the second time: what a process has once needed, Python's
+    allocator keeps, but the same work must not need more.
+    """
     rounds = max(tasks // 100, 1)
-    warm = ScriptedProvider.of(
-        {"main": [says("", *[AWAY] * 100), says("x"), says("x")] * 3, "*": [says("w")]}
-    )
-    turns = [turn for n in range(rounds) for turn in (says(f"{n}", *[AWAY] * 100), says("waiting"))]
+    wrong, after = 0, list[int]()
+    for _ in range(2):
+        wrong += await _delivered_wrongly(folder, rounds)
+        gc.collect()
+        after.append(resident())
+    return [
+        Row(f"2 x {rounds * 100:,} background tasks not delivered exactly once", wrong, 0, "tasks"),
+        Row("memory after the second time against the first", 100 * (after[1] / after[0] - 1), 10, "%"),
+    ]
+
+
+async def _delivered_wrongly(folder: Path, rounds: int) -> int:
+    turns = [says(f"{n}", *[AWAY] * 100) for n in range(rounds)]
     script = ScriptedProvider.of({"main": [*turns, *[says("ok")] * rounds], "*": [says("done")]})
-    async with GenCode.open(folder, model=warm, settings=FREE) as gen:
-        await gen.ask("warm up").outcome()
-    gc.collect()
-    before = resident()
     async with GenCode.open(folder, model=script, settings=FREE) as gen:
         outcome = await gen.ask("go").outcome()
         said = transcript_of(await gen.store.events(outcome.agent_id))
         ended = await gen.store.tasks(TaskQuery(parent=outcome.agent_id, statuses=(Status.COMPLETED,)))
     shown = Counter(child for each in said if isinstance(each, UserMessage) for child in each.delivers)
-    wrong = sum(shown[task.id] != 1 for task in ended) + abs(rounds * 100 - len(ended))
-    del said, ended, outcome, gen
-    gc.collect()
-    growth = 100 * (resident() - before) / before
-    return [
-        Row(f"{rounds * 100:,} background tasks not delivered exactly once", wrong, 0, "tasks"),
-        Row("memory afterwards against before", growth, 10, "%"),
-    ]
+    return sum(shown[task.id] != 1 for task in ended) + abs(rounds * 100 - len(ended))
 
 
 async def stop_at(folder: Path, main: list[dict[str, object]], ready: Callable[[object], bool]) -> float:
@@ -137,10 +139,12 @@ async def long_session(folder: Path, turns: int) -> list[Row]:
     heard = Overhearing(ScriptedProvider.of({"main": [says("still here")] * (turns + 1)}))
     began = time.perf_counter()
     async with GenCode.open(folder, model=heard, settings=FREE) as gen:
+        listener = gen.listen()
         job = await gen.start_turn("go on", session=lease.task)
         while not heard.requests:
-            await asyncio.sleep(0.001)
+            await anext(listener)
         took = (time.perf_counter() - began) * 1000
+        listener.close()
         await job.ended()
     return [Row(f"resume of {turns:,} turns until the first request", took, 1000, "ms")]
 

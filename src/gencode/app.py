@@ -4,27 +4,26 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import msgspec
 
-from gencode.agents.registry import Entry as Entry
 from gencode.agents.registry import MAIN, Registry
+from gencode.agents.registry import Entry as Entry
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskImported
 from gencode.core.outcome import Outcome
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
 from gencode.core.task import Task
-from gencode.delegation.apart import earlier_task
-from gencode.delegation.earlier import check_folder, place
 from gencode.delegation.foresight import Foresight
-from gencode.delegation.handle import Asking, Handle
+from gencode.delegation.handle import Asking, Handle, Words, request
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Live
 from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.orphans import close_orphans, close_task
 from gencode.delegation.records import Records
+from gencode.delegation.resumption import Resumption
 from gencode.delegation.seating import Seating
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.watch import Watch, facts_of
@@ -38,7 +37,7 @@ from gencode.permissions.trust import Standing, standing
 from gencode.providers.vendors import Switchboard
 from gencode.runtime.bus import Bus, Listener
 from gencode.runtime.limits import Limits
-from gencode.runtime.models import Model, ModelRegistry
+from gencode.runtime.models import OWN, Model, ModelRegistry
 from gencode.runtime.ports import Asker, Engine, Handover, Provider, Store, TaskQuery
 from gencode.runtime.toolbox import Tool, Toolbox
 from gencode.settings import Settings, gen_home, layers, merged, policy_named, root_policy
@@ -130,7 +129,8 @@ class GenCode:
         self.launcher = Launcher(self.store, self.bus, supervisor, seating, outputs(), around.engine)
         self.records = Records(self.store, outputs(), self.workspace.cwd)
         self.watch = Watch(self.store, supervisor.owner, outputs())
-        self._new_root = self.root if policy_named(around.flags) else None
+        root = self.root if policy_named(around.flags) else None
+        self._resumption = Resumption(self.launcher, self.models, self._origin, root)
         self._asker = around.asker
         self._answered: set[str] = set()
         self._given = Given()
@@ -138,7 +138,7 @@ class GenCode:
         self.usual = ("offline", "")
         """The model that answers when none is named, and why it is that one."""
         own = around.provider
-        self._model = None if own is None else Model("own", type(own).__name__, own, binding=True)
+        self._model = None if own is None else Model(OWN, type(own).__name__, own, binding=True)
 
     @classmethod
     @asynccontextmanager
@@ -161,7 +161,8 @@ class GenCode:
         project = standing(workspace.root, gen_home())
         found = layers(workspace.root, flags, project=project)
         chosen = merged(found)
-        alone = store is None and isinstance(model, str) and not (tools := tuple(tools))
+        tools = tuple(tools)
+        alone = store is None and isinstance(model, str) and not tools
         engine = ProcessEngine(gen_home(), workspace.cwd, flags) if alone else None
         async with AsyncExitStack() as stack:
             if store is None:
@@ -186,32 +187,33 @@ class GenCode:
         return self._model
 
     @overload
-    async def task(self, agent: str, prompt: str, *, background: Literal[True], **more: Any) -> Handle: ...
+    async def task(
+        self, agent: str, prompt: str, *, background: Literal[True], **words: Unpack[Words]
+    ) -> Handle: ...
     @overload
     async def task(
-        self, agent: str, prompt: str, *, background: Literal[False] = False, **more: Any
+        self, agent: str, prompt: str, *, background: bool = False, **words: Unpack[Words]
     ) -> Outcome: ...
     async def task(
-        self, agent: str, prompt: str, *, background: bool = False, **more: Any
+        self, agent: str, prompt: str, *, background: bool = False, **words: Unpack[Words]
     ) -> Outcome | Handle:
-        """Run one subagent to its end and give its outcome, or in the background and give a handle.
-
-        `more` may be `description`, `model`, `max_turns` and `isolation` ("process": one of its own).
-        """
-        job = await self.start_task(_request(agent, prompt, background=background, **more))
+        """Run one subagent to its end and give its outcome, or in the background and give a handle."""
+        job = await self.start_task(request(agent, prompt, words, background=background))
         return self._handle(job) if background else await self.outcome(job)
 
     @overload
-    async def resume(self, task: str, prompt: str, *, background: Literal[True], **more: Any) -> Handle: ...
+    async def resume(
+        self, task: str, prompt: str, *, background: Literal[True], **words: Unpack[Words]
+    ) -> Handle: ...
     @overload
     async def resume(
-        self, task: str, prompt: str, *, background: Literal[False] = False, **more: Any
+        self, task: str, prompt: str, *, background: bool = False, **words: Unpack[Words]
     ) -> Outcome: ...
     async def resume(
-        self, task: str, prompt: str, *, background: bool = False, **more: Any
+        self, task: str, prompt: str, *, background: bool = False, **words: Unpack[Words]
     ) -> Outcome | Handle:
-        """Go on with an earlier task of this folder; `more` may be `model` and `max_turns`."""
-        job = await self.start_resume(task, _request("", prompt, background=background, **more))
+        """Go on with an earlier task of this folder, which keeps its identity, model and permissions."""
+        job = await self.start_resume(task, request("", prompt, words, background=background))
         return self._handle(job) if background else await self.outcome(job)
 
     async def stop(self, task: str) -> Outcome:
@@ -274,33 +276,22 @@ class GenCode:
         found = await self.find(task)
         if found.conversation:
             return await self.start_turn(request.prompt, found.id, found.agent)
-        spot = self._place(found, self._model_of(found, request.model))
-        spot = msgspec.structs.replace(spot, background=request.background)
-        return await self.launcher.resume(found, request, spot, self.settings.max_seconds)
+        return await self._resumption.start(found, request, self.settings.max_seconds)
 
     async def detach(self, request: TaskRequest) -> Outcome:
         """Start one subagent, or go on with an earlier one, in a process that outlives this one."""
         seconds = self.settings.max_seconds
-        if not request.resume:
-            return await self.get(await self.launcher.detach(request, self._origin(), seconds))
-        found = await self.find(request.resume)
-        model = self._model_of(found, request.model)
-        self._place(found, model).stop.fall()
-        handover = earlier_task(found, request, model, seconds)
-        return await self.get(await self.launcher.apart.detach(handover))
+        if request.resume:
+            earlier = await self.find(request.resume)
+            return await self.get(await self._resumption.detach(earlier, request, seconds))
+        return await self.get(await self.launcher.detach(request, self._origin(), seconds))
 
     async def take_on(self, handover: Handover) -> Live:
         """Start what another process handed over to this one."""
-        if handover.created is None:
-            request = _request("", handover.prompt, background=True, max_turns=handover.max_turns)
-            return await self.start_resume(handover.task, request)
-        created = handover.created
-        model = msgspec.structs.replace(
-            self.model, asked=created.asked_model, effort=handover.effort, warnings=handover.warnings
-        )
-        spot = place(created, self.launcher.agent_of(created), self._origin(), model)
-        spot = msgspec.structs.replace(spot, background=created.background)
-        return await self.launcher.take_on(created, spot, handover.seconds)
+        if handover.created is not None:
+            return await self._resumption.take_on(handover.created, handover)
+        words: Words = {"model": handover.model, "max_turns": handover.max_turns}
+        return await self.start_resume(handover.task, request("", handover.prompt, words, background=True))
 
     async def start_turn(self, prompt: str, session: str | None = None, agent: str = "") -> Live:
         """Start a turn of the main conversation, or of one with `agent` in the main seat."""
@@ -332,22 +323,6 @@ class GenCode:
 
     def _handle(self, job: Live) -> Handle:
         return Handle(job, self.bus, self.store, self.outcome_of)
-
-    def _place(self, task: Task, model: Model) -> Origin:
-        """Where an earlier task sits: in its folder and with its permissions."""
-        check_folder(task, self.workspace)
-        return place(task, self.launcher.agent_of(task), self._origin(), model, self._new_root)
-
-    def _model_of(self, task: Task, asked: str) -> Model:
-        """The model that goes on with a task: the one that is asked for, else the one it had."""
-        if asked or task.imported or not task.chosen_model or self.model.asked == "own":
-            return self.models.resolve(asked) if asked and self.model.asked != "own" else self.model
-        try:
-            return self.models.again(task.chosen_model)
-        except UserMistake as mistake:
-            raise UserMistake(
-                f"Task {task.id} cannot go on with its model; name another. {mistake}"
-            ) from None
 
     def _running_shells(self) -> "Shells":
         """The commands of this session; nothing of them is loaded before the first."""
@@ -393,13 +368,6 @@ def workspace_at(folder: Path) -> Workspace:
         raise UserMistake(f"{folder} is not a folder; name the folder to work in (cwd, or --cwd).")
     root = root.resolve()
     return Workspace(root, root, Path.home())
-
-
-def _request(agent: str, prompt: str, **more: Any) -> TaskRequest:
-    """A request of a Python program; UserMistake names a word that means nothing here."""
-    if unknown := more.keys() - TaskRequest.__struct_fields__:
-        raise UserMistake(f"There is nothing called {', '.join(sorted(unknown))} that a task could be given.")
-    return TaskRequest(agent, prompt, **more)
 
 
 def _offline(_: str) -> Provider:

@@ -5,7 +5,16 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from gencode.core.events import CallDecided, DurableFact, MessageAdded, TaskCreated, TaskEnded, TaskStarted
+from gencode.core.events import (
+    CallDecided,
+    DurableFact,
+    MessageAdded,
+    TaskBackgrounded,
+    TaskCreated,
+    TaskEnded,
+    TaskImported,
+    TaskStarted,
+)
 from gencode.core.messages import (
     AssistantMessage,
     CommandRun,
@@ -36,6 +45,7 @@ traces = st.builds(
     changed=st.lists(st.builds(FileChange, words, words), max_size=2).map(tuple),
     commands=st.lists(st.builds(CommandRun, words, st.none() | st.integers(-15, 255)), max_size=2).map(tuple),
     children=several_words,
+    delivered=several_words,
 )
 calls = st.builds(ToolCall, words, words, st.dictionaries(words, json_values, max_size=3), words)
 messages = st.one_of(
@@ -93,7 +103,8 @@ decided = st.builds(
     st.builds(Decision, st.sampled_from(Action), words, words, words, words),
     several_words,
 )
-durable: st.SearchStrategy[DurableFact] = st.one_of(created, started, added, decided, ended)
+moved = st.sampled_from([TaskBackgrounded(), TaskImported()])
+durable: st.SearchStrategy[DurableFact] = st.one_of(created, started, added, decided, moved, ended)
 
 
 @st.composite
@@ -102,7 +113,7 @@ def lives(draw: Callable[[st.SearchStrategy[Any]], Any], most: int = 12) -> list
     facts: list[DurableFact] = [draw(created)]
     status = Status.PENDING
     for _ in range(draw(st.integers(0, most))):
-        choices: list[st.SearchStrategy[DurableFact]] = [added, decided]
+        choices: list[st.SearchStrategy[DurableFact]] = [added, decided, moved]
         if status is not Status.RUNNING:
             choices.append(started)
         if not status.ended:

@@ -77,6 +77,7 @@ def test_a_whole_life_is_told_exactly() -> None:
         parent="bbbbbbbb",
         call="c",
         cwd="/w",
+        chosen_model="m",
         model="m-real",
         max_turns=3,
         depth=1,
@@ -94,7 +95,21 @@ def test_a_whole_life_is_told_exactly() -> None:
             children=("aaaaaaaa",),
             warnings=("old model", "Bash was not allowed: not here", "cut"),
         ),
+        closing=("cut",),
     )
+
+
+def test_what_a_report_was_warned_of_is_taken_back_when_the_task_goes_on() -> None:
+    first = (
+        TaskCreated(),
+        TaskStarted(warnings=("old model",)),
+        TaskEnded(Status.COMPLETED, "a", warnings=("no tool was called", "old model")),
+    )
+    then = (TaskStarted(), TaskEnded(Status.COMPLETED, "b", warnings=("cut",)))
+    warned = [
+        task.evidence.warnings for task in (replay(journal(*first)), replay(journal(*first, *then))) if task
+    ]
+    assert warned == [("old model", "no tool was called"), ("old model", "cut")]
 
 
 def test_a_file_that_is_changed_twice_is_listed_once_as_it_was_left() -> None:

@@ -243,7 +243,8 @@ def test_many_who_trust_at_once_lose_nothing(tmp_path: Path, users: Path) -> Non
     for each in folders:
         write(each, ".mcp.json")
     with ThreadPoolExecutor(6) as pool:
-        list(pool.map(lambda each: trust(standing(each, users), users), folders))
+        done = [pool.submit(trust, standing(each, users), users) for each in folders]
+    assert [each.result() for each in done] == [None] * len(folders)
     assert {Path(name) for name in trusted_folders(users)} == set(folders)
 
 

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gencode.core.errors import ToolError
 from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
-from gencode.core.spec import Workspace
-from gencode.permissions.paths import resolve
 from gencode.providers.offline import OfflineProvider
 from gencode.runtime.ports import CallPart, EndPart, Request, TextPart, ToolSchema
-from gencode.runtime.toolbox import Toolbox, ToolContext
+from gencode.runtime.toolbox import Toolbox
 from gencode.tools.glob import GLOB
 from gencode.tools.grep import GREP
 from gencode.tools.ls import LS
 from gencode.tools.read import READ
+from tests.tools.desk import Desk
 
 BOX = Toolbox([READ, GLOB, GREP, LS])
 TASK = ToolSchema("Task", "Delegate.", {"type": "object"})
@@ -103,16 +103,7 @@ class Talk:
         if self.denied or call.name not in BOX:
             return ToolResult(call.id, call.name, self.denied or "There is no such tool.", error=True)
         tool = BOX[call.name]
-        workspace = Workspace(root=self.folder, cwd=self.folder, home=self.folder.parent)
-        ctx = ToolContext(
-            task="00000000",
-            agent="Explore",
-            call=call,
-            workspace=workspace,
-            may_read=lambda path: True,
-            progress=lambda text: None,
-            place=lambda text: resolve(text, workspace),
-        )
+        ctx = replace(Desk(self.folder).ctx, call=call)
         try:
             output = await tool.run(ctx, tool.parse(call))
         except ToolError as error:

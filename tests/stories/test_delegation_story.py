@@ -62,7 +62,8 @@ async def test_contexts_are_isolated_in_both_directions(tmp_path: Path) -> None:
         assert "MAIN QUESTION" not in repr(request)
         own, other = ("ALPHA", "BETA") if "ALPHA" in repr(request.messages[0]) else ("BETA", "ALPHA")
         assert own in request.system and other not in repr(request)
-        assert [schema.name for schema in request.tools] == ["Read", "Glob", "Grep"]
+        tools = ["Read", "Glob", "Grep", "WebFetch", "WebSearch"]
+        assert [schema.name for schema in request.tools] == tools
     sent_to_main = repr(of_main[1].messages)
     assert "RESULT" in sent_to_main
     assert "THOUGHT" not in sent_to_main and "INNER DETAIL" not in sent_to_main
@@ -80,7 +81,7 @@ async def test_a_long_result_is_cut_for_the_sender_and_kept_whole_for_the_user(t
     assert task.result == long
     text = answers.results[0].text
     assert len(text) < 2_300 and text.startswith("line 0 of a long report\n")
-    assert f"kept as the result of task {task.agent_id}" in text
+    assert text.endswith(f'[the whole text: TaskOutput(task_id="{task.agent_id}")]')
 
 
 async def test_an_agent_that_did_not_complete_is_reported_as_such(tmp_path: Path) -> None:

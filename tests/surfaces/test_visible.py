@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gencode.surfaces.visible import safe_json, visible, visible_line
+from gencode.surfaces.visible import exact, exact_line, safe_json, visible, visible_line
 
 HOSTILE = [
     ("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
@@ -53,3 +53,28 @@ def test_json_means_the_same_after_its_characters_are_escaped(text: str) -> None
 
 def test_a_long_text_becomes_one_short_line() -> None:
     assert visible_line("  many\n\n words \x1b here ", 12) == "many words …"
+
+
+@pytest.mark.parametrize("text", ["❤️ and 1️⃣", "©️", "👍🏽"])
+def test_pictures_keep_the_one_sign_that_says_how_to_draw_them(text: str) -> None:
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("a\ufe0f", "a\\ufe0f"), ("❤\ufe0f\ufe0f", "❤\ufe0f\\ufe0f"), ("1\ufe0f", "1\\ufe0f")]
+)
+def test_signs_that_draw_nothing_are_shown(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+def test_where_a_person_decides_odd_spaces_and_private_signs_are_shown_too() -> None:
+    text = "git\u00a0push\u3000\ue000\u0378\ttab\nline\r\n"
+    assert exact(text) == "git\\xa0push\\u3000\\ue000\\u0378\ttab\nline\\x0d\n"
+    assert exact_line("a\tb\nc") == "a\\x09b\\x0ac"
+    assert exact("你好, größer 👍") == "你好, größer 👍"
+
+
+@given(st.text())
+def test_exact_text_can_be_seen_as_a_whole(text: str) -> None:
+    assert exact_line(text).isprintable()
+    assert visible(exact(text)) == exact(text)

@@ -6,9 +6,13 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
 from gencode.core.status import Status
 from gencode.core.task import Evidence, Task
+
+PAGE = 20_000
+"""So many characters of a result are one page."""
 
 
 class TreeUsage(Struct, frozen=True, rename="camel"):
@@ -83,6 +87,15 @@ def outcome_of(task: Task, tree: Usage | None = None, outputs: Path | None = Non
         usage=TreeUsage(usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.usd, whole),
         evidence=task.evidence,
     )
+
+
+def page_of(text: str, page: int) -> str:
+    """One part of a long result, and which of how many it is; UserMistake when there is no such part."""
+    pages = max(1, -(-len(text) // PAGE))
+    if page > pages:
+        raise UserMistake(f"There is no page {page}; the result has {pages}.")
+    part = text[(page - 1) * PAGE : page * PAGE]
+    return part if pages == 1 else f"{part}\n[page {page} of {pages}]"
 
 
 def as_json(value: object, *, indent: int = 0) -> str:

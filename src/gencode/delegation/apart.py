@@ -4,7 +4,6 @@ from functools import reduce
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated
-from gencode.core.spec import TaskRequest
 from gencode.core.task import Task, fold
 from gencode.delegation.remote import Remote
 from gencode.delegation.supervisor import Supervisor
@@ -57,22 +56,6 @@ def new_task(created: TaskCreated, model: Model, seconds: float | None, *, bound
         warnings=model.warnings,
         background=created.background,
         bound=bound,
-    )
-
-
-def earlier_task(task: Task, request: TaskRequest, model: Model, seconds: float | None) -> Handover:
-    """An earlier task that goes on in a process which outlives this one."""
-    if task.conversation:
-        raise UserMistake(f"{task.id} is a conversation; go on with it here: gen -p --session {task.id}")
-    if not task.status.ended:
-        raise UserMistake(f"Task {task.id} is running; wait for it or stop it first.")
-    return Handover(
-        model=model.lasting,
-        task=task.id,
-        prompt=request.prompt,
-        max_turns=request.max_turns,
-        seconds=seconds,
-        background=True,
     )
 
 

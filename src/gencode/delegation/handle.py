@@ -1,13 +1,33 @@
 """What a Python program holds of work that goes on: a turn of the conversation, or a task beside it."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Literal, TypedDict
 
+from gencode.core.errors import UserMistake
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
+from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
 from gencode.delegation.live import Live
 from gencode.runtime.bus import Bus
 from gencode.runtime.ports import Archive
+
+
+class Words(TypedDict, total=False):
+    """What a program may say about a task beside its prompt."""
+
+    description: str
+    model: str
+    max_turns: int | None
+    isolation: Literal["", "process"]
+
+
+def request(agent: str, prompt: str, words: Words, *, background: bool) -> TaskRequest:
+    """A program's words as a request; UserMistake names a word that means nothing here."""
+    if unknown := words.keys() - Words.__annotations__:
+        known = ", ".join(Words.__annotations__)
+        raise UserMistake(f"A task has no {', '.join(sorted(unknown))}; what may be said is: {known}.")
+    return TaskRequest(agent, prompt, background=background, **words)
 
 
 class Asking:

@@ -237,15 +237,15 @@ class Launcher:
     async def _continued(
         self, task: str, spec: AgentSpec, origin: Origin, limits: Limits, prompt: str
     ) -> Job:
-        """Go on with an earlier task, which nobody else may be working on and which can be read as a whole."""
+        """Go on with a task that nobody else may be working on and that can be read as a whole."""
         await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
         try:
             lease = await self._store.take(task, self._supervisor.owner)
             return await self._go_on(spec, lease, origin, limits, prompt)
         except CorruptFact as corrupt:
             raise UserMistake(
-                f"Task {task} cannot go on: {corrupt} Nothing was changed; gen task show {task} tells what can "
-                "be read of it."
+                f"Task {task} cannot go on: {corrupt} Nothing was changed; gen task show {task} has what "
+                "can be read of it."
             ) from None
 
     async def _go_on(self, spec: AgentSpec, lease: Lease, origin: Origin, limits: Limits, prompt: str) -> Job:

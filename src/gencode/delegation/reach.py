@@ -55,8 +55,8 @@ class Reach:
             raise UserMistake(f"Task {task} has already ended as {found.status}.")
         if found.parent is None:
             raise UserMistake(
-                f"No agent waits for task {task}, so it cannot be sent to the background; what should outlive "
-                "its terminal is started with gen task run --background."
+                f"No agent waits for task {task}, so it cannot be sent to the background; what should "
+                "outlive its terminal is started with gen task run --background."
             )
         if found.background or not await self._store.ask(task, Wish.BACKGROUND):
             return await self._watch.task(task)
@@ -79,13 +79,13 @@ class Reach:
             await self._fence(task)
 
     async def _fence(self, task: str) -> None:
-        """End a task in the place of a process of this machine that hangs; it can write nothing after that."""
+        """End a task in the place of a process here that hangs; after that it can write nothing more."""
         for held in await self._store.owned():
             if held.task == task and fate(held.owner) != "unknown":
                 await close_task(self._store, task, self._supervisor.owner, held.owner, SILENT)
 
     async def _below(self, task: str) -> list[Task]:
-        """Everything below a task, parents before children; what was imported may even go round in circles."""
+        """Everything below a task, parents before children; what was imported may go round in circles."""
         found: dict[str, Task] = {}
         above = [task]
         while above:

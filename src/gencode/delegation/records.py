@@ -20,7 +20,7 @@ from gencode.runtime.ports import Store, TaskQuery
 
 
 class Records:
-    """Reads tasks. `outputs` is the folder of output files, `cwd` the folder whose tasks are offered first."""
+    """Reads tasks. `outputs` is the folder of output files, `cwd` the one whose tasks are offered."""
 
     def __init__(self, store: Store, outputs: Path, cwd: Path) -> None:
         self._store = store

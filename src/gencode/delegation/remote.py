@@ -52,7 +52,7 @@ class Remote(Live):
             await self._hear()
 
     async def _let_go(self, owner: str, *, in_peace: bool) -> None:
-        """Wait for the process, and close what it left open: a crash there ends this task and nothing else."""
+        """Wait for the process and close what it left open: a crash there ends this task, nothing else."""
         patience = time.monotonic() + (GRACE_SECONDS if in_peace else 0)
         while not self._process.gone:
             if time.monotonic() >= patience:

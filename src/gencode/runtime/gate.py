@@ -132,9 +132,12 @@ class Gate(Struct, kw_only=True, eq=False):
     def place(self, call: ToolCall, path_text: str, said_yes: frozenset[str]) -> Resolved:
         """A path of an admitted call, judged now; `said_yes` are the places a person agreed to."""
         tool = self.toolbox[call.name]
+        name = tool.name
+        if name not in PATH_TOOLS:  # a tool from outside is judged as what it does
+            name = "Read" if tool.effect == "read" else "Write"
         resolved = resolve(path_text, self.workspace)
         decision = strictest(
-            decide_path(tool.name, resolved, policy, self.workspace, tool.aliases)
+            decide_path(name, resolved, policy, self.workspace, tool.aliases)
             for policy in self._now(path_text)
         )
         agreed = decision.action is Action.ASK and resolved.real in said_yes
@@ -207,7 +210,7 @@ class Gate(Struct, kw_only=True, eq=False):
         if target is None or self.relation(target) != "foreign":
             return decision
         own = ", ".join(self.own(target)) or "none"
-        return replace(decision, why=f"{decision.why} {shown(target)} is not yours; yours are: {own}.")
+        return replace(decision, why=f"{decision.why} Your own are: {own}.")
 
     def _absent(self, call: ToolCall) -> Decision:
         there = ", ".join(self.toolbox) or "none"

@@ -11,6 +11,8 @@ from gencode.runtime.ports import Provider
 
 TIERS = ("fast", "balanced", "powerful")
 OFFLINE = "offline-search"
+OWN = "own"
+"""What a provider that a program brought along is asked for as."""
 ALIASES = {"haiku": "fast", "sonnet": "balanced", "opus": "powerful"}
 
 MakeProvider = Callable[[str], Provider]

@@ -11,7 +11,7 @@ from gencode.app import GenCode
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
-from gencode.delegation.supervisor import Job
+from gencode.delegation.live import Live
 from gencode.surfaces import plain
 from gencode.surfaces.view import View
 
@@ -84,7 +84,7 @@ def _leave(number: int, _: object = None) -> None:
 
 
 async def follow(
-    gen: GenCode, start: Callable[[], Awaitable[Job]], painter: Painter, told: str = ""
+    gen: GenCode, start: Callable[[], Awaitable[Live]], painter: Painter, told: str = ""
 ) -> tuple[Outcome, int]:
     """Start a job, tell something once it runs, paint it until it has ended; outcome and exit code."""
     listener = gen.listen()

@@ -26,6 +26,11 @@ exit codes: 0 completed, 1 any other ending, 2 a mistake in what was typed or se
 TASK_EXAMPLES = """\
 examples:
   gen task run Explore "Where is the configuration read?" --max-turns 5
+  gen task run Explore "Map the whole repository" --background
+  gen task output 9f3a
+  gen task events 9f3a --follow
+  gen task stop 9f3a --keep
+  gen task resume 9f3a "And where is it tested?"
   gen task list --all --json
   gen task replay 9f3a
   gen task export 9f3a1c2e - | gzip > task.jsonl.gz
@@ -93,6 +98,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_common(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", prog="gen")
     _add_task(commands)
+    _add_sessions(commands)
     agents = _add_group(commands, "agents", "the agents that can be sent")
     _add(agents, "list", "agents:show", "every agent with its source, tools and problems")
     _add_permissions(commands)
@@ -162,11 +168,16 @@ def _add_asking(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_task(commands: Commands) -> None:
-    tasks = _add_group(commands, "task", "run, list, show, replay, export and import tasks", TASK_EXAMPLES)
+    tasks = _add_group(
+        commands, "task", "run, list, follow, stop, resume, replay and move tasks", TASK_EXAMPLES
+    )
     run = _add(tasks, "run", "tasks:run", "one subagent, without a main conversation")
     run.add_argument("subagent", metavar="AGENT", help="which agent, for example Explore")
     run.add_argument("task", metavar="PROMPT", help="the whole task; - reads it from stdin")
     run.add_argument("--description", metavar="TEXT", help="the task in three to five words")
+    run.add_argument("--background", action="store_true", help="print its id; it outlives this terminal")
+    run.add_argument("--resume", metavar="ID", help="go on with this task of the agent")
+    run.add_argument("--isolation", choices=("process",), help="process: in a process of its own")
     _add_model(run)
     _add_policy(run)
     listing = _add(tasks, "list", "tasks:listed", "tasks of this folder, unfinished or of the last 24 hours")
@@ -175,11 +186,48 @@ def _add_task(commands: Commands) -> None:
     show = _add(tasks, "show", "tasks:show", "one task with its transcript and the gate's decisions")
     replay = _add(tasks, "replay", "journal:replayed", "play a task again from the journal, without a model")
     export = _add(tasks, "export", "journal:exported", "write the journal of a task as JSONL")
-    for parser in (show, replay, export):
+    for parser in (show, replay, export, *_add_life(tasks)):
         parser.add_argument("id", metavar="ID", help="the task; the beginning of its id is enough")
     export.add_argument("file", metavar="FILE", help="where to write it; - is stdout")
     taking = _add(tasks, "import", "journal:imported", "read a task from a JSONL file")
     taking.add_argument("file", metavar="FILE", help="where to read it; - is stdin")
+
+
+def _add_life(tasks: Commands) -> list[argparse.ArgumentParser]:
+    """What can be done to a task while it runs and afterwards, from any process."""
+    output = _add(tasks, "output", "life:output", "the result of a task, once it has ended")
+    output.add_argument("--no-block", action="store_true", help="do not wait for the end")
+    output.add_argument("--timeout", type=_whole, metavar="MS", help="wait so long (30000, at most 600000)")
+    output.add_argument("--page", type=_page, metavar="N", help="one page of a long result, not all of it")
+    stop = _add(tasks, "stop", "life:stop", "stop a task and the work it waits for; what it said is kept")
+    stop.add_argument("--tree", action="store_true", help="also what it sent to the background")
+    stop.add_argument("--keep", action="store_true", help="let it first say in one turn what it has found")
+    background = _add(tasks, "background", "life:background", "let the agent that waits for a task go on")
+    events = _add(tasks, "events", "life:events", "the facts of a task, one per line")
+    events.add_argument("--follow", action="store_true", help="go on until the task has ended")
+    events.add_argument("--after", type=_whole, metavar="SEQ", help="only the facts after this number")
+    resume = _add(tasks, "resume", "life:resume", "go on with a task: same agent, folder and permissions")
+    resume.add_argument("id", metavar="ID", help="the task; the beginning of its id is enough")
+    resume.add_argument("task", metavar="PROMPT", help="what to do now; - reads it from stdin")
+    resume.add_argument("--background", action="store_true", help="print its id; it outlives this terminal")
+    _add_model(resume)
+    _add_policy(resume)
+    return [output, stop, background, events]
+
+
+def _add_sessions(commands: Commands) -> None:
+    group = _add_group(commands, "sessions", "conversations; nothing else deletes anything")
+    listing = _add(group, "list", "sessions:listed", "the conversations of this folder")
+    show = _add(group, "show", "sessions:show", "one conversation with its transcript and its tasks")
+    show.add_argument("id", metavar="ID", help="the conversation; the beginning of its id is enough")
+    delete = _add(group, "delete", "sessions:deleted", "delete conversations, with all that they asked for")
+    delete.add_argument("ids", metavar="ID", nargs="+", help="a conversation, or a task of gen task run")
+    prune = _add(group, "prune", "sessions:pruned", "delete what nobody has touched for a while")
+    prune.add_argument("--older-than", type=_days, required=True, metavar="DAYS", help="for so many days")
+    for parser in (listing, prune):
+        parser.add_argument("--all", action="store_true", help="those of all folders")
+    for parser in (delete, prune):
+        parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def _add_permissions(commands: Commands) -> None:
@@ -269,6 +317,28 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--json", action="store_true", help="print JSON")
     group.add_argument("--cwd", metavar="DIR", help="work in this folder instead of the current one")
     group.add_argument("--verbose", action="store_true", help="show every step, and keep more in the log")
+
+
+def _whole(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def _page(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a page; the first is 1")
+    return int(text)
+
+
+def _days(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
+    return value
 
 
 def _turns(text: str) -> int:

@@ -19,7 +19,7 @@ PATIENCE = 600.0
 
 _TEXT_FIELDS = ("command", "url", "file_path", "path", "prompt")
 _SHOWN_BY_PREVIEW = frozenset({"content", "old_string", "new_string", "edits"})
-_MOST_LINES = 60
+_MOST_LINES = 240
 _RUNS_COMMANDS = frozenset({"Bash"})
 WITH_NETWORK = "w"
 _REACHES: dict[str, tuple[Reach, str]] = {

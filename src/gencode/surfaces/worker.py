@@ -16,7 +16,6 @@ import msgspec
 from gencode.app import GenCode, WorkOrder
 from gencode.core.errors import GenCodeError
 from gencode.core.outcome import as_json
-from gencode.delegation.live import Job
 from gencode.surfaces.log import start_log
 
 FIRST_TO_GO = "800"
@@ -44,12 +43,8 @@ async def _run(order: WorkOrder) -> int:
             job.sent_back = asyncio.get_running_loop().create_future()
         _listen(gen, bound=order.handover.bound)
         _answer({"task": job.id})
-        await _ended(job)
+        await job.ended()
     return 0
-
-
-async def _ended(job: Job) -> None:
-    await job.ended()
 
 
 def _listen(gen: GenCode, *, bound: bool) -> None:
@@ -71,7 +66,7 @@ def _listen(gen: GenCode, *, bound: bool) -> None:
 
 
 def _answer(begun: object) -> None:
-    """Tell the caller, if it is still there, and let go of its pipe: what is printed later goes to the log."""
+    """Tell the caller, if it is still there, and let go of its pipe: what comes later goes to the log."""
     with suppress(OSError):
         os.write(1, as_json(begun).encode() + b"\n")
     os.dup2(2, 1)

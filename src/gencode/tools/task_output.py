@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from gencode.core.errors import ToolError, UserMistake
+from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
-from gencode.core.outcome import Outcome
+from gencode.core.outcome import Outcome, page_of
 from gencode.core.status import Status
 from gencode.runtime.ports import Delegate
 from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from gencode.runtime.shells import Shell
 
 LONGEST_MS = 600_000
-PAGE = 20_000
 SHELL = "shell_"
 
 
@@ -96,15 +95,7 @@ def ended(outcome: Outcome, page: int) -> str:
     ]
     if outcome.status is not Status.COMPLETED:
         lines.append(f"Error: {outcome.error or f'it ended as {outcome.status}'}{_way_on(outcome)}")
-    return "\n".join((*lines, "", "Output:", _page(outcome.result or "(nothing)", page)))
-
-
-def _page(text: str, page: int) -> str:
-    pages = max(1, -(-len(text) // PAGE))
-    if page > pages:
-        raise UserMistake(f"There is no page {page}; the result has {pages}.")
-    part = text[(page - 1) * PAGE : page * PAGE]
-    return part if pages == 1 else f"{part}\n[page {page} of {pages}]"
+    return "\n".join((*lines, "", "Output:", page_of(outcome.result or "(nothing)", page)))
 
 
 async def _shell(shell: "Shell", seconds: float) -> str:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from gencode.permissions.bash.parts import Part, Word
 
+LOGGED = r"""printf '%s\0' "$#" "${{@//$'\n'/$'\006'}}" >> '{log}'"""
 LIMITED = 'ulimit -t 2 -f 2048; exec "$@"'
 PATIENCE = 10
 
@@ -36,7 +37,8 @@ class RealBash:
         self._scratch = root / "scratch"
         self._nothing = root / "nothing"
         self._nothing.mkdir()
-        hook = f'() {{ printf "%s\\0" "$#" "$@" >> "{self._log}"; echo out; [[ $1 != no* ]]; }}'
+        # Bash writes line by line, and others write too: without newlines each program is one write.
+        hook = "() { " + LOGGED.format(log=self._log) + "; echo out; [[ $1 != no* ]]; }"
         self._environment = {
             "PATH": str(self._nothing),
             "HOME": str(self._nothing),
@@ -84,9 +86,12 @@ class RealBash:
         started: list[list[str]] = []
         while len(fields) > 1:
             count = int(fields[0])
-            started.append([field.replace(str(self._nothing), "~") for field in fields[1 : count + 1]])
+            started.append([self._as_typed(field) for field in fields[1 : count + 1]])
             fields = fields[count + 1 :]
         return started
+
+    def _as_typed(self, argument: str) -> str:
+        return argument.replace(str(self._nothing), "~").replace("\6", "\n")
 
 
 def kill_group(leader: int) -> None:

@@ -21,7 +21,7 @@ _BRACE = re.compile(r"\{(?=[ \t\n])")
 _ESAC = re.compile(rf"esac{WORD_ENDS}")
 _CLAUSE_END = re.compile(r";;&|;;|;&")
 _LIST_END = re.compile(r"[\n;](?![;&])")
-_FUNCTION = re.compile(r"([A-Za-z0-9_.:/,%^-]++)[ \t]*+(\([ \t]*+\))?")
+_FUNCTION = re.compile(r"([A-Za-z0-9_.:/,%^-]++)(?=[ \t\n(])[ \t]*+(\([ \t]*+\))?")
 _NAMED_COPROCESS = re.compile(rf"({NAME})[ \t]++(?=\{{[ \t\n]|\()")
 
 _END_OF_GROUP = frozenset({"}"})
@@ -230,5 +230,5 @@ class Compounds(Conditions):
         self.skip(_NAMED_COPROCESS)
         if self._compound(body=True):
             return
-        if self.simple() or any(bare(word) in RESERVED for word in self.parts[-1].words[:2]):
+        if not self.plain() or any(word.source in RESERVED for word in self.parts[-1].words[:2]):
             raise Unparsable("a coprocess that cannot be read for certain")

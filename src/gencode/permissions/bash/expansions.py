@@ -84,17 +84,20 @@ class Expansions(Scanner):
         self.leave()
         self.reason, self.substitution_depth = reason, depth
 
-    def backticks(self, *, quoted: bool, here: bool = False) -> Piece:
-        """A substitution in backticks: its text ends at the next bare one and loses some backslashes."""
+    def backticks(self, *, quoted: bool, strict: bool = False) -> Piece:
+        """A substitution in backticks: its text ends at the next bare one and loses some backslashes.
+
+        Whether it loses those before double quotes depends on where it stands; `strict` refuses them.
+        """
         found = _BACKTICKS.match(self.text, self.pos)
         if found is None:
             raise Unparsable("a backtick is never closed")
         self.pos = found.end()
         script = found[1]
         if "\\" in script:
-            if "\\\n" in script or (here and '\\"' in script):
+            if "\\\n" in script or (strict and '\\"' in script):
                 raise Unparsable("backticks with a backslash whose meaning is not clear")
-            escaped = _ESCAPED_IN_QUOTED_BACKTICKS if quoted and not here else _ESCAPED_IN_BACKTICKS
+            escaped = _ESCAPED_IN_QUOTED_BACKTICKS if quoted else _ESCAPED_IN_BACKTICKS
             script = escaped.sub(r"\1", script)
         if script and not script.isspace():
             self.enter()
@@ -134,7 +137,7 @@ class Expansions(Scanner):
             case "$":
                 return self.dollar(quoted=True, here=here)
             case "`":
-                return self.backticks(quoted=True, here=here)
+                return self.backticks(quoted=True, strict=here)
             case "\\":
                 return Piece(self._backslash_in_quotes("$`\\\n" if here else '$`"\\\n'), "text", True)
             case '"' if here:
@@ -177,7 +180,7 @@ class Expansions(Scanner):
             elif character == "$":
                 self._dollar_in_braces(quoted=quoted, here=here)
             elif character == "`":
-                self.backticks(quoted=quoted, here=here)
+                self.backticks(quoted=quoted, strict=True)
             elif character and character in "<>" and self.text[self.pos + 1 : self.pos + 2] != "(":
                 self.pos += 1
             else:
@@ -230,7 +233,7 @@ class Expansions(Scanner):
         if character == "$" and self.text[self.pos + 1 : self.pos + 2] not in ("'", '"'):
             self.dollar(quoted=True)
         elif character == "`":
-            self.backticks(quoted=False)
+            self.backticks(quoted=True, strict=True)
         else:
             raise Unparsable("arithmetic that cannot be read for certain")
 

@@ -1,7 +1,8 @@
 """What a command line is made of once it is parsed: parts, words and the pieces of words.
 
 The parser gives a flat list of parts, because every part is decided alone and the strictest decision wins;
-how they hang together (pipes, loops, substitutions) never makes anything laxer.
+how they hang together (pipes, loops, substitutions) never makes anything laxer. None of them can be part of a cycle,
+and a hostile line has thousands, so the garbage collector does not look at them.
 """
 
 from typing import Literal
@@ -21,7 +22,7 @@ class Unparsable(Exception):
     """The text cannot be shown to mean anything; its message says why."""
 
 
-class Piece(Struct, frozen=True):
+class Piece(Struct, frozen=True, gc=False):
     """A stretch of a word. `text` is its value after quote removal, or its source where it is dynamic."""
 
     text: str
@@ -29,7 +30,7 @@ class Piece(Struct, frozen=True):
     quoted: bool = False
 
 
-class Word(Struct, frozen=True):
+class Word(Struct, frozen=True, gc=False):
     """One word of a command. `source` is how it was typed."""
 
     pieces: tuple[Piece, ...]
@@ -50,14 +51,14 @@ class Word(Struct, frozen=True):
         return any(piece.kind == kind for piece in self.pieces)
 
 
-class Assignment(Struct, frozen=True):
+class Assignment(Struct, frozen=True, gc=False):
     """`name=value` before a command or alone (`+=` too)."""
 
     name: str
     value: Word
 
 
-class Part(Struct, frozen=True):
+class Part(Struct, frozen=True, gc=False):
     """Something that is decided alone.
 
     `opaque` says why nobody knows what it runs; empty if that is known. `inputs` are the targets of `<`,

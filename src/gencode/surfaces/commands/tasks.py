@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -11,10 +10,11 @@ from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.runtime.ports import TaskQuery
+from gencode.surfaces.commands.life import go_on, tell_begun, tell_outcome
 from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.commands.transcript import transcript_text
-from gencode.surfaces.follow import follow, painter_for, tell_ending
+from gencode.surfaces.follow import follow, painter_for
 from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json, seconds, table
 from gencode.surfaces.visible import visible_line
@@ -36,19 +36,20 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
         description=getattr(args, "description", ""),
         model=getattr(args, "model", ""),
         max_turns=getattr(args, "max_turns", None),
+        background="background" in args,
+        resume=getattr(args, "resume", ""),
+        isolation=getattr(args, "isolation", ""),
     )
+    if request.resume:
+        return await go_on(args, request)
     output = "json" if "json" in args else "text"
     painter = painter_for(output, verbose="verbose" in args)
     async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
         told = check(gen, args)
+        if request.background:  # it has a process of its own in any case
+            return tell_begun(await gen.detach(request), told, as_json=output == "json")
         outcome, code = await follow(gen, lambda: gen.start_task(request), painter, told)
-        if output == "json":
-            answer_json(outcome)
-            return code
-        if outcome.result and not sys.stdout.isatty():  # a terminal has seen it in its panel
-            answer(outcome.result)
-        tell_ending(outcome)
-        return code
+    return tell_outcome(outcome, code, as_json=output == "json")
 
 
 def listed(args: argparse.Namespace) -> int:

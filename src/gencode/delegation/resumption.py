@@ -1,0 +1,130 @@
+"""Going on with tasks that only the journal knows: a person's, and those another process hands over."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gencode.core.errors import UserMistake
+from gencode.core.events import TaskCreated
+from gencode.core.rules import Action, Policy, merge
+from gencode.core.spec import AgentSpec, TaskRequest, Workspace
+from gencode.core.task import Task
+from gencode.delegation.launcher import Launcher
+from gencode.delegation.live import Job
+from gencode.delegation.origin import Origin, link_of
+from gencode.permissions.chain import Chain, Root, rebuilt
+from gencode.permissions.given import Given
+from gencode.runtime.models import OWN, Model, ModelRegistry
+from gencode.runtime.ports import Handover
+
+
+class Resumption:
+    """Puts tasks back where they were: the same folder, depth, model and permissions.
+
+    `here` is where the person sits. A `root` (because permissions were named with the wish to go on) takes
+    the place of the stored one; without it, today's rules can only narrow what the task may do.
+    """
+
+    def __init__(
+        self, launcher: Launcher, models: ModelRegistry, here: Callable[[], Origin], root: Root | None
+    ) -> None:
+        self._launcher = launcher
+        self._models = models
+        self._here = here
+        self._root = root
+
+    async def start(self, task: Task, request: TaskRequest, seconds: float | None) -> Job:
+        """Go on with a task in this process."""
+        spot = replace(self._place(task, request.model), background=request.background)
+        return await self._launcher.resume(task, request, spot, seconds)
+
+    async def detach(self, task: Task, request: TaskRequest, seconds: float | None) -> str:
+        """Go on with a task in a process that outlives this one; its id."""
+        if task.conversation:
+            raise UserMistake(f"{task.id} is a conversation; go on with it here: gen -p --session {task.id}")
+        if not task.status.ended:
+            raise UserMistake(f"Task {task.id} is running; wait for it or stop it first.")
+        spot = self._place(task, request.model)
+        spot.stop.fall()
+        handover = Handover(
+            model=spot.model.lasting,
+            task=task.id,
+            prompt=request.prompt,
+            max_turns=request.max_turns,
+            seconds=seconds,
+            background=True,
+        )
+        return await self._launcher.apart.detach(handover)
+
+    async def take_on(self, created: TaskCreated, handover: Handover) -> Job:
+        """Start a new task that another process prepared."""
+        spec = self._launcher.agent_of(created)
+        here = self._here()
+        model = replace(
+            here.model, asked=created.asked_model, effort=handover.effort, warnings=handover.warnings
+        )
+        spot = _place(created, here, model, _chain(created, spec, here.chain, None), spec)
+        spot = replace(spot, background=created.background)
+        return await self._launcher.take_on(created, spot, handover.seconds)
+
+    def _place(self, task: Task, asked: str) -> Origin:
+        here = self._here()
+        _check_folder(task, here.workspace)
+        spec = self._launcher.agent_of(task)
+        model = self._model(task, asked, here.model)
+        return _place(task, here, model, _chain(task, spec, here.chain, self._root), spec)
+
+    def _model(self, task: Task, asked: str, usual: Model) -> Model:
+        """The model that goes on with a task: the one that is asked for, else the one it had."""
+        if usual.asked == OWN:
+            return usual
+        if asked:
+            return self._models.resolve(asked)
+        if task.imported or not task.chosen_model:
+            return usual
+        try:
+            return self._models.again(task.chosen_model)
+        except UserMistake as mistake:
+            raise UserMistake(
+                f"Task {task.id} cannot go on with its model; name another. {mistake}"
+            ) from None
+
+
+def _place(task: Task | TaskCreated, here: Origin, model: Model, chain: Chain, spec: AgentSpec) -> Origin:
+    return replace(
+        here,
+        chain=chain,
+        model=model,
+        stop=here.session.branch(),
+        depth=task.depth,
+        given=Given(here.given),
+        lineage=(spec.name,),
+    )
+
+
+def _check_folder(task: Task, here: Workspace) -> None:
+    """Refuse to go on with a task anywhere but in its own folder; one that was imported goes on here."""
+    if task.imported or not task.cwd or task.cwd == str(here.cwd):
+        return
+    if not Path(task.cwd).is_dir():
+        raise UserMistake(f"The folder {task.cwd} of task {task.id} is gone; make it again to go on with it.")
+    raise UserMistake(
+        f"Task {task.id} belongs to the folder {task.cwd}; go on with it there (cwd, or --cwd)."
+    )
+
+
+def _chain(task: Task | TaskCreated, spec: AgentSpec, today: Chain, root: Root | None) -> Chain:
+    """The policies as they were written, together with what is asked about or refused today."""
+    foreign = isinstance(task, Task) and task.imported
+    if foreign or len(task.policies) < 2:
+        return today.below(link_of(spec))
+    if root is not None:
+        return rebuilt(task.policies, task.grant, root, follows=spec.mode is None)
+    first, *links = task.policies
+    return rebuilt((_narrowed(first, today[0]), *links), task.grant)
+
+
+def _narrowed(stored: Policy, today: Policy) -> Policy:
+    strict = (rule for rule in today.rules if rule.action is not Action.ALLOW)
+    return replace(stored, rules=merge(stored.rules, strict))

@@ -1,0 +1,216 @@
+"""`gen task output | stop | background | resume | events`: tasks that run, from any process."""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gencode.core.errors import UserMistake
+from gencode.core.events import Event
+from gencode.core.outcome import Outcome, page_of
+from gencode.core.spec import TaskRequest
+from gencode.core.wire import wire, wire_line
+from gencode.surfaces.commands.opening import check, not_trusted, opened
+from gencode.surfaces.commands.piped import whole_input
+from gencode.surfaces.follow import follow, painter_for, tell_ending
+from gencode.surfaces.person import asker_for
+from gencode.surfaces.plain import answer, answer_json, answer_raw, note
+from gencode.surfaces.visible import visible_line
+
+USUAL_MS = 30_000
+LONGEST_MS = 600_000
+STOPPED = "a person stopped it"
+
+
+def output(args: argparse.Namespace) -> int:
+    """The result of a task, once it has ended or the time is up."""
+    return asyncio.run(_output(args))
+
+
+async def _output(args: argparse.Namespace) -> int:
+    wanted: int = getattr(args, "timeout", USUAL_MS)
+    if wanted > LONGEST_MS:
+        note(f"The timeout was cut to {LONGEST_MS} ms.")
+    seconds = 0.0 if "no_block" in args else min(wanted, LONGEST_MS) / 1000
+    async with opened(args) as gen:
+        found = await gen.find(args.id)
+        outcome = await gen.records.get(await gen.watch.ended(found.id, seconds))
+    if "page" in args:
+        outcome = msgspec.structs.replace(outcome, result=page_of(outcome.result, args.page))
+    if "json" in args:
+        answer_json(outcome)
+        return 0
+    if outcome.result:
+        answer(outcome.result)
+    if outcome.status.ended:
+        tell_ending(outcome)
+    else:
+        note(f"{_named(outcome)} is still running after {_turns(outcome)}; this is what it said last.")
+    return 0
+
+
+def stop(args: argparse.Namespace) -> int:
+    """Stop a task, and say what that hit."""
+    return asyncio.run(_stop(args))
+
+
+async def _stop(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        task = (await gen.find(args.id)).id
+        stops = await gen.launcher.reach.stop(task, STOPPED, tree="tree" in args, report="keep" in args)
+        outcome = await gen.records.get(stops.task)
+        hit = [await gen.outcome_of(each) for each in stops.hit]
+    if "json" in args:
+        answer_json({**msgspec.to_builtins(outcome), "stopped": [each.agent_id for each in hit]})
+    else:
+        _tell_stop(outcome, hit)
+    return 0 if outcome.status.ended else 1
+
+
+def _tell_stop(outcome: Outcome, hit: list[Outcome]) -> None:
+    if not hit:
+        now = f"had already ended as {outcome.status}" if outcome.status.ended else "does not answer"
+        answer(f"{_named(outcome)} {now}; nothing was stopped.")
+    for each in hit:
+        answer(f"{_named(each)} was stopped after {_turns(each)} and is now {each.status}.")
+    if outcome.result and outcome.agent_id in [each.agent_id for each in hit]:
+        note(f"What it has said is kept: gen task output {outcome.agent_id}")
+
+
+def background(args: argparse.Namespace) -> int:
+    """Let the agent that waits for a task go on without it."""
+    return asyncio.run(_background(args))
+
+
+async def _background(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        task = await gen.launcher.reach.send_back((await gen.find(args.id)).id)
+        outcome = await gen.records.get(task)
+    if "json" in args:
+        answer_json(outcome)
+    else:
+        where = f"ended as {outcome.status}" if outcome.status.ended else "works in the background now"
+        answer(f"{_named(outcome)} {where}.")
+    return 0
+
+
+def resume(args: argparse.Namespace) -> int:
+    """Go on with a task and print what it says."""
+    typed: str = args.task
+    prompt = whole_input("write what to do after the id") if typed == "-" else typed
+    request = TaskRequest(
+        agent="",
+        prompt=prompt,
+        model=getattr(args, "model", ""),
+        max_turns=getattr(args, "max_turns", None),
+        resume=args.id,
+        background="background" in args,
+    )
+    return asyncio.run(go_on(args, request))
+
+
+async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
+    """Go on with the task that a request names, in its own folder; outcome and exit code as for a new one."""
+    output = "json" if "json" in args else "text"
+    painter = painter_for(output, verbose="verbose" in args)
+    await _move(args, request)
+    async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
+        told = check(gen, args) if "no_offline" in args else not_trusted(gen)
+        if request.background:
+            return tell_begun(await gen.detach(request), told, as_json="json" in args)
+        outcome, code = await follow(gen, lambda: gen.start_resume(request.resume, request), painter, told)
+    return tell_outcome(outcome, code, as_json=output == "json")
+
+
+async def _move(args: argparse.Namespace, request: TaskRequest) -> None:
+    """To the folder of the task, unless another one was typed: its agents and rules are there."""
+    async with opened(args) as gen:
+        found = await gen.find(request.resume)
+    if request.agent and request.agent.casefold() != found.agent.casefold():
+        raise UserMistake(f"Task {found.id} belongs to the agent {found.agent}, not to {request.agent}.")
+    if "cwd" not in args and not found.imported and _is_folder(found.cwd):
+        args.cwd = found.cwd
+
+
+def _is_folder(path: str) -> bool:
+    return bool(path) and Path(path).is_dir()
+
+
+def events(args: argparse.Namespace) -> int:
+    """The facts of a task, one per line; with --follow until it ends."""
+    return asyncio.run(_events(args))
+
+
+async def _events(args: argparse.Namespace) -> int:
+    after: int = getattr(args, "after", 0)
+    async with opened(args) as gen:
+        task = await gen.find(args.id)
+        if "follow" in args:
+            async for event in gen.watch.events(task.id, after):
+                _show(event, task.parent, as_json="json" in args)
+            return 0
+        found, problem = await gen.journal(task.id)
+        for event in found:
+            if (event.seq or 0) > after:
+                _show(event, task.parent, as_json="json" in args)
+    if problem:
+        note(f"{problem} Nothing after it is shown.")
+    return 1 if problem else 0
+
+
+def _show(event: Event, parent: str | None, *, as_json: bool) -> None:
+    if as_json:
+        answer_raw(wire_line(event, parent))
+    else:
+        told = wire(event, parent)
+        answer(f"{event.seq:>5}  {event.at[11:23]}  {told['type']:23}  {_brief(told)}".rstrip())
+
+
+def _brief(told: dict[str, Any]) -> str:
+    """What a fact says, in a line."""
+    message = told.get("message", {})
+    said = [call["name"] for call in message.get("calls", ())]
+    said += [f"← {result['name']}" for result in message.get("results", ())]
+    words = (
+        *(told.get(name) for name in ("agentType", "description", "newStatus", "status", "tool", "error")),
+        told.get("decision", {}).get("action"),
+        message.get("role"),
+        ", ".join(said),
+        message.get("text"),
+        told.get("model"),
+    )
+    return visible_line(" · ".join(str(word) for word in words if word), 160)
+
+
+def tell_begun(outcome: Outcome, told: str, *, as_json: bool) -> int:
+    """What is known of a task that goes on without this process: its id, and how to get at it."""
+    if told:
+        note(told)
+    if as_json:
+        answer_json(outcome)
+    else:
+        answer(outcome.agent_id)
+        note(f"{_named(outcome)} runs on its own; wait for it with: gen task output {outcome.agent_id}")
+    return 0
+
+
+def tell_outcome(outcome: Outcome, code: int, *, as_json: bool) -> int:
+    """What came of a task, and the exit code."""
+    if as_json:
+        answer_json(outcome)
+        return code
+    if outcome.result and not sys.stdout.isatty():  # a terminal has seen it in its panel
+        answer(outcome.result)
+    tell_ending(outcome)
+    return code
+
+
+def _named(outcome: Outcome) -> str:
+    return f"Task {outcome.agent_id} of {outcome.agent}"
+
+
+def _turns(outcome: Outcome) -> str:
+    return f"{outcome.turns} turn{'' if outcome.turns == 1 else 's'}"

@@ -1,0 +1,214 @@
+"""A task that outlives its terminal: another process lists it, follows it, stops it and goes on with it."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.surfaces.running import GEN, OWN_TERMINAL, SECONDS, Ended, gen, script, start
+
+LOOK = {"text": "I look around.", "calls": [{"name": "Glob", "input": {"pattern": "*"}}]}
+SLOW = {"text": "never said", "delay_ms": 600_000}
+
+
+def begun(folder: Path, model: str, *words: str) -> dict[str, Any]:
+    """A detached task, as the command that started it tells of it."""
+    ended = gen(
+        "task", "run", "Explore", "go", "--background", "--json", "--model", model, *words, cwd=folder
+    )
+    assert ended.code == 0, ended.err
+    return ended.json
+
+
+def wait_for(folder: Path, task: str, **fields: Any) -> dict[str, Any]:
+    """The task once it looks like this to another process."""
+    until = time.monotonic() + SECONDS
+    told: dict[str, Any] = {}
+    while time.monotonic() < until:
+        told = gen("task", "show", task, "--json", cwd=folder).json
+        if all(told[name] == value for name, value in fields.items()):
+            return told
+        time.sleep(0.05)
+    raise AssertionError(f"{fields} never became true of {told}")
+
+
+def worker_of(home: Path) -> int:
+    """The process id of the one worker that works for this home."""
+    for entry in Path("/proc").iterdir() if Path("/proc/self").exists() else ():
+        try:
+            command = (entry / "cmdline").read_bytes()
+            environ = (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if b"gencode.surfaces.worker" in command and f"GEN_HOME={home}".encode() in environ.split(b"\0"):
+            return int(entry.name)
+    pytest.skip("processes cannot be looked at here")
+
+
+def close_terminal(command: list[str], folder: Path) -> str:
+    """Run a command in a terminal of its own, then close the terminal; the first word that was printed."""
+    leader, follower = pty.openpty()
+    words = [sys.executable, "-c", OWN_TERMINAL, "/bin/sh", "-c", " ".join(command) + "; sleep 600"]
+    shell = subprocess.Popen(
+        words, cwd=folder, stdin=follower, stdout=follower, stderr=follower, start_new_session=True
+    )
+    os.close(follower)
+    shown = b""
+    while b"\n" not in shown:
+        shown += os.read(leader, 1024)
+    os.close(leader)  # the kernel hangs up on everybody who still belongs to the terminal
+    shell.wait(SECONDS)
+    return shown.split()[0].decode()
+
+
+def test_a_task_outlives_its_terminal_and_belongs_to_nobody(tmp_path: Path) -> None:
+    model = script(tmp_path, Explore=[LOOK, {"text": "found it", "delay_ms": 1500}, {"text": "and the rest"}])
+    command = [*GEN, "task", "run", "Explore", "look", "--background", "--model", model, "2>/dev/null"]
+    task = close_terminal(command, tmp_path)
+    (listed,) = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+    assert (listed["agentId"], listed["status"], listed["background"]) == (task, "running", True)
+    followed = gen("task", "events", task, "--follow", "--json", cwd=tmp_path)
+    assert [event["seq"] for event in followed.lines] == list(range(1, len(followed.lines) + 1))
+    assert followed.lines[-1]["type"] == "SubSessionCompleted"
+    assert gen("task", "output", task, cwd=tmp_path) == Ended(0, "found it\n")
+    assert gen("task", "resume", task, "go on", cwd=tmp_path).out == "and the rest\n"
+
+
+def test_a_detached_task_is_stopped_from_another_process_and_goes_on_later(tmp_path: Path) -> None:
+    model = script(tmp_path, Explore=[LOOK, SLOW])
+    task = begun(tmp_path, model)["agentId"]
+    wait_for(tmp_path, task, turns=1)
+    stopped = gen("task", "stop", task, cwd=tmp_path)
+    assert (stopped.code, stopped.out) == (
+        0,
+        f"Task {task} of Explore was stopped after 1 turn and is now cancelled.\n",
+    )
+    again = gen("task", "stop", task, cwd=tmp_path)
+    assert again == Ended(0, f"Task {task} of Explore had already ended as cancelled; nothing was stopped.\n")
+    model = script(tmp_path, Explore=[LOOK, {"text": "now I know"}])
+    told = gen("task", "resume", task, "go on", "--json", cwd=tmp_path).json
+    assert (told["agentId"], told["status"], told["result"]) == (task, "completed", "now I know")
+    said = gen("task", "show", task, "--json", cwd=tmp_path).json["transcript"]
+    heard = [(each.get("sender", "user"), each["text"]) for each in said if each["role"] == "user"]
+    assert heard == [
+        ("user", "go"),
+        (
+            "system",
+            "You were stopped: it was stopped from another process. Go on from there; calls that were cut are "
+            "marked as interrupted.",
+        ),
+        ("user", "go on"),
+    ]
+
+
+def test_a_worker_that_is_killed_leaves_an_interrupted_task(tmp_path: Path, home: Path) -> None:
+    model = script(tmp_path, Explore=[LOOK, SLOW])
+    task = begun(tmp_path, model)["agentId"]
+    wait_for(tmp_path, task, turns=1)
+    os.kill(worker_of(home / ".gen"), signal.SIGKILL)
+    ended = gen("task", "output", task, "--json", cwd=tmp_path).json
+    assert (ended["status"], ended["result"], ended["error"]) == (
+        "interrupted",
+        "I look around.",
+        "the process that ran it died",
+    )
+    model = script(tmp_path, Explore=[LOOK, {"text": "whole again"}])
+    assert gen("task", "resume", task, "go on", cwd=tmp_path).out == "whole again\n"
+
+
+def test_a_worker_keeps_no_descriptor_of_its_caller(tmp_path: Path, home: Path) -> None:
+    model = script(tmp_path, Explore=[SLOW])
+    leak = tmp_path / "leak"
+    command = [*GEN, "task", "run", "Explore", "go", "--background", "--model", model]
+    with leak.open("w") as file:
+        subprocess.run(
+            command,
+            cwd=tmp_path,
+            pass_fds=[file.fileno()],
+            check=True,
+            timeout=SECONDS,
+            capture_output=True,
+        )
+    worker = worker_of(home / ".gen")
+    open_files = [str(each.readlink()) for each in Path(f"/proc/{worker}/fd").iterdir()]
+    leads = os.getsid(worker) == worker
+    (task,) = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+    gen("task", "stop", task["agentId"], cwd=tmp_path)
+    assert str(leak) not in open_files
+    assert [name for name in open_files if name.startswith(("pipe:", "/dev/pts", "/dev/tty"))] == []
+    assert leads
+
+
+def test_a_mistake_is_told_by_the_command_that_was_typed(tmp_path: Path) -> None:
+    for words, sentence in (
+        (("run", "Explor", "go"), "There is no agent 'Explor'"),
+        (("run", "Explore", " "), "The prompt is empty"),
+        (("run", "Explore", "go", "--model", "nonsense"), "There is no model 'nonsense'"),
+        (("run", "Explore", "go", "--resume", "0badcafe"), "There is no task '0badcafe'"),
+    ):
+        ended = gen("task", *words, "--background", cwd=tmp_path)
+        assert (ended.code, ended.out) == (2, "")
+        assert sentence in ended.err
+
+
+def test_a_detached_task_goes_on_detached(tmp_path: Path) -> None:
+    model = script(tmp_path, Explore=[{"text": "one"}, {"text": "two", "delay_ms": 3000}])
+    task = begun(tmp_path, model)["agentId"]
+    wait_for(tmp_path, task, status="completed")
+    ended = gen("task", "resume", task, "more", "--background", "--json", cwd=tmp_path)
+    assert (ended.code, ended.json["agentId"], ended.json["status"]) == (0, task, "running")
+    refused = gen("task", "resume", task, "me too", cwd=tmp_path)
+    assert (refused.code, "wait for it, or stop it first" in refused.err) == (2, True)
+    assert gen("task", "output", task, cwd=tmp_path).out == "two\n"
+
+
+def test_the_rules_of_the_command_line_hold_in_the_worker(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("the word")
+    read = {"text": "", "calls": [{"name": "Read", "input": {"file_path": "secret.txt"}}]}
+    model = script(tmp_path, Explore=[read, {"text": "done"}, read, {"text": "done again"}])
+    task = begun(tmp_path, model, "--deny", "Read(secret.txt)")["agentId"]
+    first = wait_for(tmp_path, task, status="completed")
+    gen("task", "resume", task, "again", cwd=tmp_path)
+    second = gen("task", "show", task, "--json", cwd=tmp_path).json
+    assert [each["decision"]["action"] for each in first["decisions"]] == ["deny"]
+    assert [each["decision"]["action"] for each in second["decisions"]] == ["deny", "deny"]
+
+
+def test_whoever_waits_in_the_foreground_is_sent_on_its_way(tmp_path: Path) -> None:
+    send = {"name": "Task", "input": {"subagent_type": "Explore", "prompt": "look"}}
+    main = [{"text": "I send one.", "calls": [send]}, {"text": "meanwhile"}, {"text": "It found the thing."}]
+    model = script(tmp_path, main=main, Explore=[LOOK, {"text": "the thing", "delay_ms": 2500}])
+    process = start("-p", "go", "--json", "--model", model, cwd=tmp_path)
+    child: dict[str, Any] = {}
+    until = time.monotonic() + SECONDS
+    while not child.get("turns") and time.monotonic() < until:
+        tasks = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+        child = tasks[0] if tasks else {}
+    moved = gen("task", "background", child["agentId"], "--json", cwd=tmp_path)
+    assert (moved.code, moved.json["background"], moved.json["status"]) == (0, True, "running"), moved.err
+    out, _ = process.communicate(timeout=SECONDS)
+    answer = json.loads(out)
+    assert (answer["result"], answer["status"]) == ("It found the thing.", "completed")
+    said = gen("task", "show", answer["sessionId"], "--json", cwd=tmp_path).json["transcript"]
+    (result,) = [each["results"][0]["text"] for each in said if each["role"] == "tool"]
+    assert f"works in the background as task {child['agentId']}" in result
+    assert [each["delivers"] for each in said if each.get("delivers")] == [[child["agentId"]]]
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_only_work_that_an_agent_waits_for_is_sent_to_the_background(tmp_path: Path, running: bool) -> None:
+    model = script(tmp_path, Explore=[SLOW if running else {"text": "done"}])
+    task = begun(tmp_path, model)["agentId"]
+    if not running:
+        wait_for(tmp_path, task, status="completed")
+    refused = gen("task", "background", task, cwd=tmp_path)
+    gen("task", "stop", task, cwd=tmp_path)
+    why = "No agent waits for task" if running else "has already ended as completed"
+    assert (refused.code, why in refused.err) == (2, True)

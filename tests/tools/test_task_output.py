@@ -1,0 +1,154 @@
+"""TaskOutput and TaskStop: what they say about tasks of every kind, and about what is not one's own."""
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
+from gencode.core.messages import AssistantMessage, Message, ToolMessage
+from gencode.core.status import Status
+from gencode.core.task import transcript_of
+from gencode.runtime.ports import Lease
+from gencode.stores.memory import MemoryStore
+from gencode.testing import call, says, scripted
+
+SEND = call("Task", subagent_type="Explore", prompt="look", run_in_background=True)
+WAIT = call("Task", subagent_type="Explore", prompt="look")
+RUNNING = (
+    "Agent: Explore\nStatus: still running\nTurns: 0\nTokens: 0\n\nOptions:\n"
+    '  - Wait longer: TaskOutput(task_id="00000002", timeout=60000)\n'
+    '  - Check status: TaskOutput(task_id="00000002", block=false)\n'
+    '  - Stop: TaskStop(task_id="00000002")'
+)
+
+
+def numbered(lease_seconds: float = 15.0) -> MemoryStore:
+    """A store whose tasks have ids that a script can know: 00000001 is the conversation."""
+    numbers = itertools.count(1)
+    return MemoryStore(lease_seconds=lease_seconds, draw=lambda: f"{next(numbers):08x}")
+
+
+def answers(transcript: Sequence[Message]) -> list[str]:
+    found = [message for message in transcript if isinstance(message, ToolMessage)]
+    return [result.text for message in found for result in message.results]
+
+
+async def told(folder: Path, *turns: dict[str, Any], explore: Sequence[dict[str, Any]]) -> list[str]:
+    """Every result that the main agent of a short conversation read."""
+    async with scripted(folder, store=numbered(), main=turns, Explore=explore) as gen:
+        outcome = await gen.ask("go").outcome()
+        return answers(transcript_of(await gen.store.events(outcome.agent_id)))
+
+
+async def test_a_long_result_of_the_foreground_is_paged(tmp_path: Path) -> None:
+    long = "".join(f"line {number:05} of a long report\n" for number in range(1_500))
+    pages = [says("", call("TaskOutput", task_id="00000002", page=page)) for page in (1, 2, 3, 4)]
+    texts = await told(tmp_path, says("", WAIT), *pages, says("read"), explore=[says(long)])
+    assert texts[0].endswith('[the whole text: TaskOutput(task_id="00000002")]')
+    parts = [text.partition("\nOutput:\n")[2] for text in texts[1:4]]
+    assert [part[-13:] for part in parts] == ["[page 1 of 3]", "[page 2 of 3]", "[page 3 of 3]"]
+    assert "".join(part[:-14] for part in parts) == long
+    assert texts[4] == "There is no page 4; the result has 3."
+
+
+@pytest.mark.parametrize(
+    ("limit", "note"),
+    [
+        (-5, "The timeout -5 was taken as 0 ms.\n"),
+        (-(10**30), f"The timeout -{10**30} was taken as 0 ms.\n"),
+        (0, ""),
+        (10, ""),
+    ],
+)
+async def test_a_time_out_of_range_is_clamped_and_said(tmp_path: Path, limit: int, note: str) -> None:
+    look = says("", call("TaskOutput", task_id="00000002", timeout=limit))
+    stop = says("", call("TaskStop", task_id="00000002"))
+    texts = await told(tmp_path, says("", SEND), look, stop, says("ok"), explore=[says("x", delay_ms=60_000)])
+    assert texts[1] == note + RUNNING
+
+
+async def test_a_time_that_is_too_long_is_clamped_and_said(tmp_path: Path) -> None:
+    look = says("", call("TaskOutput", task_id="00000002", timeout=700_000))
+    texts = await told(tmp_path, says("", SEND), look, says("ok"), explore=[says("found")])
+    assert texts[1].startswith(
+        "The timeout 700000 was taken as 600000 ms.\nAgent: Explore\nStatus: completed\n"
+    )
+
+
+async def test_an_unknown_id_is_refused_with_ones_own(tmp_path: Path) -> None:
+    asks = [call("TaskOutput", task_id=name) for name in ("0badcafe", "nonsense", "0000")]
+    texts = await told(tmp_path, says("", WAIT, WAIT), says("", *asks), says("ok"), explore=[says("found")])
+    assert (
+        texts[2:]
+        == ["TaskOutput: the task or shell belongs to somebody else. Your own are: 00000003, 00000002."] * 3
+    )
+
+
+async def test_who_has_sent_nobody_is_told_so(tmp_path: Path) -> None:
+    texts = await told(tmp_path, says("", call("TaskStop", task_id="0badcafe")), says("ok"), explore=[])
+    assert texts == ["TaskStop: the task or shell belongs to somebody else. Your own are: none."]
+
+
+async def elsewhere(store: MemoryStore, *, background: bool = True) -> tuple[str, Lease]:
+    """A conversation that is over, and its task, which another process runs."""
+    parent = await store.create(TaskCreated(agent="main", prompt="go", conversation=True), "me")
+    done = (TaskStarted(), TaskEnded(Status.COMPLETED, "sent"))
+    await store.append(parent, done, last=True)
+    sent = TaskCreated(agent="Explore", prompt="look", parent=parent.task, background=background)
+    child = await store.create(sent, "elsewhere|b|1|1|x")
+    await store.append(child, [TaskStarted(), MessageAdded(AssistantMessage("half way"))])
+    return parent.task, child
+
+
+async def test_a_task_of_another_process_is_waited_for(tmp_path: Path) -> None:
+    store = numbered()
+    parent, child = await elsewhere(store)
+    main = [
+        says("", call("TaskOutput", task_id="00000002")),
+        says("", call("TaskOutput", task_id="00000002")),
+        says("ok"),
+    ]
+    async with scripted(tmp_path, store=store, main=main) as gen:
+        job = await gen.start_turn("what came of it?", parent)
+        await asyncio.sleep(0.2)
+        await store.append(child, [TaskEnded(Status.COMPLETED, "found")], last=True)
+        outcome = await gen.outcome(job)
+        texts = answers(transcript_of(await store.events(parent)))
+    assert [text.rpartition("\n")[2] for text in texts] == ["found", "found"]
+    assert outcome.status is Status.COMPLETED
+
+
+async def test_a_task_of_a_dead_process_is_said_to_be_interrupted(tmp_path: Path) -> None:
+    store = numbered(lease_seconds=0)
+    parent, _ = await elsewhere(store)
+    async with scripted(
+        tmp_path, store=store, main=[says("", call("TaskOutput", task_id="00000002")), says("ok")]
+    ) as gen:
+        outcome = await gen.ask("what came of it?", session=parent).outcome()
+        (text,) = answers(transcript_of(await store.events(outcome.agent_id)))
+    assert text.splitlines()[5:] == [
+        "Error: the process that ran it died; go on with it by "
+        'Task(subagent_type="Explore", prompt=…, resume="00000002")',
+        "",
+        "Output:",
+        "half way",
+    ]
+
+
+@pytest.mark.parametrize("tool", ["TaskOutput", "TaskStop"])
+async def test_a_task_in_the_foreground_has_nothing_to_wait_for_or_stop(tmp_path: Path, tool: str) -> None:
+    store = numbered()
+    parent, _ = await elsewhere(store, background=False)
+    async with scripted(
+        tmp_path, store=store, main=[says("", call(tool, task_id="00000002")), says("ok")]
+    ) as gen:
+        await gen.ask("what came of it?", session=parent).outcome()
+        texts = answers(transcript_of(await store.events(parent)))
+    assert texts == [
+        "Task 00000002 of Explore runs in the foreground: its result is the answer to the call that sent it, "
+        "and it stops with that call."
+    ]
