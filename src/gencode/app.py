@@ -19,7 +19,7 @@ from gencode.core.task import Task
 from gencode.delegation.foresight import Foresight
 from gencode.delegation.handle import Asking, Handle, Words, request
 from gencode.delegation.launcher import Launcher
-from gencode.delegation.live import Live
+from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.orphans import close_orphans, close_task
 from gencode.delegation.records import Records
@@ -293,7 +293,7 @@ class GenCode:
         words: Words = {"model": handover.model, "max_turns": handover.max_turns}
         return await self.start_resume(handover.task, request("", handover.prompt, words, background=True))
 
-    async def start_turn(self, prompt: str, session: str | None = None, agent: str = "") -> Live:
+    async def start_turn(self, prompt: str, session: str | None = None, agent: str = "") -> Job:
         """Start a turn of the main conversation, or of one with `agent` in the main seat."""
         spec = self.agents.find(agent) if agent not in ("", MAIN) else self.agents.main()
         limits = Limits(self.settings.max_turns or spec.max_turns, self.settings.max_seconds)

@@ -51,7 +51,7 @@ I look.
   → Read: line one
 
 - Bash({"x" * 200}…)
-  failed Bash: (nothing)
+  failed Bash: -
 
 > [system]
 > Hurry.

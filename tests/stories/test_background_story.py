@@ -156,3 +156,54 @@ async def test_a_parent_that_was_cut_hears_of_the_result_when_it_goes_on(tmp_pat
     (child,) = outcome.evidence.children
     assert (outcome.result, once_more.result) == ("I heard.", "I heard.")
     assert delivered(told) == delivered(after) == [(child,)]
+
+
+async def test_what_is_read_in_the_same_reply_that_sends_another_again_is_not_announced(
+    tmp_path: Path,
+) -> None:
+    again = call("Task", subagent_type="Explore", prompt="more", resume="00000002", run_in_background=True)
+    both = says("", again, call("TaskOutput", task_id="00000003"))
+    main = [says("", SEND), says("", call("TaskOutput", task_id="00000002")), says("", SEND), both]
+    explore = [says("first"), says("second", delay_ms=100)]
+    async with scripted(
+        tmp_path, store=numbered(), main=[*main, says("waiting"), says("heard")], Explore=explore
+    ) as gen:
+        outcome = await gen.ask("go").outcome()
+        told = transcript_of(await gen.store.events(outcome.agent_id))
+        child = await gen.find("00000002")
+    assert (outcome.result, delivered(told), child.result) == ("heard", [("00000002",)], "second")
+
+
+async def test_who_goes_on_in_the_foreground_is_not_announced_again_in_a_later_turn(tmp_path: Path) -> None:
+    again = call("Task", subagent_type="Explore", prompt="more", resume="00000002")
+    look = call("TaskOutput", task_id="00000002")
+    main = [says("", SEND), says("", look), says("", again), says("done"), says("nothing new")]
+    async with scripted(
+        tmp_path, store=numbered(), main=main, Explore=[says("first"), says("second")]
+    ) as gen:
+        outcome = await gen.ask("go").outcome()
+        later = await gen.ask("and now?", session=outcome.agent_id).outcome()
+        told = transcript_of(await gen.store.events(outcome.agent_id))
+    assert (later.result, delivered(told), answers(told)[-1]) == ("nothing new", [], "second")
+
+
+async def test_who_goes_on_in_the_background_is_in_the_background_for_everybody(tmp_path: Path) -> None:
+    first = call("Task", subagent_type="Explore", prompt="first")
+    again = call("Task", subagent_type="Explore", prompt="more", resume="00000002", run_in_background=True)
+    look = says("", call("TaskOutput", task_id="00000002"))
+    async with scripted(
+        tmp_path,
+        store=numbered(),
+        main=[says("", first), says("", again), look, says("done")],
+        Explore=[says("one"), says("two", delay_ms=100)],
+    ) as gen:
+        outcome = await gen.ask("go").outcome()
+        told = transcript_of(await gen.store.events(outcome.agent_id))
+        child = await gen.get("00000002")
+    assert answers(told)[2].endswith("Output:\ntwo")
+    assert child.background and child.output_file is not None
+    assert (
+        Path(child.output_file)
+        .read_text()
+        .endswith(f"two\n\n[task 00000002 ended as completed at {child.ended_at}]\n")
+    )

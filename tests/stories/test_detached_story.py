@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.surfaces.running import GEN, OWN_TERMINAL, SECONDS, Ended, gen, script, start
 
 LOOK = {"text": "I look around.", "calls": [{"name": "Glob", "input": {"pattern": "*"}}]}
@@ -101,8 +100,8 @@ def test_a_detached_task_is_stopped_from_another_process_and_goes_on_later(tmp_p
         ("user", "go"),
         (
             "system",
-            "You were stopped: it was stopped from another process. Go on from there; calls that were cut are "
-            "marked as interrupted.",
+            "You were stopped: it was stopped from another process. Go on from there; calls that were cut "
+            "are marked as interrupted.",
         ),
         ("user", "go on"),
     ]

@@ -16,7 +16,6 @@ from gencode.runtime.ports import EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 
-
 LOOK_ELSEWHERE = says("", call("Glob", pattern="*.nothing"))
 
 

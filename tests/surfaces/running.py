@@ -82,13 +82,16 @@ def in_terminal(
     columns: int = 80,
     keys: bytes = b"",
     answers: Sequence[bytes] = (),
+    typed: tuple[bytes, bytes] = (b"", b""),
     **env: str,
 ) -> Ended:
     """Run `gen` in a pseudo-terminal of so many columns.
 
-    `keys` are pressed once it shows an agent, one of `answers` whenever it asks something.
+    `keys` are pressed once it shows an agent, one of `answers` whenever it asks something. The second of
+    `typed` is typed once the first is shown.
     """
-    return command_in_terminal([*GEN, *words], cwd=cwd, columns=columns, keys=keys, answers=answers, **env)
+    show = (b"Launching Subagent", keys) if keys else typed
+    return command_in_terminal([*GEN, *words], cwd=cwd, columns=columns, typed=show, answers=answers, **env)
 
 
 def command_in_terminal(
@@ -96,7 +99,7 @@ def command_in_terminal(
     *,
     cwd: Path,
     columns: int = 80,
-    keys: bytes = b"",
+    typed: tuple[bytes, bytes] = (b"", b""),
     answers: Sequence[bytes] = (),
     **env: str,
 ) -> Ended:
@@ -115,10 +118,11 @@ def command_in_terminal(
     os.close(follower)
     shown = b""
     given = 0
+    cue, keys = typed
     until = time.monotonic() + SECONDS
     while time.monotonic() < until and (piece := _read(leader)):
         shown += piece
-        if keys and b"Launching Subagent" in shown:
+        if keys and cue in shown:
             os.write(leader, keys)
             keys = b""
         if len(answers) > given < shown.count(ASKS):

@@ -36,7 +36,7 @@ class Results:
         self._outputs = outputs
         self._cap = cap
         self._jobs: dict[str, Live] = {}
-        self._forgotten = 0
+        self._forgotten: tuple[str, ...] = ()
         self._earlier = {task.id: task for task in earlier if task.background and task.status.ended}
 
     @property
@@ -49,6 +49,8 @@ class Results:
         """A task went to the background; its result will come here."""
         self._earlier.pop(job.id, None)
         self._jobs[job.id] = job
+        if job.task.turns:  # it goes on, so that it was handed over before says nothing
+            self._forgotten = ()
 
     async def take(self) -> UserMessage | None:
         """Everything that has come since, as one message; it counts as taken once it is in the journal."""
@@ -85,10 +87,14 @@ class Results:
 
     def _forget(self) -> None:
         """Let go of what was handed over; the journal remembers it."""
-        for task in self._record.task.delivered[self._forgotten :]:
+        done, known = self._record.task.delivered, len(self._forgotten)
+        if done is self._forgotten:
+            return
+        grown = known and len(done) >= known and done[known - 1] == self._forgotten[-1]
+        for task in done[known if grown else 0 :]:
             self._jobs.pop(task, None)
             self._earlier.pop(task, None)
-        self._forgotten = len(self._record.task.delivered)
+        self._forgotten = done
 
 
 def announced(task: Task, cap: int) -> str:

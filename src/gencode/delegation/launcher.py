@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from gencode.core.errors import CorruptFact, UserMistake
-from gencode.core.events import Event, MessageAdded, TaskCreated, settle
+from gencode.core.events import Event, MessageAdded, TaskBackgrounded, TaskCreated, settle
 from gencode.core.messages import Message, ToolCall, UserMessage, unanswered
 from gencode.core.outcome import Outcome, outcome_of, output_file
 from gencode.core.rules import Mode
@@ -152,7 +152,8 @@ class Launcher:
             raise UserMistake(f"Task {task.id} is running; wait for it or stop it first.")
         spec = self.agent_of(task)
         limits = Limits(request.max_turns or task.max_turns or spec.max_turns, seconds)
-        return await self._continued(task.id, spec, place, limits, request.prompt)
+        behind = request.background and not task.background
+        return await self._continued(task.id, spec, place, limits, request.prompt, behind=behind)
 
     def agent_of(self, task: Task | TaskCreated) -> AgentSpec:
         """The agent of a task, as its file is now."""
@@ -235,21 +236,26 @@ class Launcher:
         return self._seated(spec, record, toolbox, origin, limits, heard)
 
     async def _continued(
-        self, task: str, spec: AgentSpec, origin: Origin, limits: Limits, prompt: str
+        self, task: str, spec: AgentSpec, origin: Origin, limits: Limits, prompt: str, *, behind: bool = False
     ) -> Job:
         """Go on with a task that nobody else may be working on and that can be read as a whole."""
         await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
         try:
             lease = await self._store.take(task, self._supervisor.owner)
-            return await self._go_on(spec, lease, origin, limits, prompt)
+            return await self._go_on(spec, lease, origin, limits, prompt, behind=behind)
         except CorruptFact as corrupt:
             raise UserMistake(
                 f"Task {task} cannot go on: {corrupt} Nothing was changed; gen task show {task} has what "
                 "can be read of it."
             ) from None
 
-    async def _go_on(self, spec: AgentSpec, lease: Lease, origin: Origin, limits: Limits, prompt: str) -> Job:
-        """An earlier task with something more to do; it keeps the system prompt it had."""
+    async def _go_on(
+        self, spec: AgentSpec, lease: Lease, origin: Origin, limits: Limits, prompt: str, *, behind: bool
+    ) -> Job:
+        """An earlier task with something more to do, from now on in the background when it is `behind`.
+
+        It keeps the system prompt it had.
+        """
         begun = False
         try:
             events = await self._store.events(lease.task)
@@ -263,7 +269,8 @@ class Launcher:
             notes = [note for note in origin.notes() if note not in earlier]
             heard = [*told_first(lease.state), UserMessage(prompt), *notes]
             started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
-            await record.commit(started, *map(MessageAdded, heard))
+            first = (TaskBackgrounded(),) if behind else ()
+            await record.commit(started, *first, *map(MessageAdded, heard))
             children = await self._learn_family(lease.state)
             job = self._seated(spec, record, toolbox, origin, limits, [*earlier, *heard], children)
             begun = True

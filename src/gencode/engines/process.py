@@ -56,7 +56,10 @@ class Worker:
     @property
     def gone(self) -> bool:
         """Whether it has ended, well or not."""
-        return self._process.poll() is not None
+        if self._process.poll() is None:
+            return False
+        _part(self._process, bound=False)
+        return True
 
     def kill(self) -> None:
         """End it at once."""

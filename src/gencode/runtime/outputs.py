@@ -148,7 +148,7 @@ def _message(message: Message) -> str:
             return said + "".join(f"- {call.name}({_brief(call.input.values())})\n" for call in message.calls)
         case ToolMessage():
             return "".join(
-                f"  {'failed' if result.error else '→'} {result.name}: {_brief([result.text]) or '(nothing)'}\n"
+                f"  {'failed' if result.error else '→'} {result.name}: {_brief([result.text]) or '-'}\n"
                 for result in message.results
             )
 

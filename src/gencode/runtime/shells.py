@@ -16,6 +16,7 @@ from gencode.permissions.bash.decision import read_command
 from gencode.permissions.paths import places_of
 from gencode.runtime.processes.command import Command, Ended, shell_words
 from gencode.runtime.processes.commands import Commands
+from gencode.runtime.processes.git_programs import may_run_git
 from gencode.runtime.processes.running import Running
 from gencode.runtime.processes.sweep import sweep
 from gencode.runtime.sandbox.choose import Sandbox, chosen
@@ -144,6 +145,7 @@ class Shells:
             order.workspace.cwd,
             seconds=order.seconds,
             reads_only=only_reads(order),
+            may_run_git=may_run_git(order.text),
             file=file,
             growing=growing,
         )

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
+from msgspec.structs import replace
+
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
 from gencode.core.outcome import Outcome
@@ -42,6 +44,8 @@ async def TASK(
         return ToolOutput(started(outcome), Trace(children=(outcome.agent_id,)))
     given = (outcome.agent_id,) if outcome.background else ()
     trace = Trace(children=(outcome.agent_id,), delivered=given)
+    if outcome.background:  # it was in the background once; its result is here and comes no second time
+        trace = replace(trace, delivered=(outcome.agent_id,))
     return ToolOutput(
         report(outcome, ctx.delegate.result_cap(outcome.agent)), trace, error=not outcome.success
     )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gencode.permissions.bash.parts import Part, Word
 
-LOGGED = r"""printf '%s\0' "$#" "${{@//$'\n'/$'\006'}}" >> '{log}'"""
+LOGGED = r"""printf '%s\0' "$#" "${{@//$'\n'/␤}}" >> '{log}'"""
 LIMITED = 'ulimit -t 2 -f 2048; exec "$@"'
 PATIENCE = 10
 
@@ -91,7 +91,7 @@ class RealBash:
         return started
 
     def _as_typed(self, argument: str) -> str:
-        return argument.replace(str(self._nothing), "~").replace("\6", "\n")
+        return argument.replace(str(self._nothing), "~").replace("␤", "\n")
 
 
 def kill_group(leader: int) -> None:

@@ -242,7 +242,14 @@ def test_length_is_limited() -> None:
 
 def test_the_number_of_parts_is_limited() -> None:
     with pytest.raises(Unparsable, match="too many parts"):
-        parse("a;" * 4_001)
+        parse("a;" * 2_501)
+
+
+@pytest.mark.parametrize("text", ["$x", "{a,", "[a]", "'a'b", "$()", "<a "])
+def test_the_work_for_one_line_is_limited(text: str) -> None:
+    assert len(parse("a " + text * 2_000)) == 1
+    with pytest.raises(Unparsable, match="too complicated"):
+        parse("a " + text * 8_001)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class SimpleCommands(Redirections):
                 return name
             if character in "\n;|)#" or (character == "&" and text[self.pos + 1 : self.pos + 2] != ">"):
                 break
-            if not self.redirection(draft):
+            if character not in "0123456789{<>&" or not self.redirection(draft):
                 self._word_of_command(draft)
         if words and not words[0].literal:
             self.mark(DYNAMIC_COMMAND)
@@ -74,7 +74,7 @@ class SimpleCommands(Redirections):
         if found is None:
             return False
         self.pos = found.end()
-        self.add(Part("command", tuple(plain_words(found[0])), source=found[0].rstrip()))
+        self.found.add(Part("command", tuple(plain_words(found[0])), source=found[0].rstrip()))
         return True
 
     def finish(self, draft: Draft, start: int) -> bool:
@@ -82,7 +82,7 @@ class SimpleCommands(Redirections):
         runs = bool(draft.words or draft.assignments)
         if not (runs or draft.inputs or draft.fed or self.reason):
             return False
-        self.add(
+        self.found.add(
             Part(
                 "command" if runs else "inert",
                 tuple(draft.words),

@@ -6,7 +6,7 @@ patterns of a case, the redirections behind a group.
 
 import re
 
-from gencode.permissions.bash.commands import RESERVED
+from gencode.permissions.bash.commands import RESERVED, RESERVED_WORD
 from gencode.permissions.bash.conditions import Conditions
 from gencode.permissions.bash.parts import Assignment, Part, Unparsable, Word
 from gencode.permissions.bash.redirections import Draft
@@ -22,7 +22,7 @@ _ESAC = re.compile(rf"esac{WORD_ENDS}")
 _CLAUSE_END = re.compile(r";;&|;;|;&")
 _LIST_END = re.compile(r"[\n;](?![;&])")
 _FUNCTION = re.compile(r"([A-Za-z0-9_.:/,%^-]++)(?=[ \t\n(])[ \t]*+(\([ \t]*+\))?")
-_NAMED_COPROCESS = re.compile(rf"({NAME})[ \t]++(?=\{{[ \t\n]|\()")
+_NAMED_COPROCESS = re.compile(rf"(?!{RESERVED_WORD})({NAME})[ \t]++(?=\{{[ \t\n]|\()")
 
 _END_OF_GROUP = frozenset({"}"})
 _END_OF_SUBSHELL = frozenset({")"})
@@ -113,7 +113,7 @@ class Compounds(Conditions):
         self.reason = ""
         self.pos += 2
         self.arithmetic()
-        self.add(Part("inert", opaque=self.reason, source=self.text[start : self.pos]))
+        self.found.add(Part("inert", opaque=self.reason, source=self.text[start : self.pos]))
         self.reason = outer
 
     def _if(self) -> None:
@@ -131,7 +131,7 @@ class Compounds(Conditions):
         if keyword == "for" and self.text.startswith("((", self.pos):
             self.pos += 2
             self.arithmetic(semicolons=2)
-            self.add(Part("inert", opaque=self.reason, source=self.text[start : self.pos]))
+            self.found.add(Part("inert", opaque=self.reason, source=self.text[start : self.pos]))
             self.blanks()
             if self.peek() == ";":
                 self.operator(1)
@@ -162,7 +162,7 @@ class Compounds(Conditions):
                 raise Unparsable("do is missing")
         variable = Assignment(found[1], Word((), ""))
         source = self.text[start : self.pos].rstrip()
-        self.add(Part("inert", tuple(words), (variable,), opaque=self.reason, source=source))
+        self.found.add(Part("inert", tuple(words), (variable,), opaque=self.reason, source=source))
         if self.peek() == ";":
             self.operator(1)
 
@@ -188,7 +188,7 @@ class Compounds(Conditions):
                     break
                 self.newlines()
         source = self.text[start : self.pos]
-        self.add(Part("inert", tuple(words), opaque=self.reason, source=source))
+        self.found.add(Part("inert", tuple(words), opaque=self.reason, source=source))
         self.reason = outer
 
     def _patterns(self, words: list[Word]) -> None:
@@ -217,7 +217,7 @@ class Compounds(Conditions):
         self._function_body(found[1])
 
     def _function_body(self, name: str) -> None:
-        self.add(Part("inert", opaque=FUNCTION, source=f"{name}()"))
+        self.found.add(Part("inert", opaque=FUNCTION, source=f"{name}()"))
         self.newlines()
         if not self._compound(body=True):
             raise Unparsable("a function without a body")
@@ -225,10 +225,10 @@ class Compounds(Conditions):
     def _coprocess(self) -> None:
         if self.substitutions:
             raise Unparsable("a coprocess in a substitution, which bash reads differently when it runs")
-        self.add(Part("inert", opaque=COPROCESS, source="coproc"))
+        self.found.add(Part("inert", opaque=COPROCESS, source="coproc"))
         self.blanks()
         self.skip(_NAMED_COPROCESS)
         if self._compound(body=True):
             return
-        if not self.plain() or any(word.source in RESERVED for word in self.parts[-1].words[:2]):
+        if not self.plain() or any(word.source in RESERVED for word in self.found.parts[-1].words[:2]):
             raise Unparsable("a coprocess that cannot be read for certain")

@@ -32,7 +32,7 @@ class Conditions(SimpleCommands):
         if not self.skip(_CLOSING):
             raise Unparsable("[[ is not closed by ]]")
         source = f"[[{self.text[start : self.pos]}"
-        self.add(Part("inert", tuple(operands), opaque=self.reason, source=source))
+        self.found.add(Part("inert", tuple(operands), opaque=self.reason, source=source))
         self.reason = outer
 
     def _alternatives(self, operands: list[Word]) -> None:

@@ -16,7 +16,10 @@ _BRACED_PLAIN = re.compile(r"""[^}'"\\$`<>]++""")
 _BACKTICKS = re.compile(r"`((?:[^`\\]|\\.)*+)`", re.DOTALL)
 _ESCAPED_IN_BACKTICKS = re.compile(r"\\([$`\\])")
 _ESCAPED_IN_QUOTED_BACKTICKS = re.compile(r'\\([$`\\"])')
-_QUOTED_PLAIN = re.compile(r'[^"\\$`]++')
+_QUOTED_TEXT = re.compile(r'(?:[^"\\$`]|\\.)++', re.DOTALL)
+_QUOTED_ESCAPES = re.compile(r'\\(?:([$`"\\])|\n)')
+_HERE_TEXT = re.compile(r"(?:[^\\$`]|\\.)++", re.DOTALL)
+_HERE_ESCAPES = re.compile(r"\\(?:([$`\\])|\n)")
 _QUOTED_SIMPLE = re.compile(r'"([^"\\$`]*+)"')
 _SINGLE_QUOTED = re.compile(r"'([^']*+)'")
 _ARITHMETIC_CLEAN = re.compile(r"[0-9 \t+\-*/%<>=!&|^~?:,]++")
@@ -37,6 +40,7 @@ class Expansions(Scanner):
     def dollar(self, *, quoted: bool, here: bool = False) -> Piece:
         """Whatever begins with the dollar sign here; a lone one is text."""
         start = self.pos
+        self.found.step()
         found = VARIABLE.match(self.text, start)
         if found:
             self.pos = found.end()
@@ -129,31 +133,18 @@ class Expansions(Scanner):
 
     def inside_double_quotes(self, *, here: bool) -> Piece:
         """The next piece of what is read like a double-quoted text; a here-document has no quotes."""
-        found = _QUOTED_PLAIN.match(self.text, self.pos)
+        text, escapes = (_HERE_TEXT, _HERE_ESCAPES) if here else (_QUOTED_TEXT, _QUOTED_ESCAPES)
+        found = text.match(self.text, self.pos)
         if found:
             self.pos = found.end()
-            return Piece(found[0], "text", True)
+            return Piece(escapes.sub(r"\1", found[0]), "text", True)
         match self.peek():
             case "$":
                 return self.dollar(quoted=True, here=here)
             case "`":
                 return self.backticks(quoted=True, strict=here)
-            case "\\":
-                return Piece(self._backslash_in_quotes("$`\\\n" if here else '$`"\\\n'), "text", True)
-            case '"' if here:
-                self.pos += 1
-                return Piece('"', "text", True)
             case _:
                 raise Unparsable("a quote is never closed")
-
-    def _backslash_in_quotes(self, special: str) -> str:
-        following = self.text[self.pos + 1 : self.pos + 2]
-        if not following:
-            raise Unparsable("it ends with a backslash")
-        self.pos += 2
-        if following == "\n":
-            return ""
-        return following if following in special else "\\" + following
 
     def single_quoted(self) -> str:
         found = _SINGLE_QUOTED.match(self.text, self.pos)

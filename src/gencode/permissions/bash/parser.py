@@ -16,7 +16,7 @@ from gencode.permissions.bash.commands import RESERVED_WORD
 from gencode.permissions.bash.compounds import Compounds
 from gencode.permissions.bash.parts import Part, Unparsable
 from gencode.permissions.bash.relearning import changes_reading
-from gencode.permissions.bash.scan import MAX_CHARACTERS, WORD_ENDS
+from gencode.permissions.bash.scan import MAX_CHARACTERS, WORD_ENDS, Found
 from gencode.permissions.secrets import deceptive_character
 
 _BANG = re.compile(r"!(?=[ \t])")
@@ -42,23 +42,23 @@ def parse(text: str) -> tuple[Part, ...]:
     deceptive = deceptive_character(text.replace("\n", "").replace("\t", ""))
     if deceptive or _SURROGATE.search(text):
         raise Unparsable(f"it has a character that cannot be shown ({deceptive!a})")
-    parts: list[Part] = []
+    found = Found()
     try:
-        Parser(text, parts).whole_text(may_be_empty=False)
+        Parser(text, found).whole_text(may_be_empty=False)
     except RecursionError:
         raise Unparsable("it is nested too deeply") from None
-    if not parts:
+    if not found.parts:
         raise Unparsable("there is nothing to run")
-    if "\n" in text and changes_reading(parts):
+    if "\n" in text and changes_reading(found.parts):
         raise Unparsable("it changes how bash reads its later lines")
-    return tuple(parts)
+    return tuple(found.parts)
 
 
 class Parser(Compounds):
     """Reads lists of commands."""
 
     def nested(self, text: str) -> "Parser":
-        return Parser(text, self.parts, self.depth)
+        return Parser(text, self.found, self.depth)
 
     def whole_text(self, *, may_be_empty: bool) -> None:
         self.commands(_END, may_be_empty=may_be_empty)

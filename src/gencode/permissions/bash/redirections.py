@@ -39,6 +39,7 @@ class Redirections(HereDocuments):
         found = _REDIRECTION.match(self.text, self.pos)
         if found is None:
             return False
+        self.found.step()
         if found[1] and found[1][0] == "{":
             self.mark(THROUGH_VARIABLE)
         start = self.pos
@@ -93,7 +94,7 @@ class Redirections(HereDocuments):
                 return
             if operator == ">&" and target.value.isascii() and target.value.isdigit():
                 return
-        self.add(Part("write", (target,), opaque=reason, source=self.text[start : self.pos]))
+        self.found.add(Part("write", (target,), opaque=reason, source=self.text[start : self.pos]))
 
     def _expanded_twice(self, target: Word) -> None:
         """Bash expands the target of `>&` and then expands the result again, so quotes do not protect it."""

@@ -11,7 +11,8 @@ from gencode.permissions.bash.parts import Part, Unparsable
 
 MAX_CHARACTERS = 32_768
 MAX_DEPTH = 50
-MAX_PARTS = 4_000
+MAX_PARTS = 2_500
+MAX_STEPS = 8_000
 
 NAME = r"[A-Za-z_][A-Za-z0-9_]*+"
 WORD_ENDS = r"(?=[ \t\n;&|<>()]|\Z)"
@@ -22,16 +23,35 @@ _LINES = re.compile(r"(?:[ \t\n]|\\\n|#[^\n]*+)*+")
 _JOINED_OPERATOR = re.compile(r"(?:\\\n)++[;&|<>()-]")
 
 
+class Found:
+    """The parts found so far, which a text shares with those nested in it, and how much work that was."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self._steps = 0
+
+    def step(self) -> None:
+        """Count what takes time. Nobody types a line that takes much of it."""
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise Unparsable("it is too complicated")
+
+    def add(self, part: Part) -> None:
+        if len(self.parts) >= MAX_PARTS:
+            raise Unparsable("it has too many parts")
+        self.parts.append(part)
+
+
 class Scanner(ABC):
-    """A text with a position. Everything that is found goes to `parts`, which nested texts share.
+    """A text with a position.
 
     `reason` says why the part that is being read is opaque. `substitutions` counts the `$(…)` around us.
     """
 
-    def __init__(self, text: str, parts: list[Part], depth: int = 0) -> None:
+    def __init__(self, text: str, found: Found, depth: int = 0) -> None:
         self.text = text
         self.pos: int = 0
-        self.parts = parts
+        self.found = found
         self.depth = depth
         self.reason: str = ""
         self.substitutions: int = 0
@@ -94,6 +114,7 @@ class Scanner(ABC):
 
     def enter(self) -> None:
         """Go one level deeper. An error ends everything, so nobody has to leave after one."""
+        self.found.step()
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise Unparsable("it is nested too deeply")
@@ -104,8 +125,3 @@ class Scanner(ABC):
     def mark(self, reason: str) -> None:
         """The part that is being read is opaque."""
         self.reason = self.reason or reason
-
-    def add(self, part: Part) -> None:
-        if len(self.parts) >= MAX_PARTS:
-            raise Unparsable("it has too many parts")
-        self.parts.append(part)

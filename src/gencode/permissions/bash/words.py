@@ -11,6 +11,7 @@ PLAIN_WORDS = re.compile(rf"(?:{PLAIN}[ \t]++)++")
 PLAIN_WORD = re.compile(rf"{PLAIN}(?=[ \t\n;&|)]|\Z)")
 """A word without anything special. Before `<`, `>` or `(` it may be more than that."""
 
+_QUOTED_WORD = re.compile(r"""(?:'[^']*+'|"[^"\\$`]*+")(?=[ \t\n;&|)]|\Z)""")
 _RUN = re.compile(r"""[^ \t\n;&|<>()'"\\$`*?\[{]++""")
 _STARS = re.compile(r"[*?]++")
 _BRACKETS = re.compile(r"\[++")
@@ -68,6 +69,10 @@ class Words(Expansions):
         if found:
             self.pos = found.end()
             return Word((Piece(found[0]),), found[0])
+        found = _QUOTED_WORD.match(self.text, self.pos)
+        if found:
+            self.pos = found.end()
+            return Word((Piece(found[0][1:-1], "text", True),), found[0])
         start = self.pos
         pieces = Pieces()
         if self.peek() == "#" or not self._special_pieces(pieces):
@@ -88,6 +93,7 @@ class Words(Expansions):
                 pieces.text(found[0], quoted=False)
             character = text[self.pos : self.pos + 1]
             if character == "$" and (found := VARIABLE.match(text, self.pos)):
+                self.found.step()
                 self.pos = found.end()
                 pieces.piece(self.variable(found, quoted=False))
             elif character in "<>" and text[self.pos + 1 : self.pos + 2] == "(" and character:
@@ -99,6 +105,7 @@ class Words(Expansions):
 
     def special_piece(self, character: str, pieces: Pieces) -> None:
         """Read what begins with a character that is not just text."""
+        self.found.step()
         match character:
             case "'":
                 pieces.text(self.single_quoted(), quoted=True)

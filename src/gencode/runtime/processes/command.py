@@ -33,6 +33,8 @@ class Command(Struct, frozen=True):
     seconds: float | None = None
     reads_only: bool = False
     """It was allowed because it only reads: more is taken out of its environment."""
+    may_run_git: bool = True
+    """Whether it could start git; then what the repository names to be started is taken away first."""
     file: Path | None = None
     """A new file for an output that is too long to be kept; nothing is written for a short one."""
     growing: bool = False

@@ -9,6 +9,7 @@ from types import TracebackType
 from gencode.core.errors import ToolError
 from gencode.runtime.processes.command import Command, Ended, find_bash, words
 from gencode.runtime.processes.environment import Scrub
+from gencode.runtime.processes.git_programs import neutral_settings
 from gencode.runtime.processes.intake import Intake, pipe
 from gencode.runtime.processes.link import Link, child_environment
 from gencode.runtime.processes.order import Order, encoded
@@ -57,7 +58,7 @@ class Commands:
 
     async def start(self, command: Command) -> Running:
         """Start a command that goes on by itself until it ends, is stopped, or all are closed."""
-        running = self._begin(command)
+        running = self._begin(command, await self._environment(command))
         try:
             await running.begun()
         except asyncio.CancelledError:
@@ -76,10 +77,9 @@ class Commands:
         finally:
             await asyncio.gather(*(link.close() for link in links))
 
-    def _begin(self, command: Command) -> Running:
+    def _begin(self, command: Command, environ: Mapping[str, str]) -> Running:
         if self._closed:
             raise ToolError("No command can be started any more: everything is being closed.")
-        environ = self._environment(command)
         argv = words(command, self.bash, environ)
         link = self._keeper()
         try:
@@ -120,11 +120,16 @@ class Commands:
         running.task.add_done_callback(lambda _: self._live.pop(running.id))
         return running
 
-    def _environment(self, command: Command) -> dict[str, str]:
+    async def _environment(self, command: Command) -> dict[str, str]:
         environ = os.environ if command.environ is None else command.environ
-        if command.reads_only:
-            return self._scrub.reading(environ, self._empty_folder())
-        return self._scrub.cleaned(environ)
+        if not command.reads_only:
+            return self._scrub.cleaned(environ)
+        empty = self._empty_folder()
+        if not command.may_run_git:
+            return self._scrub.reading(environ, empty)
+        asking = self._scrub.reading(environ, empty)
+        more = await asyncio.to_thread(neutral_settings, command.cwd, asking)
+        return self._scrub.reading(environ, empty, more)
 
     def _empty_folder(self) -> Path:
         """A folder in which git finds no hooks."""

@@ -67,15 +67,19 @@ class Scrub(Struct, frozen=True):
             and (name in self.keep or not any(each in value for each in values))
         }
 
-    def reading(self, environ: Mapping[str, str], empty: Path) -> dict[str, str]:
-        """The environment of a command that was allowed because it only reads. `empty` is an empty folder."""
+    def reading(
+        self, environ: Mapping[str, str], empty: Path, git: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """The environment of a command that was allowed because it only reads. `empty` is an empty folder,
+        `git` are further settings for git.
+        """
         kept = {
             name: value for name, value in self.cleaned(environ).items() if not _OTHER_PROGRAM.fullmatch(name)
         }
-        return {**kept, **_git_that_only_reads(empty)}
+        return {**kept, **_git_that_only_reads(empty, git or {})}
 
 
-def _git_that_only_reads(empty: Path) -> dict[str, str]:
+def _git_that_only_reads(empty: Path, more: Mapping[str, str]) -> dict[str, str]:
     """Git's settings for a call that must neither write nor start anything; they win over any file's."""
     settings = {
         "core.fsmonitor": "false",
@@ -91,6 +95,9 @@ def _git_that_only_reads(empty: Path) -> dict[str, str]:
         "gc.auto": "0",
         "protocol.allow": "never",
         "submodule.recurse": "false",
+        "diff.ignoreSubmodules": "all",
+        "safe.bareRepository": "explicit",
+        **more,
     }
     environment = {
         "GIT_CONFIG_COUNT": str(len(settings)),

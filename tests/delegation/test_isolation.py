@@ -1,0 +1,201 @@
+"""Tasks in a process of their own: the same journal, and a crash there ends nothing here."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gencode import GenCode, UserMistake
+from gencode.core.events import TaskBackgrounded, TaskEnded
+from gencode.core.messages import ToolMessage, UserMessage
+from gencode.core.rules import Mode
+from gencode.core.status import Status
+from gencode.core.task import transcript_of
+from gencode.runtime.ports import Wish
+from gencode.testing import call, says, scripted
+
+SEND = call("Task", subagent_type="Explore", prompt="look", isolation="process")
+LOOK = says("I look around.", call("Glob", pattern="*"))
+SLOW = says("never said", delay_ms=600_000)
+
+
+def played(folder: Path, **agents: list[dict[str, Any]]) -> str:
+    """A script in a file, so that another process can play it, too."""
+    path = folder / "script.json"
+    path.write_text(json.dumps({"agents": agents}))
+    return f"scripted:{path}"
+
+
+async def owner_of(gen: GenCode, task: str) -> int:
+    """The process that has the lease of a task."""
+    (owner,) = [held.owner for held in await gen.store.owned() if held.task == task]
+    return int(owner.split("|")[2])
+
+
+async def child_of(gen: GenCode, parent: str) -> str:
+    """The first task that was sent, once it has looked around."""
+    async with asyncio.timeout(30):
+        while True:
+            for child in await gen.tasks(parent=parent):
+                if child.turns:
+                    return child.agent_id
+            await asyncio.sleep(0.02)
+
+
+async def test_the_outcome_is_the_same_as_in_this_process(tmp_path: Path) -> None:
+    model = played(tmp_path, Explore=[LOOK, says("found it")])
+    async with GenCode.open(tmp_path, model=model) as gen:
+        here = await gen.task("Explore", "look", description="a look")
+        apart = await gen.task("Explore", "look", description="a look", isolation="process")
+        stored = [await gen.find(each.agent_id) for each in (here, apart)]
+        facts = [[type(event.fact) for event in await gen.store.events(each.id)] for each in stored]
+        left = await gen.store.owned()
+    assert (apart.status, apart.result, apart.turns) == (here.status, here.result, here.turns)
+    assert (apart.evidence, apart.cwd, apart.model) == (here.evidence, here.cwd, here.model)
+    assert [each.policies for each in stored] == [stored[0].policies] * 2
+    assert (facts[0], left) == (facts[1], [])
+
+
+async def test_an_agent_is_told_the_result_of_one_that_was_sent_apart(tmp_path: Path) -> None:
+    main = [says("", SEND, SEND), says("both are back")]
+    model = played(tmp_path, main=main, Explore=[LOOK, says("found it")])
+    async with GenCode.open(tmp_path, model=model) as gen:
+        outcome = await gen.ask("go").outcome()
+        told = transcript_of(await gen.store.events(outcome.agent_id))
+        sent = await gen.tasks(parent=outcome.agent_id)
+    (answers,) = [message for message in told if isinstance(message, ToolMessage)]
+    assert [each.text for each in answers.results] == ["found it", "found it"]
+    assert (outcome.result, [child.status for child in sent]) == ("both are back", [Status.COMPLETED] * 2)
+
+
+async def test_a_result_from_the_background_of_another_process_comes_back_once(tmp_path: Path) -> None:
+    send = call("Task", subagent_type="Explore", prompt="x", run_in_background=True, isolation="process")
+    model = played(tmp_path, main=[says("", send), says("meanwhile"), says("heard")], Explore=[says("news")])
+    async with GenCode.open(tmp_path, model=model) as gen:
+        outcome = await gen.ask("go").outcome()
+        told = transcript_of(await gen.store.events(outcome.agent_id))
+        (child,) = await gen.tasks(parent=outcome.agent_id)
+    delivered = [each.delivers for each in told if isinstance(each, UserMessage) and each.delivers]
+    assert (outcome.result, delivered) == ("heard", [(child.agent_id,)])
+
+
+async def test_a_crash_there_ends_that_task_and_nothing_else(tmp_path: Path) -> None:
+    main = [says("", SEND), says("I go on without it.")]
+    model = played(tmp_path, main=main, Explore=[LOOK, SLOW])
+    async with GenCode.open(tmp_path, model=model) as gen:
+        job = await gen.start_turn("go")
+        child = await child_of(gen, job.id)
+        process = await owner_of(gen, child)
+        assert process != os.getpid()
+        os.kill(process, signal.SIGKILL)
+        outcome = await gen.outcome(job)
+        lost = await gen.get(child)
+        told = transcript_of(await gen.store.events(job.id))
+    assert (outcome.status, outcome.result) == (Status.COMPLETED, "I go on without it.")
+    assert (lost.status, lost.result) == (Status.INTERRUPTED, "I look around.")
+    (answers,) = [message for message in told if isinstance(message, ToolMessage)]
+    assert f"task {child}) ended as interrupted" in answers.results[0].text
+
+
+async def test_a_stop_reaches_the_other_process(tmp_path: Path) -> None:
+    model = played(tmp_path, main=[says("", SEND), says("never")], Explore=[LOOK, SLOW])
+    async with GenCode.open(tmp_path, model=model) as gen:
+        job = await gen.start_turn("go")
+        child = await child_of(gen, job.id)
+        process = await owner_of(gen, child)
+        await job.halt("enough")
+        outcome, stopped = await gen.get(job.id), await gen.get(child)
+    assert (outcome.status, stopped.status) == (Status.CANCELLED, Status.CANCELLED)
+    assert stopped.result == "I look around."
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+async def test_closing_the_session_ends_it(tmp_path: Path) -> None:
+    model = played(tmp_path, Explore=[LOOK, SLOW])
+    async with GenCode.open(tmp_path, model=model) as gen:
+        handle = await gen.task("Explore", "look", background=True, isolation="process")
+    async with GenCode.open(tmp_path, model=model) as gen:
+        assert (await gen.get(handle.id)).status is Status.CANCELLED
+        assert await gen.store.owned() == []
+
+
+DIES = """
+    import asyncio, os, sys
+    from gencode import GenCode
+
+    async def main():
+        async with GenCode.open(model=sys.argv[1]) as gen:
+            handle = await gen.task("Explore", "look", background=True, isolation="process")
+            print(handle.id, flush=True)
+            await asyncio.sleep(600)
+
+    asyncio.run(main())
+"""
+
+
+async def test_it_does_not_outlive_a_sender_that_is_killed(tmp_path: Path) -> None:
+    model = played(tmp_path, Explore=[SLOW])
+    command = (sys.executable, "-c", textwrap.dedent(DIES), model)
+    process = await asyncio.create_subprocess_exec(*command, cwd=tmp_path, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    task = (await asyncio.wait_for(process.stdout.readline(), 30)).decode().strip()
+    process.kill()
+    await process.wait()
+    async with GenCode.open(tmp_path, model=model) as gen:
+        ended = await gen.watch.ended(task, 20)
+    assert (ended.status, ended.error) == (Status.CANCELLED, "the process that sent it is gone")
+
+
+async def test_one_that_is_waited_for_apart_can_be_sent_to_the_background(tmp_path: Path) -> None:
+    main = [says("", SEND), says("meanwhile"), says("heard")]
+    model = played(tmp_path, main=main, Explore=[LOOK, says("news", delay_ms=1500)])
+    async with GenCode.open(tmp_path, model=model) as gen:
+        job = await gen.start_turn("go")
+        child = await child_of(gen, job.id)
+        moved = await gen.launcher.reach.send_back(child)
+        outcome = await gen.outcome(job)
+        facts = [event.fact for event in await gen.store.events(child)]
+        told = transcript_of(await gen.store.events(job.id))
+    assert (moved.background, outcome.result) == (True, "heard")
+    assert [fact for fact in facts if isinstance(fact, TaskBackgrounded)] == [TaskBackgrounded()]
+    assert isinstance(facts[-1], TaskEnded)
+    assert [each.delivers for each in told if isinstance(each, UserMessage) and each.delivers] == [(child,)]
+
+
+async def test_nobody_can_be_asked_there_and_the_policy_is_the_same(tmp_path: Path) -> None:
+    write = says("", call("Write", file_path="new.txt", content="x"))
+    model = played(tmp_path, **{"general-purpose": [write, says("done")]})
+    results: dict[str, list[str]] = {}
+    for mode in ("default", "acceptEdits"):
+        async with GenCode.open(tmp_path, model=model, settings={"permission_mode": mode}) as gen:
+            outcome = await gen.task("general-purpose", "write", isolation="process")
+            decisions = (await gen.show(outcome.agent_id)).decisions
+            results[mode] = [each["decision"]["action"] for each in decisions or ()]
+            stored = await gen.find(outcome.agent_id)
+            assert [policy.mode for policy in stored.policies] == [Mode(mode), Mode(mode)]
+    assert results == {"default": ["deny"], "acceptEdits": ["allow"]}
+    assert (tmp_path / "new.txt").read_text() == "x"
+
+
+async def test_what_only_this_process_has_cannot_be_handed_over(tmp_path: Path) -> None:
+    async with scripted(tmp_path, Explore=[says("x")]) as gen:
+        with pytest.raises(UserMistake, match="A process of its own needs what it can open itself"):
+            await gen.task("Explore", "look", isolation="process")
+        assert await gen.tasks() == []
+
+
+async def test_a_wish_for_the_other_process_is_not_taken_by_this_one(tmp_path: Path) -> None:
+    model = played(tmp_path, Explore=[LOOK, SLOW])
+    async with GenCode.open(tmp_path, model=model) as gen:
+        handle = await gen.task("Explore", "look", background=True, isolation="process")
+        assert await gen.store.ask(handle.id, Wish.STOP)
+        outcome = await handle.result()
+    assert (outcome.status, outcome.error) == (Status.CANCELLED, "it was stopped from another process")

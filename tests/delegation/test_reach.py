@@ -1,0 +1,179 @@
+"""Tasks of other processes: followed, stopped and asked for a report, whoever runs them."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from gencode import GenCode
+from gencode.core.events import Event, TaskEnded
+from gencode.core.messages import AssistantMessage, UserMessage
+from gencode.core.status import Status
+from gencode.core.task import transcript_of
+from gencode.stores.memory import MemoryStore
+from gencode.testing import call, says, scripted
+
+LOOK = says("I look around.", call("Glob", pattern="*"))
+SLOW = says("never said", delay_ms=600_000)
+SEND = call("Task", subagent_type="Explore", prompt="look")
+BEHIND = call("Task", subagent_type="Plan", prompt="plan", run_in_background=True)
+
+
+async def reached(gen: GenCode, task: str, turns: int) -> None:
+    """Wait until a task has had so many turns."""
+    await gen.watch.until(task, lambda now: now.turns >= turns, 20)
+
+
+async def children(gen: GenCode, parent: str, count: int) -> dict[str, str]:
+    """The tasks of a parent by their agent, once there are so many and each has had a turn."""
+    async with asyncio.timeout(20):
+        while True:
+            found = await gen.tasks(parent=parent)
+            if len(found) == count and all(child.turns for child in found):
+                return {child.agent: child.agent_id for child in found}
+            await asyncio.sleep(0.02)
+
+
+async def test_a_stop_hits_the_work_that_is_waited_for_and_says_so(tmp_path: Path) -> None:
+    store = MemoryStore()
+    main = [says("", BEHIND, SEND), says("never")]
+    async with (
+        scripted(tmp_path, store=store, main=main, Explore=[LOOK, SLOW], Plan=[LOOK, SLOW]) as one,
+        scripted(tmp_path, store=store) as two,
+    ):
+        job = await one.start_turn("go")
+        sent = await children(one, job.id, 2)
+        first = await two.launcher.reach.stop(job.id, "enough")
+        plan = await two.get(sent["Plan"])
+        second = await two.launcher.reach.stop(job.id, "enough", tree=True)
+        third = await two.launcher.reach.stop(job.id, "enough", tree=True)
+    assert {task.id for task in first.hit} == {job.id, sent["Explore"]}
+    assert (first.task.status, plan.status) == (Status.CANCELLED, Status.RUNNING)
+    assert [(task.id, task.status) for task in second.hit] == [(sent["Plan"], Status.CANCELLED)]
+    assert (third.task.status, third.hit) == (Status.CANCELLED, ())
+
+
+async def test_one_that_is_stopped_may_say_what_it_has_found(tmp_path: Path) -> None:
+    for elsewhere in (False, True):
+        store = MemoryStore()
+        turns = [LOOK, says("half of it is done", delay_ms=1_500)]
+        async with (
+            scripted(tmp_path, store=store, Explore=turns) as one,
+            scripted(tmp_path, store=store) as two,
+        ):
+            handle = await one.task("Explore", "look", background=True)
+            await reached(one, handle.id, 1)
+            stopper = two if elsewhere else one
+            stops = await stopper.launcher.reach.stop(handle.id, "enough", report=True)
+            told = transcript_of(await store.events(handle.id))
+        why = "it was stopped from another process" if elsewhere else "enough"
+        assert (stops.task.status, stops.task.error) == (Status.CANCELLED, why)
+        assert [task.id for task in stops.hit] == [handle.id]
+        notes = [each.text for each in told if isinstance(each, UserMessage) and each.sender == "system"]
+        assert notes == [
+            f"You were stopped: {why}. No tool can be called any more. Say now what you have found and done "
+            "so far, and what is still open."
+        ]
+        assert isinstance(told[-1], AssistantMessage)
+        assert stops.task.result == told[-1].text == "half of it is done"
+
+
+async def test_facts_are_followed_from_any_number_until_the_end(tmp_path: Path) -> None:
+    store = MemoryStore()
+    turns = [LOOK, says("one", delay_ms=300), says("two")]
+    async with scripted(tmp_path, store=store, Explore=turns) as one, scripted(tmp_path, store=store) as two:
+        handle = await one.task("Explore", "look", background=True)
+        all_of_it = [event async for event in two.watch.events(handle.id)]
+        late = [event async for event in two.watch.events(handle.id, after=4)]
+        again = await one.resume(handle.id, "go on", background=True)
+        more = [event async for event in two.watch.events(again.id, after=len(all_of_it))]
+        stored = await store.events(handle.id)
+    assert (all_of_it + more, late) == (stored, all_of_it[4:])
+    assert [isinstance(events[-1].fact, TaskEnded) for events in (all_of_it, more)] == [True, True]
+
+
+async def test_a_handle_hears_everything_and_ends_with_its_task(tmp_path: Path) -> None:
+    turns = [LOOK, says("one", delay_ms=100), says("two")]
+    async with scripted(tmp_path, Explore=turns) as gen:
+        handle = await gen.task("Explore", "look", background=True)
+        early = [event async for event in handle.events()]
+        outcome = await handle.result()
+        late = [event async for event in handle.events()]
+        other = await gen.resume(handle.id, "go on", background=True)
+        rest = [event async for event in other.events(after=len(durable(early)))]
+        stored = await gen.store.events(handle.id)
+    assert (outcome.status, outcome.result, other.id) == (Status.COMPLETED, "one", handle.id)
+    assert durable(early) == late
+    assert durable(early) + durable(rest) == stored
+    assert len(early) > len(late)
+
+
+def durable(events: list[Event]) -> list[Event]:
+    return [event for event in events if event.seq is not None]
+
+
+async def test_giving_up_waiting_for_a_handle_does_not_stop_it(tmp_path: Path) -> None:
+    async with scripted(tmp_path, Explore=[says("done", delay_ms=300)]) as gen:
+        handle = await gen.task("Explore", "look", background=True)
+        waiting = asyncio.create_task(handle.result())
+        await asyncio.sleep(0.05)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert (waiting.cancelled(), (await handle.result()).status) == (True, Status.COMPLETED)
+
+
+async def test_closing_the_session_stops_what_runs_in_its_background(tmp_path: Path) -> None:
+    store = MemoryStore()
+    async with scripted(tmp_path, store=store, Explore=[LOOK, SLOW]) as gen:
+        handle = await gen.task("Explore", "look", background=True)
+        await reached(gen, handle.id, 1)
+    ended = await store.task(handle.id)
+    assert ended and (ended.status, ended.error) == (Status.CANCELLED, "the program is closing")
+    assert await store.owned() == []
+
+
+HANGS = """
+import asyncio, sys
+from gencode import GenCode
+
+async def main():
+    async with GenCode.open(model=sys.argv[1]) as gen:
+        handle = await gen.task("Explore", "look", background=True)
+        print(handle.id, flush=True)
+        print((await handle.result()).status, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_process_that_hangs_is_fenced(tmp_path: Path) -> None:
+    """It is stopped by SIGSTOP; when it goes on, it can write nothing more to its task."""
+    turns: dict[str, Any] = {"agents": {"Explore": [LOOK, SLOW]}}
+    (tmp_path / "script.json").write_text(json.dumps(turns))
+    model = f"scripted:{tmp_path}/script.json"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", HANGS, model),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    task = (await asyncio.wait_for(process.stdout.readline(), 30)).decode().strip()
+    async with GenCode.open(tmp_path, model=model) as gen:
+        await reached(gen, task, 1)
+        os.kill(process.pid, signal.SIGSTOP)
+        stops = await gen.launcher.reach.stop(task, "enough")
+        written = await gen.store.events(task)
+        os.kill(process.pid, signal.SIGCONT)
+        process.terminate()
+        await process.wait()
+        after = await gen.store.events(task)
+    assert (stops.task.status, stops.task.error) == (
+        Status.INTERRUPTED,
+        "it was stopped, and its process did not answer",
+    )
+    assert after == written

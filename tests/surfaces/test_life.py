@@ -1,0 +1,110 @@
+"""`gen task output | stop | events | resume`: what is printed, and what is refused."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.surfaces.running import Ended, gen, script
+
+LONG = "a line of a long report\n" * 2_000
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> str:
+    """The id of a task that has ended, in `tmp_path`."""
+    model = script(tmp_path, Explore=[{"text": LONG}, {"text": "more"}])
+    return gen("task", "run", "Explore", "look", "--model", model, "--json", cwd=tmp_path).json["agentId"]
+
+
+def test_the_output_is_whole_unless_a_page_is_wanted(tmp_path: Path, task: str) -> None:
+    assert gen("task", "output", task, cwd=tmp_path) == Ended(0, LONG)
+    page = gen("task", "output", task, "--page", "3", "--json", cwd=tmp_path).json
+    assert page["result"] == f"{LONG[40_000:]}\n[page 3 of 3]"
+    missing = gen("task", "output", task, "--page", "4", cwd=tmp_path)
+    assert (missing.code, missing.err) == (2, "gen: There is no page 4; the result has 3.\n")
+
+
+def test_a_time_out_that_is_too_long_is_cut_and_said(tmp_path: Path, task: str) -> None:
+    ended = gen("task", "output", task[:6], "--timeout", "600001", "--json", cwd=tmp_path)
+    assert (ended.code, ended.err) == (0, "The timeout was cut to 600000 ms.\n")
+    assert ended.json["status"] == "completed"
+
+
+def test_a_task_that_runs_is_shown_as_it_is(tmp_path: Path) -> None:
+    model = script(tmp_path, Explore=[{"text": "never", "delay_ms": 600_000}])
+    words = ("task", "run", "Explore", "look", "--background", "--model", model)
+    task = gen(*words, cwd=tmp_path).out.strip()
+    now = gen("task", "output", task, "--no-block", cwd=tmp_path)
+    later = gen("task", "output", task, "--timeout", "200", "--json", cwd=tmp_path)
+    stopped = gen("task", "stop", f"agent-{task}", "--json", cwd=tmp_path).json
+    assert (now.code, now.out) == (0, "")
+    assert f"Task {task} of Explore is still running after 0 turns" in now.err
+    assert (later.code, later.json["status"]) == (0, "running")
+    assert (stopped["agentId"], stopped["status"], stopped["stopped"]) == (task, "cancelled", [task])
+
+
+def test_facts_are_one_per_line(tmp_path: Path, task: str) -> None:
+    lines = gen("task", "events", task, "--json", cwd=tmp_path).lines
+    assert [(line["seq"], line["type"]) for line in lines] == [
+        (1, "SubSessionCreated"),
+        (2, "SubSessionStatusChanged"),
+        (3, "MessageAdded"),
+        (4, "MessageAdded"),
+        (5, "SubSessionCompleted"),
+    ]
+    assert gen("task", "events", task, "--json", "--after", "3", cwd=tmp_path).lines == lines[3:]
+    assert gen("task", "events", task, "--json", "--follow", "--after", "4", cwd=tmp_path).lines == lines[4:]
+    text = gen("task", "events", task, cwd=tmp_path).out.splitlines()
+    assert [line.split()[2] for line in text] == [line["type"] for line in lines]
+
+
+def test_facts_before_one_that_cannot_be_read_are_shown(tmp_path: Path, home: Path, task: str) -> None:
+    with sqlite3.connect(home / ".gen" / "gencode.db") as connection:
+        connection.execute("UPDATE Events SET Body = '{' WHERE Task = ? AND Seq = 3", (task,))
+    connection.close()
+    for words in ((), ("--follow",)):
+        ended = gen("task", "events", task, "--json", *words, cwd=tmp_path)
+        assert (ended.code, [line["seq"] for line in ended.lines]) == (1, [1, 2])
+        assert f"Fact 3 of task {task} cannot be read" in ended.err
+    refused = gen("task", "resume", task, "go on", cwd=tmp_path)
+    assert (refused.code, f"Task {task} cannot go on: Fact 3" in refused.err) == (2, True)
+
+
+def test_a_task_goes_on_from_another_folder_in_its_own(tmp_path: Path, task: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    told = gen("task", "resume", task, "go on", "--json", cwd=elsewhere).json
+    assert (told["agentId"], told["result"], told["cwd"]) == (task, "more", str(tmp_path.resolve()))
+    other = gen("task", "resume", task, "go on", "--cwd", str(elsewhere), cwd=tmp_path)
+    assert (other.code, "belongs to the folder" in other.err) == (2, True)
+
+
+def test_run_takes_up_a_task_of_the_same_agent(tmp_path: Path, task: str) -> None:
+    wrong = gen("task", "run", "Plan", "go on", "--resume", task, cwd=tmp_path)
+    right = gen("task", "run", "explore", "go on", "--resume", task, cwd=tmp_path)
+    assert (wrong.code, wrong.err) == (2, f"gen: Task {task} belongs to the agent Explore, not to Plan.\n")
+    assert right == Ended(0, "more\n")
+
+
+def test_an_id_that_could_be_several_is_told_with_all_of_them(tmp_path: Path) -> None:
+    for number in range(2):
+        file = tmp_path / f"{number}.jsonl"
+        at = "2026-11-15T02:32:00.000000Z"
+        file.write_text(json.dumps({"task": f"abc0000{number}", "seq": 1, "at": at, "kind": "TaskCreated"}))
+        assert gen("task", "import", str(file), cwd=tmp_path).code == 0
+    for verb in (("output", "abc"), ("stop", "abc"), ("resume", "abc", "go"), ("events", "abc")):
+        ended = gen("task", *verb, cwd=tmp_path)
+        assert (ended.code, ended.err) == (
+            2,
+            "gen: 'abc' is the beginning of several ids: abc00000, abc00001.\n",
+        )
+
+
+def test_a_task_in_a_process_of_its_own_prints_the_same(tmp_path: Path) -> None:
+    model = script(tmp_path, Explore=[{"text": "found"}])
+    words = ("task", "run", "Explore", "look", "--isolation", "process", "--model", model)
+    assert gen(*words, cwd=tmp_path) == Ended(0, "found\n")
+    told = gen(*words, "--json", cwd=tmp_path).json
+    assert (told["status"], told["background"]) == ("completed", False)
