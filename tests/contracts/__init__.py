@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.contracts.store", "tests.contracts.provider")
+pytest.register_assert_rewrite("tests.contracts.store", "tests.contracts.wishes", "tests.contracts.provider")

@@ -22,7 +22,7 @@ from gencode.core.ids import clean_id, new_id
 from gencode.core.messages import AssistantMessage, ToolCall, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import Task, replay
-from gencode.runtime.ports import Lease, Store, TaskQuery, Wish
+from gencode.runtime.ports import Lease, Store, TaskQuery
 from tests.contracts.facts import chunks, lives
 
 
@@ -377,84 +377,3 @@ async def test_the_last_facts_give_the_lease_back_in_the_same_breath(open_store:
     with pytest.raises(Fenced):
         await store.append(lease, [TaskStarted()])
     assert (await store.take(lease.task, "you")).state.status is Status.COMPLETED
-
-
-async def test_a_stop_that_was_asked_for_reaches_the_owner_until_the_task_is_taken_anew(
-    open_store: OpenStore,
-) -> None:
-    store = await open_store()
-    mine, yours = await store.create(TaskCreated(), "me"), await store.create(TaskCreated(), "you")
-    assert await store.ask(mine.task, Wish.STOP) and await store.ask(mine.task, Wish.STOP)
-    assert (await store.asked("me"), await store.asked("you")) == ([(mine.task, Wish.STOP)], [])
-    again = await store.take(mine.task, "me")
-    assert await store.asked("me") == []
-    assert len(await store.append(again, [said("went on")])) == 1
-    assert await store.ask(yours.task, Wish.STOP)
-    await store.release(yours)
-    assert await store.asked("you") == []
-
-
-async def test_the_last_wish_counts_but_a_stop_is_never_taken_back(open_store: OpenStore) -> None:
-    store = await open_store()
-    lease = await store.create(TaskCreated(), "me")
-    for wish, heard in (
-        (Wish.REPORT, Wish.REPORT),
-        (Wish.BACKGROUND, Wish.BACKGROUND),
-        (Wish.STOP, Wish.STOP),
-        (Wish.REPORT, Wish.STOP),
-    ):
-        assert await store.ask(lease.task, wish)
-        assert await store.asked("me") == [(lease.task, heard)]
-
-
-async def family(store: Store) -> dict[str, str]:
-    """A conversation with two tasks, one of which has a task of its own, and a stranger: names and ids."""
-    talk = await store.create(TaskCreated(conversation=True), "me")
-    one = await store.create(TaskCreated(parent=talk.task), "me")
-    two = await store.create(TaskCreated(parent=talk.task), "me")
-    below = await store.create(TaskCreated(parent=one.task), "me")
-    stranger = await store.create(TaskCreated(), "me")
-    for lease in (talk, one, two, below, stranger):
-        await store.append(lease, [TaskStarted(), TaskEnded(Status.COMPLETED)], last=True)
-    leases = {"talk": talk, "one": one, "two": two, "below": below, "stranger": stranger}
-    return {name: lease.task for name, lease in leases.items()}
-
-
-async def test_what_is_deleted_goes_with_everything_below_it_and_nothing_else(open_store: OpenStore) -> None:
-    store = await open_store()
-    ids = await family(store)
-    assert await store.delete(ids["one"]) == [ids["one"], ids["below"]]
-    assert [task.id for task in await store.tasks(TaskQuery())] == [ids["talk"], ids["two"], ids["stranger"]]
-    assert await store.delete(ids["talk"]) == [ids["talk"], ids["two"]]
-    assert [await everything(store, ids[name]) for name in ("talk", "one", "two", "below")] == [([], None)] * 4
-    assert [task.id for task in await store.tasks(TaskQuery())] == [ids["stranger"]]
-    with pytest.raises(UserMistake, match=f"There is no task {ids['talk']}"):
-        await store.delete(ids["talk"])
-
-
-async def test_nothing_is_deleted_while_anything_of_it_is_worked_on(open_store: OpenStore) -> None:
-    store = await open_store()
-    ids = await family(store)
-    lease = await store.take(ids["below"], "me")
-    with pytest.raises(UserMistake, match=rf"{ids['below']} is being worked on.*Nothing was deleted"):
-        await store.delete(ids["talk"])
-    assert len(await store.tasks(TaskQuery())) == 5
-    await store.release(lease)
-    assert len(await store.delete(ids["talk"])) == 4
-
-
-async def test_a_circle_of_imported_tasks_can_be_deleted(open_store: OpenStore) -> None:
-    store = await open_store()
-    at = "2026-01-01T00:00:00.000000Z"
-    for task, parent in (("aaaaaaaa", "bbbbbbbb"), ("bbbbbbbb", "aaaaaaaa")):
-        await store.adopt([Event(task, 1, at, TaskCreated(parent=parent))])
-    assert sorted(await store.delete("aaaaaaaa")) == ["aaaaaaaa", "bbbbbbbb"]
-    assert await store.tasks(TaskQuery()) == []
-
-
-async def test_nobody_can_be_asked_to_stop_what_nobody_runs(open_store: OpenStore) -> None:
-    store = await open_store()
-    lease = await store.create(TaskCreated(), "me")
-    await store.release(lease)
-    asked = [await store.ask(task, Wish.STOP) for task in (lease.task, "0badcafe")]
-    assert asked == [False, False]

@@ -9,6 +9,7 @@ from gencode.runtime.ports import Store
 from gencode.stores.memory import MemoryStore
 from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import OpenStore
+from tests.contracts.wishes import *  # noqa: F403  (the contract's tests run here)
 
 
 @pytest.fixture

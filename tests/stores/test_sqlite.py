@@ -23,6 +23,7 @@ from gencode.stores.sqlite import SqliteStore
 from gencode.stores.steps import SNAPSHOT_EVERY
 from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import OpenStore, everything, said
+from tests.contracts.wishes import *  # noqa: F403  (the contract's tests run here)
 from tests.stores.looking import ended_task, rows
 
 

@@ -53,6 +53,10 @@ async def test_results_that_arrive_together_come_in_one_message(tmp_path: Path) 
     assert delivered(told) == [tuple(child.agent_id for child in children)]
 
 
+def text_of(file: str) -> str:
+    return Path(file).read_text()
+
+
 def numbered() -> MemoryStore:
     """A store whose tasks have ids that a script can know: 00000001 is the conversation."""
     numbers = itertools.count(1)
@@ -202,8 +206,6 @@ async def test_who_goes_on_in_the_background_is_in_the_background_for_everybody(
         child = await gen.get("00000002")
     assert answers(told)[2].endswith("Output:\ntwo")
     assert child.background and child.output_file is not None
-    assert (
-        Path(child.output_file)
-        .read_text()
-        .endswith(f"two\n\n[task 00000002 ended as completed at {child.ended_at}]\n")
+    assert text_of(child.output_file).endswith(
+        f"two\n\n[task 00000002 ended as completed at {child.ended_at}]\n"
     )

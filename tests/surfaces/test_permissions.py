@@ -211,5 +211,5 @@ def test_every_decision_of_a_task_is_shown_with_its_chain(tmp_path: Path) -> Non
     shown = gen("task", "show", task, cwd=tmp_path).out.splitlines()
     chain = "(session: default > agent general-purpose: default)"
     rule = "the rule deny Read(*.sql) from the flag --deny matches"
-    assert f"  allow: LS of '.': reading inside the workspace is allowed. {chain}" in shown
-    assert f"  deny: Read of 'a.sql': {rule}. {chain}" in shown
+    assert f"= allow: LS of '.': reading inside the workspace is allowed. {chain}" in shown
+    assert f"= deny: Read of 'a.sql': {rule}. {chain}" in shown

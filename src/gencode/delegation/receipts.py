@@ -18,7 +18,7 @@ MOST_NAMED = 40
 MOST_TEXT = 100_000
 """So much of a report is looked at for names of files."""
 
-_WORD = re.compile(r"[\w.@+~/-]{3,300}")
+_NAME = re.compile(r"(?<![\w.@+~/-])[\w@+~-]*+[./][\w.@+~/-]{1,300}")
 
 
 def warnings_of(seat: Seat, transcript: Sequence[Message], task: Task, ending: Ending) -> tuple[str, ...]:
@@ -59,10 +59,9 @@ def never_read(seat: Seat, transcript: Sequence[Message], task: Task, report: st
 def _names(report: str, workspace: Workspace) -> list[str]:
     """The names of files that exist, as they are called from the working directory."""
     cwd = os.path.realpath(workspace.cwd)
-    words = (match[0].rstrip(".-") for match in _WORD.finditer(report[:MOST_TEXT]))
-    like_names = dict.fromkeys(word for word in words if "/" in word or "." in word)
+    words = dict.fromkeys(word.rstrip(".-") for word in _NAME.findall(report[:MOST_TEXT]))
     found: dict[str, None] = {}
-    for word in list(like_names)[:MOST_NAMED]:
+    for word in list(words)[:MOST_NAMED]:
         name = os.path.relpath(word, cwd) if word.startswith("/") else os.path.normpath(word)
         if not name.startswith("..") and _is_file(f"{cwd}/{name}"):
             found[name] = None
