@@ -346,6 +346,7 @@ class GenCode:
             stop=self.supervisor.stop,
             session=self.supervisor.stop,
             asker=self._asker,
+            disturb=self.settings.background_questions,
             given=self._given,
             shells=self._running_shells,
             answered=self._answered,

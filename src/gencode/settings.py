@@ -50,6 +50,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     durability: Literal["normal", "power"] = "normal"
     sandbox: Literal["auto", "off", "required"] = "auto"
     sandbox_network: bool = False
+    background_questions: bool = False
     models: dict[str, str] = {}
     prices: dict[str, Price] = {}
 

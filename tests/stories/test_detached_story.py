@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -38,17 +39,12 @@ def wait_for(folder: Path, task: str, **fields: Any) -> dict[str, Any]:
     raise AssertionError(f"{fields} never became true of {told}")
 
 
-def worker_of(home: Path) -> int:
-    """The process id of the one worker that works for this home."""
-    for entry in Path("/proc").iterdir() if Path("/proc/self").exists() else ():
-        try:
-            command = (entry / "cmdline").read_bytes()
-            environ = (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if b"gencode.surfaces.worker" in command and f"GEN_HOME={home}".encode() in environ.split(b"\0"):
-            return int(entry.name)
-    pytest.skip("processes cannot be looked at here")
+def worker_of(home: Path, task: str) -> int:
+    """The process that runs a task, as the journal knows it."""
+    connection = sqlite3.connect(home / ".gen" / "gencode.db")
+    (owner,) = connection.execute("SELECT Owner FROM Sessions WHERE Id = ?", (task,)).fetchone()
+    connection.close()
+    return int(owner.split("|")[2])
 
 
 def close_terminal(command: list[str], folder: Path) -> str:
@@ -111,7 +107,7 @@ def test_a_worker_that_is_killed_leaves_an_interrupted_task(tmp_path: Path, home
     model = script(tmp_path, Explore=[LOOK, SLOW])
     task = begun(tmp_path, model)["agentId"]
     wait_for(tmp_path, task, turns=1)
-    os.kill(worker_of(home / ".gen"), signal.SIGKILL)
+    os.kill(worker_of(home, task), signal.SIGKILL)
     ended = gen("task", "output", task, "--json", cwd=tmp_path).json
     assert (ended["status"], ended["result"], ended["error"]) == (
         "interrupted",
@@ -122,6 +118,7 @@ def test_a_worker_that_is_killed_leaves_an_interrupted_task(tmp_path: Path, home
     assert gen("task", "resume", task, "go on", cwd=tmp_path).out == "whole again\n"
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files cannot be looked at here")
 def test_a_worker_keeps_no_descriptor_of_its_caller(tmp_path: Path, home: Path) -> None:
     model = script(tmp_path, Explore=[SLOW])
     leak = tmp_path / "leak"
@@ -135,11 +132,11 @@ def test_a_worker_keeps_no_descriptor_of_its_caller(tmp_path: Path, home: Path) 
             timeout=SECONDS,
             capture_output=True,
         )
-    worker = worker_of(home / ".gen")
+    (told,) = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+    worker = worker_of(home, told["agentId"])
     open_files = [str(each.readlink()) for each in Path(f"/proc/{worker}/fd").iterdir()]
     leads = os.getsid(worker) == worker
-    (task,) = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
-    gen("task", "stop", task["agentId"], cwd=tmp_path)
+    gen("task", "stop", told["agentId"], cwd=tmp_path)
     assert str(leak) not in open_files
     assert [name for name in open_files if name.startswith(("pipe:", "/dev/pts", "/dev/tty"))] == []
     assert leads
@@ -185,29 +182,50 @@ def test_whoever_waits_in_the_foreground_is_sent_on_its_way(tmp_path: Path) -> N
     main = [{"text": "I send one.", "calls": [send]}, {"text": "meanwhile"}, {"text": "It found the thing."}]
     model = script(tmp_path, main=main, Explore=[LOOK, {"text": "the thing", "delay_ms": 2500}])
     process = start("-p", "go", "--json", "--model", model, cwd=tmp_path)
-    child: dict[str, Any] = {}
-    until = time.monotonic() + SECONDS
-    while not child.get("turns") and time.monotonic() < until:
-        tasks = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
-        child = tasks[0] if tasks else {}
-    moved = gen("task", "background", child["agentId"], "--json", cwd=tmp_path)
+    child = waited(tmp_path)
+    moved = gen("task", "background", child, "--json", cwd=tmp_path)
     assert (moved.code, moved.json["background"], moved.json["status"]) == (0, True, "running"), moved.err
     out, _ = process.communicate(timeout=SECONDS)
     answer = json.loads(out)
     assert (answer["result"], answer["status"]) == ("It found the thing.", "completed")
     said = gen("task", "show", answer["sessionId"], "--json", cwd=tmp_path).json["transcript"]
     (result,) = [each["results"][0]["text"] for each in said if each["role"] == "tool"]
-    assert f"works in the background as task {child['agentId']}" in result
-    assert [each["delivers"] for each in said if each.get("delivers")] == [[child["agentId"]]]
+    assert f"works in the background as task {child}" in result
+    assert [each["delivers"] for each in said if each.get("delivers")] == [[child]]
 
 
-@pytest.mark.parametrize("running", [True, False])
-def test_only_work_that_an_agent_waits_for_is_sent_to_the_background(tmp_path: Path, running: bool) -> None:
-    model = script(tmp_path, Explore=[SLOW if running else {"text": "done"}])
-    task = begun(tmp_path, model)["agentId"]
-    if not running:
-        wait_for(tmp_path, task, status="completed")
-    refused = gen("task", "background", task, cwd=tmp_path)
-    gen("task", "stop", task, cwd=tmp_path)
-    why = "No agent waits for task" if running else "has already ended as completed"
-    assert (refused.code, why in refused.err) == (2, True)
+def test_a_task_of_a_terminal_can_be_sent_to_the_background(tmp_path: Path) -> None:
+    model = script(tmp_path, Explore=[LOOK, {"text": "found it", "delay_ms": 2500}])
+    process = start("task", "run", "Explore", "look", "--json", "--model", model, cwd=tmp_path)
+    task = waited(tmp_path)
+    moved = gen("task", "background", task, cwd=tmp_path)
+    out, _ = process.communicate(timeout=SECONDS)
+    told = json.loads(out)
+    assert (moved.code, moved.out) == (0, f"Task {task} of Explore works in the background now.\n")
+    assert (process.returncode, told["agentId"], told["status"]) == (0, task, "running")
+    assert gen("task", "output", task, cwd=tmp_path).out == "found it\n"
+    again = gen("task", "background", task, cwd=tmp_path)
+    assert (again.code, "has already ended as completed" in again.err) == (2, True)
+
+
+def waited(folder: Path) -> str:
+    """The first task of a folder, once it has had a turn."""
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        tasks = gen("task", "list", "--json", cwd=folder).json["tasks"]
+        if tasks and tasks[0]["turns"]:
+            return tasks[0]["agentId"]
+    raise AssertionError("no task had a turn")
+
+
+def test_a_conversation_is_not_sent_to_the_background(tmp_path: Path) -> None:
+    model = script(tmp_path, main=[LOOK, SLOW])
+    process = start("-p", "go", "--model", model, cwd=tmp_path)
+    until = time.monotonic() + SECONDS
+    sessions: list[dict[str, Any]] = []
+    while not sessions and time.monotonic() < until:
+        sessions = gen("sessions", "list", "--json", cwd=tmp_path).json["sessions"]
+    refused = gen("task", "background", sessions[0]["agentId"], cwd=tmp_path)
+    process.terminate()
+    process.communicate(timeout=SECONDS)
+    assert (refused.code, "is a conversation" in refused.err) == (2, True)

@@ -54,13 +54,18 @@ class Live:
         """Wait for its end, or until it is sent to the background; whether it has ended."""
         if self.work is None:
             return True
-        self.sent_back = asyncio.get_running_loop().create_future()
+        sent_back = self.let_go()
         try:
-            await asyncio.wait([self.work, self.sent_back], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([self.work, sent_back], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self.sent_back.cancel()
+            sent_back.cancel()
             self.sent_back = None
         return self.work.done()
+
+    def let_go(self) -> "asyncio.Future[None]":
+        """Be ready to be sent to the background; what is given is done when that has happened."""
+        self.sent_back = asyncio.get_running_loop().create_future()
+        return self.sent_back
 
     def send_back(self) -> None:
         """Let whoever waits for it go on without it."""

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class Origin(Struct, frozen=True, eq=False):
     """A place from which work is asked for: a person, or the seat of an agent.
 
-    `stop` is the branch of the turn, `session` the one that background work hangs from.
+    `stop` is the branch of the turn, `session` the one that background work hangs from. `disturb` lets the
+    questions of agents in the background reach the person too.
     """
 
     chain: Chain
@@ -39,6 +40,7 @@ class Origin(Struct, frozen=True, eq=False):
     given: Given = field(default_factory=Given)
     lineage: tuple[str, ...] = ()
     background: bool = False
+    disturb: bool = False
     shells: "Callable[[], Shells]" = no_shells
 
     def below(self, spec: AgentSpec, model: Model, *, background: bool, link: Link) -> "Origin":

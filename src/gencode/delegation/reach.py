@@ -9,12 +9,13 @@ from gencode.core.task import Task
 from gencode.delegation.live import Job
 from gencode.delegation.orphans import close_task
 from gencode.delegation.supervisor import REPORT_SECONDS, Supervisor
-from gencode.delegation.watch import Watch
+from gencode.delegation.watch import LOOK_SECONDS, Watch
 from gencode.runtime.owner import fate
 from gencode.runtime.ports import Store, TaskQuery, Wish
 
 STOP_SECONDS = 3.0
 """So long the process that runs a task has to stop it, or to send it to the background."""
+SENT_BACK = "it was sent to the background"
 SILENT = "it was stopped, and its process did not answer"
 
 
@@ -49,31 +50,41 @@ class Reach:
         return Stops(now[0], tuple(each for each in now if each.id in running and each.status.ended))
 
     async def send_back(self, task: str) -> Task:
-        """Send a task that an agent waits for to the background; UserMistake when nobody waits for it."""
+        """Send a task that somebody waits for to the background; UserMistake when nobody lets go of it."""
         found = await self._watch.task(task)
         if found.status.ended:
             raise UserMistake(f"Task {task} has already ended as {found.status}.")
-        if found.parent is None:
-            raise UserMistake(
-                f"No agent waits for task {task}, so it cannot be sent to the background; what should "
-                "outlive its terminal is started with gen task run --background."
-            )
+        if found.conversation:
+            raise UserMistake(f"{task} is a conversation; only the work of an agent goes to the background.")
         if found.background or not await self._store.ask(task, Wish.BACKGROUND):
             return await self._watch.task(task)
         found = await self._watch.until(task, lambda now: now.background, STOP_SECONDS)
         if not found.background and not found.status.ended:
             raise UserMistake(f"Nobody let go of task {task} within {STOP_SECONDS:.0f} s; it runs as before.")
-        return found
+        return await self._handed_over(found)
+
+    async def _handed_over(self, task: Task) -> Task:
+        """A task that was sent to the background; one that changes its process for that, once it goes on."""
+        for _ in range(round(STOP_SECONDS / LOOK_SECONDS)):
+            if task.error != SENT_BACK:
+                break
+            await asyncio.sleep(LOOK_SECONDS)
+            task = await self._watch.task(task.id)
+        return task
 
     async def _stopped(self, task: str, why: str, *, report: bool) -> None:
         """Stop one task: here, or by asking its process, or in the place of one that does not answer."""
-        if job := self._supervisor.find(task):
-            if report and isinstance(job, Job):
-                job.report(why)
-                await job.wait(REPORT_SECONDS)
+        job = self._supervisor.find(task)
+        if report and isinstance(job, Job):
+            job.report(why)
+        elif report:
+            await self._store.ask(task, Wish.REPORT)
+        if job is not None:
+            await job.wait(REPORT_SECONDS if report else 0)
             await job.halt(why)
             return
-        await self._store.ask(task, Wish.REPORT if report else Wish.STOP)
+        if not report:
+            await self._store.ask(task, Wish.STOP)
         found = await self._watch.ended(task, (REPORT_SECONDS if report else 0) + STOP_SECONDS)
         if not found.status.ended:
             await self._fence(task)

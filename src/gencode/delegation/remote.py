@@ -31,31 +31,32 @@ class Remote(Live):
 
     async def follow(self, owner: str) -> None:
         """Hear what is written until the task has ended, or its process is gone and it is ended here."""
-        well = False
+        patience = 0.0
         try:
             try:
                 with self.stop.interrupts():
                     await self._followed()
             except Stopped:
+                patience = GRACE_SECONDS / 2
                 await self._store.ask(self.id, Wish.STOP)
                 async with asyncio.timeout(GRACE_SECONDS):
                     await self._followed()
-            well = True
+            patience = GRACE_SECONDS
         except (TimeoutError, asyncio.CancelledError):
             pass
         finally:
-            await self._let_go(owner, in_peace=well)
+            await self._let_go(owner, patience)
 
     async def _followed(self) -> None:
         while not self._task.status.ended and not self._process.gone:
             await asyncio.sleep(LOOK_SECONDS)
             await self._hear()
 
-    async def _let_go(self, owner: str, *, in_peace: bool) -> None:
+    async def _let_go(self, owner: str, patience: float) -> None:
         """Wait for the process and close what it left open: a crash there ends this task, nothing else."""
-        patience = time.monotonic() + (GRACE_SECONDS if in_peace else 0)
+        until = time.monotonic() + patience
         while not self._process.gone:
-            if time.monotonic() >= patience:
+            if time.monotonic() >= until:
                 self._process.kill()
             await asyncio.sleep(LOOK_SECONDS / 10)
         await close_if_orphan(self._store, self.id, owner)

@@ -108,7 +108,7 @@ class Seating:
             task=task.id,
             agent=spec.name,
             asker=origin.asker,
-            background=origin.background,
+            background=origin.background and not origin.disturb,
             named=frozenset(spec.tools.allow or ()),
             agent_kind=self.agent_kind,
             agent_mode=self.agent_mode,

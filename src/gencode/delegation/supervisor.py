@@ -9,6 +9,7 @@ from gencode.core.events import DurableFact, MessageAdded, TaskBackgrounded, Tas
 from gencode.core.status import Status
 from gencode.delegation.live import GRACE_SECONDS, Job, Live
 from gencode.delegation.receipts import warnings_of
+from gencode.delegation.watch import LOOK_SECONDS
 from gencode.runtime.calls import interrupted
 from gencode.runtime.loop import run, sum_up
 from gencode.runtime.owner import new_owner
@@ -19,8 +20,6 @@ from gencode.runtime.stop import Stop
 log = logging.getLogger(__name__)
 
 RENEW_SECONDS = 3.0
-LOOK_SECONDS = 0.1
-"""How often the journal is asked whether somebody in another process wants something of a task."""
 REPORT_SECONDS = 60.0
 """So long an agent that was stopped may take to say what it has found."""
 

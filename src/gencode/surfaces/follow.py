@@ -84,19 +84,30 @@ def _leave(number: int, _: object = None) -> None:
 
 
 async def follow(
-    gen: GenCode, start: Callable[[], Awaitable[Live]], painter: Painter, told: str = ""
+    gen: GenCode,
+    start: Callable[[], Awaitable[Live]],
+    painter: Painter,
+    told: str = "",
+    leave: Callable[[Live], Awaitable[Outcome]] | None = None,
 ) -> tuple[Outcome, int]:
-    """Start a job, tell something once it runs, paint it until it has ended; outcome and exit code."""
+    """Start a job, tell something once it runs, paint it until it has ended; outcome and exit code.
+
+    `leave` sees to a job that somebody in another process sends to the background.
+    """
     listener = gen.listen()
     try:
         with signals(gen, painter) as heard:
             job = await start()
             if told:
                 plain.note(told)
-            if job.work is not None:
-                job.work.add_done_callback(lambda _: listener.close())
+            left = job.let_go() if leave else None
+            for end in (job.work, left):
+                if end is not None:
+                    end.add_done_callback(lambda _: listener.close())
             async for event in listener:
                 painter.hear(event)
+            if leave and left and left.done():
+                return await leave(job), 0
             outcome = await gen.outcome(job)
     finally:
         listener.close()

@@ -40,7 +40,7 @@ async def _run(order: WorkOrder) -> int:
     async with GenCode.open(order.cwd, settings=order.flags) as gen:
         job = await gen.take_on(order.handover)
         if order.handover.bound and not order.handover.background:
-            job.sent_back = asyncio.get_running_loop().create_future()
+            job.let_go()
         _listen(gen, bound=order.handover.bound)
         _answer({"task": job.id})
         await job.ended()
@@ -52,7 +52,7 @@ def _listen(gen: GenCode, *, bound: bool) -> None:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, gen.supervisor.stop.stop, "the program was told to end")
     for number in (signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, int)  # no terminal has a say here
+        loop.add_signal_handler(number, _no_terminal_has_a_say)
     if not bound:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         return
@@ -63,6 +63,10 @@ def _listen(gen: GenCode, *, bound: bool) -> None:
             gen.supervisor.stop.stop(SENDER_GONE)
 
     loop.add_reader(0, heard)
+
+
+def _no_terminal_has_a_say() -> None:
+    """What would end a program in a terminal means nothing here, also when it is sent by hand."""
 
 
 def _answer(begun: object) -> None:

@@ -108,11 +108,13 @@ class SimpleCommands(Redirections):
                 raise Unparsable(f"{bare(word)} stands where a command should")
             else:
                 draft.words.append(word)
-        elif self.peek() == "(" and _ARRAY.match(bare(word)) and bare(draft.words[0]) in _TAKE_ARRAYS:
-            self._array(draft, word)
-            draft.words.append(word)
         else:
+            if self.peek() == "(" and self._takes_arrays(draft) and _ARRAY.match(bare(word)):
+                self._array(draft, word)
             draft.words.append(word)
+
+    def _takes_arrays(self, draft: Draft) -> bool:
+        return not draft.redirected and bare(draft.words[0]) in _TAKE_ARRAYS
 
     def _element(self, word: Word, draft: Draft) -> None:
         """Bash reads a subscript before a command to its `]`, blanks and all; we know the simple ones."""

@@ -84,8 +84,8 @@ class Conditions(SimpleCommands):
         if self.peek() in ("<", ">") or _CLOSING.match(self.text, self.pos):
             raise Unparsable("an operand is missing in [[")
         word = self.word()
-        if any(piece.text[:2] in ("<(", ">(") for piece in word.pieces if piece.kind == "substitution"):
-            raise Unparsable("a process substitution inside [[")
+        if "<(" in word.source or ">(" in word.source:
+            raise Unparsable("what may be a process substitution inside [[")
         if self.peek() == "(" or bare(word) in ("]]", "!"):
             raise Unparsable("a pattern that cannot be read for certain")
         return word

@@ -114,7 +114,9 @@ class Expansions(Scanner):
         start = self.pos
         if self.text[start] == ">":
             self.mark(WRITTEN_PROCESS)
-        self.pos += 2
+        if self.text.startswith("((", start + 1):
+            raise Unparsable("two parentheses need a blank between them")
+        self.operator(2)
         self.substitution()
         return Piece(self.text[start : self.pos], "substitution")
 

@@ -29,6 +29,7 @@ class Draft:
         self.assignments: list[Assignment] = []
         self.inputs: list[Word] = []
         self.fed: list[str | None] = []
+        self.redirected: bool = False
 
 
 class Redirections(HereDocuments):
@@ -40,6 +41,7 @@ class Redirections(HereDocuments):
         if found is None:
             return False
         self.found.step()
+        draft.redirected = True
         if found[1] and found[1][0] == "{":
             self.mark(THROUGH_VARIABLE)
         start = self.pos
@@ -105,13 +107,13 @@ class Redirections(HereDocuments):
 
 
 def _may_be_socket(target: Word) -> bool:
-    if target.literal:
-        return target.value.startswith(_SOCKETS)
     known = ""
     for piece in target.pieces:
         if piece.kind != "text":
             break
         known += piece.text
+    else:
+        return known.startswith(_SOCKETS)
     return known.startswith(_DEVICES) and any(
         known.startswith(socket) or socket.startswith(known) for socket in _SOCKETS
     )

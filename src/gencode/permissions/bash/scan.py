@@ -12,11 +12,12 @@ from gencode.permissions.bash.parts import Part, Unparsable
 MAX_CHARACTERS = 32_768
 MAX_DEPTH = 50
 MAX_PARTS = 2_500
-MAX_STEPS = 8_000
+MAX_STEPS = 6_000
 
 NAME = r"[A-Za-z_][A-Za-z0-9_]*+"
 WORD_ENDS = r"(?=[ \t\n;&|<>()]|\Z)"
 
+_BLANK = (" ", "\t", "\\")
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)*+")
 _BLANKS_AND_COMMENT = re.compile(r"(?:[ \t]|\\\n)*+(?:#[^\n]*+)?")
 _LINES = re.compile(r"(?:[ \t\n]|\\\n|#[^\n]*+)*+")
@@ -85,7 +86,8 @@ class Scanner(ABC):
         return True
 
     def blanks(self) -> None:
-        self.skip(_BLANKS)
+        if self.text[self.pos : self.pos + 1] in _BLANK:
+            self.skip(_BLANKS)
 
     def blanks_and_comment(self) -> None:
         self.skip(_BLANKS_AND_COMMENT)
@@ -109,7 +111,7 @@ class Scanner(ABC):
     def operator(self, length: int) -> None:
         """Go past an operator that must not go on in the next line."""
         self.pos += length
-        if _JOINED_OPERATOR.match(self.text, self.pos):
+        if self.peek() == "\\" and _JOINED_OPERATOR.match(self.text, self.pos):
             raise Unparsable("an operator is spread over two lines")
 
     def enter(self) -> None:

@@ -75,16 +75,18 @@ class Words(Expansions):
             return Word((Piece(found[0][1:-1], "text", True),), found[0])
         start = self.pos
         pieces = Pieces()
-        if self.peek() == "#" or not self._special_pieces(pieces):
+        if self.peek() != "#":
+            self._special_pieces(pieces)
+        finished = pieces.finished()
+        if not finished:
             raise Unparsable("a word is missing")
-        word = Word(pieces.finished(), self.text[start : self.pos])
+        word = Word(finished, self.text[start : self.pos])
         if self.peek() in ("<", ">") and _BELONGS_TO_REDIRECTION.match(bare(word)):
             raise Unparsable("a redirection that cannot be read for certain")
         return word
 
-    def _special_pieces(self, pieces: Pieces) -> bool:
-        """Read pieces up to the end of the word; say whether there was one."""
-        start = self.pos
+    def _special_pieces(self, pieces: Pieces) -> None:
+        """Read pieces up to the end of the word."""
         text = self.text
         while True:
             found = _RUN.match(text, self.pos)
@@ -99,7 +101,7 @@ class Words(Expansions):
             elif character in "<>" and text[self.pos + 1 : self.pos + 2] == "(" and character:
                 pieces.piece(self.process_substitution())
             elif character in " \t\n;&|<>()":
-                return self.pos > start
+                return
             else:
                 self.special_piece(character, pieces)
 
@@ -163,11 +165,8 @@ def plain_words(text: str) -> list[Word]:
 
 def bare(word: Word) -> str:
     """The word if nothing in it is quoted or expanded, else an empty text; only such words are keywords."""
-    match word.pieces:
-        case (Piece(text=text, kind="text", quoted=False),):
-            return text
-        case _:
-            return ""
+    first = word.pieces[0]
+    return first.text if len(word.pieces) == 1 and first.kind == "text" and not first.quoted else ""
 
 
 def _settled(pieces: list[Piece]) -> tuple[Piece, ...]:

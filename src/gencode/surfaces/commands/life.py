@@ -3,16 +3,22 @@
 import argparse
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome, page_of
 from gencode.core.spec import TaskRequest
+from gencode.core.status import Status
 from gencode.core.wire import wire, wire_line
+from gencode.delegation.live import Live
+from gencode.delegation.reach import SENT_BACK
 from gencode.surfaces.commands.opening import check, not_trusted, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.follow import follow, painter_for, tell_ending
@@ -23,6 +29,7 @@ from gencode.surfaces.visible import visible_line
 USUAL_MS = 30_000
 LONGEST_MS = 600_000
 STOPPED = "a person stopped it"
+GO_ON = "Go on where you were."
 
 
 def output(args: argparse.Namespace) -> int:
@@ -121,8 +128,22 @@ async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
         told = check(gen, args) if "no_offline" in args else not_trusted(gen)
         if request.background:
             return tell_begun(await gen.detach(request), told, as_json="json" in args)
-        outcome, code = await follow(gen, lambda: gen.start_resume(request.resume, request), painter, told)
+        start = partial(gen.start_resume, request.resume, request)
+        outcome, code = await follow(gen, start, painter, told, leaving(gen))
     return tell_outcome(outcome, code, as_json=output == "json")
+
+
+def leaving(gen: GenCode) -> Callable[[Live], Awaitable[Outcome]]:
+    """How a task of this terminal goes to the background: it ends here and goes on without it."""
+
+    async def leave(job: Live) -> Outcome:
+        await job.halt(SENT_BACK)
+        task = await job.ended()
+        if task.status is not Status.CANCELLED:
+            return await gen.outcome_of(task)
+        return await gen.detach(TaskRequest(task.agent, GO_ON, resume=task.id))
+
+    return leave
 
 
 async def _move(args: argparse.Namespace, request: TaskRequest) -> None:
@@ -199,6 +220,8 @@ def tell_begun(outcome: Outcome, told: str, *, as_json: bool) -> int:
 
 def tell_outcome(outcome: Outcome, code: int, *, as_json: bool) -> int:
     """What came of a task, and the exit code."""
+    if not outcome.status.ended:
+        return tell_begun(outcome, "", as_json=as_json)
     if as_json:
         answer_json(outcome)
         return code

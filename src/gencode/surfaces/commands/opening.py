@@ -54,9 +54,7 @@ def not_trusted(gen: GenCode) -> str:
     found = " and ".join(waiting(gen.project))
     way = gen.project.way
     if found and gen.project.state == "changed":
-        return (
-            f"This folder changed since you trusted it, so its {found} do not count; look with: {way}"
-        )
+        return f"This folder changed since you trusted it, so its {found} do not count; look with: {way}"
     return f"This folder brings {found} that do not count yet; look at them with: {way}" if found else ""
 
 

@@ -4,13 +4,14 @@ import argparse
 import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from gencode.app import GenCode
 from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.runtime.ports import TaskQuery
-from gencode.surfaces.commands.life import go_on, tell_begun, tell_outcome
+from gencode.surfaces.commands.life import go_on, leaving, tell_begun, tell_outcome
 from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.commands.transcript import transcript_text
@@ -48,7 +49,8 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
         told = check(gen, args)
         if request.background:  # it has a process of its own in any case
             return tell_begun(await gen.detach(request), told, as_json=output == "json")
-        outcome, code = await follow(gen, lambda: gen.start_task(request), painter, told)
+        start = partial(gen.start_task, request)
+        outcome, code = await follow(gen, start, painter, told, leaving(gen))
     return tell_outcome(outcome, code, as_json=output == "json")
 
 

@@ -1,0 +1,78 @@
+"""Who is asked what: agents at any depth, in the foreground and, if a person wants it, in the background."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gencode.core.messages import Message, ToolMessage
+from gencode.core.task import transcript_of
+from gencode.runtime.ports import Answer, Question, TaskQuery
+from gencode.testing import call, says, scripted
+
+MAKE = call("Bash", command="make all")
+
+
+class Person:
+    """Says yes to everything, and remembers what was asked."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.asked: list[Question] = []
+
+    async def ask(self, question: Question) -> Answer:
+        self.asked.append(question)
+        return self._answer
+
+
+def failed(transcript: list[Message]) -> list[bool]:
+    found = [message for message in transcript if isinstance(message, ToolMessage)]
+    return [result.error for message in found for result in message.results]
+
+
+def sent(**more: Any) -> dict[str, Any]:
+    return call("Task", subagent_type="general-purpose", prompt="build it", **more)
+
+
+async def test_a_question_from_below_names_the_whole_path(tmp_path: Path) -> None:
+    person = Person(Answer(True))
+    main = [says("", sent()), says("done")]
+    async with scripted(
+        tmp_path,
+        asker=person,
+        settings={"allow": ["Task"]},
+        main=main,
+        others=[says("", MAKE), says("built")],
+    ) as gen:
+        await gen.ask("go").outcome()
+    (question,) = person.asked
+    assert (question.path, question.agent, question.call.input) == (
+        ("main", "general-purpose"),
+        "general-purpose",
+        {"command": "make all"},
+    )
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+async def test_a_background_agent_asks_only_if_the_person_wants_it(tmp_path: Path, wanted: bool) -> None:
+    (tmp_path / "Makefile").write_text("all:\n\t@echo built\n")
+    person = Person(Answer(True))
+    main = [says("", sent(run_in_background=True)), says("waiting"), says("done")]
+    settings = {"allow": ["Task"], "background_questions": wanted}
+    async with scripted(
+        tmp_path, asker=person, settings=settings, main=main, others=[says("", MAKE), says("ended")]
+    ) as gen:
+        outcome = await gen.ask("go").outcome()
+        (child,) = await gen.store.tasks(TaskQuery(parent=outcome.agent_id))
+        told = transcript_of(await gen.store.events(child.id))
+    assert (len(person.asked), failed(told)) == ((1, [False]) if wanted else (0, [True]))
+    assert any("was not allowed" in warning for warning in child.evidence.warnings) is not wanted
+
+
+async def test_a_yes_for_the_session_is_not_asked_for_again(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("all:\n\t@echo built\n")
+    person = Person(Answer(True, "session"))
+    async with scripted(tmp_path, asker=person, main=[says("", MAKE), says("", MAKE), says("done")]) as gen:
+        outcome = await gen.ask("go").outcome()
+        told = transcript_of(await gen.store.events(outcome.agent_id))
+    assert (len(person.asked), failed(told)) == (1, [False, False])
