@@ -98,12 +98,12 @@ def trial(dice: random.Random, most_kills: int) -> Trial:
         (folder / "ws").mkdir()
         told: set[tuple[str, int]] = set()
         session: str | None = None
-        for kills in range(most_kills + 1):
+        kills, ended = 0, False
+        while not ended and kills <= most_kills:
             seconds = dice.uniform(*LIFE) if kills < most_kills else SECONDS
             session, ended = _life(folder, session, seconds, told)
-            if ended:
-                break
-        else:
+            kills += not ended
+        if not ended:
             return Trial(kills, [f"the conversation {session} did not end"])
         return Trial(kills, asyncio.run(_judge(folder, session or "", told)))
 

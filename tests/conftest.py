@@ -16,7 +16,21 @@ import pytest
 
 SHARED = Path(__file__).parents[2] / "shared"
 PACKAGES = {"pydantic-ai": "pydantic_ai"}
-OUTSIDE = ("ANTHROPIC_", "BRAVE_", "TAVILY_", "SEARXNG_", "DEEPSEEK_", "OPENROUTER_", "OPENAI_", "GEMINI_", "GOOGLE_", "OLLAMA_", "GEN_", "GIT_", "XDG_")
+OUTSIDE = (
+    "ANTHROPIC_",
+    "BRAVE_",
+    "TAVILY_",
+    "SEARXNG_",
+    "DEEPSEEK_",
+    "OPENROUTER_",
+    "OPENAI_",
+    "GEMINI_",
+    "GOOGLE_",
+    "OLLAMA_",
+    "GEN_",
+    "GIT_",
+    "XDG_",
+)
 
 
 def is_here(name: str) -> bool:

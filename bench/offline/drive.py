@@ -8,6 +8,7 @@ from msgspec import Struct
 from gencode.core.errors import ToolError
 from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
 from gencode.core.spec import Workspace
+from gencode.permissions.paths import resolve
 from gencode.providers.offline import OfflineProvider
 from gencode.runtime.ports import CallPart, Request, TextPart
 from gencode.runtime.toolbox import Tool, Toolbox, ToolContext
@@ -51,13 +52,15 @@ async def ask(question: str, folder: Path, box: Toolbox = BOX) -> Answer:
 
 async def _run(box: Toolbox, call: ToolCall, folder: Path) -> ToolResult:
     tool: Tool = box[call.name]
+    workspace = Workspace(root=folder, cwd=folder, home=folder.parent)
     ctx = ToolContext(
         task="00000000",
         agent="Explore",
         call=call,
-        workspace=Workspace(root=folder, cwd=folder, home=folder.parent),
+        workspace=workspace,
         may_read=lambda path: True,
         progress=lambda text: None,
+        place=lambda text: resolve(text, workspace),
     )
     try:
         output = await tool.run(ctx, tool.parse(call))

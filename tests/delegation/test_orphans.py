@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,24 @@ def test_a_living_process_is_alive_and_a_dead_one_dead() -> None:
     assert fate("|".join((place, boot, str(os.getpid()), "earlier", end))) == "dead"
     assert fate("|".join(("another machine", boot, "1", began, end))) == "unknown"
     assert fate("nonsense") == "unknown"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="it cannot be told here")
+def test_a_process_that_was_killed_is_dead_before_anybody_has_buried_it() -> None:
+    code = (
+        "import time; from gencode.runtime.owner import new_owner as n; print(n(), flush=True); time.sleep(9)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    owner = process.stdout.readline().strip()
+    before = fate(owner)
+    process.kill()
+    until = time.monotonic() + 20
+    while fate(owner) == "alive" and time.monotonic() < until:
+        time.sleep(0.01)
+    after = fate(owner)
+    process.communicate()
+    assert (before, after) == ("alive", "dead")
 
 
 async def test_a_task_that_is_worked_on_cannot_be_continued_by_another(tmp_path: Path) -> None:

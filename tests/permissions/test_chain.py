@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from gencode.core.rules import Action, Mode, Policy, Rule
-from gencode.permissions.chain import Chain, Link, Root, grant_for
+from gencode.permissions.chain import Chain, Link, Root, grant_for, rebuilt
 
 LS = Rule("LS", "*", Action.ALLOW, "settings")
 RM = Rule("Bash", "rm:*", Action.DENY, "settings")
@@ -79,3 +79,25 @@ def test_a_ceiling_is_the_narrowest_policy_above_that_binds() -> None:
     assert Chain(root).below(Link("w", Mode.DONT_ASK, grant=Mode.DONT_ASK)).ceiling() is None
     root.switch(Mode.UNATTENDED)
     assert (wide.ceiling(), wide.mode) == (Policy(Mode.UNATTENDED), Mode.UNATTENDED)
+
+
+def test_a_chain_is_rebuilt_from_what_was_written_of_it() -> None:
+    links = (Link("main", Mode.ACCEPT_EDITS), Link("agent a", None, (OWN,), Mode.DONT_ASK))
+    chain = Chain(Root(Policy(Mode.DEFAULT, (LS, RM))), links)
+    again = rebuilt(chain.bare, Mode.DONT_ASK)
+    assert (again.bare, again.now) == (chain.bare, chain.now)
+
+
+def test_another_root_takes_the_place_of_the_stored_one() -> None:
+    written = Chain(Root(Policy(Mode.DEFAULT, (RM,)))).below(Link("agent a", None, (OWN,))).bare
+    root = Root(Policy(Mode.ACCEPT_EDITS, (LS,)))
+    followed = rebuilt(written, None, root, follows=True)
+    assert (modes(followed), followed[-1].rules) == (["acceptEdits", "acceptEdits"], (OWN, LS))
+    root.switch(Mode.PLAN)
+    assert modes(followed) == ["plan", "plan"]
+    assert modes(rebuilt(written, None, root, follows=False)) == ["plan", "default"]
+
+
+def test_a_mode_that_was_not_its_parents_is_kept_under_another_root() -> None:
+    written = Chain(Root(Policy(Mode.DEFAULT))).below(Link("agent a", Mode.PLAN)).bare
+    assert modes(rebuilt(written, None, Root(Policy(Mode.DONT_ASK)), follows=True)) == ["dontAsk", "plan"]

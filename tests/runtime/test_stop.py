@@ -70,3 +70,23 @@ async def test_a_fallen_branch_is_forgotten_by_its_parent() -> None:
     branch.fall()
     root.stop("gone")
     assert not branch.stopped
+
+
+async def test_a_branch_that_moves_is_stopped_with_its_new_parent_only() -> None:
+    root = Stop()
+    turn, session = root.branch(), root.branch()
+    job = turn.branch()
+    leaf = job.branch()
+    job.move(session)
+    turn.stop("interrupted")
+    assert (job.reason, leaf.reason) == (None, None)
+    session.stop("closing")
+    assert (job.reason, leaf.reason) == ("closing", "closing")
+
+
+async def test_a_branch_that_moves_below_a_stopped_one_is_stopped() -> None:
+    stopped, other = Stop(), Stop()
+    stopped.stop("closed")
+    job = other.branch()
+    job.move(stopped)
+    assert job.reason == "closed"

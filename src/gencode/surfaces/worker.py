@@ -22,27 +22,44 @@ FIRST_TO_GO = "800"
 SENDER_GONE = "the process that sent it is gone"
 
 
+class Caller:
+    """The way back to whoever started this process; whatever else is printed goes to the log."""
+
+    def __init__(self) -> None:
+        self._pipe: int | None = os.dup(1)
+        os.dup2(2, 1)
+
+    def answer(self, begun: object) -> None:
+        """Tell the caller, if it is still there, and let go of it."""
+        if self._pipe is not None:
+            with suppress(OSError):
+                os.write(self._pipe, as_json(begun).encode() + b"\n")
+            os.close(self._pipe)
+            self._pipe = None
+
+
 def main() -> int:
     """Run the task of the order; 0 when it ended and that is written down."""
+    caller = Caller()
     start_log(verbose=False)
     _volunteer()
     try:
         order = msgspec.json.decode(sys.stdin.buffer.readline(), type=WorkOrder)
+        return asyncio.run(_run(order, caller))
     except msgspec.MsgspecError as error:
-        return _refuse(f"The order for a task cannot be read: {error}.")
-    try:
-        return asyncio.run(_run(order))
+        caller.answer({"mistake": f"The order for a task cannot be read: {error}."})
     except GenCodeError as trouble:
-        return _refuse(str(trouble))
+        caller.answer({"mistake": str(trouble)})
+    return 1
 
 
-async def _run(order: WorkOrder) -> int:
+async def _run(order: WorkOrder, caller: Caller) -> int:
     async with GenCode.open(order.cwd, settings=order.flags) as gen:
         job = await gen.take_on(order.handover)
         if order.handover.bound and not order.handover.background:
             job.let_go()
         _listen(gen, bound=order.handover.bound)
-        _answer({"task": job.id})
+        caller.answer({"task": job.id})
         await job.ended()
     return 0
 
@@ -67,18 +84,6 @@ def _listen(gen: GenCode, *, bound: bool) -> None:
 
 def _no_terminal_has_a_say() -> None:
     """What would end a program in a terminal means nothing here, also when it is sent by hand."""
-
-
-def _answer(begun: object) -> None:
-    """Tell the caller, if it is still there, and let go of its pipe: what comes later goes to the log."""
-    with suppress(OSError):
-        os.write(1, as_json(begun).encode() + b"\n")
-    os.dup2(2, 1)
-
-
-def _refuse(sentence: str) -> int:
-    _answer({"mistake": sentence})
-    return 1
 
 
 def _volunteer() -> None:
