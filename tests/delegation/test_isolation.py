@@ -156,7 +156,7 @@ async def test_it_does_not_outlive_a_sender_that_is_killed(tmp_path: Path) -> No
 
 async def test_one_that_is_waited_for_apart_can_be_sent_to_the_background(tmp_path: Path) -> None:
     main = [says("", SEND), says("meanwhile"), says("heard")]
-    model = played(tmp_path, main=main, Explore=[LOOK, says("news", delay_ms=1500)])
+    model = played(tmp_path, main=main, Explore=[LOOK, says("news", delay_ms=3000)])
     async with GenCode.open(tmp_path, model=model) as gen:
         job = await gen.start_turn("go")
         child = await child_of(gen, job.id)

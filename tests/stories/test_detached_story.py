@@ -64,7 +64,7 @@ def close_terminal(command: list[str], folder: Path) -> str:
 
 
 def test_a_task_outlives_its_terminal_and_belongs_to_nobody(tmp_path: Path) -> None:
-    model = script(tmp_path, Explore=[LOOK, {"text": "found it", "delay_ms": 1500}, {"text": "and the rest"}])
+    model = script(tmp_path, Explore=[LOOK, {"text": "found it", "delay_ms": 4000}, {"text": "and the rest"}])
     command = [*GEN, "task", "run", "Explore", "look", "--background", "--model", model, "2>/dev/null"]
     task = close_terminal(command, tmp_path)
     (listed,) = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
@@ -155,7 +155,7 @@ def test_a_mistake_is_told_by_the_command_that_was_typed(tmp_path: Path) -> None
 
 
 def test_a_detached_task_goes_on_detached(tmp_path: Path) -> None:
-    model = script(tmp_path, Explore=[{"text": "one"}, {"text": "two", "delay_ms": 3000}])
+    model = script(tmp_path, Explore=[{"text": "one"}, {"text": "two", "delay_ms": 4000}])
     task = begun(tmp_path, model)["agentId"]
     wait_for(tmp_path, task, status="completed")
     ended = gen("task", "resume", task, "more", "--background", "--json", cwd=tmp_path)
@@ -180,7 +180,7 @@ def test_the_rules_of_the_command_line_hold_in_the_worker(tmp_path: Path) -> Non
 def test_whoever_waits_in_the_foreground_is_sent_on_its_way(tmp_path: Path) -> None:
     send = {"name": "Task", "input": {"subagent_type": "Explore", "prompt": "look"}}
     main = [{"text": "I send one.", "calls": [send]}, {"text": "meanwhile"}, {"text": "It found the thing."}]
-    model = script(tmp_path, main=main, Explore=[LOOK, {"text": "the thing", "delay_ms": 2500}])
+    model = script(tmp_path, main=main, Explore=[LOOK, {"text": "the thing", "delay_ms": 4000}])
     process = start("-p", "go", "--json", "--model", model, cwd=tmp_path)
     child = waited(tmp_path)
     moved = gen("task", "background", child, "--json", cwd=tmp_path)
@@ -195,7 +195,7 @@ def test_whoever_waits_in_the_foreground_is_sent_on_its_way(tmp_path: Path) -> N
 
 
 def test_a_task_of_a_terminal_can_be_sent_to_the_background(tmp_path: Path) -> None:
-    model = script(tmp_path, Explore=[LOOK, {"text": "found it", "delay_ms": 2500}])
+    model = script(tmp_path, Explore=[LOOK, {"text": "found it", "delay_ms": 4000}])
     process = start("task", "run", "Explore", "look", "--json", "--model", model, cwd=tmp_path)
     task = waited(tmp_path)
     moved = gen("task", "background", task, cwd=tmp_path)
