@@ -5,7 +5,7 @@ import pytest
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.status import Status
-from gencode.runtime.ports import Store, TaskQuery, Wish
+from gencode.runtime.ports import Ownership, Store, TaskQuery, Wish
 from tests.contracts.store import OpenStore, everything, said
 
 
@@ -90,3 +90,15 @@ async def test_nobody_can_be_asked_to_stop_what_nobody_runs(open_store: OpenStor
     await store.release(lease)
     asked = [await store.ask(task, Wish.STOP) for task in (lease.task, "0badcafe")]
     assert asked == [False, False]
+
+
+async def test_who_owns_what_and_what_has_not_ended_though_nobody_owns_it(open_store: OpenStore) -> None:
+    store = await open_store()
+    mine, left = await store.create(TaskCreated(), "me"), await store.create(TaskCreated(), "me")
+    ended = await store.create(TaskCreated(), "me", [TaskStarted(), TaskEnded(Status.COMPLETED)])
+    await store.release(left)
+    await store.release(ended)
+    assert sorted(await store.owned(), key=lambda held: held.owner) == [
+        Ownership(left.task, "", over=True),
+        Ownership(mine.task, "me", over=False),
+    ]

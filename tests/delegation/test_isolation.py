@@ -199,3 +199,20 @@ async def test_a_wish_for_the_other_process_is_not_taken_by_this_one(tmp_path: P
         assert await gen.store.ask(handle.id, Wish.STOP)
         outcome = await handle.result()
     assert (outcome.status, outcome.error) == (Status.CANCELLED, "it was stopped from another process")
+
+
+@pytest.mark.parametrize(
+    ("isolation", "why"), [("banana", "does not exist"), ("worktree", "comes with a later version")]
+)
+async def test_an_isolation_that_is_not_there_is_refused(tmp_path: Path, isolation: Any, why: str) -> None:
+    async with scripted(tmp_path, Explore=[says("never said")]) as gen:
+        with pytest.raises(UserMistake, match=f"The isolation '{isolation}' {why}"):
+            await gen.task("Explore", "look", isolation=isolation)
+        assert await gen.tasks() == []
+
+
+async def test_a_task_does_not_go_on_in_isolation(tmp_path: Path) -> None:
+    async with scripted(tmp_path, Explore=[says("one"), says("two")]) as gen:
+        task = (await gen.task("Explore", "look")).agent_id
+        with pytest.raises(UserMistake, match=f"Task {task} goes on in this process; leave isolation out"):
+            await gen.resume(task, "go on", isolation="process")

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode, UserMistake
-from gencode.core.events import MessageAdded, TaskCreated, TaskStarted
+from gencode.core.errors import StoreTrouble
+from gencode.core.events import Event, MessageAdded, TaskCreated, TaskStarted
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
@@ -96,6 +97,22 @@ async def test_only_what_nobody_can_be_working_on_is_closed(
     await close_orphans(store, "me")
     found = await store.task(task)
     assert found is not None and found.status is status
+
+
+async def test_a_task_that_could_not_be_closed_is_closed_by_the_next_who_looks() -> None:
+    class Full(MemoryStore):
+        """A disk without room."""
+
+        async def append(self, *_: object, **__: object) -> list[Event]:
+            raise StoreTrouble("The disk is full.")
+
+    store = Full(lease_seconds=0)
+    lease = await store.create(TaskCreated(prompt="go"), "elsewhere|b|1|1|x", [TaskStarted()])
+    await close_orphans(store, "me")
+    store.append = super(Full, store).append
+    await close_orphans(store, "you")
+    found = await store.task(lease.task)
+    assert found is not None and found.status is Status.INTERRUPTED
 
 
 async def test_closing_is_done_once_and_frees_the_task() -> None:

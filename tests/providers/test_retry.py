@@ -61,9 +61,35 @@ async def test_trouble_that_does_not_pass_is_raised_at_once() -> None:
 
 async def test_the_number_of_tries_is_bounded_and_said() -> None:
     moody = Moody(((), busy()))
-    with pytest.raises(ProviderError, match=r"m is busy \(tried 4 times\)"):
+    with pytest.raises(ProviderError, match=r"^m is busy \(tried 4 times\)$"):
         await heard(Retrying(moody, Cooldown(), QUICK))
     assert moody.asked == 4
+
+
+async def test_the_number_of_tries_stands_inside_the_sentence() -> None:
+    moody = Moody(((), ProviderError("m is busy (HTTP 503).", retryable=True)))
+    with pytest.raises(ProviderError, match=r"^m is busy \(HTTP 503\) \(tried 4 times\)\.$"):
+        await heard(Retrying(moody, Cooldown(), QUICK))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (90, "90 seconds"),
+        (600.5, "11 minutes"),
+        (3600, "60 minutes"),
+        (7200, "2 hours"),
+        (864_000, "10 days"),
+        (1e300, "more than a year"),
+    ],
+)
+async def test_how_long_the_provider_asks_to_wait_is_said_when_that_is_too_long(
+    seconds: float, words: str
+) -> None:
+    moody = Moody(((), busy(retry_after=seconds)))
+    with pytest.raises(ProviderError) as caught:
+        await heard(Retrying(moody, Cooldown(), QUICK))
+    assert str(caught.value) == f"m is busy. The provider asks to wait {words}; try again then."
 
 
 async def test_a_pause_longer_than_the_whole_patience_is_not_begun() -> None:

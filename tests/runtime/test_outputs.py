@@ -94,6 +94,23 @@ def test_a_file_is_the_same_whether_it_grew_or_was_written_anew(tmp_path: Path, 
     assert sorted(each.name for each in tmp_path.iterdir()) == ["b.md", "outputs"]
 
 
+def test_a_run_that_goes_on_is_set_apart_from_the_one_before(tmp_path: Path) -> None:
+    again = (
+        TaskStarted(model="n"),
+        MessageAdded(UserMessage("And?")),
+        TaskEnded(Status.COMPLETED, "No more."),
+    )
+    events = journal(*LIFE, *again)
+    file = grown(tmp_path / "a.md", events[:9], 9)
+    file.add(folded(events[:11]), events[9:11])
+    file.add(folded(events[:13]), events[11:13])
+    file.add(folded(events), events[13:])
+    rewrite(tmp_path / "b.md", events)
+    last = f"\n## Result\n\nNo more.\n\n[task 9f3a1c2e ended as completed at {AT}]\n"
+    assert file.path.read_text() == f"{WHOLE}\nResumed: {AT}\nModel: n\n\n> And?\n{last}"
+    assert f"\n\nResumed: {AT}\nModel: n\n\n> And?\n{last}" in (tmp_path / "b.md").read_text()
+
+
 def test_a_file_and_its_folder_are_private(tmp_path: Path) -> None:
     path = tmp_path / "home" / "outputs" / "a.md"
     grown(path, journal(*LIFE))

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import pytest
 from gencode import GenCode
 from gencode.core.messages import CommandRun, Message, ToolMessage, ToolResult
 from gencode.core.task import transcript_of
+from gencode.runtime import shells
+from gencode.runtime.owner import new_owner
 from gencode.runtime.ports import Answer, Question
 from gencode.runtime.sandbox.choose import chosen
 from gencode.testing import call, says, scripted
@@ -76,8 +80,8 @@ async def test_a_background_command_grows_a_file_that_its_agent_may_read(tmp_pat
     ) as gen:
         outcome = await gen.ask("go").outcome()
         (result,) = results(transcript_of(await gen.store.events(outcome.agent_id)))
-        shells = gen._running_shells()  # pyright: ignore[reportPrivateUsage]
-        (shell,) = shells.of(outcome.agent_id).values()
+        running = gen._running_shells()  # pyright: ignore[reportPrivateUsage]
+        (shell,) = running.of(outcome.agent_id).values()
         assert shell.id in result.text and str(shell.file) in result.text
         async with asyncio.timeout(20):
             while "one" not in shell.file.read_text():  # noqa: ASYNC110
@@ -101,7 +105,64 @@ async def test_a_shell_is_killed_by_its_own_agent_only(tmp_path: Path) -> None:
     kill = call("KillShell", shell_id="shell_00000000")
     async with scripted(tmp_path, settings=FREE, main=[says("", kill), says("x")]) as gen:
         (result,) = await answered(gen)
-    assert result.error and "shell_00000000" not in result.text.split("stopped")[-1]
+    assert result.error
+    assert (
+        result.text == "KillShell: there is no task or shell 'shell_00000000' of yours. Your own are: none."
+    )
+
+
+async def test_a_shell_that_was_stopped_had_already_ended_the_second_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shells, "new_id", lambda: "000000aa")
+    begin = bash("sleep 300", run_in_background=True)
+    stop = call("TaskStop", task_id="shell_000000aa")
+    main = [says("", begin), says("", stop), says("", stop), says("x")]
+    async with scripted(tmp_path, settings=FREE, main=main) as gen:
+        texts = [result.text.partition(" Its output is in ")[0] for result in await answered(gen)]
+    assert texts[1:] == [
+        "shell_000000aa was stopped, with all it had started.",
+        "shell_000000aa had already ended.",
+    ]
+
+
+async def test_temporary_files_of_a_killed_process_are_removed_by_the_next(tmp_path: Path) -> None:
+    run = Path(os.environ["GEN_HOME"]) / "run"
+    owners = {"00000001": owner_that_died(), "00000002": new_owner(), "00000003": "elsewhere|b|1|1|x"}
+    for name, owner in owners.items():
+        (run / name / "deep").mkdir(parents=True)
+        (run / name / "deep" / "file").write_text("x")
+        (run / f"{name}.owner").write_text(owner)
+    async with scripted(tmp_path, settings=FREE, main=[says("", bash("true")), says("x")]) as gen:
+        await answered(gen)
+    left = ["00000002", "00000002.owner", "00000003", "00000003.owner"]
+    assert names(run) == left  # and of its own folder nothing is left either
+
+
+def test_what_is_no_folder_of_ours_is_not_removed(tmp_path: Path) -> None:
+    run, kept = tmp_path / "home" / "run", tmp_path / "kept"
+    run.mkdir(parents=True)
+    kept.mkdir()
+    (kept / "file").write_text("x")
+    (run / "00000001").symlink_to(kept)
+    (run / "00000002").mkdir()
+    for name in ("00000001.owner", "...owner"):
+        (run / name).write_text(owner_that_died())
+    (run / "00000002.owner").symlink_to(run / "...owner")
+    shells.remove_leftovers(run)
+    assert names(run) == ["...owner", "00000001", "00000001.owner", "00000002", "00000002.owner"]
+    assert names(kept) == ["file"]
+
+
+def owner_that_died() -> str:
+    """The name of a process that has ended."""
+    said = subprocess.run(
+        [sys.executable, "-c", "from gencode.runtime.owner import new_owner; print(new_owner())"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return said.stdout.strip()
 
 
 async def test_keys_never_reach_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,6 +125,16 @@ async def test_agents_that_did_not_end_well_are_named(tmp_path: Path) -> None:
     )
 
 
+async def test_an_agent_that_said_nothing_is_named_with_that_reason(tmp_path: Path) -> None:
+    send = call("Task", subagent_type="Explore", prompt="look")
+    async with scripted(tmp_path, main=[says("", send), says("ok")], Explore=[says("")]) as gen:
+        outcome = await gen.ask("go").outcome()
+    (child,) = outcome.evidence.children
+    assert outcome.evidence.warnings == (
+        f"the task {child} of Explore ended as empty: the model said nothing",
+    )
+
+
 async def test_an_agent_that_was_still_out_is_named(tmp_path: Path) -> None:
     send = call("Task", subagent_type="Explore", prompt="look", run_in_background=True)
     main = [says("", send), says("that is all")]
@@ -135,6 +145,18 @@ async def test_an_agent_that_was_still_out_is_named(tmp_path: Path) -> None:
     (child,) = outcome.evidence.children
     assert outcome.status is Status.LIMIT_REACHED
     assert outcome.evidence.warnings == (f"the task {child} of Explore had not ended",)
+
+
+async def test_a_command_that_was_still_running_is_named(tmp_path: Path) -> None:
+    begin = call("Bash", command="sleep  300", run_in_background=True)
+    settings = {"permission_mode": "dontAsk", "sandbox": "off"}
+    async with scripted(tmp_path, settings=settings, main=[says("", begin), says("Begun.")]) as gen:
+        outcome = await gen.ask("go").outcome()
+        (shell,) = gen._running_shells().of(outcome.agent_id)  # pyright: ignore[reportPrivateUsage]
+    assert outcome.evidence.warnings == (
+        f"the command in the background `sleep 300` ({shell}) was still running at the end and will be stopped "
+        "when the session closes",
+    )
 
 
 LOOK = says("", call("Glob", pattern="*"))

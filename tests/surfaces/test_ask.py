@@ -173,3 +173,20 @@ def test_control_characters_of_a_model_never_reach_the_output(tmp_path: Path) ->
     assert ended.out.isprintable() is False  # only for the line's end
     assert ended.out.rstrip("\n").isprintable()
     assert ended.json["result"] == "\x1b[2Jgone \u202e"
+
+
+def test_what_was_said_before_a_result_came_back_is_not_lost(tmp_path: Path) -> None:
+    away = {"subagent_type": "Explore", "prompt": "look", "run_in_background": True}
+    model = script(
+        tmp_path,
+        main=[
+            {"text": "I send one.", "calls": [{"name": "Task", "input": away}]},
+            {"text": "The first half of the answer."},
+            {"text": "The second half."},
+        ],
+        Explore=[{"text": "found", "delay_ms": 300}],
+    )
+    said = "The first half of the answer.\n\nThe second half."
+    assert gen("-p", "go", "--model", model, cwd=tmp_path).out == f"{said}\n"
+    ended = gen("-p", "go", "--model", model, "--output-format", "json", cwd=tmp_path)
+    assert ended.json["result"] == said

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import gencode
+from gencode.core.errors import StoreTrouble
+from gencode.surfaces.cli import exit_code
 from tests.surfaces.running import GEN, SECONDS, Ended, gen, script
 
 OFFLINE = "the built-in offline search model answers"
@@ -43,7 +45,8 @@ def test_gen_alone_shows_the_help_and_says_how_to_ask(tmp_path: Path) -> None:
         (("-p", "go", "--permission-mode", "plam"), ("There is no permission mode 'plam'", "plan")),
         (("-p", "go", "--allow", "a b c"), ("is not a rule",)),
         (("-p", "go", "--cwd", "nowhere"), ("nowhere is not a folder", "--cwd")),
-        (("-p", "go", "--session", "ffffffff"), ("There is no task 'ffffffff'",)),
+        (("-p", "go", "--session", "ffffffff"), ("'ffffffff'",)),
+        (("-p", "go", "--continue", "--session", "ffffffff"), ("--session: not allowed with", "--continue")),
         (("-p", "go", "--no-offline"), ("--no-offline forbids it", "--model")),
         (("-p", "go", "--model", "offline", "--no-offline"), ("--no-offline forbids it",)),
         (("-p", "  "), ("The prompt is empty",)),
@@ -160,12 +163,45 @@ def test_a_row_that_cannot_be_read_is_one_sentence_and_the_rest_is_readable(
     with closing(sqlite3.connect(home / ".gen" / "gencode.db")) as connection:
         connection.execute("UPDATE Events SET Body = 'garbage' WHERE Task = ? AND Seq = 2", (broken,))
         connection.commit()
-    ended = gen("task", "show", broken, cwd=tmp_path)
+    ended = gen("task", "export", broken, "-", cwd=tmp_path)
     assert (ended.code, ended.out, ended.err.count("\n")) == (1, "", 1)
     assert f"Fact 2 of task {broken} cannot be read" in ended.err
+    assert f"see what stands before it with: gen task show {broken}" in ended.err
     assert gen("task", "show", whole, cwd=tmp_path).code == 0
     listed = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
     assert {task["agentId"] for task in listed} == {broken, whole}
+
+
+def test_a_disk_that_takes_no_more_is_no_mistake_and_what_was_said_is_printed(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the full disk."""
+    look = {"name": "Glob", "input": {"pattern": "*"}}
+    turns = [{"text": f"part {number} {'x' * 2_000}", "calls": [look]} for number in range(100)]
+    model = script(tmp_path, others=turns)
+    words = ("task", "run", "Explore", "go", "--model", model, "--max-turns", "100")
+    assert gen("migrate", cwd=tmp_path).code == 0
+    ended = subprocess.run(
+        ["bash", "-c", 'ulimit -f 200; exec "$@"', "gen", *GEN, *words],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout.split()[:1]) == (1, ["part"])
+    assert "ended as interrupted: The disk" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("cause", "code"),
+    [("SQLITE_FULL", 1), ("SQLITE_IOERR_WRITE", 1), ("SQLITE_CORRUPT", 1), ("SQLITE_READONLY", 2)],
+)
+def test_only_trouble_that_a_person_set_up_is_a_mistake(cause: str, code: int) -> None:
+    error = sqlite3.OperationalError("trouble")
+    error.sqlite_errorname = cause
+    trouble = StoreTrouble("The database cannot be used.")
+    trouble.__cause__ = error
+    assert exit_code(trouble) == code
 
 
 def test_neither_rich_nor_a_package_index_is_loaded_without_a_terminal(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.surfaces.running import Ended, gen, script
+from tests.surfaces.running import SECONDS, Ended, gen, script, start
 
 LONG = "a line of a long report\n" * 2_000
 
@@ -40,9 +40,23 @@ def test_a_task_that_runs_is_shown_as_it_is(tmp_path: Path) -> None:
     later = gen("task", "output", task, "--timeout", "200", "--json", cwd=tmp_path)
     stopped = gen("task", "stop", f"agent-{task}", "--json", cwd=tmp_path).json
     assert (now.code, now.out) == (0, "")
-    assert f"Task {task} of Explore is still running after 0 turns" in now.err
+    assert f"Task {task} of Explore is still running after 0 turns; it has said nothing yet." in now.err
     assert (later.code, later.json["status"]) == (0, "running")
     assert (stopped["agentId"], stopped["status"], stopped["stopped"]) == (task, "cancelled", [task])
+
+
+def test_whoever_waits_for_a_last_report_is_told_how_long(tmp_path: Path) -> None:
+    model = script(tmp_path, Explore=[{"text": "never", "delay_ms": 600_000}])
+    words = ("task", "run", "Explore", "look", "--background", "--model", model)
+    task = gen(*words, cwd=tmp_path).out.strip()
+    with start("task", "stop", task, "--keep", cwd=tmp_path) as waiting:
+        assert waiting.stderr is not None
+        told = waiting.stderr.readline()
+        stopped = gen("task", "stop", task, cwd=tmp_path)
+        waiting.communicate(timeout=SECONDS)
+    again = gen("task", "stop", task, "--keep", cwd=tmp_path)
+    assert told == f"Waiting for the last report of task {task}, at most 63 s.\n"
+    assert (waiting.returncode, stopped.code, again.code, again.err) == (0, 0, 0, "")
 
 
 def test_facts_are_one_per_line(tmp_path: Path, task: str) -> None:

@@ -1,6 +1,7 @@
 """What can be typed."""
 
 import argparse
+import re
 from typing import cast
 
 import pytest
@@ -62,6 +63,9 @@ def test_rules_may_be_repeated() -> None:
         (("-p", "hi", "--max-turns", "0"), "'0' is not a number of turns"),
         (("-p", "hi", "--max-seconds", "nan"), "'nan' is not a number of seconds"),
         (("-p", "hi", "--output-format", "xml"), "invalid choice: 'xml'"),
+        (("task", "output", "9f3a", "--timeout", "-1"), "'-1' is not a whole number of 0 or more"),
+        (("task", "events", "9f3a", "--after", "-5"), "'-5' is not a whole number of 0 or more"),
+        (("-p", "hi", "--continue", "--session", "9f3a"), "not allowed with argument --continue"),
         (("-p", "hi", "--modle", "x"), "There is no option '--modle'. Did you mean --model"),
     ],
 )
@@ -78,3 +82,20 @@ def test_help_is_given_everywhere(words: tuple[str, ...], capsys: pytest.Capture
         build_parser().parse_args(words)
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith("usage: gen")
+
+
+def test_the_commands_of_tasks_are_told_in_the_order_of_their_use(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        build_parser().parse_args(("task", "--help"))
+    names = re.findall(r"^    (\w+)\b", capsys.readouterr().out, re.M)
+    assert names == [
+        *("run", "list", "show", "output", "stop", "resume", "background", "events"),
+        *("replay", "export", "import"),
+    ]
+
+
+@pytest.mark.parametrize("noun", ["task", "sessions", "permissions"])
+def test_the_help_of_a_noun_has_examples(noun: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        build_parser().parse_args((noun, "--help"))
+    assert f"examples:\n  gen {noun} " in capsys.readouterr().out

@@ -1,8 +1,8 @@
-"""Plain output: tables, durations."""
+"""Plain output: tables, durations, numbers."""
 
 import pytest
 
-from gencode.surfaces.plain import seconds, table
+from gencode.surfaces.plain import seconds, table, turns
 
 
 def test_columns_stand_under_their_heads() -> None:
@@ -17,3 +17,7 @@ def test_a_table_is_cut_at_the_edge() -> None:
 @pytest.mark.parametrize(("elapsed", "shown"), [(0.04, "0.0 s"), (59.94, "59.9 s"), (61.5, "1 min 1 s")])
 def test_a_duration_is_told_as_a_person_reads_it(elapsed: float, shown: str) -> None:
     assert seconds(elapsed) == shown
+
+
+def test_one_turn_is_not_several() -> None:
+    assert [turns(number) for number in range(3)] == ["0 turns", "1 turn", "2 turns"]

@@ -1,5 +1,7 @@
 """`gen sessions …`: conversations are listed, shown and deleted; nothing else deletes anything."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,24 @@ def test_a_conversation_is_shown_with_its_tasks(tmp_path: Path, talk: str) -> No
     assert (shown["agentId"], len(shown["tasks"]), shown["transcript"][0]["text"]) == (talk, 2, "hello there")
     text = gen("sessions", "show", talk[:5], cwd=tmp_path).out
     assert text.startswith(f"main {talk}: completed") and "hello there" in text
+
+
+def test_a_conversation_that_is_not_there_is_called_one(tmp_path: Path, talk: str) -> None:
+    missing = gen("sessions", "show", "ffffffff", cwd=tmp_path)
+    expected = f"gen: There is no conversation 'ffffffff'. There are: {talk}.\n"
+    assert (missing.code, missing.out, missing.err) == (2, "", expected)
+
+
+def test_of_a_damaged_journal_what_stands_before_is_shown(tmp_path: Path, home: Path, talk: str) -> None:
+    with closing(sqlite3.connect(home / ".gen" / "gencode.db")) as connection:
+        connection.execute("UPDATE Events SET Body = '{' WHERE Task = ? AND Seq = 4", (talk,))
+        connection.commit()
+    for noun in ("sessions", "task"):
+        shown = gen(noun, "show", talk, cwd=tmp_path)
+        warned = gen(noun, "show", talk, "--json", cwd=tmp_path).json["evidence"]["warnings"]
+        assert (shown.code, shown.err, "hello there" in shown.out) == (0, "", True)
+        assert warned[0].startswith(f"Fact 4 of task {talk} cannot be read")
+        assert warned[0] in shown.out
 
 
 def test_a_conversation_goes_with_its_tasks_and_their_files(tmp_path: Path, home: Path, talk: str) -> None:

@@ -72,6 +72,31 @@ async def test_it_starts_at_once_and_the_result_is_posted(tmp_path: Path) -> Non
     ]
 
 
+async def test_who_is_sent_is_warned_of_the_tools_its_file_names_in_vain(tmp_path: Path, home: Path) -> None:
+    one = HOST.replace("name: host", "name: one").replace(
+        "spawn, spawn_subagent, Read, TaskOutput", "Task, Read"
+    )
+    (home / ".gen" / "agents" / "one.md").write_text(one)
+    sends = [call("Task", subagent_type=name, prompt="go") for name in ("host", "one", "Explore")]
+    look = [says("", call("Read", file_path="a")), says("ok")]
+    (tmp_path / "a").write_text("x")
+    async with scripted(tmp_path, main=[says("", *sends), says("ok")], others=look) as gen:
+        outcome = await gen.ask("go").outcome()
+        sent = {child.agent: child.evidence.warnings for child in await gen.tasks(parent=outcome.agent_id)}
+    assert sent == {
+        "host": ("the tools spawn, spawn_subagent, TaskOutput are not given to an agent that was sent",),
+        "one": ("the tool Task is not given to an agent that was sent",),
+        "Explore": (),
+    }
+    assert outcome.evidence.warnings == ()
+
+
+async def test_who_leads_a_conversation_has_them_all_and_no_warning(tmp_path: Path) -> None:
+    async with scripted(tmp_path, host=[says("Hello.")]) as gen:
+        outcome = await gen.ask("go", agent="host").outcome()
+    assert outcome.evidence.warnings == ()
+
+
 async def test_what_failed_is_posted_as_failed_with_what_there_is(tmp_path: Path) -> None:
     turns = [says("", call("spawn", task="count")), says("Started."), says("It failed.")]
     worker = [says("I begin.", call("Glob", pattern="*")), says("", error="auth")]

@@ -82,15 +82,42 @@ async def test_a_time_that_is_too_long_is_clamped_and_said(tmp_path: Path) -> No
 async def test_an_unknown_id_is_refused_with_ones_own(tmp_path: Path) -> None:
     asks = [call("TaskOutput", task_id=name) for name in ("0badcafe", "nonsense", "0000")]
     texts = await told(tmp_path, says("", WAIT, WAIT), says("", *asks), says("ok"), explore=[says("found")])
-    assert (
-        texts[2:]
-        == ["TaskOutput: the task or shell belongs to somebody else. Your own are: 00000003, 00000002."] * 3
-    )
+    assert texts[2:] == [
+        f"TaskOutput: there is no task or shell {name} of yours. Your own are: 00000003, 00000002."
+        for name in ("'0badcafe'", "'nonsense'", "'0000'")
+    ]
 
 
 async def test_who_has_sent_nobody_is_told_so(tmp_path: Path) -> None:
     texts = await told(tmp_path, says("", call("TaskStop", task_id="0badcafe")), says("ok"), explore=[])
-    assert texts == ["TaskStop: the task or shell belongs to somebody else. Your own are: none."]
+    assert texts == ["TaskStop: there is no task or shell '0badcafe' of yours. Your own are: none."]
+
+
+async def test_an_id_that_is_a_whole_page_is_not_repeated(tmp_path: Path) -> None:
+    texts = await told(tmp_path, says("", call("TaskStop", task_id="x\n" * 999)), says("ok"), explore=[])
+    shown = repr("x\n" * 20 + "…")
+    assert texts == [f"TaskStop: there is no task or shell {shown} of yours. Your own are: none."]
+
+
+async def test_an_agent_that_said_nothing_is_told_with_that_reason(tmp_path: Path) -> None:
+    look = says("", call("TaskOutput", task_id="00000002"))
+    texts = await told(tmp_path, says("", WAIT), look, says("ok"), explore=[says("")])
+    assert texts[0] == "The agent Explore (task 00000002) ended as empty: the model said nothing."
+    assert "\nError: the model said nothing\n" in texts[1]
+
+
+async def test_one_turn_is_not_called_turns(tmp_path: Path) -> None:
+    send = call("Task", subagent_type="general-purpose", prompt="work", run_in_background=True)
+    until = call("Bash", command="until [ -e begun ]; do sleep 0.01; done")
+    main = [says("", send), says("", until), says("", call("TaskStop", task_id="00000002")), says("ok")]
+    worker = [says("", call("Write", file_path="begun", content="")), says("x", delay_ms=60_000)]
+    settings = {"permission_mode": "dontAsk", "sandbox": "off"}
+    async with scripted(
+        tmp_path, settings=settings, store=numbered(), main=main, general_purpose=worker
+    ) as gen:
+        outcome = await gen.ask("go").outcome()
+        texts = answers(transcript_of(await gen.store.events(outcome.agent_id)))
+    assert texts[2] == "Task 00000002 of general-purpose was stopped after 1 turn and is now cancelled."
 
 
 async def elsewhere(store: MemoryStore, *, background: bool = True) -> tuple[str, Lease]:

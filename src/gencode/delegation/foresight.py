@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gencode.core.errors import UnknownName
+from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.rules import Action, Decision, Effect, Mode
 from gencode.core.spec import AgentSpec, same_name
 from gencode.delegation.launcher import Launcher
@@ -39,6 +39,8 @@ class Foresight:
     ) -> Explanation:
         """The decision for a call of whoever sits at `origin`, or of an agent that is sent from there."""
         chain = origin.chain if agent is None else origin.chain.below(link_of(agent))
+        if same_name(tool) == "bash" and not isinstance(arguments.get("command"), str):
+            raise UserMistake('Bash needs the field "command" with a text: --input \'{"command": "…"}\'.')
         call = self._facts(tool, arguments, origin, chain, agent, background=background)
         found = explain(call, chain, _ceiling(chain))
         if agent is None or _gives(agent, call, self._toolbox):

@@ -1,7 +1,7 @@
 """What a Python program holds of work that goes on: a turn of the conversation, or a task beside it."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, get_args
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
@@ -12,6 +12,8 @@ from gencode.delegation.live import Live
 from gencode.runtime.bus import Bus
 from gencode.runtime.ports import Archive
 
+Isolation = Literal["", "process"]
+
 
 class Words(TypedDict, total=False):
     """What a program may say about a task beside its prompt."""
@@ -19,7 +21,7 @@ class Words(TypedDict, total=False):
     description: str
     model: str
     max_turns: int | None
-    isolation: Literal["", "process"]
+    isolation: Isolation
 
 
 def request(agent: str, prompt: str, words: Words, *, background: bool) -> TaskRequest:
@@ -27,6 +29,10 @@ def request(agent: str, prompt: str, words: Words, *, background: bool) -> TaskR
     if unknown := words.keys() - Words.__annotations__:
         known = ", ".join(Words.__annotations__)
         raise UserMistake(f"A task has no {', '.join(sorted(unknown))}; what may be said is: {known}.")
+    isolation = words.get("isolation", "")
+    if isolation not in get_args(Isolation):
+        why = "comes with a later version" if isolation == "worktree" else "does not exist"
+        raise UserMistake(f"The isolation {isolation!r} {why}; say 'process', or leave it out.")
     return TaskRequest(agent, prompt, background=background, **words)
 
 

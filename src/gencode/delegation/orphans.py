@@ -20,10 +20,10 @@ DIED = "the process that ran it died"
 
 
 async def close_orphans(store: Store, owner: str, outputs: Path | None = None) -> None:
-    """End every task whose owner is dead, or whose lease ran out at an owner nobody can look at."""
+    """End every task that has not ended and whose owner is dead, gone, or silent where nobody can look."""
     for held in await store.owned():
         if given_up(held):
-            await _closed(store, held.task, owner, held.owner, outputs)
+            await _closed(store, held.task, owner, held.owner or None, outputs)
 
 
 async def close_if_orphan(store: Store, task: str, owner: str, outputs: Path | None = None) -> None:
@@ -61,14 +61,17 @@ async def close_task(
 ) -> None:
     """End a task that nobody works on any more; one that has ended only gets what is `and_also` said."""
     lease = await store.take(task, owner, instead_of)
+    written = False
     try:
         transcript = transcript_of(await store.events(task))
         facts = interruption(lease.state, unanswered(transcript), why)
         if facts := [*facts, and_also] if and_also else facts:
-            await store.append(lease, facts)
+            await store.append(lease, facts, last=True)
+            written = True
             await make_whole(store, outputs, lease.state)
     finally:
-        await store.release(lease)
+        if not written:
+            await store.release(lease)
 
 
 async def _closed(store: Store, task: str, owner: str, instead_of: str | None, outputs: Path | None) -> None:

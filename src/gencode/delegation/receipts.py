@@ -10,10 +10,13 @@ from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.ports import Sent
+from gencode.runtime.prompt import one_line
 from gencode.runtime.seat import Ending, Seat
 
 NO_TOOL = "no tool was called"
 MOST_CHILDREN = 20
+MOST_SHELLS = 5
+LONGEST_COMMAND = 60
 MOST_NAMED = 40
 MOST_TEXT = 100_000
 """So much of a report is looked at for names of files."""
@@ -26,6 +29,7 @@ def warnings_of(seat: Seat, transcript: Sequence[Message], task: Task, ending: E
     found = [*ending.warnings]
     if seat.delegate is not None:
         found += children_warnings(seat.delegate.sent())
+    found += shells_warnings(seat, task)
     if ending.status is Status.COMPLETED and not task.conversation:
         if seat.toolbox and not task.evidence.tool_calls:
             found.append(NO_TOOL)
@@ -41,10 +45,25 @@ def children_warnings(sent: Sequence[Sent]) -> list[str]:
         if not child.status.ended:
             found.append(f"the task {child.task} of {child.agent} had not ended")
         elif child.status is not Status.COMPLETED:
-            why = f": {child.error.rstrip('.')}" if child.error else ""
+            error = child.error or ("the model said nothing" if child.status is Status.EMPTY else "")
+            why = f": {error.rstrip('.')}" if error else ""
             found.append(f"the task {child.task} of {child.agent} ended as {child.status}{why}")
     rest = len(found) - MOST_CHILDREN
     return [*found[:MOST_CHILDREN], f"and {rest} more tasks did not end well"] if rest > 0 else found
+
+
+def shells_warnings(seat: Seat, task: Task) -> list[str]:
+    """Which commands of a task still run although it has ended."""
+    if all(command.exit is not None for command in task.evidence.commands):
+        return []  # it left none in the background, and what runs commands need not even be loaded
+    running = [shell for shell in seat.shells().of(task.id).values() if not shell.over]
+    found = [
+        f"the command in the background `{one_line(shell.order.text, LONGEST_COMMAND)}` ({shell.id}) was still "
+        "running at the end and will be stopped when the session closes"
+        for shell in running[:MOST_SHELLS]
+    ]
+    rest = len(running) - MOST_SHELLS
+    return [*found, f"and {rest} more commands in the background were still running"] if rest > 0 else found
 
 
 def never_read(seat: Seat, transcript: Sequence[Message], task: Task, report: str) -> Iterator[str]:

@@ -27,16 +27,20 @@ class Records:
         self._outputs = outputs
         self._cwd = cwd
 
-    async def find(self, task: str) -> Task:
-        """The folded task behind an id or the beginning of one."""
+    async def find(self, task: str, *, conversation: bool = False) -> Task:
+        """The folded task behind an id or the beginning of one.
+
+        With `conversation`, conversations are offered when there is none of that id.
+        """
         beginning = clean_id(task)
         ids = await self._store.ids(beginning) if beginning else []
         if len(ids) > 1 and beginning not in ids:
             raise UserMistake(f"{task!r} is the beginning of several ids: {', '.join(ids)}.")
         found = await self._store.task(beginning if beginning in ids else ids[0]) if ids else None
         if found is None:
-            known = await self._store.tasks(TaskQuery(cwd=str(self._cwd)))
-            raise UnknownName("task", task, (each.id for each in known[-20:]))
+            query = TaskQuery(cwd=str(self._cwd), conversations=True if conversation else None)
+            known = [each.id for each in await self._store.tasks(query)]
+            raise UnknownName("conversation" if conversation else "task", task, known[-20:])
         return found
 
     async def get(self, task: Task) -> Outcome:

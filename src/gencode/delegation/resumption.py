@@ -36,6 +36,8 @@ class Resumption:
 
     async def start(self, task: Task, request: TaskRequest, seconds: float | None) -> Job:
         """Go on with a task in this process."""
+        if request.isolation:
+            raise UserMistake(f"Task {task.id} goes on in this process; leave isolation out.")
         spot = replace(self._place(task, request.model), background=request.background)
         return await self._launcher.resume(task, request, spot, seconds)
 

@@ -82,6 +82,7 @@ class Seating:
         warnings = [f"the tool {name} is not there" for name in missing] + list(origin.model.warnings)
         lost = [name for name in had if name not in self._toolbox and name not in missing]
         warnings += [f"the tool {name}, which it had before, is not there any more" for name in lost]
+        warnings += self._withheld(spec, origin)
         warnings += [note.text for note in origin.notes()]
         return TaskStarted(origin.model.name, system, tuple(toolbox), tuple(warnings))
 
@@ -130,6 +131,17 @@ class Seating:
             effort=origin.model.effort,
             shells=origin.shells,
         )
+
+    def _withheld(self, spec: AgentSpec, origin: Origin) -> list[str]:
+        """That an agent's file names tools which an agent at this place does not get."""
+        if origin.depth < MAX_DEPTH:
+            return []
+        there = [name for name in spec.tools.allow or () if name in self._toolbox]
+        names = [name for name in dict.fromkeys(there) if self._toolbox[name].name in DELEGATES]
+        if not names:
+            return []
+        what = f"tool {names[0]} is" if len(names) == 1 else f"tools {', '.join(names)} are"
+        return [f"the {what} not given to an agent that was sent"]
 
     def _relation(self, origin: Origin, task: str, target: str) -> Relation:
         if target.startswith(SHELL_PREFIX):

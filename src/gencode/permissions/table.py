@@ -33,6 +33,8 @@ _FREE_TOOLS = frozenset(
 )
 _FREE_FAMILIES = ("json_", "base64_")
 _OWN_TOOLS = frozenset({"TaskOutput", "TaskStop", "SendMessage", "KillShell"})
+_TARGETS = ("task_id", "shell_id")
+_LONGEST_ID = 40
 _MEMORY_TOOLS = frozenset({"memory_write", "memory_patch", "memory_append"})
 
 TABLE_TOOLS = _FREE_TOOLS | _OWN_TOOLS | _MEMORY_TOOLS | FETCH_TOOLS | SPAWN_TOOLS | REACH_TOOLS
@@ -84,8 +86,10 @@ def _owned(call: CallFacts, policy: Policy) -> Decision:
             return _say(call, policy, Action.ALLOW, "the agent's file names it, so it reaches its tree")
         lifts = "an agent file that names SendMessage in its tools"
         return _say(call, policy, Action.DENY, "only an agent whose file names it may do this", lifts)
-    why = "the task or shell belongs to somebody else"
-    return _say(call, policy, Action.DENY, why, "nothing lifts this")
+    target = next((call.input[name] for name in _TARGETS if name in call.input), None)
+    named = f"{shown(target, _LONGEST_ID)} " if isinstance(target, str) else ""
+    # Whether somebody else has one of that name is not said, and often not known.
+    return _say(call, policy, Action.DENY, f"there is no task or shell {named}of yours", "nothing lifts this")
 
 
 def _foreign(call: CallFacts, policy: Policy) -> Decision:

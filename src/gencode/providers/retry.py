@@ -8,12 +8,18 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from math import ceil
 
 from msgspec import Struct
 
 from gencode.core.errors import ProviderError
 from gencode.providers.cooldown import Cooldown
 from gencode.runtime.ports import AgainPart, Part, Provider, Request
+
+
+LONG = 10.0
+"""So many seconds are told to a person, if they are too many to wait."""
+MOST_DAYS = 365
 
 
 class Patience(Struct, frozen=True):
@@ -56,8 +62,9 @@ class Retrying:
             except ProviderError as error:
                 failed += 1
                 pause = self._patience.pause(failed, error)
-                if not error.retryable or failed >= self._patience.tries or clock() + pause > deadline:
-                    raise _told(error, failed) from None
+                late = clock() + pause > deadline
+                if not error.retryable or failed >= self._patience.tries or late:
+                    raise _told(error, failed, late=late) from None
                 if error.limited:
                     self._cooldown.hold(pause)
                 trouble = error
@@ -66,10 +73,21 @@ class Retrying:
             await asyncio.sleep(pause)
 
 
-def _told(error: ProviderError, tries: int) -> ProviderError:
-    """The error as it is shown at the end: with the number of tries, if there were several."""
-    if tries < 2:
-        return error
-    return ProviderError(
-        f"{error} (tried {tries} times)", retryable=error.retryable, retry_after=error.retry_after
-    )
+def _told(error: ProviderError, tries: int, *, late: bool) -> ProviderError:
+    """The error as it is shown at the end: how often it was tried, and how long a wait is too late."""
+    text = str(error)
+    if tries > 1:
+        text = f"{text.removesuffix('.')} (tried {tries} times){'.' if text.endswith('.') else ''}"
+    if late and error.retryable and error.retry_after and error.retry_after > LONG:
+        text = (
+            f"{text.removesuffix('.')}. The provider asks to wait {_long(error.retry_after)}; try again then."
+        )
+    return ProviderError(text, retryable=error.retryable, retry_after=error.retry_after)
+
+
+def _long(seconds: float) -> str:
+    """A time in words, in the largest unit that fits at least twice."""
+    units = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
+    size, name = next(((size, name) for size, name in units if seconds >= 2 * size), units[-1])
+    count = ceil(seconds / size)
+    return f"{count} {name}" if count <= MOST_DAYS or name != "days" else "more than a year"

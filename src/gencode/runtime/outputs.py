@@ -23,6 +23,8 @@ MOST_STEPS = 2 * 1024 * 1024
 LONGEST_STEP = 30_000
 LONGEST_RESULT = 1024 * 1024
 LONGEST_LINE = 200
+FIRST_START = 2
+"""The number of the fact that a task starts, which follows its birth; a later one says that it goes on."""
 
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNSEEN = dict.fromkeys([*range(9), 11, 12, 13, *range(14, 32), *range(127, 160)])
@@ -128,7 +130,8 @@ def _step(event: Event) -> str:
         case TaskCreated() as created:
             return f"{_title(event.task, created.agent, created.description)}Folder: {created.cwd}\n"
         case TaskStarted() as started:
-            return f"Started: {event.at}\nModel: {started.model}\n"
+            word = "\nResumed" if (event.seq or 0) > FIRST_START else "Started"
+            return f"{word}: {event.at}\nModel: {started.model}\n"
         case MessageAdded(message):
             return _message(message)
         case TaskEnded() as ended:

@@ -152,7 +152,7 @@ class Journal(Protocol):
         ...
 
     async def owned(self) -> list[Ownership]:
-        """Every task that is leased, by whom, and whether the lease has run out."""
+        """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
         ...
 
     async def ask(self, task: str, wish: Wish) -> bool:

@@ -1,19 +1,23 @@
 """The commands of a session: each enclosed as far as the machine can, and the background ones by their id."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.core.errors import ToolError, UnknownName
-from gencode.core.ids import new_id
+from gencode.core.ids import clean_id, new_id
 from gencode.core.spec import Workspace
 from gencode.permissions.bash.decision import read_command
 from gencode.permissions.paths import places_of
+from gencode.runtime.owner import fate, new_owner
 from gencode.runtime.processes.command import Command, Ended, shell_words
 from gencode.runtime.processes.commands import Commands
 from gencode.runtime.processes.git_programs import may_run_git
@@ -25,6 +29,14 @@ from gencode.runtime.sandbox.plan import Enclosure, enclosure
 
 Walls = Literal["auto", "off", "required"]
 """Whether commands are enclosed: where it works, never, or else not run at all."""
+
+
+OWNER = ".owner"
+"""The end of the note beside a folder for temporary files. It says whose that folder is: the folder's own name
+is the TMPDIR of commands, where the blanks and bars of an owner's name would break many a program."""
+_MOST_NOTES = 1_000
+_MOST_REMOVED = 20
+_LONGEST_NOTE = 1_000
 
 
 class Order(Struct, frozen=True):
@@ -108,8 +120,7 @@ class Shells:
         """End every command."""
         if self._commands is not None:
             await self._commands.close()
-            with suppress(OSError):
-                shutil.rmtree(self._temp)
+            _remove(self._temp)
 
     async def _ready(self) -> Commands:
         async with self._opening:
@@ -119,24 +130,28 @@ class Shells:
             return self._commands
 
     def _prepare(self) -> None:
-        """Sweep up after a crash, make a private folder for temporary files, and try the walls."""
+        """Sweep up after a crash, try the walls, and make a private folder for temporary files."""
         sweep(self._home / "state")
+        remove_leftovers(self._temp.parent)
+        if self._walls != "off":
+            self._sandbox = chosen()
+            if self._walls == "required" and not self._sandbox.exists:
+                why = " ".join(self._sandbox.report())
+                raise ToolError(f"No command can be run: the setting sandbox is `required`. {why}")
         try:
-            self._temp.mkdir(mode=0o700, parents=True)
+            self._temp.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _note(self._temp).write_text(new_owner())
+            self._temp.mkdir(mode=0o700)
         except OSError as error:
             raise ToolError(
                 f"No command can be run: {self._temp} cannot be made ({error.strerror})."
             ) from None
-        if self._walls == "off":
-            return
-        self._sandbox = chosen()
-        if self._walls == "required" and not self._sandbox.exists:
-            why = " ".join(self._sandbox.report())
-            raise ToolError(f"No command can be run: the setting sandbox is `required`. {why}")
 
     def _plan(self, order: Order) -> Enclosure:
         network = order.network or self._network
-        return enclosure(order.workspace.root, self._temp, self._home, network=network)
+        plan = enclosure(order.workspace.root, self._temp, self._home, network=network)
+        # A second lock: what was shown to only read cannot write either.
+        return replace(plan, writable=()) if only_reads(order) else plan
 
     def _command(self, order: Order, plan: Enclosure, file: Path, *, growing: bool) -> Command:
         words = shell_words(self._bash(), order.text)
@@ -164,3 +179,42 @@ def only_reads(order: Order) -> bool:
     """Whether a command is shown to only read; then even more is taken out of its environment."""
     command = read_command(order.text, places_of(order.workspace)).command
     return not command.unparsable and not any(unit.more_than_read for unit in command.units)
+
+
+def remove_leftovers(run: Path) -> None:
+    """Remove folders for temporary files whose owners have died; not all at once, if there are very many."""
+    try:
+        notes = [path for path in islice(run.iterdir(), _MOST_NOTES) if path.suffix == OWNER]
+    except OSError:
+        return
+    # The name is checked, because what is removed follows from it.
+    folders = (note.with_suffix("") for note in notes if clean_id(note.stem) == note.stem)
+    dead = (folder for folder in folders if fate(_owner(folder)) == "dead")
+    for folder in islice(dead, _MOST_REMOVED):
+        _remove(folder)
+
+
+def _note(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}{OWNER}")
+
+
+def _owner(folder: Path) -> str:
+    """Whose a folder is; empty where that cannot be told."""
+    try:
+        handle = os.open(_note(folder), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return os.read(handle, _LONGEST_NOTE).decode(errors="replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(handle)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder and then its note, which stays for a later try if the folder does. Follows no link."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if not os.path.lexists(folder):
+        with suppress(OSError):
+            _note(folder).unlink(missing_ok=True)

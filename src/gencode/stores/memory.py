@@ -86,12 +86,12 @@ class MemoryStore:
             record.owner = None
 
     async def owned(self) -> list[Ownership]:
-        """Every task that is leased, by whom, and whether the lease has run out."""
+        """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
         now = time.monotonic()
         return [
-            Ownership(task, record.owner, record.until <= now)
+            Ownership(task, record.owner or "", record.owner is None or record.until <= now)
             for task, record in self._records.items()
-            if record.owner is not None
+            if record.owner is not None or not record.state.status.ended
         ]
 
     async def ask(self, task: str, wish: Wish) -> bool:

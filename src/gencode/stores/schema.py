@@ -91,7 +91,13 @@ _VERSION_1 = (
     "PRAGMA user_version = 1",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1,)
+_VERSION_2 = (
+    # Whoever opens the database looks for tasks that nobody works on any more.
+    "CREATE INDEX idx_sessions_unfinished ON Sessions(Status) WHERE Status IN ('pending', 'running')",
+    "PRAGMA user_version = 2",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
 """Step n leads from version n to version n + 1 and ends by writing that number down."""
 
 VERSION = len(MIGRATIONS)

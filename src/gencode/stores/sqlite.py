@@ -42,6 +42,8 @@ _ASK = "UPDATE Sessions SET Cancel = iif(Cancel = 1, 1, ?) WHERE Id = ? AND Owne
 _ASKED = "SELECT Id, Cancel FROM Sessions WHERE Owner = ? AND Cancel BETWEEN 1 AND 3"
 _OWNED = """
 SELECT Id, Owner, LeaseUntil <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM Sessions WHERE Owner IS NOT NULL
+UNION ALL
+SELECT Id, '', 1 FROM Sessions WHERE Status IN ('pending', 'running') AND Owner IS NULL
 """
 
 _TASK = """
@@ -147,7 +149,7 @@ class SqliteStore:
         await self._patiently(lambda: self._writer.execute(RELEASE, row))
 
     async def owned(self) -> list[Ownership]:
-        """Every task that is leased, by whom, and whether the lease has run out."""
+        """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
         rows = await self._patiently(lambda: self._reader.execute(_OWNED).fetchall(), reading=True)
         return [Ownership(task, owner, bool(over)) for task, owner, over in rows]
 

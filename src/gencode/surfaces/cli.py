@@ -12,7 +12,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import TextIO
 
-from gencode.core.errors import GenCodeError, UserMistake
+from gencode.core.errors import GenCodeError, StoreTrouble, UserMistake
 from gencode.surfaces.parser import build_parser as build_parser
 from gencode.surfaces.parser import prompt_first
 from gencode.surfaces.visible import visible
@@ -21,6 +21,7 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 NO_SCREEN = 'The terminal app comes with a later version; until then ask with: gen -p "your question"'
+NOBODYS_MISTAKE = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_BUSY")
 ONLY_ASKING = {
     "prompt": "-p",
     "output_format": "--output-format",
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     except SystemExit as done:  # argparse has printed help
         code = _flushed(done.code if isinstance(done.code, int) else 0)
     except UserMistake as mistake:
-        code = _complain(str(mistake), 2)
+        code = _complain(str(mistake), exit_code(mistake))
     except GenCodeError as trouble:
         code = _complain(str(trouble), 1)
     except KeyboardInterrupt:
@@ -99,6 +100,12 @@ def _complain(sentence: str, code: int) -> int:
     except BrokenPipeError:
         return _nobody_listens()
     return _flushed(code)
+
+
+def exit_code(mistake: UserMistake) -> int:
+    """2, but 1 when the database failed although everything was typed and set up well."""
+    name: str = getattr(mistake.__cause__, "sqlite_errorname", "")
+    return 1 if isinstance(mistake, StoreTrouble) and name.startswith(NOBODYS_MISTAKE) else 2
 
 
 def _fault(fault: Exception) -> int:

@@ -7,7 +7,10 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from gencode.app import GenCode
+from gencode.core.errors import StoreTrouble
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
@@ -108,12 +111,21 @@ async def follow(
                 painter.hear(event)
             if leave and left and left.done():
                 return await leave(job), 0
-            outcome = await gen.outcome(job)
+            outcome = await _outcome(gen, job)
     finally:
         listener.close()
         painter.close()
     done = 0 if outcome.status is Status.COMPLETED else 1
     return outcome, done if heard.code is None else heard.code
+
+
+async def _outcome(gen: GenCode, job: Live) -> Outcome:
+    """How a job ended; one whose end could not be written down keeps what it has said."""
+    try:
+        return await gen.outcome(job)
+    except StoreTrouble as trouble:
+        so_far = await gen.outcome_of(job.task)
+        return replace(so_far, success=False, status=Status.INTERRUPTED, error=str(trouble))
 
 
 def painter_for(output: str, *, verbose: bool, kept: bool = True) -> Painter:

@@ -36,6 +36,13 @@ examples:
   gen task export 9f3a1c2e - | gzip > task.jsonl.gz
 """
 
+SESSION_EXAMPLES = """\
+examples:
+  gen sessions list --all
+  gen sessions show 9f3a
+  gen sessions prune --older-than 90 --yes
+"""
+
 PERMISSION_EXAMPLES = """\
 examples:
   gen permissions explain --tool Bash --input "git push"
@@ -158,13 +165,14 @@ def _add_asking(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--output-format", choices=FORMATS, help="text (default), json or stream-json")
     group.add_argument("--agent", metavar="NAME", help="let this agent lead the conversation")
-    group.add_argument(
+    earlier = group.add_mutually_exclusive_group()
+    earlier.add_argument(
         "--continue",
         dest="go_on",
         action="store_true",
         help="go on with this folder's last conversation",
     )
-    group.add_argument("--session", metavar="ID", help="go on with this conversation")
+    earlier.add_argument("--session", metavar="ID", help="go on with this conversation")
 
 
 def _add_task(commands: Commands) -> None:
@@ -184,9 +192,10 @@ def _add_task(commands: Commands) -> None:
     listing.add_argument("--all", action="store_true", help="the tasks of all folders and times")
     listing.add_argument("--tree", action="store_true", help="below the conversations that asked for them")
     show = _add(tasks, "show", "tasks:show", "one task with its transcript and the gate's decisions")
+    alive = _add_life(tasks)
     replay = _add(tasks, "replay", "journal:replayed", "play a task again from the journal, without a model")
     export = _add(tasks, "export", "journal:exported", "write the journal of a task as JSONL")
-    for parser in (show, replay, export, *_add_life(tasks)):
+    for parser in (show, replay, export, *alive):
         parser.add_argument("id", metavar="ID", help="the task; the beginning of its id is enough")
     export.add_argument("file", metavar="FILE", help="where to write it; - is stdout")
     taking = _add(tasks, "import", "journal:imported", "read a task from a JSONL file")
@@ -202,21 +211,21 @@ def _add_life(tasks: Commands) -> list[argparse.ArgumentParser]:
     stop = _add(tasks, "stop", "life:stop", "stop a task and the work it waits for; what it said is kept")
     stop.add_argument("--tree", action="store_true", help="also what it sent to the background")
     stop.add_argument("--keep", action="store_true", help="let it first say in one turn what it has found")
-    background = _add(tasks, "background", "life:background", "let the agent that waits for a task go on")
-    events = _add(tasks, "events", "life:events", "the facts of a task, one per line")
-    events.add_argument("--follow", action="store_true", help="go on until the task has ended")
-    events.add_argument("--after", type=_whole, metavar="SEQ", help="only the facts after this number")
     resume = _add(tasks, "resume", "life:resume", "go on with a task: same agent, folder and permissions")
     resume.add_argument("id", metavar="ID", help="the task; the beginning of its id is enough")
     resume.add_argument("task", metavar="PROMPT", help="what to do now; - reads it from stdin")
     resume.add_argument("--background", action="store_true", help="print its id; it outlives this terminal")
     _add_model(resume)
     _add_policy(resume)
+    background = _add(tasks, "background", "life:background", "let the agent that waits for a task go on")
+    events = _add(tasks, "events", "life:events", "the facts of a task, one per line")
+    events.add_argument("--follow", action="store_true", help="go on until the task has ended")
+    events.add_argument("--after", type=_whole, metavar="SEQ", help="only the facts after this number")
     return [output, stop, background, events]
 
 
 def _add_sessions(commands: Commands) -> None:
-    group = _add_group(commands, "sessions", "conversations; nothing else deletes anything")
+    group = _add_group(commands, "sessions", "conversations; nothing else deletes anything", SESSION_EXAMPLES)
     listing = _add(group, "list", "sessions:listed", "the conversations of this folder")
     show = _add(group, "show", "sessions:show", "one conversation with its transcript and its tasks")
     show.add_argument("id", metavar="ID", help="the conversation; the beginning of its id is enough")
@@ -321,7 +330,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 def _whole(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
     return int(text)
 
 

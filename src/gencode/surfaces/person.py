@@ -61,6 +61,7 @@ class TerminalPerson:
                 note(choices(question))
                 if (answer := understood(await _line(), question)) is not None:
                     return answer
+                note("  That is none of the answers; type one of the letters, then Enter.")
         finally:
             self._painter.hold(False)
 
@@ -85,7 +86,7 @@ def choices(question: Question) -> str:
     if question.call.name in _RUNS_COMMANDS:
         keys.insert(1, f"{WITH_NETWORK} yes, with the network")
     rules = ", ".join(exact_line(rule) for rule in question.rules)
-    return f"  {' · '.join(keys)} · n no{f' (a, t, s and ! allow {rules})' if rules else ''}"
+    return f"  {' · '.join(keys)} · n no, then Enter{f' (a, t, s and ! allow {rules})' if rules else ''}"
 
 
 def understood(line: str, question: Question) -> Answer | None:

@@ -69,10 +69,14 @@ def seconds(elapsed: float) -> str:
     return f"{int(elapsed) // 60} min {int(elapsed) % 60} s"
 
 
+def turns(number: int) -> str:
+    """So many turns, as a person says it."""
+    return f"{number} turn{'' if number == 1 else 's'}"
+
+
 def ending(agent: AgentView, now: str) -> str:
     """How an agent stands: status, turns, time."""
-    turns = f"{agent.turns} turn{'' if agent.turns == 1 else 's'}"
-    return f"{agent.status} · {turns} · {seconds(agent.elapsed(now))}"
+    return f"{agent.status} · {turns(agent.turns)} · {seconds(agent.elapsed(now))}"
 
 
 def has_terminal() -> bool:

@@ -9,6 +9,7 @@ from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
+from gencode.core.status import Status
 from gencode.runtime.toolbox import ToolContext, ToolOutput, clip, tool
 
 
@@ -61,6 +62,11 @@ def started(outcome: Outcome) -> str:
     )
 
 
+def why_ended(outcome: Outcome) -> str:
+    """What went wrong, as far as anybody knows; an empty end has no error, but a reason."""
+    return outcome.error or ("the model said nothing" if outcome.status is Status.EMPTY else "")
+
+
 def report(outcome: Outcome, cap: int) -> str:
     """What the sender reads: the final text, capped; first how it ended, if that was not well."""
     text = outcome.result
@@ -68,6 +74,9 @@ def report(outcome: Outcome, cap: int) -> str:
         text = f'{clip(text, cap)}\n[the whole text: TaskOutput(task_id="{outcome.agent_id}")]'
     if outcome.success:
         return text
-    why = f": {outcome.error.rstrip('.')}" if outcome.error else ""
-    head = f"The agent {outcome.agent} (task {outcome.agent_id}) ended as {outcome.status}{why}."
+    why = why_ended(outcome).rstrip(".")
+    head = (
+        f"The agent {outcome.agent} (task {outcome.agent_id}) ended as {outcome.status}"
+        f"{f': {why}' if why else ''}."
+    )
     return f"{head}\n\nWhat it had said last:\n{text}" if text else head

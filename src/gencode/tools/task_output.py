@@ -11,6 +11,7 @@ from gencode.core.outcome import Outcome, page_of
 from gencode.core.status import Status
 from gencode.runtime.ports import Delegate
 from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
+from gencode.tools.task import why_ended
 
 if TYPE_CHECKING:
     from gencode.runtime.shells import Shell
@@ -58,7 +59,8 @@ async def TASK_STOP(ctx: ToolContext, task_id: Annotated[str, "The id that Task 
     who = f"Task {outcome.agent_id} of {outcome.agent}"
     if not ran:
         return f"{who} had already ended as {outcome.status}; nothing was stopped."
-    return f"{who} was stopped after {outcome.turns} turns and is now {outcome.status}."
+    turns = "1 turn" if outcome.turns == 1 else f"{outcome.turns} turns"
+    return f"{who} was stopped after {turns} and is now {outcome.status}."
 
 
 def in_foreground(outcome: Outcome) -> str:
@@ -94,7 +96,7 @@ def ended(outcome: Outcome, page: int) -> str:
         f"Duration: {(outcome.duration_ms or 0) / 1000:.0f}s",
     ]
     if outcome.status is not Status.COMPLETED:
-        lines.append(f"Error: {outcome.error or f'it ended as {outcome.status}'}{_way_on(outcome)}")
+        lines.append(f"Error: {why_ended(outcome) or f'it ended as {outcome.status}'}{_way_on(outcome)}")
     return "\n".join((*lines, "", "Output:", page_of(outcome.result or "(nothing)", page)))
 
 

@@ -102,7 +102,7 @@ def test_a_command_that_cannot_be_read_says_why() -> None:
         ("make", '--allow "Bash(make)"'),
         ("gradle publish", '--allow "Bash(gradle publish)"'),
         ("rm -rf dist", '--allow "Bash(rm -rf dist)"'),
-        ("npm run build -- --prod", '--allow "Bash(npm run:*)"'),
+        ("npm run build -- --prod", '--allow "Bash(npm run build -- --prod)"'),
         ("python $script", '--allow "Bash(python:*)"'),
         ("chmod +x $f", '--allow "Bash(chmod +x:*)"'),
         ("timeout 5 make", '--allow "Bash(make)"'),
@@ -142,5 +142,5 @@ def test_a_long_part_is_cut_and_nothing_invisible_is_shown_as_it_is() -> None:
     assert len(why) < 300
     assert (
         judge("make \u202e").why
-        == "Bash: the command cannot be read: it has a character that cannot be shown ('\\u202e')."
+        == "Bash: the command cannot be read: it has a character that shows as something else ('\\u202e')."
     )

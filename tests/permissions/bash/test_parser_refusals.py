@@ -249,7 +249,7 @@ def test_the_number_of_parts_is_limited() -> None:
 def test_the_work_for_one_line_is_limited(text: str) -> None:
     assert len(parse("a " + text * 2_000)) == 1
     with pytest.raises(Unparsable, match="too complicated"):
-        parse("a " + text * 6_001)
+        parse("a " + text * 8_001)
 
 
 @pytest.mark.parametrize(

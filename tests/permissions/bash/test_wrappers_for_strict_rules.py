@@ -159,3 +159,51 @@ def test_xargs_might_add_what_an_exact_rule_names() -> None:
 def test_what_might_be_the_denied_command_is_asked(command: str) -> None:
     assert judge(command, "allow Bash", RM).action == "ask"
     assert judge(command, RM, mode="dontAsk").action == "ask"
+
+
+BEHIND_XARGS = [
+    *("env", "env LANG=C", "/usr/bin/env", "timeout", "timeout 5", "timeout -k 1", "timeout --foreground"),
+    *("nice", "nice -n", "nice -n 5", "nohup", "nohup nice", "stdbuf", "stdbuf -oL", "command", "time -p"),
+    *("xargs", "xargs -n1", "xargs -n", "xargs -d", "sudo", "setsid"),
+]
+
+
+@pytest.mark.parametrize("front", ["echo rm x | xargs", "timeout 1 xargs -0", "xargs -I{}"])
+def test_a_wrapper_behind_xargs_runs_what_xargs_reads(front: str) -> None:
+    commands = [f"{front} {wrapper}" for wrapper in BEHIND_XARGS]
+    assert actions(commands) == all_are("ask", commands)
+    assert actions(commands, mode="plan") == all_are("deny", commands)
+    assert actions(commands, "allow Bash", RM) == all_are("ask", commands)
+
+
+def test_what_xargs_puts_among_the_words_of_a_wrapper_can_move_its_command() -> None:
+    commands = ["xargs -I-k timeout -k rm 5 ls", "xargs -I5 nice -n5 ls", "xargs -I{} timeout {} ls"]
+    assert actions(commands) == all_are("ask", commands)
+
+
+def test_an_xargs_that_ends_the_words_runs_echo_and_one_with_a_command_runs_that() -> None:
+    commands = [
+        "xargs",
+        "echo a | xargs -n1",
+        "timeout 5 xargs",
+        "xargs cat",
+        "xargs nice cat",
+        "xargs -I{} cat {}",
+    ]
+    assert actions(commands) == all_are("allow", commands)
+
+
+def test_what_somebody_puts_into_a_name_that_begins_with_a_dot_may_be_a_secret() -> None:
+    commands = [
+        "xargs -I{} cat .en{}",
+        "xargs -I@ cat .e@v",
+        "xargs -I X cat .sXh/id",
+        "xargs -I{} cat a/.{}",
+    ]
+    assert actions(commands) == all_are("ask", commands)
+    assert judge("find . -exec cat .en{} ';'", "allow Bash").action == "ask"
+
+
+def test_a_script_with_nothing_to_run_is_never_allowed() -> None:
+    commands = ["bash -c ''", "sh -c ' '", "bash -c $'\\n'"]
+    assert actions(commands, "allow Bash") == all_are("ask", commands)

@@ -15,8 +15,11 @@ RESERVED = frozenset(
 )
 
 RESERVED_WORD = rf"(?:{'|'.join(map(re.escape, sorted(RESERVED)))}){WORD_ENDS}"
+PLAIN_NAME = PLAIN.replace("{", "{=")
+"""A command word without anything special, which is no assignment either."""
+
 _PLAIN_COMMAND = re.compile(
-    rf"(?!{RESERVED_WORD}){PLAIN.replace('{', '{=')}(?:[ \t]++{PLAIN})*+[ \t]*+(?=[\n;|)#]|&(?!>)|\Z)"
+    rf"(?!{RESERVED_WORD}){PLAIN_NAME}(?:[ \t]++{PLAIN})*+[ \t]*+(?=[\n;|)#]|&(?!>)|\Z)"
 )
 _ASSIGNMENT = re.compile(rf"({NAME})\+?=")
 _BEGINS_WITH_NAME = re.compile(NAME)

@@ -13,12 +13,12 @@ VARIABLE = re.compile(rf"\$(?:({NAME})|[0-9?#!@*-]|\$(?![({{\[])|\{{#?{NAME}\}})
 _SPLIT_NAME = re.compile(r"(?:\\\n)++[A-Za-z0-9_]")
 _BRACED = re.compile(rf"\$\{{[!#]?(?:{NAME}|[0-9]++|[@*#?!-])(?=[}}\[:=+?#%/^,@*-])")
 _BRACED_PLAIN = re.compile(r"""[^}'"\\$`<>]++""")
-_BACKTICKS = re.compile(r"`((?:[^`\\]|\\.)*+)`", re.DOTALL)
+_BACKTICKS = re.compile(r"`((?:[^`\\]++|\\.)*+)`", re.DOTALL)
 _ESCAPED_IN_BACKTICKS = re.compile(r"\\([$`\\])")
 _ESCAPED_IN_QUOTED_BACKTICKS = re.compile(r'\\([$`\\"])')
-_QUOTED_TEXT = re.compile(r'(?:[^"\\$`]|\\.)++', re.DOTALL)
+_QUOTED_TEXT = re.compile(r'(?:[^"\\$`]++|\\.)++', re.DOTALL)
 _QUOTED_ESCAPES = re.compile(r'\\(?:([$`"\\])|\n)')
-_HERE_TEXT = re.compile(r"(?:[^\\$`]|\\.)++", re.DOTALL)
+_HERE_TEXT = re.compile(r"(?:[^\\$`]++|\\.)++", re.DOTALL)
 _HERE_ESCAPES = re.compile(r"\\(?:([$`\\])|\n)")
 _QUOTED_SIMPLE = re.compile(r'"([^"\\$`]*+)"')
 _SINGLE_QUOTED = re.compile(r"'([^']*+)'")
@@ -26,6 +26,7 @@ _ARITHMETIC_CLEAN = re.compile(r"[0-9 \t+\-*/%<>=!&|^~?:,]++")
 _ARITHMETIC_NAMES = re.compile(r"[A-Za-z0-9_#@.\[\]\n]++")
 _OLD_ARITHMETIC = re.compile(r"\$\[((?:[A-Za-z0-9_ \t+\-*/%()<>=!&|^~?:,]|\$(?=[A-Za-z_]))*+)\]")
 _OLD_ARITHMETIC_CLEAN = re.compile(r"[0-9 \t+\-*/%()<>=!&|^~?:,]*+\Z")
+_SUBSTITUTES = re.compile(r"`|\$[({]")
 _CLOSED_BY_PARENTHESIS = frozenset({")"})
 
 ARITHMETIC = "arithmetic with names can run code"
@@ -139,7 +140,8 @@ class Expansions(Scanner):
         found = text.match(self.text, self.pos)
         if found:
             self.pos = found.end()
-            return Piece(escapes.sub(r"\1", found[0]), "text", True)
+            value = escapes.sub(r"\1", found[0]) if "\\" in found[0] else found[0]
+            return Piece(value, "text", True)
         match self.peek():
             case "$":
                 return self.dollar(quoted=True, here=here)
@@ -197,7 +199,7 @@ class Expansions(Scanner):
         Bash takes `((` for two parentheses if it is not closed by `))`. Whoever means that can write a blank.
         """
         self.enter()
-        parentheses = 0
+        start, loop, parentheses = self.pos, bool(semicolons), 0
         while True:
             if self.skip(_ARITHMETIC_CLEAN):
                 if self.peek() == "(" and self.text[self.pos - 1] in "<>":
@@ -216,6 +218,8 @@ class Expansions(Scanner):
                 self._unknown_in_arithmetic(character)
         if semicolons or not self.text.startswith("))", self.pos):
             raise Unparsable("(( is not closed by )); two parentheses need a blank between them")
+        if loop and _SUBSTITUTES.search(self.text, start, self.pos):
+            raise Unparsable("a substitution in for ((…))")
         self.pos += 2
         self.leave()
 

@@ -173,12 +173,10 @@ def _suggestions(unit: Unit) -> Iterator[str]:
                 break
             prefix.append(value)
         whole = len(prefix) == len(values)
-        if whole and len(prefix) <= 2:
+        if whole:
             yield " ".join(prefix)
         if len(prefix) > 1 and _SUBCOMMAND.fullmatch(prefix[1]):
             yield f"{prefix[0]} {prefix[1]}:*"
-        if whole:
-            yield " ".join(prefix)
         if prefix:
             yield f"{' '.join(prefix)}:*"
             yield f"{prefix[0]}:*"

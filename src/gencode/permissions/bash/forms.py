@@ -5,6 +5,7 @@ dispatcher. Allow rules look at what transparent wrappers leave, and at the word
 words reach the command that is really run.
 """
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -52,15 +53,22 @@ def known_values(values: tuple[str | None, ...]) -> tuple[str, ...] | None:
     return known if len(known) == len(values) else None
 
 
-def made_unknown(word: Word) -> Word:
-    """A word in which somebody else will put something: xargs for its `-I`, find for `{}`."""
-    return Word((Piece(word.value, "other"),), word.source)
+def made_unknown(word: Word, texts: Sequence[str]) -> Word:
+    """A word in which somebody else will put something for these texts: xargs for its `-I`, find for `{}`."""
+    parted = re.split(f"({'|'.join(map(re.escape, texts))})", word.value)
+    pieces = [Piece(text, "other" if at % 2 else "text") for at, text in enumerate(parted) if text]
+    return Word(tuple(pieces), word.source)
 
 
 def words_behind_xargs(words: Sequence[Word], reach: Reach) -> tuple[Word, ...]:
     """The words with those unknown that xargs replaces, and one more for what it adds."""
-    seen = tuple([made_unknown(word) if _has_any(word, reach.replaced) else word for word in words])
+    seen = tuple([without_certainty(word, reach.replaced) for word in words])
     return (*seen, UNKNOWN) if reach.inner < len(words) else (*seen, ECHO, UNKNOWN)
+
+
+def without_certainty(word: Word, texts: Sequence[str]) -> Word:
+    """A word with what xargs will replace in it made unknown."""
+    return made_unknown(word, texts) if _has_any(word, texts) else word
 
 
 def _has_any(word: Word, texts: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gencode.permissions.bash.forms import value_of
+from gencode.permissions.bash.forms import value_of, without_certainty
 from gencode.permissions.bash.parts import Part, Word
 from gencode.permissions.bash.unfolding import Unit
 from gencode.permissions.paths import is_inside
@@ -58,6 +58,8 @@ _NOTHING_NAMED = Watch()
 def watch(unit: Unit, places: Places, *, has_cd: bool) -> Watch:
     """Look at the words of a part."""
     words = looked_at(unit.part)
+    if unit.replaced:
+        words = tuple([without_certainty(word, unit.replaced) for word in words])
     if not words:
         return Watch(doubtful=True) if unit.behind_xargs else _NOTHING_NAMED
     masked = [_masked(word) for word in words]

@@ -9,8 +9,8 @@ from gencode.permissions.bash.words import Words
 
 _DELIMITER = re.compile(rf"""((?:[A-Za-z0-9_.:+%@/!,-]++|'[^'\n]*+'|"[^"\\$`\n]*+"|\\[^\n])++){WORD_ENDS}""")
 _QUOTING = re.compile(r"""'([^']*)'|"([^"]*)"|\\(.)""")
-_CONTINUED = re.compile(r"(?:[^\\]|\\.)*+\\\Z", re.DOTALL)
-_NOTHING_MORE = re.compile(r"[ \t]*+\n")
+_CONTINUED = re.compile(r"(?:[^\\]++|\\.)*+\\\Z", re.DOTALL)
+_NO_MORE_COMMANDS = re.compile(r"""(?:[^\n;&|<>()#`$'"\\]|>>?(?:&[0-9-])?|&>>?|<(?![<&(>]))*+\n""")
 _CLOSES = re.compile(r"[ \t\n]*+\)")
 _SUBSTITUTED = re.compile(r"[$`\\]")
 
@@ -39,7 +39,7 @@ class HereDocuments(Words):
         body = self._body(delimiter, strip_tabs=strip_tabs, joins_lines=not quoted)
         if quoted or not _SUBSTITUTED.search(body):
             return HereText(body, "")
-        return self._substituted(body)
+        return self.nested(body).here_text()
 
     def _body(self, delimiter: str, *, strip_tabs: bool, joins_lines: bool) -> str:
         if self.here_line < 0:
@@ -68,11 +68,11 @@ class HereDocuments(Words):
     def _check_end_in_substitution(self) -> None:
         """Bash prints a substitution and reads it again before it runs; a here-document may come out garbled.
 
-        Only one that is the very last thing in it is sure to survive.
+        Only one that belongs to the very last command in it is sure to survive.
         """
         if not self.substitutions:
             return
-        last = _NOTHING_MORE.match(self.text, self.pos) and _CLOSES.match(self.text, self.here_end)
+        last = _NO_MORE_COMMANDS.match(self.text, self.pos) and _CLOSES.match(self.text, self.here_end)
         if not last or self.depth != self.substitution_depth:
             raise Unparsable("a here-document that is not the last thing in a substitution")
 
@@ -88,12 +88,6 @@ class HereDocuments(Words):
                 return "".join(joined), end + 1
             joined.append(self.text[at : end - 1])
             at = end + 1
-
-    def _substituted(self, body: str) -> HereText:
-        inner = self.nested(body)
-        if not isinstance(inner, HereDocuments):
-            raise TypeError("a nested parser is of the same kind")
-        return inner.here_text()
 
     def here_text(self) -> HereText:
         """The whole text as the body of a here-document whose delimiter is not quoted."""

@@ -149,7 +149,7 @@ def _carried_by_find(words: Sequence[Word]) -> list[Part]:
         if at < end:
             command = tuple(
                 [
-                    made_unknown(word) if value is not None and "{}" in value else word
+                    made_unknown(word, ("{}",)) if value is not None and "{}" in value else word
                     for word, value in zip(words[at:end], values[at:end], strict=True)
                 ]
             )

@@ -12,18 +12,18 @@ evaluate subscripts) is not marked here.
 
 import re
 
-from gencode.permissions.bash.commands import RESERVED_WORD
+from gencode.permissions.bash.commands import PLAIN_NAME, RESERVED_WORD
 from gencode.permissions.bash.compounds import Compounds
+from gencode.permissions.bash.later_lines import changes_reading
 from gencode.permissions.bash.parts import Part, Unparsable
-from gencode.permissions.bash.relearning import changes_reading
 from gencode.permissions.bash.scan import MAX_CHARACTERS, WORD_ENDS, Found
 from gencode.permissions.secrets import deceptive_character
 
 _BANG = re.compile(r"!(?=[ \t])")
 _TIME = re.compile(rf"time{WORD_ENDS}(?:[ \t]++-p{WORD_ENDS})?(?:[ \t]++--{WORD_ENDS})?")
 _OPTION = re.compile(r"(?:[ \t]|\\\n)++-")
-_TIMED_COMPOUND = re.compile(
-    rf"{_TIME.pattern}(?:[ \t]|\\\n)*+(?:\(|{RESERVED_WORD}|[^ \t\n;&|<>()]++[ \t]*+\()"
+_TIMED_COMMAND = re.compile(
+    rf"{_TIME.pattern}[ \t]++(?!{RESERVED_WORD}|-){PLAIN_NAME}(?=[ \t\n;&|)])(?![ \t]*+\()"
 )
 _CLOSING_WORD = re.compile(rf"(?:then|elif|else|fi|do|done|esac|\}}){WORD_ENDS}")
 _CLAUSE_END = re.compile(r";;&|;;|;&")
@@ -39,9 +39,10 @@ def parse(text: str) -> tuple[Part, ...]:
         raise Unparsable(f"it has more than {MAX_CHARACTERS} characters")
     if text.startswith(("-", "+")):
         raise Unparsable("bash would take it for an option")
-    deceptive = deceptive_character(text.replace("\n", "").replace("\t", ""))
-    if deceptive or _SURROGATE.search(text):
-        raise Unparsable(f"it has a character that cannot be shown ({deceptive!a})")
+    if deceptive := deceptive_character(text.replace("\n", "").replace("\t", "")):
+        raise Unparsable(f"it has a character that shows as something else ({deceptive!a})")
+    if _SURROGATE.search(text):
+        raise Unparsable("it has bytes that are no text")
     found = Found()
     try:
         Parser(text, found).whole_text(may_be_empty=False)
@@ -57,9 +58,6 @@ def parse(text: str) -> tuple[Part, ...]:
 class Parser(Compounds):
     """Reads lists of commands."""
 
-    def nested(self, text: str) -> "Parser":
-        return Parser(text, self.found, self.depth)
-
     def whole_text(self, *, may_be_empty: bool) -> None:
         self.commands(_END, may_be_empty=may_be_empty)
         if self.here_line >= 0:
@@ -67,8 +65,8 @@ class Parser(Compounds):
 
     def commands(self, closers: frozenset[str], *, may_be_empty: bool = False) -> str:
         self.newlines()
-        if may_be_empty and _TIMED_COMPOUND.match(self.text, self.pos):
-            raise Unparsable("time at the beginning of a substitution can only stand before a simple command")
+        if may_be_empty:
+            self._check_time()
         closer = self._closer(closers)
         if closer is not None and not may_be_empty:
             raise Unparsable("a command is missing")
@@ -80,6 +78,11 @@ class Parser(Compounds):
             if closer and not separated and self.redirected and closer[0] not in ");":
                 raise Unparsable("a redirection before a closing word")
         return closer
+
+    def _check_time(self) -> None:
+        """Bash takes `time` at the beginning of a substitution for a program, until it reads it again."""
+        if _TIME.match(self.text, self.pos) and not _TIMED_COMMAND.match(self.text, self.pos):
+            raise Unparsable("time at the beginning of a substitution needs a plain command")
 
     def _closer(self, closers: frozenset[str]) -> str | None:
         """The closer that stands here, gone past; None if a command may begin here."""

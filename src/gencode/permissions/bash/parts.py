@@ -1,8 +1,8 @@
 """What a command line is made of once it is parsed: parts, words and the pieces of words.
 
 The parser gives a flat list of parts, because every part is decided alone and the strictest decision wins;
-how they hang together (pipes, loops, substitutions) never makes anything laxer. None of them can be part of a cycle,
-and a hostile line has thousands, so the garbage collector does not look at them.
+how they hang together (pipes, loops, substitutions) never makes anything laxer. None of them can be part of a
+cycle, and a hostile line has thousands, so the garbage collector does not look at them.
 """
 
 from typing import Literal

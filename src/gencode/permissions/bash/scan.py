@@ -6,13 +6,14 @@ an operator or an expansion nobody writes it, so there it is refused.
 
 import re
 from abc import ABC, abstractmethod
+from typing import Self
 
 from gencode.permissions.bash.parts import Part, Unparsable
 
 MAX_CHARACTERS = 32_768
 MAX_DEPTH = 50
 MAX_PARTS = 2_500
-MAX_STEPS = 6_000
+MAX_STEPS = 8_000
 
 NAME = r"[A-Za-z_][A-Za-z0-9_]*+"
 WORD_ENDS = r"(?=[ \t\n;&|<>()]|\Z)"
@@ -66,12 +67,12 @@ class Scanner(ABC):
         """Read commands up to one of the closers, which is passed too, and say which one it was."""
 
     @abstractmethod
-    def nested(self, text: str) -> "Scanner":
-        """A parser for a text that stands inside this one."""
-
-    @abstractmethod
     def whole_text(self, *, may_be_empty: bool) -> None:
         """Read the text as commands, to its end."""
+
+    def nested(self, text: str) -> Self:
+        """A parser for a text that stands inside this one."""
+        return type(self)(text, self.found, self.depth)
 
     def peek(self) -> str:
         """The next character, empty at the end."""

@@ -39,7 +39,7 @@ class Unit(Struct):
     A `plain_shell` is `sh -c` whose script takes its place. An `echoed` unit is text a dispatcher hands to a
     shell: only deny and ask rules look at it. `tracks` is what those rules read, `forms` what allow rules
     read. `exact` are the words that a rule must equal to lift a guard. `moves`: it changes the folder, and
-    `is_cd` that it does nothing else. `behind_xargs`: further words come when it runs.
+    `is_cd` that it does nothing else. `behind_xargs`: further words come when it runs, and for `replaced`.
     """
 
     part: Part
@@ -54,6 +54,7 @@ class Unit(Struct):
     moves: bool = False
     is_cd: bool = False
     behind_xargs: bool = False
+    replaced: tuple[str, ...] = ()
 
 
 class Command(NamedTuple):
@@ -127,6 +128,8 @@ class _Unfolder:
 
     def _nest(self, script: Script, depth: int, owner: Unit, *, echoed: bool) -> None:
         if not script.text.strip():
+            if script.certain:
+                raise Unparsable("a script in it has nothing to run")
             return
         self._nested_text += len(script.text)
         if self._nested_text > _MOST_NESTED_TEXT:
@@ -181,6 +184,7 @@ def _with_command(
         moves=means.moves or found.moves,
         is_cd=means.moves and found.free_from < 0,
         behind_xargs=found.xargs >= 0,
+        replaced=found.replaced,
     )
     unit.tracks = strict_tracks(values, found)
     if part.assignments:

@@ -269,7 +269,7 @@ def reach(values: Values) -> Reach:
     starts, heads = [0], [0]
     replaced: list[str] = []
     splits: list[int] = []
-    free_from = xargs = -1
+    free_from = xargs = last = given = -1
     unknown, moves = "", False
     while at < len(values) and not unknown:
         found = wrapped_by(values, at)
@@ -277,8 +277,9 @@ def reach(values: Values) -> Reach:
             found = _dispatched(values, at)
         if found is None:
             break
+        last = at
         if base_name(values[at] or "") == "xargs" and xargs < 0:
-            xargs = at
+            xargs, given = at, found.at
         if found.replaced and found.replaced not in replaced:
             replaced.append(found.replaced)
         if found.split >= 0:
@@ -294,6 +295,11 @@ def reach(values: Values) -> Reach:
         if free_from < 0:
             inner = at
             starts.append(at)
+    if at >= len(values) and last > xargs >= 0:
+        # Only the xargs that ends the words runs echo; any wrapper behind it runs what xargs reads.
+        unknown = unknown or f"xargs gives {base_name(values[last] or '')} the command that it runs"
+    if replaced and any(text in (word or "") for word in values[given:at] for text in replaced):
+        unknown = unknown or "xargs puts what it reads among the words of a wrapper"
     found = Reach(
         *(inner, tuple(starts), free_from, at, tuple(heads), unknown),
         *(xargs, tuple(replaced), tuple(splits), moves),

@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 
 from gencode.core.errors import ToolError
@@ -73,7 +74,7 @@ class Intake:
         finally:
             os.close(file)
             if self._file is not None:
-                await asyncio.to_thread(self._file.close, self._ends.total)
+                await _aside(lambda file=self._file: file.close(self._ends.total))
 
     async def _take(self, chunk: bytes) -> None:
         if self._budget is not None:
@@ -81,7 +82,7 @@ class Intake:
         before = self._ends.both() if self._ends.complete else None
         self._ends.add(chunk)
         if self._file is not None and self._file.takes_more and (self._growing or not self._ends.complete):
-            await asyncio.to_thread(self._write, self._file, chunk, before)
+            await _aside(lambda file=self._file: self._write(file, chunk, before))
         else:
             await asyncio.sleep(0)
 
@@ -109,3 +110,11 @@ class Intake:
     def _wake(self) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
+
+
+async def _aside(work: Callable[[], None]) -> None:
+    """On a thread, so that a slow disk does not hold the loop; here, where a command left no room for one."""
+    try:
+        await asyncio.to_thread(work)
+    except RuntimeError:  # no thread could be started
+        work()

@@ -2,14 +2,17 @@
 
 import argparse
 import asyncio
+from itertools import pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
+from gencode.core.messages import AssistantMessage, Message, UserMessage
 from gencode.core.outcome import Outcome, TreeUsage
 from gencode.core.status import Status
-from gencode.core.task import Task
+from gencode.core.task import Task, transcript_of
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import piped_text
@@ -45,6 +48,7 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
         agent = getattr(args, "agent", earlier.agent if earlier and earlier.agent != "main" else "")
         session = earlier.id if earlier else None
         outcome, code = await follow(gen, lambda: gen.start_turn(prompt, session, agent), painter, told)
+        outcome = replace(outcome, result=await _said(gen, outcome))
         if output == "text":
             if outcome.result:
                 answer(outcome.result)
@@ -52,6 +56,22 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
             answer_json(await _answer(gen, outcome, painter.view), line=output == "stream-json")
         tell_ending(outcome)
         return code
+
+
+async def _said(gen: GenCode, outcome: Outcome) -> str:
+    """Everything that was said to the person: what it said before results came back, and what came after."""
+    messages = transcript_of((await gen.journal(outcome.agent_id))[0])
+    asked = max((at for at, each in enumerate(messages) if _is_prompt(each)), default=0)
+    before = [
+        reply.text.strip()
+        for reply, heard in pairwise(messages[asked:])
+        if isinstance(reply, AssistantMessage) and isinstance(heard, UserMessage) and heard.delivers
+    ]
+    return "\n\n".join(part for part in (*before, outcome.result) if part)
+
+
+def _is_prompt(message: Message) -> bool:
+    return isinstance(message, UserMessage) and message.sender == "user"
 
 
 def _prompt(args: argparse.Namespace) -> str:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from gencode.app import GenCode
-from gencode.core.errors import UserMistake
+from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
 from gencode.core.task import replay
@@ -101,7 +101,12 @@ def exported(args: argparse.Namespace) -> int:
 
 async def _exported(args: argparse.Namespace) -> str:
     async with opened(args) as gen:
-        return await gen.export(args.id)
+        try:
+            return await gen.export(args.id)
+        except CorruptFact as corrupt:
+            raise CorruptFact(
+                f"{corrupt} Nothing was exported; see what stands before it with: gen task show {args.id}"
+            ) from None
 
 
 def imported(args: argparse.Namespace) -> int:

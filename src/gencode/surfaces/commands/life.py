@@ -18,12 +18,13 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.wire import wire, wire_line
 from gencode.delegation.live import Live
-from gencode.delegation.reach import SENT_BACK
+from gencode.delegation.reach import SENT_BACK, STOP_SECONDS
+from gencode.delegation.supervisor import REPORT_SECONDS
 from gencode.surfaces.commands.opening import check, not_trusted, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.follow import follow, painter_for, tell_ending
 from gencode.surfaces.person import asker_for
-from gencode.surfaces.plain import answer, answer_json, answer_raw, note
+from gencode.surfaces.plain import answer, answer_json, answer_raw, note, turns
 from gencode.surfaces.visible import visible_line
 
 USUAL_MS = 30_000
@@ -55,7 +56,8 @@ async def _output(args: argparse.Namespace) -> int:
     if outcome.status.ended:
         tell_ending(outcome)
     else:
-        note(f"{_named(outcome)} is still running after {_turns(outcome)}; this is what it said last.")
+        said = "this is what it said last" if outcome.result else "it has said nothing yet"
+        note(f"{_named(outcome)} is still running after {turns(outcome.turns)}; {said}.")
     return 0
 
 
@@ -66,8 +68,11 @@ def stop(args: argparse.Namespace) -> int:
 
 async def _stop(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
-        task = (await gen.find(args.id)).id
-        stops = await gen.launcher.reach.stop(task, STOPPED, tree="tree" in args, report="keep" in args)
+        found = await gen.find(args.id)
+        if "keep" in args and not found.status.ended:
+            most = REPORT_SECONDS + STOP_SECONDS
+            note(f"Waiting for the last report of task {found.id}, at most {most:.0f} s.")
+        stops = await gen.launcher.reach.stop(found.id, STOPPED, tree="tree" in args, report="keep" in args)
         outcome = await gen.records.get(stops.task)
         hit = [await gen.outcome_of(each) for each in stops.hit]
     if "json" in args:
@@ -82,7 +87,7 @@ def _tell_stop(outcome: Outcome, hit: list[Outcome]) -> None:
         now = f"had already ended as {outcome.status}" if outcome.status.ended else "does not answer"
         answer(f"{_named(outcome)} {now}; nothing was stopped.")
     for each in hit:
-        answer(f"{_named(each)} was stopped after {_turns(each)} and is now {each.status}.")
+        answer(f"{_named(each)} was stopped after {turns(each.turns)} and is now {each.status}.")
     if outcome.result and outcome.agent_id in [each.agent_id for each in hit]:
         note(f"What it has said is kept: gen task output {outcome.agent_id}")
 
@@ -233,7 +238,3 @@ def tell_outcome(outcome: Outcome, code: int, *, as_json: bool) -> int:
 
 def _named(outcome: Outcome) -> str:
     return f"Task {outcome.agent_id} of {outcome.agent}"
-
-
-def _turns(outcome: Outcome) -> str:
-    return f"{outcome.turns} turn{'' if outcome.turns == 1 else 's'}"

@@ -16,7 +16,8 @@ from gencode.core.task import Task
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.commands.transcript import transcript_text
-from gencode.surfaces.plain import answer, answer_json, note, table
+from gencode.surfaces.plain import answer, answer_json, note, table, turns
+from gencode.surfaces.visible import visible_line
 
 
 def listed(args: argparse.Namespace) -> int:
@@ -53,14 +54,15 @@ def show(args: argparse.Namespace) -> int:
 
 async def _show(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
-        session = await gen.show(args.id)
+        session = await gen.records.show(await gen.records.find(args.id, conversation=True))
         tasks = await gen.tasks(parent=session.agent_id)
         if "json" in args:
             answer_json({**msgspec.to_builtins(session), "tasks": tasks})
             return 0
-        head = f"{session.agent} {session.agent_id}: {session.status} after {session.turns} turns"
+        head = f"{session.agent} {session.agent_id}: {session.status} after {turns(session.turns)}"
         lines = [head, f"  folder   {session.cwd}", f"  created  {session.created_at}"]
         lines += [f"  sent     {task.agent} {task.agent_id}: {task.status}" for task in tasks]
+        lines += [f"  warning  {visible_line(warning)}" for warning in session.evidence.warnings]
         answer("\n".join((*lines, "", await transcript_text(gen, session.agent_id))))
     return 0
 

@@ -17,7 +17,7 @@ from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.follow import follow, painter_for
 from gencode.surfaces.person import asker_for
-from gencode.surfaces.plain import answer, answer_json, seconds, table
+from gencode.surfaces.plain import answer, answer_json, seconds, table, turns
 from gencode.surfaces.visible import visible_line
 
 RECENT = timedelta(hours=24)
@@ -122,7 +122,7 @@ async def _show(args: argparse.Namespace) -> int:
 
 def _facts(task: Outcome) -> Iterator[str]:
     took = "" if task.duration_ms is None else f" in {seconds(task.duration_ms / 1000)}"
-    yield f"{visible_line(task.agent)} {task.agent_id}: {task.status} after {task.turns} turns{took}"
+    yield f"{visible_line(task.agent)} {task.agent_id}: {task.status} after {turns(task.turns)}{took}"
     if task.parent_id:
         yield f"  asked for by  {task.parent_id}"
     if task.description:

@@ -16,8 +16,9 @@ RESULT_LINES = 8
 
 
 async def transcript_text(gen: GenCode, task: str) -> str:
-    """What was said and decided in a task."""
-    return "\n".join(told(await gen.store.events(task)))
+    """What was said and decided in a task, as far as its journal can be read."""
+    events, _ = await gen.journal(task)
+    return "\n".join(told(events))
 
 
 def told(events: Iterable[Event]) -> Iterator[str]:
