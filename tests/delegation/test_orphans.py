@@ -7,19 +7,21 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from gencode import GenCode, UserMistake
 from gencode.core.errors import StoreTrouble
-from gencode.core.events import Event, MessageAdded, TaskCreated, TaskStarted
+from gencode.core.events import DurableFact, Event, MessageAdded, TaskCreated, TaskStarted
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.delegation.orphans import close_orphans
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.owner import fate, new_owner
+from gencode.runtime.ports import Lease
 from gencode.stores.memory import MemoryStore
 from gencode.testing import says
 
@@ -100,16 +102,22 @@ async def test_only_what_nobody_can_be_working_on_is_closed(
 
 
 async def test_a_task_that_could_not_be_closed_is_closed_by_the_next_who_looks() -> None:
-    class Full(MemoryStore):
-        """A disk without room."""
+    class Disk(MemoryStore):
+        """A store on a disk that may have no room."""
 
-        async def append(self, *_: object, **__: object) -> list[Event]:
-            raise StoreTrouble("The disk is full.")
+        full = True
 
-    store = Full(lease_seconds=0)
+        async def append(
+            self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False
+        ) -> list[Event]:
+            if self.full:
+                raise StoreTrouble("The disk is full.")
+            return await super().append(lease, facts, last=last)
+
+    store = Disk(lease_seconds=0)
     lease = await store.create(TaskCreated(prompt="go"), "elsewhere|b|1|1|x", [TaskStarted()])
     await close_orphans(store, "me")
-    store.append = super(Full, store).append
+    store.full = False
     await close_orphans(store, "you")
     found = await store.task(lease.task)
     assert found is not None and found.status is Status.INTERRUPTED

@@ -19,7 +19,7 @@ def told_first(task: Task) -> list[UserMessage]:
     """What an agent hears before anything else when its last run did not end by itself."""
     if task.status not in _CUT:
         return []
-    why = f": {task.error.rstrip('.')}" if task.error else ""
+    why = f": {task.error.rstrip('.').replace('that ran it', 'that ran you')}" if task.error else ""
     text = f"{_CUT[task.status]}{why}. Go on from there; calls that were cut are marked as interrupted."
     return [UserMessage(text, sender="system")]
 

@@ -29,7 +29,7 @@ def request(agent: str, prompt: str, words: Words, *, background: bool) -> TaskR
     if unknown := words.keys() - Words.__annotations__:
         known = ", ".join(Words.__annotations__)
         raise UserMistake(f"A task has no {', '.join(sorted(unknown))}; what may be said is: {known}.")
-    isolation = words.get("isolation", "")
+    isolation = str(words.get("isolation", ""))
     if isolation not in get_args(Isolation):
         why = "comes with a later version" if isolation == "worktree" else "does not exist"
         raise UserMistake(f"The isolation {isolation!r} {why}; say 'process', or leave it out.")

@@ -58,8 +58,8 @@ def shells_warnings(seat: Seat, task: Task) -> list[str]:
         return []  # it left none in the background, and what runs commands need not even be loaded
     running = [shell for shell in seat.shells().of(task.id).values() if not shell.over]
     found = [
-        f"the command in the background `{one_line(shell.order.text, LONGEST_COMMAND)}` ({shell.id}) was still "
-        "running at the end and will be stopped when the session closes"
+        f"the command in the background `{one_line(shell.order.text, LONGEST_COMMAND)}` ({shell.id}) was "
+        "still running at the end and will be stopped when the session closes"
         for shell in running[:MOST_SHELLS]
     ]
     rest = len(running) - MOST_SHELLS

@@ -16,7 +16,6 @@ from gencode.core.errors import ProviderError
 from gencode.providers.cooldown import Cooldown
 from gencode.runtime.ports import AgainPart, Part, Provider, Request
 
-
 LONG = 10.0
 """So many seconds are told to a person, if they are too many to wait."""
 MOST_DAYS = 365

@@ -32,8 +32,11 @@ Walls = Literal["auto", "off", "required"]
 
 
 OWNER = ".owner"
-"""The end of the note beside a folder for temporary files. It says whose that folder is: the folder's own name
-is the TMPDIR of commands, where the blanks and bars of an owner's name would break many a program."""
+"""The end of the note beside a folder for temporary files, which says whose that folder is.
+
+The folder's own name is in the TMPDIR of commands, where the blanks and bars of an owner's name would break
+many a program.
+"""
 _MOST_NOTES = 1_000
 _MOST_REMOVED = 20
 _LONGEST_NOTE = 1_000

@@ -86,7 +86,7 @@ def _prompt(args: argparse.Namespace) -> str:
 async def _earlier(gen: GenCode, args: argparse.Namespace) -> Task | None:
     """The conversation to go on with, if one was asked for."""
     if "session" in args:
-        found = await gen.find(args.session)
+        found = await gen.records.find(args.session, conversation=True)
         if not found.conversation:
             raise UserMistake(
                 f"{found.id} is a task of the agent {found.agent} and no conversation; "
