@@ -35,7 +35,7 @@ def test_what_is_not_covered_is_told_with_the_narrowest_rule() -> None:
         " gradle is not in the read-only set.",
         "",
         "main",
-        '--allow "Bash(gradle test:*)"',
+        '--allow "Bash(gradle test --info)"',
     )
 
 
