@@ -6,12 +6,6 @@ offer, a question, a condition, a plan or a quotation does not.
 
 import re
 
-ASK_AGAIN = (
-    "Your reply ends by announcing work, but it calls no tool, and nothing happens after such a reply. Do "
-    "it now. If nothing is left to do, give your whole answer once more: only your last reply is passed on."
-)
-NOT_DONE = "its last reply announces work that was not done"
-
 _TAIL = 1_000
 _MARKED = re.compile(r"\s*(?:[-*+•>|#]|\d+[.)]\s|```|~~~)")
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)*_]*\s+")

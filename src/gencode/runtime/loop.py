@@ -13,12 +13,17 @@ from msgspec.structs import replace
 from gencode.core.events import MessageAdded, ReplyRestarted, TextArrived, ThinkingArrived
 from gencode.core.messages import AssistantMessage, Message, Thinking, ToolCall, ToolMessage, UserMessage
 from gencode.core.status import Status
-from gencode.runtime.announcing import ASK_AGAIN, NOT_DONE, announces
 from gencode.runtime.calls import answer
 from gencode.runtime.ports import AgainPart, CallPart, EndPart, Request, TextPart, ThinkingPart, ToolSchema
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Ending, Seat
 from gencode.runtime.stop import Stop
+
+ASK_AGAIN = (
+    "Your reply ends by announcing work, but it calls no tool, and nothing happens after such a reply. Do "
+    "it now. If nothing is left to do, give your whole answer once more: only your last reply is passed on."
+)
+NOT_DONE = "its last reply announces work that was not done"
 
 
 async def run(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop) -> Ending:
@@ -34,7 +39,7 @@ async def run(seat: Seat, transcript: list[Message], record: Recorder, stop: Sto
             record.defer(MessageAdded(reply))  # written with the end of the task
             if await still_out(seat, record, stop):
                 continue
-            only_announced = called and announces(reply.text)
+            only_announced = called and merely_announced(reply)
             if only_announced and not reminded:
                 await remind(transcript, record)
                 reminded = True
@@ -62,6 +67,13 @@ async def still_out(seat: Seat, record: Recorder, stop: Stop) -> bool:
     await record.commit()
     with stop.interrupts():
         return await seat.inbox.more()
+
+
+def merely_announced(reply: AssistantMessage) -> bool:
+    """Whether a reply ends with what its author is about to do; its patterns are loaded when first needed."""
+    from gencode.runtime.announcing import announces
+
+    return announces(reply.text)
 
 
 async def remind(transcript: list[Message], record: Recorder) -> None:
