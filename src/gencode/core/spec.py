@@ -8,12 +8,16 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from gencode.core.budget import Budget
 from gencode.core.rules import Mode, Rule
 
 LONGEST_REMEMBERED = 64
 
 Effort = Literal["low", "medium", "high"]
 """How hard a model is asked to think before it answers."""
+
+Isolation = Literal["", "process", "worktree"]
+"""Where an agent works: beside its sender, in a process of its own, or in a git worktree of its own."""
 
 _SEPARATORS = re.compile(r"[\s_.-]+")
 
@@ -36,7 +40,9 @@ class ToolChoice(Struct, frozen=True):
 class AgentSpec(Struct, frozen=True):
     """One agent. `mode` None means its parent's; `max_turns` None means no limit; `effort` None: unasked.
 
-    `override`: a project's agent may take the name of a built-in one.
+    `override`: a project's agent may take the name of a built-in one. `sends` are the agents it may send where
+    it may send any (None: all for the main agent, none for one that was sent). A `hidden` agent is found by its
+    name and listed nowhere. `instructions`: whether it is told what the project's files say to agents.
     """
 
     name: str
@@ -54,12 +60,27 @@ class AgentSpec(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     effort: Effort | None = None
     override: bool = False
+    dialect: str = "gencode"
+    sends: tuple[str, ...] | None = None
+    background: bool = False
+    isolation: Isolation = ""
+    output_schema: dict[str, Any] | None = None
+    budget: Budget = Budget()
+    initial_prompt: str = ""
+    skills: tuple[str, ...] = ()
+    mcp_servers: tuple[Any, ...] = ()
+    memory: str = ""
+    hooks: dict[str, Any] = {}
+    colour: str = ""
+    hidden: bool = False
+    instructions: bool = True
+    temperature: float | None = None
 
 
 class TaskRequest(Struct, frozen=True):
     """A wish to have work done by an agent; `spawned` in the form of the tool `spawn`.
 
-    With the `isolation` `process` it is done in a process of its own.
+    `output_schema` is a JSON Schema for its result.
     """
 
     agent: str
@@ -70,7 +91,9 @@ class TaskRequest(Struct, frozen=True):
     background: bool = False
     resume: str = ""
     spawned: bool = False
-    isolation: Literal["", "process"] = ""
+    isolation: Isolation = ""
+    output_schema: dict[str, Any] | None = None
+    budget: Budget = Budget()
 
 
 def same_name(name: str) -> str:

@@ -82,6 +82,8 @@ class Task(Struct, frozen=True):
     evidence: Evidence = Evidence()
     delivered: tuple[str, ...] = ()
     """Its background tasks whose results it has been given; those are never given again."""
+    mailed: int = 0
+    """The number of the last letter it was given; those up to it are never given again."""
     imported: bool = False
     """Whether it came from a file; then its policies, its folder and its model count for nothing."""
     closing: tuple[str, ...] = ()
@@ -220,7 +222,8 @@ def _with_message(task: Task, message: Message) -> Task:
             evidence = reduce(_with_result, message.results, task.evidence)
             return replace(task, evidence=evidence, delivered=_after_calls(task, message.results))
         case UserMessage():
-            return replace(task, delivered=_handed_over(task.delivered, message.delivers))
+            delivered = _handed_over(task.delivered, message.delivers)
+            return replace(task, delivered=delivered, mailed=max(task.mailed, message.mail))
 
 
 def _after_calls(task: Task, results: Iterable[ToolResult]) -> tuple[str, ...]:

@@ -112,6 +112,18 @@ class Wish(IntEnum):
     BACKGROUND = 2
     REPORT = 3
     """Stop, but first say in one turn without tools what was found."""
+    INTERRUPT = 4
+    """Cut what it is doing at this moment and let it go on from there."""
+
+
+class Letter(Struct, frozen=True):
+    """Something said to a task while it works; `number` counts the letters to it, from 1."""
+
+    task: str
+    number: int
+    text: str
+    sender: str
+    at: str
 
 
 class TaskQuery(Struct, frozen=True):
@@ -166,6 +178,14 @@ class Journal(Protocol):
         """What somebody asked of the tasks of `owner`."""
         ...
 
+    async def post(self, task: str, text: str, sender: str) -> int:
+        """Leave a letter for a task, whoever runs it; its number. UserMistake when there is no such task."""
+        ...
+
+    async def letters(self, owner: str) -> list[Letter]:
+        """The letters to the tasks of `owner` that these have not taken yet, in order."""
+        ...
+
 
 class Archive(Protocol):
     """Where facts are read."""
@@ -184,6 +204,10 @@ class Archive(Protocol):
 
     async def events(self, task: str, after: int = 0) -> list[Event]:
         """The facts of a task with a number above `after`, in order."""
+        ...
+
+    async def waiting(self, task: str) -> list[Letter]:
+        """The letters that a task has not taken yet, in order."""
         ...
 
     async def adopt(self, events: Sequence[Event]) -> None:

@@ -1,0 +1,16 @@
+"""How much work may cost: turns, tokens, money, seconds and agents."""
+
+from msgspec import Struct
+
+
+class Budget(Struct, frozen=True, omit_defaults=True):
+    """Bounds of a task and everything below it, over its whole life; None means none.
+
+    `turns` are replies of a model, `spawns` agents that are sent; `seconds` bound each run.
+    """
+
+    turns: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
+    seconds: float | None = None
+    spawns: int | None = None
