@@ -1,12 +1,14 @@
 """What every test gets: a home of its own, and an honest word at the end about what could not run.
 
 `@pytest.mark.needs("tmux")` names a program, `@pytest.mark.needs("shared")` the folder beside the clone,
-`@pytest.mark.needs("pydantic-ai")` an optional package.
+`@pytest.mark.needs("pydantic-ai")` an optional package, `@pytest.mark.needs("npm:NAME")` one for Node
+that scripts/test installs.
 Where it is missing the test is skipped and counted; with CI=true that fails the run.
 """
 
 import os
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -15,7 +17,8 @@ from pathlib import Path
 import pytest
 
 SHARED = Path(__file__).parents[2] / "shared"
-PACKAGES = {"pydantic-ai": "pydantic_ai"}
+PACKAGES = {"pydantic-ai": "pydantic_ai", "mcp": "mcp", "mcp-server-git": "mcp_server_git"}
+NODE_PACKAGES = Path(sys.prefix, "node_servers", "node_modules")
 OUTSIDE = (
     "ANTHROPIC_",
     "BRAVE_",
@@ -37,6 +40,8 @@ def is_here(name: str) -> bool:
     """Whether a test that needs `name` can run."""
     if name in PACKAGES:
         return find_spec(PACKAGES[name]) is not None
+    if name.startswith("npm:"):
+        return (NODE_PACKAGES / name.removeprefix("npm:")).is_dir()
     return SHARED.is_dir() if name == "shared" else shutil.which(name) is not None
 
 

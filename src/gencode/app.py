@@ -10,23 +10,25 @@ import msgspec
 
 from gencode.agents.registry import MAIN, Registry
 from gencode.agents.registry import Entry as Entry
-from gencode.core.errors import UserMistake
+from gencode.core.budget import Budget
 from gencode.core.events import Event, TaskImported
 from gencode.core.outcome import Outcome
 from gencode.core.rules import Policy
-from gencode.core.spec import AgentSpec, TaskRequest, Workspace
+from gencode.core.spec import TaskRequest, Workspace
 from gencode.core.task import Task
 from gencode.delegation.foresight import Foresight
+from gencode.delegation.forks import Fork
 from gencode.delegation.handle import Asking, Handle, Words, request
-from gencode.delegation.launcher import Launcher
+from gencode.delegation.launcher import Launcher, Means
 from gencode.delegation.live import Job, Live
-from gencode.delegation.origin import Origin, link_of
+from gencode.delegation.origin import Origin
 from gencode.delegation.orphans import close_orphans, close_task
+from gencode.delegation.pulse import Liveness
 from gencode.delegation.records import Records
-from gencode.delegation.resumption import Resumption
 from gencode.delegation.seating import Seating
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.watch import Watch, facts_of
+from gencode.delegation.work import Terms, Work
 from gencode.engines.process import ProcessEngine
 from gencode.engines.process import WorkOrder as WorkOrder
 from gencode.permissions.chain import Chain, Root
@@ -34,24 +36,29 @@ from gencode.permissions.decision import check_tool
 from gencode.permissions.explain import Explanation
 from gencode.permissions.given import Given
 from gencode.permissions.trust import Standing, standing
+from gencode.places import database, outputs, workspace_at
 from gencode.providers.vendors import Switchboard
 from gencode.runtime.bus import Bus, Listener
-from gencode.runtime.limits import Limits
 from gencode.runtime.models import OWN, Model, ModelRegistry
 from gencode.runtime.ports import Asker, Engine, Handover, Provider, Store, TaskQuery
+from gencode.runtime.slots import Slots
 from gencode.runtime.toolbox import Tool, Toolbox
 from gencode.settings import Settings, gen_home, layers, merged, policy_named, root_policy
 from gencode.stores.memory import MemoryStore
 from gencode.stores.schema import VERSION
 from gencode.stores.schema import migrate as migrate
 from gencode.stores.sqlite import SqliteStore
+from gencode.tools.ask_user_question import ASK_USER_QUESTION
 from gencode.tools.bash import BASH, KILL_SHELL
 from gencode.tools.edit import EDIT
 from gencode.tools.glob import GLOB
 from gencode.tools.grep import GREP
 from gencode.tools.ls import LS
+from gencode.tools.plugins import Plugins
+from gencode.tools.rack import on_request
 from gencode.tools.read import READ
 from gencode.tools.ripgrep import find_ripgrep as find_ripgrep
+from gencode.tools.send_message import SEND_MESSAGE
 from gencode.tools.spawn import SPAWN, SPAWN_SUBAGENT
 from gencode.tools.task import TASK
 from gencode.tools.task_output import TASK_OUTPUT, TASK_STOP
@@ -65,20 +72,10 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = VERSION
 TOOLS = (
-    *(TASK, TASK_OUTPUT, TASK_STOP, READ, GLOB, GREP, LS, WRITE, EDIT, BASH, KILL_SHELL),
-    *(WEB_FETCH, WEB_SEARCH, TODO_WRITE),
+    *(TASK, TASK_OUTPUT, TASK_STOP, SEND_MESSAGE, READ, GLOB, GREP, LS, WRITE, EDIT, BASH, KILL_SHELL),
+    *(WEB_FETCH, WEB_SEARCH, TODO_WRITE, ASK_USER_QUESTION),
     *(SPAWN, SPAWN_SUBAGENT),
 )
-
-
-def database() -> Path:
-    """Where the journal is kept."""
-    return gen_home() / "gencode.db"
-
-
-def outputs() -> Path:
-    """Where background tasks and commands have their output files."""
-    return gen_home() / "outputs"
 
 
 def forgetful() -> Store:
@@ -118,19 +115,25 @@ class GenCode:
         """How the folder stands: what it brings counts only when a person trusts it."""
         self.agents = Registry.load(gen_home(), around.project)
         self.switchboard = Switchboard(around.settings.prices)
-        makers = {"offline": _offline, "scripted": _scripted, **self.switchboard.makers()}
-        self.models = ModelRegistry(makers, self._tiers())
-        self.toolbox = Toolbox((*TOOLS, *tools))
+        self.models = ModelRegistry(
+            self.switchboard.makers(), self.switchboard.tiers(around.settings.models)
+        )
+        self.plugins = Plugins()
+        self.toolbox = Toolbox((*TOOLS, *on_request(gen_home), *tools), self.plugins)
         for rule in around.policy.rules:
             check_tool(rule.tool, self.toolbox)
         self.root = Root(around.policy)
         """The policy of the session; a change of it reaches every agent that runs."""
-        seating = Seating(self.agents, self.models, self.toolbox)
-        self.launcher = Launcher(self.store, self.bus, supervisor, seating, outputs(), around.engine)
+        known = (self.agents, self.models, self.toolbox)
+        seating = Seating(*known, self.settings.max_depth, self.switchboard.price)
+        told = self.settings
+        means = Means(gen_home(), around.engine, told.task_seconds, told.question_seconds)
+        self.launcher = Launcher(self.store, self.bus, supervisor, seating, means)
         self.records = Records(self.store, outputs(), self.workspace.cwd)
         self.watch = Watch(self.store, supervisor.owner, outputs())
         root = self.root if policy_named(around.flags) else None
-        self._resumption = Resumption(self.launcher, self.models, self._origin, root)
+        terms = Terms(self.settings.max_turns, self.settings.max_seconds, self._budget())
+        self.work = Work(self.launcher, self.records, self.store, self.models, self._origin, terms, root)
         self._asker = around.asker
         self._answered: set[str] = set()
         self._given = Given()
@@ -168,7 +171,9 @@ class GenCode:
             if store is None:
                 store = await SqliteStore.open(database(), durability=chosen.durability)
                 stack.push_async_callback(store.close)
-            supervisor = await stack.enter_async_context(Supervisor(store))
+            slots = Slots(chosen.max_agents, chosen.agent_caps)
+            liveness = Liveness(chosen.stall_seconds, chosen.silence_seconds)
+            supervisor = await stack.enter_async_context(Supervisor(store, slots, liveness))
             await close_orphans(store, supervisor.owner, outputs())
             own = None if isinstance(model, str) else model
             policy = root_policy(found, chosen)
@@ -216,10 +221,34 @@ class GenCode:
         job = await self.start_resume(task, request("", prompt, words, background=background))
         return self._handle(job) if background else await self.outcome(job)
 
-    async def stop(self, task: str) -> Outcome:
-        """Stop a task, whichever process runs it; its outcome."""
-        stops = await self.launcher.reach.stop((await self.find(task)).id, "it was stopped")
+    async def stop(self, task: str, *, keep: bool = False, tree: bool = False) -> Outcome:
+        """Stop a task, whichever process runs it, and what it waits for; its outcome.
+
+        With `keep` it first says in one turn what it has found; `tree` also stops what it sent to the
+        background.
+        """
+        found = await self.find(task)
+        stops = await self.launcher.reach.stop(found.id, "it was stopped", tree=tree, report=keep)
         return await self.outcome_of(stops.task)
+
+    async def send(self, task: str, message: str) -> tuple[Outcome, bool]:
+        """Say something to a task, whichever process runs it; its outcome, and whether that woke it.
+
+        A running agent hears it before its next reply, one that has ended goes on with it.
+        """
+        now, woken = await self.work.send(task, message)
+        return await self.outcome_of(now), woken
+
+    async def interrupt(self, task: str, message: str = "") -> Outcome:
+        """Cut what a task does at this moment. An agent goes on from there, a conversation's turn is over."""
+        found = await self.find(task)
+        stops = await self.launcher.reach.interrupt(found.id, "it was interrupted", message)
+        return await self.outcome_of(stops.task)
+
+    async def fork(self, task: str, prompt: str, *, at: int | None = None, **words: Unpack[Words]) -> Outcome:
+        """Run a new task that begins with what another one had said and heard up to fact number `at`."""
+        job = await self.work.fork(task, Fork(at), request("", prompt, words, background=False))
+        return await self.outcome(job)
 
     def ask(self, prompt: str, *, session: str | None = None, agent: str = "") -> Asking:
         """Say something in the main conversation: iterate over the events, or await `.outcome()`."""
@@ -228,7 +257,7 @@ class GenCode:
     async def tasks(self, parent: str | None = None) -> list[Outcome]:
         """The tasks of subagents, oldest first; with `parent`, those that it asked for."""
         found = await self.store.tasks(TaskQuery(parent=parent, conversations=False))
-        return [await self.outcome_of(task) for task in found]
+        return await self.records.outcomes(found)
 
     async def get(self, task: str) -> Outcome:
         """One task by its id, which may be shortened while it is unambiguous."""
@@ -269,37 +298,27 @@ class GenCode:
 
     async def start_task(self, request: TaskRequest) -> Live:
         """Start one subagent without a main conversation: the settings are its root policy."""
-        return await self.launcher.launch(request, self._origin(), seconds=self.settings.max_seconds)
+        return await self.work.start(request)
 
     async def start_resume(self, task: str, request: TaskRequest) -> Live:
         """Go on with an earlier task, as it was; with a conversation, as the settings are now."""
         found = await self.find(task)
         if found.conversation:
             return await self.start_turn(request.prompt, found.id, found.agent)
-        return await self._resumption.start(found, request, self.settings.max_seconds)
+        return await self.work.resume(found.id, request)
 
     async def detach(self, request: TaskRequest) -> Outcome:
         """Start one subagent, or go on with an earlier one, in a process that outlives this one."""
-        seconds = self.settings.max_seconds
-        if request.resume:
-            earlier = await self.find(request.resume)
-            return await self.get(await self._resumption.detach(earlier, request, seconds))
-        return await self.get(await self.launcher.detach(request, self._origin(), seconds))
+        return await self.get(await self.work.detach(request))
 
     async def take_on(self, handover: Handover) -> Live:
         """Start what another process handed over to this one."""
-        if handover.created is not None:
-            return await self._resumption.take_on(handover.created, handover)
-        words: Words = {"model": handover.model, "max_turns": handover.max_turns}
-        return await self.start_resume(handover.task, request("", handover.prompt, words, background=True))
+        return await self.work.take_on(handover)
 
     async def start_turn(self, prompt: str, session: str | None = None, agent: str = "") -> Job:
         """Start a turn of the main conversation, or of one with `agent` in the main seat."""
         spec = self.agents.find(agent) if agent not in ("", MAIN) else self.agents.main()
-        limits = Limits(self.settings.max_turns or spec.max_turns, self.settings.max_seconds)
-        if session is not None:
-            session = (await self.find(session)).id
-        return await self.launcher.converse(spec, prompt, self._origin(spec), limits, session)
+        return await self.work.turn(spec, prompt, session)
 
     def explain(
         self, tool: str, arguments: dict[str, Any], *, agent: str = "", background: bool = False
@@ -322,7 +341,7 @@ class GenCode:
         return await self.records.outcome_of(task)
 
     def _handle(self, job: Live) -> Handle:
-        return Handle(job, self.bus, self.store, self.outcome_of)
+        return Handle(job, self.bus, self.store, self.outcome_of, self.work.send)
 
     def _running_shells(self) -> "Shells":
         """The commands of this session; nothing of them is loaded before the first."""
@@ -336,11 +355,13 @@ class GenCode:
         if self._shells is not None:
             await self._shells.close()
 
-    def _origin(self, spec: AgentSpec | None = None) -> Origin:
-        chain = Chain(self.root)
-        bound = spec is not None and (spec.mode is not None or spec.rules)
+    def _budget(self) -> Budget:
+        told = self.settings
+        return Budget(tokens=told.max_tokens_total, usd=told.max_usd, spawns=told.max_spawns)
+
+    def _origin(self) -> Origin:
         return Origin(
-            chain=chain.below(link_of(spec)) if spec and bound else chain,
+            chain=Chain(self.root),
             model=self.model,
             workspace=self.workspace,
             stop=self.supervisor.stop,
@@ -351,33 +372,3 @@ class GenCode:
             shells=self._running_shells,
             answered=self._answered,
         )
-
-    def _tiers(self) -> dict[str, str]:
-        """A model for each tier: the settings', else those of the vendor that has a key."""
-        vendor = self.switchboard.configured()
-        usual = {tier: vendor.model(tier) for tier in vendor.tiers} if vendor else {}
-        return {**usual, **self.settings.models}
-
-
-def workspace_at(folder: Path) -> Workspace:
-    """The workspace at a folder; UserMistake when it is none."""
-    try:
-        root = folder.expanduser().absolute()
-    except OSError:
-        raise UserMistake("The folder you are in does not exist any more; go to another one.") from None
-    if not root.is_dir():
-        raise UserMistake(f"{folder} is not a folder; name the folder to work in (cwd, or --cwd).")
-    root = root.resolve()
-    return Workspace(root, root, Path.home())
-
-
-def _offline(_: str) -> Provider:
-    from gencode.providers.offline import OfflineProvider
-
-    return OfflineProvider()
-
-
-def _scripted(file: str) -> Provider:
-    from gencode.providers.scripted import ScriptedProvider
-
-    return ScriptedProvider.load(file)

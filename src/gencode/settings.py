@@ -7,7 +7,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -23,14 +23,20 @@ from gencode.permissions.trust import Standing, standing
 
 PREFIX = "GEN_"
 LISTS = (Action.ALLOW.value, Action.ASK.value, Action.DENY.value)
-TABLES = ("models", "prices")
+TABLES = ("models", "prices", "agent_caps", "mcp_servers")
 
 NARROWING = frozenset({Action.ASK.value, Action.DENY.value})
 """What every project's file may set."""
 OF_PROJECTS = frozenset(
-    {*LISTS, "model", "permission_mode", "max_turns", "max_seconds", "models", "prices"},
+    {*LISTS, "model", "permission_mode", "max_turns", "max_seconds", "models", "prices", "mcp_servers"},
 )
 """What a trusted project's file may set. Everything else is only the user's: the sandbox, their journal."""
+DEEPEST = 4
+"""So deep agents may be nested at most."""
+_AT_LEAST_ONE = ("max_turns", "max_tokens_total", "max_spawns", "max_agents", "max_depth")
+_ABOVE_ZERO = (
+    *("max_seconds", "max_usd", "task_seconds", "stall_seconds", "silence_seconds", "question_seconds"),
+)
 MOST_RULES = 1_000
 LONGEST_RULE = 4_096
 MOST_DOTS = 200
@@ -47,12 +53,24 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     deny: tuple[str, ...] = ()
     max_turns: int | None = None
     max_seconds: float | None = None
+    max_tokens_total: int | None = None
+    max_usd: float | None = None
+    max_spawns: int | None = None
+    max_agents: int = 16
+    max_depth: int = 1
+    task_seconds: float = 3_600.0
+    stall_seconds: float = 120.0
+    silence_seconds: float = 600.0
+    question_seconds: float = 120.0
+    result_cache: bool = False
     durability: Literal["normal", "power"] = "normal"
     sandbox: Literal["auto", "off", "required"] = "auto"
     sandbox_network: bool = False
     background_questions: bool = False
+    agent_caps: dict[str, int] = {}
     models: dict[str, str] = {}
     prices: dict[str, Price] = {}
+    mcp_servers: dict[str, dict[str, Any]] = {}
 
 
 class Layer(Struct, frozen=True):
@@ -117,12 +135,24 @@ def load(
 
 
 def merged(found: Iterable[Layer]) -> Settings:
-    """All layers as one record. Rules of all layers add up; of everything else the last layer wins."""
+    """All layers as one record. Rules of all layers add up, and so do MCP servers of different names; of
+    everything else the last layer wins.
+    """
     values: dict[str, Any] = {}
     for layer in found:
         for key, value in layer.values.items():
-            values[key] = [*values.get(key, ()), *_listed(key, value)] if key in LISTS else value
+            if key == "mcp_servers" and isinstance(value, dict):
+                values[key] = {**values.get(key, {}), **cast("dict[str, Any]", value)}
+            else:
+                values[key] = [*values.get(key, ()), *_listed(key, value)] if key in LISTS else value
     return _checked(values)
+
+
+def server_tables(found: Iterable[Layer]) -> list[tuple[str, dict[str, Any], bool]]:
+    """The MCP servers of each layer, the weakest first: where they were written, and whether by the user."""
+    users = (str(gen_home() / "settings.toml"), "--")
+    tables = [(layer, layer.values.get("mcp_servers")) for layer in found]
+    return [(layer.place("mcp_servers"), table, layer.origin in users) for layer, table in tables if table]
 
 
 def root_policy(found: Iterable[Layer], settings: Settings) -> Policy:
@@ -288,6 +318,30 @@ def _checked(values: Mapping[str, Any]) -> Settings:
     except msgspec.ValidationError as error:
         raise UserMistake(f"A setting has a value that does not fit: {error}.") from None
     parse_mode(settings.permission_mode)
+    _check_numbers(settings)
     for text in (*settings.allow, *settings.ask, *settings.deny):
         parse_rule(text, Action.DENY)
     return settings
+
+
+def _check_numbers(settings: Settings) -> None:
+    """Refuse numbers under which nothing could ever run, or nothing would ever end."""
+    for name in _AT_LEAST_ONE:
+        value = getattr(settings, name)
+        if value is not None and value < 1:
+            raise UserMistake(f"The setting {name} is {value}; name at least 1, or leave it out.")
+    for name in _ABOVE_ZERO:
+        value = getattr(settings, name)
+        if value is not None and not 0 < value < float("inf"):
+            raise UserMistake(f"The setting {name} is {value}; name a number above 0, or leave it out.")
+    if settings.max_depth > DEEPEST:
+        raise UserMistake(
+            f"The setting max_depth is {settings.max_depth}; agents are nested {DEEPEST} deep at most."
+        )
+    if settings.silence_seconds < settings.stall_seconds:
+        raise UserMistake("The setting silence_seconds must not be less than stall_seconds.")
+    for name, cap in settings.agent_caps.items():
+        if cap < 1:
+            raise UserMistake(
+                f"The setting agent_caps lets {cap} agents of {name} work at once; name at least 1."
+            )

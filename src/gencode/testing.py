@@ -20,7 +20,7 @@ from gencode.stores.memory import MemoryStore
 Turns = Sequence[Mapping[str, Any]]
 
 
-def call(name: str, **arguments: Any) -> dict[str, Any]:
+def call(name: str, /, **arguments: Any) -> dict[str, Any]:
     """A tool call of a scripted turn."""
     return {"name": name, "input": arguments}
 

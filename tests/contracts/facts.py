@@ -49,7 +49,7 @@ traces = st.builds(
 )
 calls = st.builds(ToolCall, words, words, st.dictionaries(words, json_values, max_size=3), words)
 messages = st.one_of(
-    st.builds(UserMessage, words, words),
+    st.builds(UserMessage, words, words, several_words, st.integers(0, 9)),
     st.builds(
         AssistantMessage,
         words,

@@ -28,13 +28,62 @@ async def test_the_last_wish_counts_but_a_stop_is_never_taken_back(open_store: O
     store = await open_store()
     lease = await store.create(TaskCreated(), "me")
     for wish, heard in (
-        (Wish.REPORT, Wish.REPORT),
         (Wish.BACKGROUND, Wish.BACKGROUND),
+        (Wish.REPORT, Wish.REPORT),
+        (Wish.BACKGROUND, Wish.REPORT),
+        (Wish.INTERRUPT, Wish.REPORT),
         (Wish.STOP, Wish.STOP),
         (Wish.REPORT, Wish.STOP),
+        (Wish.BACKGROUND, Wish.STOP),
+        (Wish.INTERRUPT, Wish.STOP),
     ):
         assert await store.ask(lease.task, wish)
         assert await store.asked("me") == [(lease.task, heard)]
+
+
+async def test_an_interrupt_is_heard_once_for_each_time_it_was_asked_for(open_store: OpenStore) -> None:
+    store = await open_store()
+    mine, also = await store.create(TaskCreated(), "me"), await store.create(TaskCreated(), "me")
+    yours = await store.create(TaskCreated(), "you")
+    for _ in range(2):
+        for lease in (mine, also, yours):
+            assert await store.ask(lease.task, Wish.INTERRUPT)
+        heard = [sorted(await store.asked("me")), await store.asked("me")]
+        assert heard == [sorted((lease.task, Wish.INTERRUPT) for lease in (mine, also)), []]
+    assert await store.asked("you") == [(yours.task, Wish.INTERRUPT)]
+
+
+async def test_an_interrupt_leaves_the_wishes_about_other_tasks_alone(open_store: OpenStore) -> None:
+    store = await open_store()
+    one, two = await store.create(TaskCreated(), "me"), await store.create(TaskCreated(), "me")
+    await store.ask(one.task, Wish.STOP)
+    await store.ask(two.task, Wish.INTERRUPT)
+    assert await store.asked("me") == [(one.task, Wish.STOP), (two.task, Wish.INTERRUPT)]
+    assert await store.asked("me") == [(one.task, Wish.STOP)]
+
+
+async def test_of_wishes_that_were_not_heard_yet_the_last_counts(open_store: OpenStore) -> None:
+    store = await open_store()
+    lease = await store.create(TaskCreated(), "me")
+    for wishes, heard in (
+        ((Wish.INTERRUPT, Wish.INTERRUPT), Wish.INTERRUPT),
+        ((Wish.BACKGROUND, Wish.INTERRUPT), Wish.INTERRUPT),
+        ((Wish.INTERRUPT, Wish.BACKGROUND), Wish.BACKGROUND),
+        ((Wish.INTERRUPT, Wish.REPORT), Wish.REPORT),
+        ((Wish.INTERRUPT, Wish.STOP), Wish.STOP),
+    ):
+        for wish in wishes:
+            assert await store.ask(lease.task, wish)
+        assert await store.asked("me") == [(lease.task, heard)]
+
+
+async def test_an_interrupt_that_nobody_heard_is_not_meant_for_the_next_owner(open_store: OpenStore) -> None:
+    store = await open_store()
+    lease = await store.create(TaskCreated(), "me")
+    await store.ask(lease.task, Wish.INTERRUPT)
+    await store.release(lease)
+    await store.take(lease.task, "you")
+    assert await store.asked("you") == []
 
 
 async def family(store: Store) -> dict[str, str]:

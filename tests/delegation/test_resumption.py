@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from gencode import GenCode, ToolContext, UserMistake, tool
-from gencode.app import database
 from gencode.core.events import Event, TaskCreated, TaskStarted, plain
 from gencode.core.messages import Message, UserMessage
 from gencode.core.rules import Action, Mode, Policy, parse_rule
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
+from gencode.places import database
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted

@@ -5,16 +5,17 @@ import pytest
 from tests.house.source import Module, exists, imports, package
 
 LINE = ["core", "permissions", "runtime", "delegation"]
-RACKS = ["agents", "tools", "providers", "stores", "engines"]
+RACKS = ["agents", "tools", "providers", "stores", "engines", "mcp"]
 ENTRY = {"__init__", "__main__"}
 
 ALLOWED: dict[str, set[str]] = {
     **{room: {*LINE[: LINE.index(room)], room} for room in LINE},
     **{rack: {"core", "permissions", "runtime", rack} for rack in RACKS},
     "settings": {"core", "permissions", "settings"},
-    "app": {*LINE, *RACKS, "settings", "app"},
+    "places": {"core", "settings", "places"},
+    "app": {*LINE, *RACKS, "settings", "places", "app"},
     "testing": {*LINE, *RACKS, "settings", "app", "testing"},
-    "surfaces": {*LINE, "settings", "app", "surfaces"},
+    "surfaces": {*LINE, "settings", "places", "app", "surfaces"},
     "__main__": {"core", "app", "surfaces"},
     "__init__": {*LINE, "app"},
 }
@@ -26,7 +27,7 @@ HEAVY: dict[str, tuple[str, ...]] = {
     "uvicorn": ("gencode.surfaces",),
     "mcp": ("gencode.surfaces", "gencode.tools"),
     "acp": ("gencode.surfaces",),
-    "aiohttp": ("gencode.providers", "gencode.runtime.web"),
+    "aiohttp": ("gencode.providers", "gencode.runtime.web", "gencode.mcp.http"),
     "httpx": ("gencode.providers",),
     "asyncpg": ("gencode.stores",),
     "pgqueuer": ("gencode.engines",),

@@ -21,19 +21,29 @@ WATCHED = (
     ".agents/skills/s/SKILL.md",
     ".claude/agents/deep/b.md",
     ".claude/skills/s/run.sh",
+    ".codex/agents/f.toml",
+    ".codex/agents/notes.md",
     ".gen/agents/c.md",
     ".gen/hooks.toml",
     ".gen/hooks/start.sh",
     ".gen/mcp.json",
     ".gen/settings.toml",
     ".gen/skills/s/SKILL.md",
+    ".github/agents/g.agent.md",
+    ".kiro/agents/deep/h.json",
     ".mcp.json",
     "data/subagents/d/SUBAGENT.md",
     "subagents/e/SUBAGENT.md",
 )
+USED = (
+    *(".agents/agents/a.md", ".agents/skills/s/SKILL.md", ".claude/agents/deep/b.md", ".codex/agents/f.toml"),
+    *(".gen/agents/c.md", ".gen/settings.toml", ".gen/skills/s/SKILL.md", ".github/agents/g.agent.md"),
+    *(".kiro/agents/deep/h.json", "data/subagents/d/SUBAGENT.md", "subagents/e/SUBAGENT.md"),
+)
 NOT_WATCHED = (
     ".env",
     ".gen/notes.md",
+    ".github/workflows/ci.yml",
     "README.md",
     "agents/x.md",
     "subagents/SUBAGENT.md",
@@ -68,7 +78,7 @@ def test_exactly_what_could_run_redirect_or_widen_is_looked_at(folder: Path, use
         write(folder, path, path)
     found = look(folder, users)
     assert found.files == {path: digest(path) for path in WATCHED}
-    assert found.texts == {path: path.encode() for path in (".gen/settings.toml", ".gen/agents/c.md")}
+    assert found.texts == {path: path.encode() for path in USED}
     assert found.problems == ()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded, TaskCreated
 from gencode.core.messages import UserMessage
+from gencode.runtime.ports import Wish
 from gencode.stores.schema import migrate
 from gencode.stores.sqlite import SqliteStore
 
@@ -67,6 +68,39 @@ async def do_take(path: Path, tasks: list[str], owner: str) -> None:
     print(json.dumps(won), flush=True)
 
 
+async def do_post(path: Path, task: str, sender: str, count: int) -> None:
+    store = await SqliteStore.open(path)
+    wait_for_go()
+    numbers = [await store.post(task, f"{n}", sender) for n in range(count)]
+    await store.close()
+    print(json.dumps(numbers), flush=True)
+
+
+async def do_read_letters(path: Path, count: int) -> None:
+    """Own a task and take the letters to it, one at a time, until so many have come."""
+    store = await SqliteStore.open(path)
+    lease = await store.create(TaskCreated(), "reader")
+    wait_for_go()
+    print(lease.task, flush=True)
+    heard: list[tuple[str, str]] = []
+    while len(heard) < count:
+        for letter in await store.letters("reader"):
+            message = UserMessage(letter.text, letter.sender, mail=letter.number)
+            await store.append(lease, [MessageAdded(message)])
+            heard.append((letter.sender, letter.text))
+        await asyncio.sleep(0.001)
+    await store.close()
+    print(json.dumps(heard), flush=True)
+
+
+async def do_interrupt(path: Path, task: str, count: int) -> None:
+    store = await SqliteStore.open(path)
+    wait_for_go()
+    asked = [await store.ask(task, Wish.INTERRUPT) for _ in range(count)]
+    await store.close()
+    print(json.dumps(asked), flush=True)
+
+
 async def do_fill(path: Path, size: int) -> None:
     """Append until the file system gives no more, then go on when there is room again."""
     store = await SqliteStore.open(path)
@@ -100,6 +134,12 @@ def main(command: str, path: Path, *rest: str) -> None:
             asyncio.run(do_append_for_ever(path))
         case "take":
             asyncio.run(do_take(path, json.loads(rest[0]), rest[1]))
+        case "post":
+            asyncio.run(do_post(path, rest[0], rest[1], int(rest[2])))
+        case "read-letters":
+            asyncio.run(do_read_letters(path, int(rest[0])))
+        case "interrupt":
+            asyncio.run(do_interrupt(path, rest[0], int(rest[1])))
         case "fill":
             asyncio.run(do_fill(path, int(rest[0])))
         case _:

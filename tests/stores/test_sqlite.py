@@ -12,15 +12,16 @@ import pytest
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.ids import new_id
-from gencode.core.messages import AssistantMessage
+from gencode.core.messages import AssistantMessage, UserMessage
 from gencode.core.rules import Mode, Policy
 from gencode.core.status import Status
 from gencode.core.task import replay
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.stores import together as room
 from gencode.stores.schema import VERSION, Durability
-from gencode.stores.sqlite import SqliteStore
+from gencode.stores.sqlite import ASKED, LETTERS, SqliteStore
 from gencode.stores.steps import SNAPSHOT_EVERY
+from tests.contracts.letters import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import OpenStore, everything, said
 from tests.contracts.wishes import *  # noqa: F403  (the contract's tests run here)
@@ -155,6 +156,25 @@ async def test_a_snapshot_that_cannot_be_used_is_folded_again(
     lease = await ended_task(store, "fold me")
     rows(path, f"UPDATE Snapshots SET {change}")  # noqa: S608
     assert await store.tasks(TaskQuery()) == [lease.state]
+
+
+async def test_what_is_new_for_an_owner_is_found_without_looking_at_its_tasks(
+    store: SqliteStore, path: Path
+) -> None:
+    await store.create(TaskCreated(), "me")
+    for statement, index in ((ASKED, "asked"), (LETTERS, "mail")):
+        plan = rows(path, f"EXPLAIN QUERY PLAN {statement}", "me")
+        assert f"USING INDEX idx_sessions_{index} (Owner=?)" in plan[0][3]
+
+
+async def test_a_letter_that_was_taken_is_kept_in_the_journal_and_only_there(
+    store: SqliteStore, path: Path
+) -> None:
+    lease = await store.create(TaskCreated(), "me")
+    for text in ("one", "two"):
+        await store.post(lease.task, text, "user")
+    await store.append(lease, [MessageAdded(UserMessage("one", mail=1))])
+    assert rows(path, "SELECT Number, Text FROM Letters") == [(2, "two")]
 
 
 async def test_a_renewed_lease_is_not_free(store: SqliteStore, path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gencode.core.events import TaskCreated
 from gencode.core.task import replay
-from gencode.runtime.ports import TaskQuery
+from gencode.runtime.ports import TaskQuery, Wish
 from gencode.stores.schema import VERSION
 from gencode.stores.sqlite import SqliteStore
 from tests.contracts.store import everything
@@ -70,6 +70,37 @@ async def test_of_processes_that_migrate_at_once_one_does_it(path: Path) -> None
     processes = [await start("migrate", path) for _ in range(4)]
     moves = sorted(json.loads(each) for each in await outcomes(*processes))
     assert moves == [[0, VERSION], [VERSION, VERSION], [VERSION, VERSION], [VERSION, VERSION]]
+
+
+async def test_two_processes_write_to_a_task_that_a_third_one_owns(store: SqliteStore, path: Path) -> None:
+    reader = await start("read-letters", path, "80")
+    assert reader.stdin and reader.stdout
+    reader.stdin.write(b"go\n")
+    task = (await reader.stdout.readline()).decode().strip()
+    writers = [await start("post", path, task, name, "40") for name in ("left", "right")]
+    posted = [json.loads(each) for each in await outcomes(*writers)]
+    out, err = await reader.communicate()
+    heard = [tuple(each) for each in json.loads(out)]
+    assert (reader.returncode, err) == (0, b"")
+    assert sorted([*posted[0], *posted[1]]) == list(range(1, 81))
+    written = {
+        number: (name, f"{n}")
+        for name, numbers in zip(("left", "right"), posted, strict=True)
+        for n, number in enumerate(numbers)
+    }
+    assert heard == [written[number] for number in range(1, 81)]
+    events, state = await everything(store, task)
+    assert state and (state.mailed, await store.waiting(task), replay(events)) == (80, [], state)
+
+
+async def test_an_interrupt_from_another_process_is_heard_and_then_gone(
+    store: SqliteStore, path: Path
+) -> None:
+    lease = await store.create(TaskCreated(), "me")
+    process = await start("interrupt", path, lease.task, "1")
+    assert await outcomes(process) == ["[true]"]
+    heard = [await store.asked("me"), await store.asked("me")]
+    assert heard == [[(lease.task, Wish.INTERRUPT)], []]
 
 
 async def test_a_killed_process_loses_nothing_that_it_reported(store: SqliteStore, path: Path) -> None:

@@ -26,6 +26,7 @@ class Desk:
         self.may_read: Callable[[str], bool] = may_read
         self.seen = Seen()
         self.told: list[str] = []
+        self.noted: list[str] = []
 
     @property
     def ctx(self) -> ToolContext:
@@ -37,6 +38,7 @@ class Desk:
             workspace=self.workspace,
             may_read=self.may_read,
             progress=self.told.append,
+            notify=self.noted.append,
             place=lambda text: resolve(text, self.workspace),
             seen=self.seen,
         )

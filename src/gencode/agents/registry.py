@@ -1,25 +1,29 @@
 """Agents room: which agents there are, where they come from, and what hides what.
 
-Built-in agents are files in this package; those in the user's own folder may replace them. Agents of a
-project count when its folder is trusted, before the user's; they replace a built-in one only when they say so
-with `override: true`. Before that they are named and not read.
+Built-in agents are files in this package; those of the user may replace them. Agents of a project count when
+its folder is trusted; they replace a built-in one only when they say so with `override: true`. Before that they
+are named and not read. Of agents with one name the first in the order of the contract counts: by dialect, and
+in each dialect the project's before the user's.
 """
 
 import os
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePath
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agents.dialect import usual_name
+from gencode.agents.dialects.gencode import DIALECT as OURS
+from gencode.agents.finding_files import FileInPlace, unreadable, users_files
 from gencode.agents.frontmatter import mistake
-from gencode.agents.gencode_file import read_agent
+from gencode.agents.places import rank
+from gencode.agents.reading import read_agent, read_agent_file
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import AgentSpec, same_name
-from gencode.permissions.brought import AGENTS, LARGEST_KEPT
+from gencode.permissions.brought import LARGEST_KEPT, agent_dialect
 from gencode.permissions.trust import Standing
-from gencode.runtime.prompt import one_line
 
 MAIN = "main"
 
@@ -27,6 +31,7 @@ _HERE = Path(__file__).parent
 _ALIASES = {"general": "generalpurpose", "planner": "plan"}
 _FILLERS = "\u115f\u1160"
 _NO_OVERRIDE = "a project's agent takes the name of a built-in one only with override: true"
+_TAKEN = "the name main belongs to the conversation itself; choose another"
 
 
 class Entry(Struct, frozen=True):
@@ -41,6 +46,7 @@ class Entry(Struct, frozen=True):
     problem: str = ""
     project: bool = False
     untrusted: str = ""
+    dialect: str = "gencode"
 
 
 class Registry:
@@ -49,7 +55,7 @@ class Registry:
     __slots__ = ("_agents", "_entries")
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        """Of entries with the same name the first one counts: a project's, then a user's, then a built-in."""
+        """Of entries with the same name, dialect and kind of folder the first one counts."""
         self._agents: dict[str, AgentSpec] = {}
         self._entries: tuple[Entry, ...] = ()
         entries = tuple(entries)
@@ -63,21 +69,26 @@ class Registry:
         self._entries = tuple(self._judged(entry) for entry in entries)
 
     @classmethod
-    def load(cls, home: Path, project: Standing | None = None) -> "Registry":
-        """The built-in agents, those in the folder `agents` of the user's home for GenCode, a project's."""
-        built_in = [_entry(path, builtin=True) for path in _markdown(_HERE / "builtin")]
-        folder = home / "agents"
-        try:
-            users = [_entry(path) for path in _markdown(folder)]
-        except OSError as error:
-            users = [Entry(str(folder), problem=str(_unreadable(folder, error)))]
-        return cls([*built_in, *users, *(_of_project(project) if project else ())])
+    def load(
+        cls, home: Path, project: Standing | None = None, *above: Standing, user: Path | None = None
+    ) -> "Registry":
+        """The agents of this package, of the user and of a project.
+
+        `home` is the user's folder for GenCode, `user` the home folder with those of other products; `above`
+        are folders over the project that belong to it, the nearest first.
+        """
+        built_in = [_entry(FileInPlace(path, OURS.name), builtin=True) for path in _ours()]
+        users = [_entry(found) for found in users_files(home, user or _users_home())]
+        own = {entry.path for entry in users}
+        brought = [entry for each in (project, *above) if each for entry in _of_project(each)]
+        return cls([*built_in, *users, *(entry for entry in brought if entry.path not in own)])
 
     @staticmethod
     def main() -> AgentSpec:
         """The agent that leads the conversation: it has no turn limit."""
         path = _HERE / "main.md"
-        return replace(_parsed(_content(path), path, builtin=True), max_turns=None)
+        found = read_agent(path.read_text("utf-8"), str(path), OURS, builtin=True)
+        return replace(found, max_turns=None)
 
     def find(self, name: str) -> AgentSpec:
         """An agent by its name or alias, without regard to case and separators."""
@@ -87,7 +98,7 @@ class Registry:
                 return self._agents[candidate]
         for entry in self._entries:
             why = entry.problem or entry.untrusted
-            if why and same_name(Path(entry.path).stem) == key:
+            if why and same_name(usual_name(PurePath(entry.path))) == key:
                 raise UserMistake(f"The agent {name!r} cannot be used. {why}")
         raise UnknownName("agent", name, (spec.name for spec in self.spawnable()))
 
@@ -96,8 +107,9 @@ class Registry:
         return list(self._entries)
 
     def spawnable(self) -> list[AgentSpec]:
-        """Every agent that can be sent, by name."""
-        return sorted(self._agents.values(), key=lambda spec: (spec.name.casefold(), spec.name))
+        """Every agent that can be sent and is not hidden, by name."""
+        shown = (spec for spec in self._agents.values() if not spec.hidden)
+        return sorted(shown, key=lambda spec: (spec.name.casefold(), spec.name))
 
     def _judged(self, entry: Entry) -> Entry:
         if entry.spec is None or entry.shadowed_by:
@@ -106,9 +118,9 @@ class Registry:
         return entry if winner is entry.spec else replace(entry, shadowed_by=winner.source)
 
 
-def _rank(entry: Entry) -> int:
+def _rank(entry: Entry) -> tuple[bool, int, bool]:
     builtin = entry.spec is not None and entry.spec.builtin
-    return 0 if entry.project else 2 if builtin else 1
+    return builtin, rank(entry.dialect), not entry.project
 
 
 def _kept_apart(entry: Entry, built_in: Mapping[str, AgentSpec]) -> Entry:
@@ -129,66 +141,57 @@ def _likeness(name: str) -> str:
     return "".join(each for each in plain if each.isalnum() and each not in _FILLERS).casefold()
 
 
-def _of_project(project: Standing) -> list[Entry]:
+def _of_project(project: Standing) -> Iterator[Entry]:
     """The agents of a folder: read as they were when it was looked at if it is trusted, else only named."""
-    found = sorted(path for path in project.brought.texts if path.startswith(f"{AGENTS}/"))
-    if project.trusted:
-        return [
-            replace(_entry_of(project.brought.texts[path], project.folder / path), project=True)
-            for path in found
-        ]
-    paths = [str(project.folder / path) for path in found]
-    return [Entry(path, project=True, untrusted=f"{path}: {project.why_not}") for path in paths]
+    for path in sorted(project.brought.texts):
+        dialect = agent_dialect(path)
+        if dialect is None:
+            continue
+        place = project.folder / path
+        if project.trusted:
+            entry = _entry_of(project.brought.texts[path], place, dialect)
+            yield replace(entry, project=True)
+        else:
+            why = f"{place}: {project.why_not}"
+            yield Entry(str(place), project=True, untrusted=why, dialect=dialect)
 
 
-def _markdown(folder: Path) -> Sequence[Path]:
-    """The agent files of a folder, in the order of their names; none when there is no such folder."""
+def _ours() -> list[Path]:
+    folder = _HERE / "builtin"
+    return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(".md")]
+
+
+def _users_home() -> Path | None:
     try:
-        with os.scandir(folder) as found:
-            names = sorted(each.name for each in found if each.name.endswith(".md"))
-    except (FileNotFoundError, NotADirectoryError):
-        return ()
-    return [folder / name for name in names if not name.startswith(".")]
+        return Path.home()
+    except RuntimeError:  # nobody knows where it is
+        return None
 
 
-def _entry(path: Path, *, builtin: bool = False) -> Entry:
+def _entry(found: FileInPlace, *, builtin: bool = False) -> Entry:
+    if found.problem:
+        return Entry(str(found.path), problem=found.problem, dialect=found.dialect)
     try:
-        content = _content(path)
+        content = content_of(found.path)
     except UserMistake as error:
-        return Entry(str(path), problem=str(error))
-    return _entry_of(content, path, builtin=builtin)
+        return Entry(str(found.path), problem=str(error), dialect=found.dialect)
+    return _entry_of(content, found.path, found.dialect, builtin=builtin)
 
 
-def _entry_of(content: bytes, path: Path, *, builtin: bool = False) -> Entry:
-    try:
-        spec = _parsed(content, path, builtin=builtin)
-        if _likeness(spec.name) == MAIN:
-            raise mistake(str(path), "the name main belongs to the conversation itself; choose another")
-    except UserMistake as error:
-        return Entry(str(path), problem=str(error))
-    return Entry(str(path), spec)
+def _entry_of(content: bytes, path: Path, dialect: str, *, builtin: bool = False) -> Entry:
+    read = read_agent_file(content, str(path), dialect, builtin=builtin)
+    problem = read.why_not
+    if read.spec is not None and _likeness(read.spec.name) == MAIN:
+        problem = str(mistake(str(path), _TAKEN))
+    return Entry(str(path), None if problem else read.spec, problem=problem, dialect=dialect)
 
 
-def _content(path: Path) -> bytes:
+def content_of(path: Path) -> bytes:
+    """What a file holds, up to one byte more than is read of it; UserMistake when it is no file."""
     try:
         if not path.is_file():  # a pipe or a device would keep us waiting
             raise mistake(str(path), "it is not a file")
         with path.open("rb") as file:
             return file.read(LARGEST_KEPT + 1)
     except OSError as error:
-        raise _unreadable(path, error) from None
-
-
-def _parsed(content: bytes, path: Path, *, builtin: bool) -> AgentSpec:
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise mistake(str(path), "it is not UTF-8 text", line) from None
-    if len(content) > LARGEST_KEPT:
-        raise mistake(str(path), f"it is larger than {LARGEST_KEPT:,} bytes")
-    return read_agent(text, str(path), builtin=builtin)
-
-
-def _unreadable(path: Path, error: OSError) -> UserMistake:
-    return mistake(str(path), f"it cannot be read: {one_line(error.strerror or str(error), 200)}")
+        raise UserMistake(unreadable(path, error)) from None

@@ -71,6 +71,10 @@ class Stopped(GenCodeError):
     """This branch of work was stopped; the text says by whom or why."""
 
 
+class Interrupted(Stopped):
+    """Only what was being done at this moment was cut; the work itself goes on."""
+
+
 class Fenced(GenCodeError):
     """Another process has taken the task over."""
 

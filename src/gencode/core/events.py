@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
+from gencode.core.budget import Budget
 from gencode.core.errors import CorruptFact
 from gencode.core.messages import Message
 from gencode.core.rules import Decision, Mode, Policy
@@ -25,7 +26,8 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
 
     `policies` are those over it as they were written at that moment, the root's first. `grant` is the wider
     mode that a person gave it, and holds for as long as the task can be continued. `spawned`: it was asked
-    for with `spawn`, so that its result comes back in that form and it may spawn nothing itself.
+    for with `spawn`, so that its result comes back in that form and it may spawn nothing itself. `worktree` is
+    the folder of its own it works in, `forked` the task it began as a copy of.
     """
 
     agent: str = "general-purpose"
@@ -42,6 +44,18 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
     policies: tuple[Policy, ...] = ()
     grant: Mode | None = None
     spawned: bool = False
+    budget: Budget = Budget()
+    output_schema: dict[str, Any] | None = None
+    worktree: str = ""
+    forked: str = ""
+
+
+class TaskForked(Fact, tag="TaskForked", frozen=True, omit_defaults=True):
+    """The task began with what another one had said and heard up to its fact number `at`."""
+
+    task: str
+    at: int
+    messages: tuple[Message, ...] = ()
 
 
 class TaskStarted(Fact, tag="TaskStarted", frozen=True, omit_defaults=True):
@@ -51,6 +65,8 @@ class TaskStarted(Fact, tag="TaskStarted", frozen=True, omit_defaults=True):
     system: str = ""
     tools: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    budget: Budget | None = None
+    """What it may spend from now on, where that was said anew."""
 
 
 class MessageAdded(Fact, tag="MessageAdded", frozen=True):
@@ -72,6 +88,12 @@ class TaskBackgrounded(Fact, tag="TaskBackgrounded", frozen=True, omit_defaults=
     """Whoever waited for the task does so no more: it goes on in the background."""
 
 
+class TaskStalled(Fact, tag="TaskStalled", frozen=True):
+    """The task gave no sign of life for this long; the next one takes that back."""
+
+    seconds: float
+
+
 class TaskImported(Fact, tag="TaskImported", frozen=True, omit_defaults=True):
     """The task came from a file, so what that file says about permissions and folders gives no rights."""
 
@@ -83,6 +105,8 @@ class TaskEnded(Fact, tag="TaskEnded", frozen=True, omit_defaults=True):
     result: str = ""
     error: str | None = None
     warnings: tuple[str, ...] = ()
+    output: Any = None
+    """The result as the value that its schema asks for."""
 
 
 class TextArrived(Fact, tag="TextArrived", frozen=True):
@@ -120,16 +144,33 @@ class CallFinished(Fact, tag="CallFinished", frozen=True, omit_defaults=True):
     error: bool = False
 
 
-class ProgressMade(Fact, tag="ProgressMade", frozen=True):
-    """A line about how far a tool or an agent is."""
+class ProgressMade(Fact, tag="ProgressMade", frozen=True, omit_defaults=True):
+    """A line about how far a tool or an agent is; with `note` one that a person is to see at once."""
 
     text: str
+    note: bool = False
+
+
+class QueueMoved(Fact, tag="QueueMoved", frozen=True):
+    """The task waits for its turn and is now at this place of the queue."""
+
+    position: int
 
 
 DurableFact = (
-    TaskCreated | TaskStarted | MessageAdded | CallDecided | TaskBackgrounded | TaskImported | TaskEnded
+    TaskCreated
+    | TaskForked
+    | TaskStarted
+    | MessageAdded
+    | CallDecided
+    | TaskBackgrounded
+    | TaskStalled
+    | TaskImported
+    | TaskEnded
 )
-PassingFact = TextArrived | ThinkingArrived | ReplyRestarted | CallStarted | CallFinished | ProgressMade
+PassingFact = (
+    TextArrived | ThinkingArrived | ReplyRestarted | CallStarted | CallFinished | ProgressMade | QueueMoved
+)
 AnyFact = DurableFact | PassingFact
 
 

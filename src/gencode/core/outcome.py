@@ -49,6 +49,7 @@ class Outcome(Struct, frozen=True, rename="camel"):
     usage: TreeUsage
     evidence: Evidence
     output: Any = None
+    queue_position: int | UnsetType = UNSET
     transcript: list[dict[str, Any]] | UnsetType = UNSET
     decisions: list[dict[str, Any]] | UnsetType = UNSET
 
@@ -86,6 +87,7 @@ def outcome_of(task: Task, tree: Usage | None = None, outputs: Path | None = Non
         ended_at=task.ended_at,
         usage=TreeUsage(usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.usd, whole),
         evidence=task.evidence,
+        output=task.output,
     )
 
 

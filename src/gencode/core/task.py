@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.core.budget import Budget
 from gencode.core.errors import CorruptFact
 from gencode.core.events import (
     AnyFact,
@@ -16,7 +17,9 @@ from gencode.core.events import (
     TaskBackgrounded,
     TaskCreated,
     TaskEnded,
+    TaskForked,
     TaskImported,
+    TaskStalled,
     TaskStarted,
 )
 from gencode.core.ids import moment
@@ -88,6 +91,13 @@ class Task(Struct, frozen=True):
     """Whether it came from a file; then its policies, its folder and its model count for nothing."""
     closing: tuple[str, ...] = ()
     """The warnings that speak of its last report; going on with the task takes them back."""
+    budget: Budget = Budget()
+    output_schema: dict[str, Any] | None = None
+    output: Any = None
+    worktree: str = ""
+    forked: str = ""
+    stalled: float = 0.0
+    """For how many seconds it had been silent when that was last noticed; 0 once it speaks again."""
 
 
 def fold(task: Task | None, event: Event) -> Task:
@@ -113,7 +123,13 @@ def replay(events: Iterable[Event]) -> Task | None:
 
 def transcript_of(events: Iterable[Event]) -> list[Message]:
     """The messages among these facts, in order."""
-    return [event.fact.message for event in events if isinstance(event.fact, MessageAdded)]
+    found: list[Message] = []
+    for event in events:
+        if isinstance(event.fact, MessageAdded):
+            found.append(event.fact.message)
+        elif isinstance(event.fact, TaskForked):
+            found += event.fact.messages
+    return found
 
 
 def _impossible(event: Event, why: str) -> NoReturn:
@@ -142,6 +158,10 @@ def _created(task_id: str, at: str, seq: int, fact: TaskCreated) -> Task:
         policies=fact.policies,
         grant=fact.grant,
         spawned=fact.spawned,
+        budget=fact.budget,
+        output_schema=fact.output_schema,
+        worktree=fact.worktree,
+        forked=fact.forked,
     )
 
 
@@ -157,6 +177,10 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             return _warned(task, f"{fact.tool} was not allowed: {fact.decision.why}")
         case TaskBackgrounded():
             return replace(task, background=True)
+        case TaskForked():
+            return task
+        case TaskStalled():
+            return replace(task, stalled=fact.seconds)
         case TaskImported():
             return replace(task, imported=True)
         case TaskEnded():
@@ -180,6 +204,9 @@ def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
         chosen_model=fact.model or task.chosen_model,
         model=fact.model or task.model,
         system=fact.system or task.system,
+        budget=task.budget if fact.budget is None else fact.budget,
+        output=None,
+        stalled=0.0,
         closing=(),
     )
     if task.closing:
@@ -201,6 +228,8 @@ def _ended(task: Task, at: str, fact: TaskEnded) -> Task:
         error=fact.error,
         ended_at=at,
         running_since=None,
+        output=fact.output,
+        stalled=0.0,
         worked_ms=task.worked_ms + worked,
         closing=tuple(each for each in fact.warnings if each not in task.evidence.warnings),
     )
@@ -213,6 +242,7 @@ def _with_message(task: Task, message: Message) -> Task:
             return replace(
                 task,
                 turns=task.turns + 1,
+                stalled=0.0,
                 usage=task.usage + (message.usage or Usage()),
                 model=message.model or task.model,
                 result=message.text if message.text.strip() else task.result,
@@ -220,7 +250,8 @@ def _with_message(task: Task, message: Message) -> Task:
             )
         case ToolMessage():
             evidence = reduce(_with_result, message.results, task.evidence)
-            return replace(task, evidence=evidence, delivered=_after_calls(task, message.results))
+            delivered = _after_calls(task, message.results)
+            return replace(task, evidence=evidence, delivered=delivered, stalled=0.0)
         case UserMessage():
             delivered = _handed_over(task.delivered, message.delivers)
             return replace(task, delivered=delivered, mailed=max(task.mailed, message.mail))

@@ -67,8 +67,8 @@ def _progress(event: Event) -> tuple[str, str] | None:
             return "text", text
         case ThinkingArrived(text):
             return "thinking", text
-        case ProgressMade(text):
-            return "progress", text
+        case ProgressMade(text, note):
+            return ("note" if note else "progress"), text
         case ReplyRestarted(why):
             return "restart", why
         case CallStarted() as fact:

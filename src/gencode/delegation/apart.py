@@ -10,6 +10,7 @@ from gencode.delegation.supervisor import Supervisor
 from gencode.runtime.bus import Bus
 from gencode.runtime.models import Model
 from gencode.runtime.ports import Elsewhere, Engine, Handover, Store
+from gencode.runtime.purse import Purse
 from gencode.runtime.stop import Stop
 
 NOT_HERE = (
@@ -27,11 +28,17 @@ class Apart:
         self._supervisor = supervisor
         self._engine = engine
 
-    async def bind(self, handover: Handover, stop: Stop) -> Remote:
+    @property
+    def possible(self) -> bool:
+        """Whether there can be other processes at all."""
+        return self._engine is not None
+
+    async def bind(self, handover: Handover, stop: Stop, purse: Purse | None = None) -> Remote:
         """Run a task in a process that ends with this one; what happens there is heard here."""
         process = await self._start(handover)
         events = await self._store.events(process.task)
         remote = Remote(_told(events, process.task), stop, process, self._store, self._bus)
+        remote.purse = purse
         self._bus.publish(events)
         self._supervisor.watch(remote, lambda: remote.follow(self._supervisor.owner))
         return remote

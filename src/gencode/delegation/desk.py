@@ -10,35 +10,40 @@ from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
-from gencode.delegation.inbox import Results
+from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Live
 from gencode.delegation.origin import Origin
-from gencode.delegation.seating import MAX_DEPTH
-from gencode.runtime.ports import Sent
+from gencode.runtime.ports import Inquiry, Reply, Sent
 
 if TYPE_CHECKING:
     from gencode.delegation.launcher import Launcher
 
 
 class Desk:
-    """Sends agents on behalf of one agent, looks after them and stops them."""
+    """Sends agents on behalf of one agent, looks after them, speaks to them and stops them."""
 
-    def __init__(self, launcher: "Launcher", origin: Origin, inbox: Results) -> None:
+    _origin: Origin
+    _inbox: Arrivals
+
+    def __init__(self, launcher: "Launcher") -> None:
         self._launcher = launcher
-        self._origin = origin
-        self._inbox = inbox
         self._children: dict[str, Live | Sent] = {}
         """What was sent in this run; of what has ended only how it did."""
 
+    def sit(self, origin: Origin, inbox: Arrivals) -> None:
+        """Put the desk where its agent sits, beside what comes to it."""
+        self._origin = origin
+        self._inbox = inbox
+
     async def run(self, request: TaskRequest, call: ToolCall) -> Outcome:
         """Run an agent to its end and give its outcome; one in the background as it is at its start."""
-        if self._origin.depth >= MAX_DEPTH:
+        if not self._launcher.may_send(self._origin):
             raise ToolError(
                 "An agent that was sent cannot send agents itself; do the work here or report back."
             )
         job = await (self._resumed(request) if request.resume else self._sent(request, call))
         self._look_after(job)
-        if request.background:
+        if request.background or (job.task.background and not request.resume):
             self._inbox.expect(job)
             return self._launcher.told(job.task)
         try:
@@ -59,6 +64,43 @@ class Desk:
         """Stop a task in the background; its outcome, and whether it was still running."""
         return await self._launcher.stop(_id(task), f"the agent {self._origin.lineage[-1]} stopped it")
 
+    async def send(self, task: str, message: str) -> tuple[Outcome, bool]:
+        """Say something to a task: a running one hears it before its next reply, a finished one is woken.
+
+        Its outcome as it is then, and whether it was woken.
+        """
+        found = await self._launcher.known(_id(task))
+        name = self._origin.lineage[-1]
+        text = f"[{name} (task {self._origin.task}) says]\n{message}"
+        now = await self._launcher.reach.send(found.id, text, self._origin.task or "")
+        if not now.status.ended or found.conversation:
+            return self._launcher.told(now), False
+        if found.parent != self._origin.task:
+            raise UserMistake(
+                f"Task {found.id} has ended as {now.status}; only the agent that sent it can wake it. It "
+                "hears the message when it goes on."
+            )
+        request = TaskRequest(found.agent, "", background=True, resume=found.id)
+        job = await self._resumed(request)
+        self._look_after(job)
+        self._inbox.expect(job)
+        return self._launcher.told(job.task), True
+
+    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> Reply:
+        """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""
+        return await self._launcher.inquiring.ask(self._origin, self._inbox, inquiries, call)
+
+    async def own(self) -> Sequence[Outcome]:
+        """The tasks that this agent has sent in all its runs, oldest first."""
+        return await self._launcher.children(self._origin.task or "")
+
+    async def replay(self, task: str) -> Outcome:
+        """One of those, or the agent's own, with its transcript; UserMistake for anybody else's."""
+        wanted, own = _id(task), self._origin.task
+        if wanted != own and wanted not in [child.agent_id for child in await self.own()]:
+            raise UserMistake(f"There is no task {wanted} of yours.")
+        return await self._launcher.retold(wanted)
+
     def sent(self) -> Sequence[Sent]:
         """The tasks that were sent in this run, in the order they were launched."""
         children = self._children.values()
@@ -66,7 +108,7 @@ class Desk:
 
     def agents(self) -> Sequence[tuple[str, str]]:
         """Name and description of every agent that may be sent."""
-        return [(spec.name, spec.description) for spec in self._launcher.spawnable()]
+        return [(spec.name, spec.description) for spec in self._launcher.spawnable(self._origin)]
 
     def result_cap(self, agent: str) -> int:
         """How much of its result an agent hands to another agent's context."""

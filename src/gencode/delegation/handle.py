@@ -1,18 +1,17 @@
 """What a Python program holds of work that goes on: a turn of the conversation, or a task beside it."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Literal, TypedDict, get_args
+from typing import Any, TypedDict, get_args
 
+from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
-from gencode.core.spec import TaskRequest
+from gencode.core.spec import Isolation, TaskRequest
 from gencode.core.task import Task
 from gencode.delegation.live import Live
 from gencode.runtime.bus import Bus
 from gencode.runtime.ports import Archive
-
-Isolation = Literal["", "process"]
 
 
 class Words(TypedDict, total=False):
@@ -22,6 +21,8 @@ class Words(TypedDict, total=False):
     model: str
     max_turns: int | None
     isolation: Isolation
+    output_schema: dict[str, Any] | None
+    budget: Budget
 
 
 def request(agent: str, prompt: str, words: Words, *, background: bool) -> TaskRequest:
@@ -31,8 +32,9 @@ def request(agent: str, prompt: str, words: Words, *, background: bool) -> TaskR
         raise UserMistake(f"A task has no {', '.join(sorted(unknown))}; what may be said is: {known}.")
     isolation = str(words.get("isolation", ""))
     if isolation not in get_args(Isolation):
-        why = "comes with a later version" if isolation == "worktree" else "does not exist"
-        raise UserMistake(f"The isolation {isolation!r} {why}; say 'process', or leave it out.")
+        raise UserMistake(
+            f"The isolation {isolation!r} does not exist; say 'process' or 'worktree', or leave it out."
+        )
     return TaskRequest(agent, prompt, background=background, **words)
 
 
@@ -86,8 +88,10 @@ class Handle:
         bus: Bus,
         archive: Archive,
         outcome_of: Callable[[Task], Awaitable[Outcome]],
+        say: Callable[[str, str], Awaitable[object]],
     ) -> None:
         self._live = live
+        self._say = say
         self._bus = bus
         self._archive = archive
         self._outcome_of = outcome_of
@@ -118,6 +122,10 @@ class Handle:
     async def result(self) -> Outcome:
         """The outcome of the task, once it has ended; giving up waiting does not stop it."""
         return await self._outcome_of(await self._live.ended())
+
+    async def send(self, message: str) -> None:
+        """Say something to the task, which hears it before its next reply."""
+        await self._say(self.id, message)
 
     async def stop(self) -> Outcome:
         """Stop the task and give its outcome; what it has said so far is kept."""

@@ -1,8 +1,9 @@
-"""What comes back to an agent: the results of its background tasks, each exactly once.
+"""What comes to an agent while it works: letters and the results of its background tasks, each exactly once.
 
-Nothing is queued anywhere: a result waits for its sender as long as its task has ended and the sender's own
-journal does not say that it was handed over. The message that hands it over says so in the same fact, so
-that a crash at any moment leaves it either waiting or delivered, never both and never neither.
+Nothing is queued here that could be lost: a result waits for its sender as long as its task has ended and the
+sender's own journal does not say that it was handed over, a letter as long as its number is above that of the
+last one taken. The message that hands it over says so in the same fact, so that a crash at any moment leaves
+it either waiting or delivered, never both and never neither.
 """
 
 import asyncio
@@ -14,7 +15,9 @@ from gencode.core.outcome import output_file
 from gencode.core.task import Task
 from gencode.delegation.live import Live
 from gencode.delegation.spawning import TELL_THE_USER, posted
+from gencode.runtime.ports import Letter
 from gencode.runtime.recorder import Recorder
+from gencode.runtime.seen import changed_under
 from gencode.runtime.toolbox import clip
 
 MOST_TOGETHER = 24_000
@@ -22,8 +25,11 @@ MOST_TOGETHER = 24_000
 LEAST_EACH = 500
 
 
-class Results:
-    """The background tasks of one agent. `earlier` are its children from before this run."""
+class Arrivals:
+    """What comes to one agent. `earlier` are its children from before this run, `letters` those that wait.
+
+    `stale` names the files that the agent had read and a task of its own has changed since.
+    """
 
     def __init__(
         self,
@@ -31,10 +37,14 @@ class Results:
         cap: Callable[[str], int],
         earlier: Sequence[Task] = (),
         outputs: Path | None = None,
+        stale: Callable[[Task], Sequence[str]] = lambda _: (),
     ) -> None:
         self._record = record
         self._outputs = outputs
         self._cap = cap
+        self._stale = stale
+        self._letters: dict[int, Letter] = {}
+        self._news: asyncio.Event | None = None
         self._jobs: dict[str, Live] = {}
         self._forgotten: tuple[str, ...] = ()
         self._earlier = {task.id: task for task in earlier if task.background and task.status.ended}
@@ -43,7 +53,14 @@ class Results:
     def expecting(self) -> bool:
         """Whether anything is out, or has come and was not taken."""
         self._forget()
-        return bool(self._jobs or self._earlier)
+        return bool(self._letters or self._jobs or self._earlier)
+
+    def put(self, letter: Letter) -> None:
+        """Something was said to the agent; it hears it before its next reply, and only once."""
+        if letter.number > self._record.task.mailed:
+            self._letters[letter.number] = letter
+            if self._news is not None:
+                self._news.set()
 
     def expect(self, job: Live) -> None:
         """A task went to the background; its result will come here."""
@@ -52,31 +69,51 @@ class Results:
         if job.task.turns:  # it goes on, so that it was handed over before says nothing
             self._forgotten = ()
 
-    async def take(self) -> UserMessage | None:
-        """Everything that has come since, as one message; it counts as taken once it is in the journal."""
+    async def letter_from(self, sender: str) -> Letter:
+        """Wait for the next letter of one sender; it stays here to be taken."""
+        known = set(self._letters)
+        while True:
+            for number, letter in self._letters.items():
+                if number not in known and letter.sender == sender:
+                    return letter
+            self._news = self._news or asyncio.Event()
+            self._news.clear()
+            await self._news.wait()
+
+    def take(self) -> list[UserMessage]:
+        """Everything that has come since; it counts as taken once it is in the journal."""
         come = self._come()
+        letters = [self._letters[number] for number in sorted(self._letters)]
+        said = [UserMessage(letter.text, letter.sender, mail=letter.number) for letter in letters]
         if not come:
-            return None
+            return said
         share = max(MOST_TOGETHER // len(come), LEAST_EACH)
         texts = [self._text(task, min(self._cap(task.agent), share)) for task in come]
         if any(task.spawned for task in come):
             texts.append(TELL_THE_USER)
-        return UserMessage("\n\n".join(texts), sender="system", delivers=tuple(task.id for task in come))
+        delivers = tuple(task.id for task in come)
+        return [*said, UserMessage("\n\n".join(texts), sender="system", delivers=delivers)]
 
     def _text(self, task: Task, cap: int) -> str:
         if not task.spawned:
-            return announced(task, cap)
+            return announced(task, cap) + changed_under(self._stale(task))
         rest = output_file(self._outputs, task.id) if self._outputs else f"gen task output {task.id}"
         return posted(task, cap, str(rest))
 
     async def more(self) -> bool:
         """Wait until there is something to take; False when nothing is out any more."""
-        while not self._come():
+        while not self._come() and not self._letters:
             out = [job.work for job in self._jobs.values() if job.work is not None]
             if not out:
                 return False
-            await asyncio.wait(out, return_when=asyncio.FIRST_COMPLETED)
-            if not self._come() and all(work.done() for work in out):
+            self._news = self._news or asyncio.Event()
+            self._news.clear()
+            news = asyncio.ensure_future(self._news.wait())
+            try:
+                await asyncio.wait([*out, news], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                news.cancel()
+            if not self._letters and not self._come() and all(work.done() for work in out):
                 return False  # they could not even be written down
         return True
 
@@ -87,6 +124,9 @@ class Results:
 
     def _forget(self) -> None:
         """Let go of what was handed over; the journal remembers it."""
+        if self._letters:
+            taken = self._record.task.mailed
+            self._letters = {each: letter for each, letter in self._letters.items() if each > taken}
         done, known = self._record.task.delivered, len(self._forgotten)
         if done is self._forgotten:
             return

@@ -1,48 +1,59 @@
 """The front desk: a request becomes a seat, a seat becomes a live task."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from msgspec import to_builtins
+from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.core.errors import CorruptFact, UserMistake
-from gencode.core.events import Event, MessageAdded, TaskBackgrounded, TaskCreated, settle
-from gencode.core.messages import Message, ToolCall, UserMessage, unanswered
-from gencode.core.outcome import Outcome, outcome_of, output_file
+from gencode.core.budget import Budget
+from gencode.core.errors import UserMistake
+from gencode.core.events import TaskCreated
+from gencode.core.messages import ToolCall
+from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.rules import Mode
-from gencode.core.spec import AgentSpec, TaskRequest
+from gencode.core.spec import AgentSpec, TaskRequest, same_name
 from gencode.core.task import Task, transcript_of
+from gencode.delegation.accounts import bound, half, spent_by, tightest
 from gencode.delegation.apart import Apart, new_task
 from gencode.delegation.desk import Desk
-from gencode.delegation.earlier import told_first, tools_of
-from gencode.delegation.inbox import Results
+from gencode.delegation.forks import Fork, forked
+from gencode.delegation.inquiring import Inquiring
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin, link_of
-from gencode.delegation.orphans import close_if_orphan, interruption
 from gencode.delegation.outputs import make_whole
 from gencode.delegation.reach import Reach
 from gencode.delegation.seating import Seating
 from gencode.delegation.spawning import spawned
+from gencode.delegation.starting import NOTHING_SAID, More, Order, Starting
 from gencode.delegation.supervisor import Supervisor
-from gencode.delegation.watch import Watch
+from gencode.delegation.trees import Workplace, Workplaces
+from gencode.delegation.watch import Watch, facts_of
 from gencode.runtime.bus import Bus
 from gencode.runtime.limits import Limits
-from gencode.runtime.ports import Engine, Lease, Store, TaskQuery
-from gencode.runtime.recorder import Recorder
-from gencode.runtime.seat import Seat
-from gencode.runtime.toolbox import Toolbox
+from gencode.runtime.ports import Engine, Store, TaskQuery
+from gencode.runtime.purse import NOTHING
 
-SENDERS = ("Task", "spawn", "spawn_subagent")
-"""Who has one of these tools can send agents and hears of their results."""
-EMPTY = "The prompt is empty; say what the agent should do."
+
+class Means(Struct, frozen=True):
+    """What a launcher has at hand.
+
+    `home` is the folder in which background tasks have files and agents have worktrees, `engine` makes
+    processes for single tasks, `seconds` is how long an agent works at most where nothing else is said,
+    `patience` how long an agent has to answer a question of one that it sent.
+    """
+
+    home: Path | None = None
+    engine: Engine | None = None
+    seconds: float | None = None
+    patience: float = 120.0
 
 
 class Launcher:
-    """Starts tasks and goes on with earlier ones; the same way for the main agent and for every other.
-
-    `outputs` is the folder in which background tasks have files, `engine` makes processes for single tasks.
-    """
+    """Starts tasks and goes on with earlier ones; the same way for the main agent and for every other."""
 
     def __init__(
         self,
@@ -50,17 +61,19 @@ class Launcher:
         bus: Bus,
         supervisor: Supervisor,
         seating: Seating,
-        outputs: Path | None = None,
-        engine: Engine | None = None,
+        means: Means,
     ) -> None:
-        self._outputs = outputs
+        self._outputs = means.home / "outputs" if means.home else None
         self._store = store
-        self._bus = bus
         self._supervisor = supervisor
         self._seating = seating
-        self.apart = Apart(store, bus, supervisor, engine)
-        self._watch = Watch(store, supervisor.owner, outputs)
+        self._seconds = means.seconds
+        self._workplaces = Workplaces(means.home)
+        self._starting = Starting(store, bus, supervisor, seating, self._outputs)
+        self.apart = Apart(store, bus, supervisor, means.engine)
+        self._watch = Watch(store, supervisor.owner, self._outputs)
         self.reach = Reach(store, supervisor, self._watch)
+        self.inquiring = Inquiring(supervisor, self.reach, means.patience)
 
     async def launch(
         self,
@@ -70,64 +83,130 @@ class Launcher:
         seconds: float | None = None,
     ) -> Live:
         """Start a subagent below `origin`; UserMistake names what is wrong with the request."""
-        spec, created, place = self._prepared(request, origin, call)
-        if request.isolation == "process":
-            handover = new_task(created, place.model, seconds, bound=True)
-            remote = await self.apart.bind(handover, place.stop)
-            self._seating.kinship.learn(remote.id, created.parent)
-            return remote
-        return await self._begin(spec, created, place, Limits(created.max_turns, seconds))
+        order, created = self._prepared(request, origin, call, seconds)
+        begun = False
+        try:
+            if (request.isolation or order.spec.isolation) == "process":
+                remote = await self._launch_apart(order, created)
+                begun = True
+                return remote
+            if (request.isolation or order.spec.isolation) == "worktree":
+                order, created = await self._in_worktree(order, created)
+            job = await self._starting.begin(order, created, Desk(self))
+            begun = True
+            return job
+        finally:
+            if not begun and order.place.purse is not None:
+                order.place.purse.close()
+
+    async def _launch_apart(self, order: Order, created: TaskCreated) -> Live:
+        """Start a subagent in a process of its own; it may spend what is set aside for it, and no more."""
+        place = order.place
+        handover = new_task(created, place.model, order.limits.seconds, bound=True)
+        remote = await self.apart.bind(handover, place.stop, place.purse)
+        self._seating.kinship.learn(remote.id, created.parent)
+        return remote
+
+    async def _in_worktree(self, order: Order, created: TaskCreated) -> tuple[Order, TaskCreated]:
+        """The same order in a git worktree that is made for it."""
+        workplace = await self._workplaces.make(order.place.workspace)
+        return (
+            replace(order, place=replace(order.place, workspace=workplace.workspace), workplace=workplace),
+            replace(created, worktree=str(workplace.workspace.root)),
+        )
 
     async def detach(self, request: TaskRequest, origin: Origin, seconds: float | None = None) -> str:
         """Start a subagent in a process that goes on when this one ends; the id of its task."""
-        _, created, place = self._prepared(replace(request, background=True), origin)
-        place.stop.fall()
-        return await self.apart.detach(new_task(created, place.model, seconds, bound=False))
+        order, created = self._prepared(replace(request, background=True), origin, None, seconds)
+        order.place.stop.fall()
+        if order.place.purse is not None:
+            order.place.purse.close()  # the process that runs it keeps its own
+        if request.isolation == "worktree":
+            raise UserMistake(
+                "An agent that outlives this process gets no worktree; leave out isolation, or background."
+            )
+        return await self.apart.detach(
+            new_task(created, order.place.model, order.limits.seconds, bound=False)
+        )
 
     async def take_on(self, created: TaskCreated, place: Origin, seconds: float | None) -> Job:
         """Start a subagent that another process asked for."""
-        return await self._begin(self.agent_of(created), created, place, Limits(created.max_turns, seconds))
+        place = replace(place, purse=bound(place.purse, created.agent, created.budget))
+        order = Order(self.agent_of(created), place, Limits(created.max_turns, seconds))
+        return await self._starting.begin(order, created, Desk(self))
 
     def _prepared(
-        self, request: TaskRequest, origin: Origin, call: ToolCall | None = None
-    ) -> tuple[AgentSpec, TaskCreated, Origin]:
-        """A request as an agent, the first fact of its task and its place."""
-        spec = self._seating.find(request.agent)
-        spec = spawned(spec) if request.spawned else spec
+        self, request: TaskRequest, origin: Origin, call: ToolCall | None, seconds: float | None
+    ) -> tuple[Order, TaskCreated]:
+        """A request as an agent at its place, and the first fact of its task."""
+        spec = self._sendable(request, origin)
         if not request.prompt.strip():
-            raise UserMistake(EMPTY)
+            raise UserMistake(NOTHING_SAID)
         if request.max_turns is not None and request.max_turns < 1:
             raise UserMistake(f"max_turns must be at least 1, not {request.max_turns}.")
+        schema = request.output_schema if request.output_schema is not None else spec.output_schema
+        if schema is not None:
+            from gencode.runtime.shaped import check_schema
+
+            schema = check_schema(schema)
+        background = request.background or spec.background
         model = self._seating.model(request.model, spec, origin.model)
         grant = origin.grant(spec)
-        child = origin.below(spec, model, background=request.background, link=link_of(spec, grant))
-        turns = request.max_turns or spec.max_turns
+        place = origin.below(spec, model, background=background, link=link_of(spec, grant))
+        budget = tightest(request.budget, spec.budget)
+        if (request.isolation or spec.isolation) == "process" and origin.purse is not None:
+            budget = tightest(budget, half(origin.purse.left()))
+        place = replace(place, purse=bound(origin.purse, spec.name, budget, sent=origin.task is not None))
+        self._seating.check_price(place)
+        limits = self._limits(place, request.max_turns or spec.max_turns, budget, seconds)
         created = TaskCreated(
             agent=spec.name,
             prompt=request.prompt,
             description=request.description,
             parent=origin.task,
             call=call.id if call else None,
-            background=request.background,
+            background=background,
             cwd=str(origin.workspace.cwd),
             asked_model=model.asked,
-            max_turns=turns,
-            depth=child.depth,
-            policies=child.chain.bare,
+            max_turns=limits.turns,
+            depth=place.depth,
+            policies=place.chain.bare,
             grant=grant,
             spawned=request.spawned,
+            budget=budget,
+            output_schema=schema,
         )
-        return spec, created, child
+        return Order(spec, place, limits), created
+
+    def _sendable(self, request: TaskRequest, origin: Origin) -> AgentSpec:
+        """The agent that a request names, if it may be sent from here."""
+        spec = self._seating.find(request.agent)
+        if origin.sends is not None and origin.task is not None:
+            named = {same_name(name) for name in origin.sends}
+            if same_name(spec.name) not in named:
+                there = ", ".join(origin.sends) or "none"
+                raise UserMistake(f"{spec.name} may not be sent from here; those that may be are: {there}.")
+        return spawned(spec) if request.spawned else spec
+
+    def _limits(self, place: Origin, turns: int | None, budget: Budget, seconds: float | None) -> Limits:
+        """How long an agent works at most: by what was said, its purse, and the end of all above it."""
+        left = None if place.until is None else max(place.until - time.monotonic(), 0.001)
+        times = [each for each in (seconds, budget.seconds, left, self._seconds) if each is not None]
+        return Limits(turns, min(times, default=None))
 
     async def converse(
         self, spec: AgentSpec, prompt: str, origin: Origin, limits: Limits, session: str | None = None
     ) -> Job:
         """Start the main conversation, or go on with an earlier one."""
+        place = origin.talking(spec)
+        if limits.seconds is not None:
+            place = replace(place, until=time.monotonic() + limits.seconds)
+        self._seating.check_price(place)
+        order = Order(spec, place, limits)
+        if session is not None:
+            return await self._starting.go_on(session, order, More(prompt), Desk(self))
         if not prompt.strip():
             raise UserMistake("The prompt is empty; say what you want to know or have done.")
-        place = origin.talking(spec)
-        if session is not None:
-            return await self._continued(session, spec, place, limits, prompt)
         created = TaskCreated(
             agent=spec.name,
             prompt=prompt,
@@ -137,23 +216,54 @@ class Launcher:
             max_turns=limits.turns,
             policies=origin.chain.bare,
         )
-        return await self._begin(spec, created, place, limits)
+        return await self._starting.begin(order, created, Desk(self))
 
     async def resume(
         self, task: Task, request: TaskRequest, place: Origin, seconds: float | None = None
     ) -> Job:
         """Go on with an earlier task of an agent, which keeps its identity, type and transcript.
 
-        `place` is where the agent sits: below whoever asks for it now.
+        `place` is where the agent sits: below whoever asks for it now. Without a prompt it goes on with the
+        letters that wait for it.
         """
-        if not request.prompt.strip():
-            raise UserMistake(EMPTY)
         if self._supervisor.find(task.id):
             raise UserMistake(f"Task {task.id} is running; wait for it or stop it first.")
         spec = self.agent_of(task)
-        limits = Limits(request.max_turns or task.max_turns or spec.max_turns, seconds)
-        behind = request.background and not task.background
-        return await self._continued(task.id, spec, place, limits, request.prompt, behind=behind)
+        workplace: Workplace | None = None
+        if task.worktree:
+            workplace = await self._workplaces.again(task.worktree, place.workspace)
+            place = replace(place, workspace=workplace.workspace)
+        named = None if request.budget == Budget() else request.budget
+        budget = named or task.budget
+        counted = place.purse is not None or budget != Budget()
+        spent = await spent_by(self._store, task.id) if counted else NOTHING
+        purse = bound(place.purse, spec.name, budget, spent, sent=False)
+        place = replace(place, purse=purse)
+        turns = request.max_turns or task.max_turns or spec.max_turns
+        order = Order(spec, place, self._limits(place, turns, budget, seconds), workplace)
+        more = More(request.prompt, behind=request.background and not task.background, budget=named)
+        begun = False
+        try:
+            self._seating.check_price(place)
+            job = await self._starting.go_on(task.id, order, more, Desk(self))
+            begun = True
+            return job
+        finally:
+            if not begun and purse is not None:
+                purse.close()
+
+    async def fork(
+        self, task: Task, fork: Fork, request: TaskRequest, place: Origin, seconds: float | None = None
+    ) -> Job:
+        """Begin a new task with what an earlier one had said and heard up to one of its facts."""
+        if not request.prompt.strip():
+            raise UserMistake(NOTHING_SAID)
+        created, facts = forked(task, await self._store.events(task.id), fork, request, place)
+        place = replace(place, purse=bound(place.purse, task.agent, created.budget))
+        self._seating.check_price(place)
+        spec = self.agent_of(task)
+        limits = self._limits(place, created.max_turns, created.budget, seconds)
+        return await self._starting.begin(Order(spec, place, limits), created, Desk(self), facts)
 
     def agent_of(self, task: Task | TaskCreated) -> AgentSpec:
         """The agent of a task, as its file is now."""
@@ -176,9 +286,13 @@ class Launcher:
         """Whether a task is one of the agent that is named."""
         return self._seating.find(name).name == task.agent
 
-    def spawnable(self) -> Sequence[AgentSpec]:
-        """Every agent that may be sent."""
-        return self._seating.spawnable()
+    def spawnable(self, origin: Origin) -> Sequence[AgentSpec]:
+        """Every agent that may be sent from a place."""
+        return self._seating.spawnable(origin)
+
+    def may_send(self, origin: Origin) -> bool:
+        """Whether agents may be sent from a place."""
+        return self._seating.may_send(origin)
 
     def result_cap(self, agent: str) -> int:
         """How much of its result an agent hands to another agent's context."""
@@ -205,6 +319,17 @@ class Launcher:
         """A folded task in its public shape."""
         return outcome_of(task, outputs=self._outputs)
 
+    async def children(self, task: str) -> list[Outcome]:
+        """The tasks that a task has sent, oldest first."""
+        return [self.told(child) for child in await self._store.tasks(TaskQuery(parent=task))]
+
+    async def retold(self, task: str) -> Outcome:
+        """A task with its transcript, as far as that can be read."""
+        found = await self.known(task)
+        events, _ = await facts_of(self._store, task)
+        transcript: list[dict[str, Any]] = [to_builtins(message) for message in transcript_of(events)]
+        return replace(self.told(found), transcript=transcript)
+
     async def known(self, task: str) -> Task:
         """A task by its whole id."""
         found = await self._store.task(task)
@@ -220,102 +345,3 @@ class Launcher:
     async def outcome(self, job: Live) -> Outcome:
         """The outcome of a job, once it has ended."""
         return self.told(await job.ended())
-
-    async def _begin(self, spec: AgentSpec, created: TaskCreated, origin: Origin, limits: Limits) -> Job:
-        """A new task: its birth, its start and what it was told are written as one, and then heard of."""
-        toolbox = self._seating.tools(spec, origin)
-        task = "" if created.conversation else created.prompt
-        system = self._seating.system(spec, toolbox, origin, task)
-        heard = [UserMessage(created.prompt), *origin.notes()]
-        then = (self._seating.started(spec, toolbox, origin, system), *map(MessageAdded, heard))
-        lease = await self._store.create(created, self._supervisor.owner, then)
-        facts = enumerate((created, *then), start=1)
-        at = lease.state.created_at
-        record = Recorder(self._store, self._bus, lease, self._outputs)
-        record.publish([Event(lease.task, seq, at, settle(fact)[0]) for seq, fact in facts])
-        return self._seated(spec, record, toolbox, origin, limits, heard)
-
-    async def _continued(
-        self, task: str, spec: AgentSpec, origin: Origin, limits: Limits, prompt: str, *, behind: bool = False
-    ) -> Job:
-        """Go on with a task that nobody else may be working on and that can be read as a whole."""
-        await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
-        try:
-            lease = await self._store.take(task, self._supervisor.owner)
-            return await self._go_on(spec, lease, origin, limits, prompt, behind=behind)
-        except CorruptFact as corrupt:
-            raise UserMistake(
-                f"Task {task} cannot go on: {corrupt} Nothing was changed; gen task show {task} has what "
-                "can be read of it."
-            ) from None
-
-    async def _go_on(
-        self, spec: AgentSpec, lease: Lease, origin: Origin, limits: Limits, prompt: str, *, behind: bool
-    ) -> Job:
-        """An earlier task with something more to do, from now on in the background when it is `behind`.
-
-        It keeps the system prompt it had.
-        """
-        begun = False
-        try:
-            events = await self._store.events(lease.task)
-            record = Recorder(self._store, self._bus, lease, self._outputs)
-            if cut := interruption(lease.state, unanswered(transcript_of(events))):
-                await record.commit(*cut)
-                events = await self._store.events(lease.task)
-            earlier = transcript_of(events)
-            toolbox = self._seating.tools(spec, origin)
-            system = "" if lease.state.system else self._seating.system(spec, toolbox, origin, "")
-            notes = [note for note in origin.notes() if note not in earlier]
-            heard = [*told_first(lease.state), UserMessage(prompt), *notes]
-            started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
-            first = (TaskBackgrounded(),) if behind else ()
-            await record.commit(started, *first, *map(MessageAdded, heard))
-            children = await self._learn_family(lease.state)
-            job = self._seated(spec, record, toolbox, origin, limits, [*earlier, *heard], children)
-            begun = True
-            return job
-        finally:
-            if not begun:
-                await self._store.release(lease)
-
-    def _seated(
-        self,
-        spec: AgentSpec,
-        record: Recorder,
-        toolbox: Toolbox,
-        origin: Origin,
-        limits: Limits,
-        transcript: Sequence[Message],
-        children: Sequence[Task] = (),
-    ) -> Job:
-        origin = replace(origin, model=origin.model.thinking(spec.effort))
-        seat = self._seating.seat(spec, record.task, toolbox, origin, limits)
-        if any(name in toolbox for name in SENDERS):
-            inbox = Results(record, self.result_cap, children, self._outputs)
-            self._take_up(children, inbox, seat)
-            desk = Desk(self, replace(origin, task=record.task.id), inbox)
-            seat = replace(seat, delegate=desk, inbox=inbox)
-        return self._supervisor.start(Job(seat, [*transcript], record, origin.stop))
-
-    def _take_up(self, children: Sequence[Task], inbox: Results, seat: Seat) -> None:
-        """Expect what earlier turns sent and still runs here, and hand out the files of it all."""
-        for child in children:
-            if not child.background:
-                continue
-            if self._outputs is not None:
-                seat.gate.hand_out(output_file(self._outputs, child.id))
-            if job := self._supervisor.find(child.id):
-                inbox.expect(job)
-
-    async def _learn_family(self, task: Task) -> list[Task]:
-        """Who belongs to a task that an earlier process began: its siblings and, given back, its children."""
-        children = await self._store.tasks(TaskQuery(parent=task.id))
-        for child in children:
-            self._seating.kinship.learn(child.id, task.id)
-        if task.parent is not None:
-            for sibling in await self._store.tasks(TaskQuery(parent=task.parent)):
-                self._seating.kinship.learn(sibling.id, task.parent)
-            above = await self._store.task(task.parent)
-            self._seating.kinship.learn(task.parent, above.parent if above else None)
-        return children

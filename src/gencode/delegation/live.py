@@ -1,10 +1,14 @@
 """A task that is being worked on, as whoever asked for it holds it: here, or in a process of its own."""
 
 import asyncio
+from abc import ABC, abstractmethod
 
 from gencode.core.errors import GenCodeError
+from gencode.core.events import DurableFact
 from gencode.core.messages import Message
 from gencode.core.task import Task
+from gencode.delegation.trees import Workplace
+from gencode.runtime.purse import Purse
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
 from gencode.runtime.stop import Stop
@@ -12,20 +16,21 @@ from gencode.runtime.stop import Stop
 GRACE_SECONDS = 2.0
 
 
-class Live:
-    """One live task and the branch of the stop tree it hangs from."""
+class Live(ABC):
+    """One live task, the branch of the stop tree it hangs from, and the purse it spends from."""
 
-    def __init__(self, stop: Stop) -> None:
+    def __init__(self, stop: Stop, purse: Purse | None = None) -> None:
         self.stop = stop
+        self.purse = purse
         self.trouble: GenCodeError | None = None
         self.work: asyncio.Task[None] | None = None
         self.sent_back: asyncio.Future[None] | None = None
         """Done when the task is sent to the background; None while nobody waits who would have to know."""
 
     @property
+    @abstractmethod
     def task(self) -> Task:
         """The task as it is written so far."""
-        raise NotImplementedError
 
     @property
     def id(self) -> str:
@@ -73,8 +78,10 @@ class Live:
             self.sent_back.set_result(None)
 
     def fall(self) -> None:
-        """Take it off the stop tree: it has ended."""
+        """Take it off the stop tree, and give back what it did not spend: it has ended."""
         self.stop.fall()
+        if self.purse is not None:
+            self.purse.close()
 
     async def halt(self, why: str) -> None:
         """Stop the task and wait until it has ended, or has been cut off after the grace time."""
@@ -88,13 +95,27 @@ class Live:
 class Job(Live):
     """A task that runs in this process: its seat, its transcript and its pen."""
 
-    def __init__(self, seat: Seat, transcript: list[Message], record: Recorder, stop: Stop) -> None:
-        super().__init__(stop)
+    def __init__(
+        self,
+        seat: Seat,
+        transcript: list[Message],
+        record: Recorder,
+        stop: Stop,
+        purse: Purse | None = None,
+        workplace: Workplace | None = None,
+    ) -> None:
+        super().__init__(stop, purse)
         self.seat = seat
         self.transcript = transcript
         self.record = record
+        self.workplace = workplace
+        self.first: tuple[DurableFact, ...] = ()
+        """What is written once it is its turn to work; nothing when it is at work from the start."""
         self.turns = stop.branch()
         """The branch its turns hang from; when only that is stopped, the agent may still report."""
+        self.reports = False
+        self.overdue = ""
+        """Why its time is up, if it is."""
 
     @property
     def task(self) -> Task:
@@ -102,10 +123,20 @@ class Job(Live):
         return self.record.task
 
     def fall(self) -> None:
-        """Take it off the stop tree: it has ended."""
+        """Take it off the stop tree and let others work: it has ended."""
         self.turns.fall()
         super().fall()
+        if self.seat.slot is not None:
+            self.seat.slot.give_back()
 
     def report(self, why: str) -> None:
         """Stop the work, and let the agent say in one last turn what it has found."""
+        self.reports = True
         self.turns.stop(why)
+
+    def interrupt(self, why: str) -> None:
+        """Cut what it does at this moment. An agent goes on from there; a conversation's turn is over."""
+        if self.task.conversation:
+            self.turns.stop(why)
+        else:
+            self.turns.cut(why)

@@ -14,6 +14,8 @@ from gencode.permissions.chain import Chain, Link
 from gencode.permissions.given import Given
 from gencode.runtime.models import Model
 from gencode.runtime.ports import Asker
+from gencode.runtime.purse import Purse
+from gencode.runtime.seen import Ledger, Seen
 from gencode.runtime.stop import Stop
 from gencode.runtime.toolbox import no_shells
 
@@ -25,7 +27,9 @@ class Origin(Struct, frozen=True, eq=False):
     """A place from which work is asked for: a person, or the seat of an agent.
 
     `stop` is the branch of the turn, `session` the one that background work hangs from. `disturb` lets the
-    questions of agents in the background reach the person too.
+    questions of agents in the background reach the person too. What is asked for here is paid from `purse`
+    (None: nothing is bounded) and ends at the moment `until`. `sends` are the agents that may be sent from
+    here (None: every one).
     """
 
     chain: Chain
@@ -42,6 +46,12 @@ class Origin(Struct, frozen=True, eq=False):
     background: bool = False
     disturb: bool = False
     shells: "Callable[[], Shells]" = no_shells
+    purse: Purse | None = None
+    until: float | None = None
+    sends: tuple[str, ...] | None = None
+    ledger: Ledger = field(default_factory=Ledger)
+    seen: Seen | None = None
+    """What the agent at this place knows of files from before."""
 
     def below(self, spec: AgentSpec, model: Model, *, background: bool, link: Link) -> "Origin":
         """The place of an agent that is sent from here."""
@@ -54,11 +64,15 @@ class Origin(Struct, frozen=True, eq=False):
             given=Given(self.given),
             lineage=(*self.lineage, spec.name),
             background=self.background or background,
+            sends=spec.sends or (),
+            seen=None,
         )
 
     def talking(self, spec: AgentSpec) -> "Origin":
         """The place of the agent that leads a conversation."""
-        return replace(self, stop=self.stop.branch(), given=Given(self.given), lineage=(spec.name,))
+        return replace(
+            self, stop=self.stop.branch(), given=Given(self.given), lineage=(spec.name,), sends=spec.sends
+        )
 
     def grant(self, spec: AgentSpec) -> Mode | None:
         """The wider mode that a person said yes to when this agent was to be sent from here."""

@@ -1,6 +1,7 @@
 """Tasks wherever they run: looked at, stopped and sent to the background from any process."""
 
 import asyncio
+from typing import Literal
 
 from msgspec import Struct
 
@@ -15,6 +16,7 @@ from gencode.runtime.ports import Store, TaskQuery, Wish
 
 STOP_SECONDS = 3.0
 """So long the process that runs a task has to stop it, or to send it to the background."""
+HEARD_SECONDS = 0.25
 SENT_BACK = "it was sent to the background"
 SILENT = "it was stopped, and its process did not answer"
 
@@ -24,6 +26,10 @@ class Stops(Struct, frozen=True):
 
     task: Task
     hit: tuple[Task, ...] = ()
+
+
+Verb = Literal["interrupt", "keep", "stop", "tree"]
+"""Cut what it does now; stop it after a last word; stop it; stop it and everything below it."""
 
 
 class Reach:
@@ -48,6 +54,49 @@ class Reach:
             await asyncio.gather(*(self._stopped(each, why, report=False) for each in below))
         now = [await self._watch.task(each.id) for each in family]
         return Stops(now[0], tuple(each for each in now if each.id in running and each.status.ended))
+
+    async def hits(self, task: str, verb: Verb) -> list[Task]:
+        """What a verb would hit at this moment, the task itself first; nothing of it when that has ended.
+
+        Below it, that is what somebody waits for; with `tree` also what was sent to the background.
+        """
+        found = await self._watch.task(task)
+        family = [] if found.status.ended and verb != "tree" else [found, *await self._below(task)]
+        waited = {found.id}
+        for each in family[1:]:
+            if verb == "tree" or (each.parent in waited and not each.background):
+                waited.add(each.id)
+        return [each for each in family if each.id in waited and not each.status.ended]
+
+    async def interrupt(self, task: str, why: str, message: str = "") -> Stops:
+        """Cut what a task does at this moment, and what it waits for; it goes on, with what is said to it.
+
+        A conversation's turn is over; what it sent to the background goes on in both cases.
+        """
+        hit = await self.hits(task, "interrupt")
+        if message and hit:
+            await self.send(task, message)
+        job = self._supervisor.find(task)
+        if isinstance(job, Job):
+            job.interrupt(why)
+            if job.task.conversation:
+                await job.wait(STOP_SECONDS)
+        elif hit and await self._store.ask(task, Wish.INTERRUPT):
+            await self._watch.until(task, lambda now: now.seq > hit[0].seq, STOP_SECONDS)
+        return Stops(await self._watch.task(task), tuple(hit))
+
+    async def send(self, task: str, text: str, sender: str = "user") -> Task:
+        """Say something to a task, whoever runs it; it hears that before its next reply. The task as it is.
+
+        One that has ended hears it when it goes on.
+        """
+        number = await self._store.post(task, text, sender)
+        job = self._supervisor.find(task)
+        if isinstance(job, Job) and job.seat.inbox is not None:
+            for letter in await self._store.waiting(task):  # with those that came before it from elsewhere
+                job.seat.inbox.put(letter)
+        # One that is just about to end may not have heard it; whoever sent it then wakes the task.
+        return await self._watch.until(task, lambda now: now.mailed >= number, HEARD_SECONDS)
 
     async def send_back(self, task: str) -> Task:
         """Send a task that somebody waits for to the background; UserMistake when nobody lets go of it."""

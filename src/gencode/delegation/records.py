@@ -1,7 +1,7 @@
 """Tasks as the journal tells them: found by a shortened id, shown, added up, and deleted with their files."""
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,10 +13,12 @@ from gencode.core.events import CallDecided, plain
 from gencode.core.ids import clean_id
 from gencode.core.messages import Usage
 from gencode.core.outcome import Outcome, outcome_of, output_file
+from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.outputs import make_whole
 from gencode.delegation.watch import facts_of
 from gencode.runtime.ports import Store, TaskQuery
+from gencode.runtime.slots import fair_order
 
 
 class Records:
@@ -60,13 +62,35 @@ class Records:
             decisions=[plain(event) for event in events if isinstance(event.fact, CallDecided)],
         )
 
-    async def outcome_of(self, task: Task) -> Outcome:
-        """A folded task in its public shape, with the usage of everything below it."""
+    async def outcomes(self, tasks: Sequence[Task]) -> list[Outcome]:
+        """Folded tasks in their public shape."""
+        places = await self._places() if any(task.status is Status.PENDING for task in tasks) else {}
+        return [await self.outcome_of(task, places) for task in tasks]
+
+    async def outcome_of(self, task: Task, places: Mapping[str, int] | None = None) -> Outcome:
+        """A folded task in its public shape, with the usage of everything below it.
+
+        `places` are those of the tasks that wait, where they are known already.
+        """
+        if task.status is Status.PENDING and places is None:
+            places = await self._places()
         children = await self._store.tasks(TaskQuery(parent=task.id))
         sent = tuple(dict.fromkeys((*task.evidence.children, *(child.id for child in children))))
         tree = task.usage + await self._usage(children, {task.id})
         whole = replace(task, evidence=replace(task.evidence, children=sent))
-        return outcome_of(whole, tree, self._outputs)
+        outcome = outcome_of(whole, tree, self._outputs)
+        place = places.get(task.id) if places else None
+        return replace(outcome, queue_position=place) if place else outcome
+
+    async def _places(self) -> dict[str, int]:
+        """The place of every task that waits for its turn, in the queue of the process that will run it."""
+        owners = {held.task: held.owner for held in await self._store.owned()}
+        queues: dict[str, list[tuple[str, str]]] = {}
+        for task in await self._store.tasks(TaskQuery(statuses=(Status.PENDING,))):
+            queues.setdefault(owners.get(task.id, ""), []).append((task.id, task.parent or ""))
+        return {
+            task: place for queue in queues.values() for place, task in enumerate(fair_order(queue), start=1)
+        }
 
     async def delete(self, task: Task) -> list[str]:
         """Delete a task that a person asked for, with everything below it and all output files; the ids."""

@@ -62,10 +62,22 @@ class Remote(Live):
         await close_if_orphan(self._store, self.id, owner)
         await self._hear()
 
+    def _pay(self, before: Task) -> None:
+        """Count here what was spent there."""
+        if self.purse is not None and self._task.turns > before.turns:
+            was, now = before.usage, self._task.usage
+            self.purse.pay(
+                turns=self._task.turns - before.turns,
+                tokens=now.input_tokens + now.output_tokens - was.input_tokens - was.output_tokens,
+                usd=(now.usd or 0.0) - (was.usd or 0.0),
+            )
+
     async def _hear(self) -> None:
         events = await self._store.events(self.id, self._task.seq)
+        before = self._task
         for event in events:
             self._task = fold(self._task, event)
+        self._pay(before)
         self._bus.publish(events)
         if any(isinstance(event.fact, TaskBackgrounded) for event in events):
             self.send_back()

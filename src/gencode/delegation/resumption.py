@@ -10,6 +10,7 @@ from gencode.core.events import TaskCreated
 from gencode.core.rules import Action, Policy, merge
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
 from gencode.core.task import Task
+from gencode.delegation.forks import Fork
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin, link_of
@@ -17,6 +18,7 @@ from gencode.permissions.chain import Chain, Root, rebuilt
 from gencode.permissions.given import Given
 from gencode.runtime.models import OWN, Model, ModelRegistry
 from gencode.runtime.ports import Handover
+from gencode.runtime.purse import Purse
 
 
 class Resumption:
@@ -34,12 +36,19 @@ class Resumption:
         self._here = here
         self._root = root
 
-    async def start(self, task: Task, request: TaskRequest, seconds: float | None) -> Job:
-        """Go on with a task in this process."""
+    async def start(
+        self, task: Task, request: TaskRequest, seconds: float | None, purse: Purse | None = None
+    ) -> Job:
+        """Go on with a task in this process, paid from `purse`."""
         if request.isolation:
             raise UserMistake(f"Task {task.id} goes on in this process; leave isolation out.")
-        spot = replace(self._place(task, request.model), background=request.background)
+        spot = replace(self._place(task, request.model), background=request.background, purse=purse)
         return await self._launcher.resume(task, request, spot, seconds)
+
+    async def fork(self, task: Task, fork: Fork, request: TaskRequest, seconds: float | None) -> Job:
+        """Begin a new task with what an earlier one had said and heard, at the place of that one."""
+        spot = replace(self._place(task, request.model), background=request.background)
+        return await self._launcher.fork(task, fork, request, spot, seconds)
 
     async def detach(self, task: Task, request: TaskRequest, seconds: float | None) -> str:
         """Go on with a task in a process that outlives this one; its id."""
@@ -102,6 +111,7 @@ def _place(task: Task | TaskCreated, here: Origin, model: Model, chain: Chain, s
         depth=task.depth,
         given=Given(here.given),
         lineage=(spec.name,),
+        sends=spec.sends or (),
     )
 
 

@@ -1,27 +1,32 @@
 """Makes seats: which tools, which prompt and which gate an agent gets at the place it is sent to."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Literal
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskStarted
+from gencode.core.messages import Usage
+from gencode.core.prices import Price
 from gencode.core.rules import Mode
-from gencode.core.spec import AgentSpec, ToolChoice
+from gencode.core.spec import AgentSpec, ToolChoice, same_name
 from gencode.core.task import Task
 from gencode.delegation.kinship import Kinship
 from gencode.delegation.origin import Origin
+from gencode.permissions.table import MEMORY_TOOLS
 from gencode.runtime.gate import Gate, Relation
 from gencode.runtime.limits import Limits
 from gencode.runtime.models import Model, ModelRegistry
 from gencode.runtime.ports import AgentSource
 from gencode.runtime.prompt import system_prompt
+from gencode.runtime.purse import NO_PRICE
 from gencode.runtime.seat import Seat
+from gencode.runtime.seen import Seen
 from gencode.runtime.toolbox import Toolbox
 
-MAX_DEPTH = 1
-"""How deep agents may be nested: the main agent may send agents, those may not."""
+SHALLOWEST = 1
+"""How deep agents are nested at least: the main agent may send agents, those may not."""
 
 DELEGATES = ("Task", "TaskOutput", "TaskStop", "spawn", "spawn_subagent")
 MOST_LISTED = 10
@@ -30,22 +35,38 @@ SHELL_PREFIX = "shell_"
 
 
 class Seating:
-    """Knows agents, models and tools, and puts an agent in its place."""
+    """Knows agents, models and tools, and puts an agent in its place. `depth` is how deep they are nested."""
 
-    def __init__(self, agents: AgentSource, models: ModelRegistry, toolbox: Toolbox) -> None:
+    def __init__(
+        self,
+        agents: AgentSource,
+        models: ModelRegistry,
+        toolbox: Toolbox,
+        depth: int = SHALLOWEST,
+        price: Callable[[str], Price] = lambda _: Price(),
+    ) -> None:
+        self._depth = depth
+        self._price = price
         self._agents = agents
         self._models = models
         self._toolbox = toolbox
-        self._toolboxes: dict[tuple[ToolChoice, bool, bool], Toolbox] = {}
+        self._toolboxes: dict[tuple[ToolChoice, bool, bool, bool], Toolbox] = {}
         self.kinship = Kinship()
 
     def find(self, name: str) -> AgentSpec:
         """An agent by name; UnknownName offers the nearest."""
         return self._agents.find(name)
 
-    def spawnable(self) -> Sequence[AgentSpec]:
-        """Every agent that may be sent."""
-        return self._agents.spawnable()
+    def spawnable(self, origin: Origin) -> Sequence[AgentSpec]:
+        """Every agent that may be sent from a place."""
+        if not self.may_send(origin):
+            return ()
+        named = None if origin.sends is None else {same_name(name) for name in origin.sends}
+        return [spec for spec in self._agents.spawnable() if named is None or same_name(spec.name) in named]
+
+    def may_send(self, origin: Origin) -> bool:
+        """Whether agents may be sent from a place: it is not too deep, and its agent's file names some."""
+        return origin.depth < self._depth and (origin.depth == 0 or bool(origin.sends))
 
     def agent_kind(self, name: str) -> Literal["builtin-reader", "other"]:
         """Whether an agent is a built-in one that only reads, and so may be sent without a question."""
@@ -65,13 +86,16 @@ class Seating:
 
     def tools(self, spec: AgentSpec, origin: Origin) -> Toolbox:
         """The tools an agent sees. What it may not use is hidden here and refused again at the gate."""
-        deepest = origin.depth >= MAX_DEPTH
+        deepest = not self.may_send(origin)
         plans = any(policy.mode is Mode.PLAN for policy in origin.chain)
-        key = (spec.tools, deepest, plans)
+        sent = origin.depth > 0
+        key = (spec.tools, deepest, plans, sent)
         if key not in self._toolboxes:  # agents of a kind share one, and with it what is encoded of it
             toolbox = self._toolbox.chosen(spec.tools).without(DELEGATES if deepest else ())
+            if sent and spec.tools.allow is None:  # an agent writes to others only when its file says so
+                toolbox = toolbox.without(("SendMessage",))
             written = [name for name, tool in toolbox.items() if tool.effect == "write"] if plans else ()
-            self._toolboxes[key] = toolbox.without(written)
+            self._toolboxes[key] = toolbox.without(name for name in written if name not in MEMORY_TOOLS)
         return self._toolboxes[key]
 
     def started(
@@ -86,6 +110,13 @@ class Seating:
         warnings += [note.text for note in origin.notes()]
         return TaskStarted(origin.model.name, system, tuple(toolbox), tuple(warnings))
 
+    def check_price(self, place: Origin) -> None:
+        """Refuse a budget of money for a model whose price nobody knows, before anything is spent."""
+        if place.purse is None or place.purse.left().usd is None:
+            return
+        if self._price(place.model.name).of(Usage()) is None:
+            raise UserMistake(f"{place.model.name}: {NO_PRICE}")
+
     def system(self, spec: AgentSpec, toolbox: Toolbox, origin: Origin, task: str) -> str:
         """The system prompt of an agent at its place."""
         sends = "Task" in toolbox or "spawn_subagent" in toolbox
@@ -95,7 +126,7 @@ class Seating:
             tools=tuple(toolbox),
             mode=origin.chain.mode,
             workspace=origin.workspace,
-            agents=[(each.name, each.description) for each in self.spawnable()] if sends else (),
+            agents=[(each.name, each.description) for each in self.spawnable(origin)] if sends else (),
             now=datetime.now().astimezone(),
         )
 
@@ -130,11 +161,15 @@ class Seating:
             limits=limits,
             effort=origin.model.effort,
             shells=origin.shells,
+            seen=origin.seen or Seen(origin.ledger, f"the agent {spec.name}, task {task.id}"),
+            purse=origin.purse,
+            price=self._price(origin.model.name) if origin.purse is not None else Price(),
+            schema=task.output_schema,
         )
 
     def _withheld(self, spec: AgentSpec, origin: Origin) -> list[str]:
         """That an agent's file names tools which an agent at this place does not get."""
-        if origin.depth < MAX_DEPTH:
+        if self.may_send(origin):
             return []
         there = [name for name in spec.tools.allow or () if name in self._toolbox]
         names = [name for name in dict.fromkeys(there) if self._toolbox[name].name in DELEGATES]

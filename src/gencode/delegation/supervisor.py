@@ -4,26 +4,33 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 
+from msgspec.structs import replace
+
 from gencode.core.errors import GenCodeError, ProviderError, Stopped
 from gencode.core.events import DurableFact, MessageAdded, TaskBackgrounded, TaskEnded
 from gencode.core.status import Status
 from gencode.delegation.live import GRACE_SECONDS, Job, Live
+from gencode.delegation.pulse import Liveness, Pulse
 from gencode.delegation.receipts import warnings_of
 from gencode.delegation.watch import LOOK_SECONDS
 from gencode.runtime.calls import interrupted
 from gencode.runtime.loop import run, sum_up
 from gencode.runtime.owner import new_owner
 from gencode.runtime.ports import Journal, Wish
+from gencode.runtime.purse import BudgetSpent
 from gencode.runtime.seat import Ending
+from gencode.runtime.slots import Slots
 from gencode.runtime.stop import Stop
 
 log = logging.getLogger(__name__)
 
+MOST_AGENTS = 16
 RENEW_SECONDS = 3.0
 REPORT_SECONDS = 60.0
 """So long an agent that was stopped may take to say what it has found."""
 
 ELSEWHERE = "it was stopped from another process"
+INTERRUPTED = "a person interrupted it"
 REPORT = (
     "You were stopped: {why}. No tool can be called any more. Say now what you have found and done so far, "
     "and what is still open."
@@ -33,8 +40,12 @@ REPORT = (
 class Supervisor:
     """Runs jobs side by side in one task group; no job ever raises into its siblings."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(
+        self, journal: Journal, slots: Slots | None = None, liveness: Liveness | None = None
+    ) -> None:
         self.owner = new_owner()
+        self.slots = slots or Slots(MOST_AGENTS)
+        self._pulse = Pulse(self.slots, liveness or Liveness())
         self.stop = Stop()
         self._journal = journal
         self._jobs: dict[str, Live] = {}
@@ -62,7 +73,8 @@ class Supervisor:
         """Begin to run a job; it ends by itself, by its limits, or by its branch being stopped."""
         self.watch(job, lambda: self._lived(job))
         if not self._chores:
-            self._chores = [self._group.create_task(each) for each in (self._renew(), self._heed())]
+            chores = (self._renew(), self._heed(), self._feel())
+            self._chores = [self._group.create_task(each) for each in chores]
         return job
 
     def watch(self, live: Live, life: Callable[[], Awaitable[None]]) -> None:
@@ -96,10 +108,23 @@ class Supervisor:
             self._jobs.pop(live.id, None)
 
     async def _lived(self, job: Job) -> None:
-        await self._close(job, await self._ran(job))
+        ending = await self._ran(job)
+        if job.workplace is not None:
+            ending = await job.workplace.summed_up(ending)
+        await self._close(job, ending)
+
+    async def _wait_for_turn(self, job: Job) -> None:
+        """Wait until another agent may be at work, and write that this one is."""
+        if job.first:
+            if job.seat.slot is not None:
+                with job.turns.interrupts(), job.record.parked():
+                    await job.seat.slot.take()
+            await job.record.commit(*job.first)
+            job.first = ()
 
     async def _ran(self, job: Job) -> Ending:
         try:
+            await self._wait_for_turn(job)
             async with asyncio.timeout(job.seat.limits.seconds):
                 try:
                     return await run(job.seat, job.transcript, job.record, job.turns)
@@ -108,11 +133,13 @@ class Supervisor:
         except TimeoutError:
             return Ending(Status.TIMED_OUT, error=f"it took longer than {job.seat.limits.seconds} s")
         except Stopped as stopped:
-            return Ending(Status.CANCELLED, error=str(stopped))
+            return _stopped(job, str(stopped))
+        except BudgetSpent as spent:
+            return Ending(Status.LIMIT_REACHED, error=str(spent))
         except ProviderError as error:
             return Ending(Status.FAILED, error=str(error))
         except asyncio.CancelledError:
-            return Ending(Status.CANCELLED, error=job.stop.reason or "it was cancelled")
+            return _stopped(job, job.stop.reason or "it was cancelled")
         except GenCodeError:
             raise
         except Exception as bug:
@@ -122,16 +149,16 @@ class Supervisor:
             )
 
     async def _reported(self, job: Job, why: str) -> Ending:
-        """The end of an agent whose turns were stopped: with a last word, unless all of it was stopped."""
+        """The end of an agent whose turns were stopped: with a last word, where one was asked for."""
         text = ""
-        if not job.stop.stopped:
+        if job.reports and not job.first and not job.stop.stopped:
             note = REPORT.format(why=why)
             try:
                 async with asyncio.timeout(REPORT_SECONDS):
                     text = await sum_up(job.seat, job.transcript, job.record, job.stop, note)
-            except (Stopped, ProviderError, TimeoutError) as trouble:
+            except (Stopped, ProviderError, BudgetSpent, TimeoutError) as trouble:
                 log.info("task %s was stopped and could not report: %s", job.id, trouble)
-        return Ending(Status.CANCELLED, text, why)
+        return replace(_stopped(job, why), text=text)
 
     async def _close(self, job: Job, ending: Ending) -> None:
         """Answer the calls that were cut and write the end, in one transaction."""
@@ -143,7 +170,7 @@ class Supervisor:
         result = ending.text if ending.text.strip() else task.result
         warnings = warnings_of(job.seat, job.transcript, task, ending)
         trouble = (job.record.trouble,) if job.record.trouble else ()
-        facts.append(TaskEnded(ending.status, result, ending.error, (*warnings, *trouble)))
+        facts.append(TaskEnded(ending.status, result, ending.error, (*warnings, *trouble), ending.output))
         written = False
         try:
             await job.record.commit(*facts, last=True)
@@ -153,15 +180,32 @@ class Supervisor:
                 await job.record.release()
 
     async def _heed(self) -> None:
-        """Do what somebody in another process asked for."""
+        """Do what somebody in another process asked for, and hand over what they said."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
+                for letter in await self._journal.letters(self.owner) if self._jobs else ():
+                    if isinstance(job := self._jobs.get(letter.task), Job) and job.seat.inbox is not None:
+                        job.seat.inbox.put(letter)
                 for task, wish in await self._journal.asked(self.owner) if self._jobs else ():
                     if isinstance(job := self._jobs.get(task), Job):
                         await self._grant(job, wish)
             except GenCodeError as trouble:
                 log.warning("what others asked for could not be done: %s", trouble)
+
+    async def _feel(self) -> None:
+        """Look after every task that gives no sign of life."""
+        while True:
+            await asyncio.sleep(self._pulse.seconds)
+            jobs = {job.id: job for job in self if isinstance(job, Job)}
+            self._pulse.tell_places(jobs)
+            for job in jobs.values():
+                try:
+                    await self._pulse.feel(job)
+                except GenCodeError as trouble:
+                    log.warning("the silence of task %s could not be noted: %s", job.id, trouble)
+                if job.overdue and not job.stop.stopped:
+                    self._group.create_task(job.halt(job.overdue))
 
     async def _grant(self, job: Job, wish: Wish) -> None:
         match wish:
@@ -169,12 +213,18 @@ class Supervisor:
                 self._group.create_task(job.halt(ELSEWHERE))
             case Wish.REPORT if not job.turns.stopped:
                 job.report(ELSEWHERE)
+            case Wish.INTERRUPT if not job.turns.stopped:
+                job.interrupt(INTERRUPTED)
             case Wish.BACKGROUND if job.sent_back is not None and not job.sent_back.done():
-                await job.record.commit(TaskBackgrounded())
-                job.seat.gate.background = True
-                job.send_back()
+                await self.send_back(job)
             case _:
                 pass
+
+    async def send_back(self, job: Job) -> None:
+        """Let whoever waits for a job go on without it; from now on it is one in the background."""
+        await job.record.commit(TaskBackgrounded())
+        job.seat.gate.background = True
+        job.send_back()
 
     async def _renew(self) -> None:
         """Keep the leases of all live tasks; a journal that cannot be reached is tried again."""
@@ -184,3 +234,8 @@ class Supervisor:
                 await self._journal.renew(self.owner)
             except GenCodeError as trouble:
                 log.warning("leases could not be renewed: %s", trouble)
+
+
+def _stopped(job: Job, why: str) -> Ending:
+    """The end of an agent that was stopped, by somebody or because its time was up."""
+    return Ending(Status.TIMED_OUT if job.overdue else Status.CANCELLED, error=why)

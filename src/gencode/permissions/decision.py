@@ -40,11 +40,16 @@ def decide(call: CallFacts, chain: Sequence[Policy]) -> Decision:
             Action.DENY, f"{call.tool}: there is no policy to decide by.", lifts="nothing lifts this"
         )
     worst = strictest(decide_each(call, chain))
-    unattended = any(policy.mode is Mode.UNATTENDED for policy in granted(chain, call.grant))
-    if worst.action is Action.ASK and (unattended or call.background or not call.answerable):
+    if worst.action is Action.ASK and _nobody(call, chain):
         why = f"{worst.why} It would be asked, but nobody can be asked here."
         return replace(worst, action=Action.DENY, why=why)
     return worst
+
+
+def _nobody(call: CallFacts, chain: Sequence[Policy]) -> bool:
+    """Whether there is no person to be asked."""
+    unattended = any(policy.mode is Mode.UNATTENDED for policy in granted(chain, call.grant))
+    return unattended or call.background or not call.answerable
 
 
 def decide_each(call: CallFacts, chain: Sequence[Policy]) -> list[Decision]:
@@ -104,6 +109,8 @@ def _alone(
         )
     else:
         by_table = decide_table(call, policy, own_mode=own_mode, nobody=nobody)
+        if call.tool not in FETCH_TOOLS:
+            return by_table
         return strictest((by_table, *_refused_url(call, policy)))
     if call.source == "builtin":
         return named
@@ -112,8 +119,6 @@ def _alone(
 
 def _refused_url(call: CallFacts, policy: Policy) -> tuple[Decision, ...]:
     """The denial of a URL that nothing may fetch, as far as its text tells."""
-    if call.tool not in FETCH_TOOLS:
-        return ()
     url = call.input.get("url")
     try:
         judge_url(url if isinstance(url, str) else "")

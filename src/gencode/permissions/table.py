@@ -35,9 +35,10 @@ _FREE_FAMILIES = ("json_", "base64_")
 _OWN_TOOLS = frozenset({"TaskOutput", "TaskStop", "SendMessage", "KillShell"})
 _TARGETS = ("task_id", "shell_id")
 _LONGEST_ID = 40
-_MEMORY_TOOLS = frozenset({"memory_write", "memory_patch", "memory_append"})
+MEMORY_TOOLS = frozenset({"memory_write", "memory_patch", "memory_append"})
+"""Who plans may keep notes too."""
 
-TABLE_TOOLS = _FREE_TOOLS | _OWN_TOOLS | _MEMORY_TOOLS | FETCH_TOOLS | SPAWN_TOOLS | REACH_TOOLS
+TABLE_TOOLS = _FREE_TOOLS | _OWN_TOOLS | MEMORY_TOOLS | FETCH_TOOLS | SPAWN_TOOLS | REACH_TOOLS
 
 READS_KEY = "reads:"
 """In `already`, followed by an MCP tool's name: the user approved it as one that only reads."""
@@ -71,7 +72,7 @@ def _row(call: CallFacts, policy: Policy, *, own_mode: bool, nobody: bool) -> De
         return _fetching(call, policy, own_mode=own_mode)
     if tool in SPAWN_TOOLS:
         return _spawning(call, policy, nobody=nobody)
-    if tool in _MEMORY_TOOLS:
+    if tool in MEMORY_TOOLS:
         return _remembering(call, policy)
     if tool in REACH_TOOLS:
         return _reaching(call, policy)

@@ -34,19 +34,19 @@ _Words = str | list[Any] | dict[str, Any] | None
 """Text, or pieces of it, or something that only some server knows."""
 
 
-class _Function(Struct):
+class _Function(Struct, gc=False):
     name: str | None = None
     arguments: str | dict[str, Any] | None = None
 
 
-class _CallPiece(Struct):
+class _CallPiece(Struct, gc=False):
     index: int | None = None
     id: str | None = None
     function: _Function | None = None
     extra_content: Any = None
 
 
-class _Said(Struct):
+class _Said(Struct, gc=False):
     content: _Words = None
     refusal: _Words = None
     reasoning: _Words = None
@@ -54,23 +54,23 @@ class _Said(Struct):
     tool_calls: list[_CallPiece] | None = None
 
 
-class _Choice(Struct):
+class _Choice(Struct, gc=False):
     delta: _Said | None = None
     message: _Said | None = None
     finish_reason: str | None = None
 
 
-class _Cached(Struct):
+class _Cached(Struct, gc=False):
     cached_tokens: int | float | None = None
 
 
-class _Tokens(Struct):
+class _Tokens(Struct, gc=False):
     prompt_tokens: int | float | None = None
     completion_tokens: int | float | None = None
     prompt_tokens_details: _Cached | None = None
 
 
-class _Chunk(Struct):
+class _Chunk(Struct, gc=False):
     model: str | None = None
     choices: list[_Choice] | None = None
     usage: _Tokens | None = None
@@ -158,7 +158,8 @@ class _OpenCall:
     def add(self, piece: _CallPiece) -> None:
         """Some more of this call."""
         self.call_id = self.call_id or piece.id or ""
-        self.signature = _signature(piece.extra_content) or self.signature
+        if piece.extra_content is not None:
+            self.signature = _signature(piece.extra_content) or self.signature
         if (function := piece.function) is None:
             return
         self.name = self.name or function.name or ""
@@ -274,6 +275,8 @@ def reasons(model: str) -> bool:
 
 
 def _text(words: Any) -> str:
+    if words is None:  # of most fields of most pieces
+        return ""
     match words:
         case str():
             return words

@@ -55,7 +55,7 @@ def _encoded(turn: Turn, name: str, wants_thoughts: bool) -> bytes:
     ]
     if shown := [piece for each in results if each.images for piece in _shown(each)]:
         told.append({"role": "user", "content": shown})
-    return b",".join(map(to_json, told))
+    return to_json(told)[1:-1]
 
 
 def _shown(result: ToolResult) -> list[dict[str, Any]]:

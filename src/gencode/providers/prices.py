@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 
 from msgspec.structs import replace
 
+from gencode.core.messages import Usage
 from gencode.core.prices import Price
 from gencode.runtime.ports import EndPart, Part, Provider, Request
 
@@ -38,10 +39,14 @@ class Priced:
     def __init__(self, inner: Provider, price: Price) -> None:
         self._inner = inner
         self._price = price
+        self._known = price.of(Usage()) is not None
 
-    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
-        """The inner provider's reply with its cost in dollars."""
+    def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        """The inner provider's reply with its cost in dollars; as it is where no price is known."""
         parts = self._inner.stream(request)
+        return self._priced(parts) if self._known else parts
+
+    async def _priced(self, parts: AsyncGenerator[Part, None]) -> AsyncGenerator[Part, None]:
         try:
             async for part in parts:
                 if isinstance(part, EndPart) and part.usage is not None and part.usage.usd is None:

@@ -13,7 +13,7 @@ from math import ceil
 from msgspec import Struct
 
 from gencode.core.errors import ProviderError
-from gencode.providers.cooldown import Cooldown
+from gencode.providers.cooldown import Cooldown, Turn
 from gencode.runtime.ports import AgainPart, Part, Provider, Request
 
 LONG = 10.0
@@ -22,7 +22,10 @@ MOST_DAYS = 365
 
 
 class Patience(Struct, frozen=True):
-    """How often and how long to try: pauses double from `first` up to `longest`, with jitter."""
+    """How often and how long to try: pauses double from `first` up to `longest`, with jitter.
+
+    `whole` are the seconds after which one gives up, counted from the last answer that anybody got.
+    """
 
     tries: int = 6
     first: float = 0.5
@@ -45,31 +48,39 @@ class Retrying:
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """The inner provider's reply, asked for again after trouble that passes."""
-        clock = asyncio.get_running_loop().time
-        deadline = clock() + self._patience.whole
+        began = asyncio.get_running_loop().time()
         failed = 0
         while True:
             said = False
-            try:
-                async with self._cooldown.turn(), aclosing(self._inner.stream(request)) as parts:
-                    async for part in parts:
-                        if not said:
-                            self._cooldown.answered()
-                        said = True
-                        yield part
-                    return
-            except ProviderError as error:
-                failed += 1
-                pause = self._patience.pause(failed, error)
-                late = clock() + pause > deadline
-                if not error.retryable or failed >= self._patience.tries or late:
-                    raise _told(error, failed, late=late) from None
-                if error.limited:
-                    self._cooldown.hold(pause)
-                trouble = error
+            async with self._cooldown.turn(self._patience.whole) as turn:
+                try:
+                    async with aclosing(self._inner.stream(request)) as parts:
+                        async for part in parts:
+                            if not said:
+                                turn.answered()
+                            said = True
+                            yield part
+                        return
+                except ProviderError as error:
+                    trouble = error
+                # A limit that others had hit when this was still on its way is not its own failure.
+                failed += not (trouble.limited and turn.stale)
+                pause = self._pause(turn, trouble, failed, began)
             if said:
                 yield AgainPart(str(trouble))
             await asyncio.sleep(pause)
+
+    def _pause(self, turn: Turn, error: ProviderError, failed: int, began: float) -> float:
+        """The seconds to wait alone, besides those that all wait; raises what waiting does not help."""
+        limited = error.limited and error.retryable
+        pause = self._patience.pause(self._cooldown.refusals + 1 if limited else failed, error)
+        end = max(began, self._cooldown.answered_at) + self._patience.whole
+        late = asyncio.get_running_loop().time() + pause > end
+        if limited and not late:
+            turn.refused(pause, error)
+        if not error.retryable or failed >= self._patience.tries or late:
+            raise _told(error, failed, late=late) from None
+        return 0.0 if limited else pause
 
 
 def _told(error: ProviderError, tries: int, *, late: bool) -> ProviderError:

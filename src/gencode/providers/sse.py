@@ -9,6 +9,7 @@ import msgspec
 from gencode.providers.trouble import Speaker
 
 _T = TypeVar("_T")
+_CR, _LF = b"\r\n"  # as numbers: looking for one is several times as quick as for a text of one byte
 _encode = msgspec.json.Encoder().encode
 
 
@@ -24,9 +25,9 @@ class EventSplitter:
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The data of every event that is whole now."""
-        if self._cut or b"\r" in piece:
+        if self._cut or _CR in piece:
             piece = self._with_plain_ends(piece)
-        if b"\n" not in piece:
+        if _LF not in piece:
             self._tail.append(piece)
             return []
         if self._tail:
@@ -37,13 +38,14 @@ class EventSplitter:
         events: list[bytes] = []
         data = self._data
         for line in lines:
-            if line[:6] == b"data: ":
+            if not line:
+                if data:
+                    events.append(data[0] if len(data) == 1 else b"\n".join(data))
+                    data.clear()
+            elif line[:6] == b"data: ":
                 data.append(line[6:])
             elif line[:5] == b"data:":
                 data.append(line[5:])
-            elif not line and data:
-                events.append(data[0] if len(data) == 1 else b"\n".join(data))
-                data.clear()
         return events
 
     def _with_plain_ends(self, piece: bytes) -> bytes:

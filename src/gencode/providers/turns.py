@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from gencode.core.messages import AssistantMessage, Image, Message, ToolCall, UserMessage
+from gencode.core.messages import AssistantMessage, Image, Message, ToolCall, ToolMessage, UserMessage
 from gencode.runtime.ports import ToolSchema
 
 MOST_KEPT = 16 * 1024 * 1024
@@ -134,6 +134,8 @@ class Toolboxes:
 
 def wire_name(text: str, most: int = 64) -> str:
     """A tool's name or a call's id as every API takes it, whatever a model made of it."""
+    if len(text) <= most and text.isascii() and text.isidentifier():
+        return text
     return _NOT_IN_NAMES.sub("_", text)[:most] or "_"
 
 
@@ -144,8 +146,8 @@ def data_url(image: Image) -> str:
 
 def joined(messages: Sequence[Message]) -> str:
     """The texts of a turn as one."""
-    texts = (each.text for each in messages if isinstance(each, UserMessage | AssistantMessage))
-    return "\n\n".join(text for text in texts if text.strip())
+    texts = [each.text for each in messages if not isinstance(each, ToolMessage)]
+    return "\n\n".join([text for text in texts if text.strip()])
 
 
 def calls_in(messages: Sequence[Message]) -> list[ToolCall]:

@@ -18,7 +18,7 @@ from gencode.providers.cooldown import Cooldown
 from gencode.providers.ollama import tool_model
 from gencode.providers.prices import Priced, price_of
 from gencode.providers.retry import Retrying
-from gencode.runtime.models import MakeProvider
+from gencode.runtime.models import OFFLINE, MakeProvider
 from gencode.runtime.ports import Provider
 
 KEYRING = "gencode"
@@ -105,7 +105,14 @@ class Switchboard:
         """What makes a provider, by the word that stands before the model's name."""
         plain: dict[str, MakeProvider] = {vendor.name: partial(self._plain, vendor) for vendor in VENDORS}
         plain |= {"pydantic-ai": _pydantic_ai, "local": _local}
-        return {name: partial(self._connect, name, maker) for name, maker in plain.items()}
+        wrapped = {name: partial(self._connect, name, maker) for name, maker in plain.items()}
+        return {"offline": _offline, "scripted": _scripted, **wrapped}
+
+    def tiers(self, own: Mapping[str, str]) -> dict[str, str]:
+        """A model for each tier: the user's, else those of the vendor that has a key."""
+        vendor = self.configured()
+        usual = {tier: vendor.model(tier) for tier in vendor.tiers} if vendor else {}
+        return {**usual, **own}
 
     def _connect(self, name: str, maker: MakeProvider, model: str) -> Provider:
         """A provider that asks again where waiting helps, and knows what it costs."""
@@ -116,8 +123,9 @@ class Switchboard:
         return next((each for each in VENDORS if each.key and self._environ.get(each.key, "").strip()), None)
 
     def price(self, model: str) -> Price:
-        """What is known of the price and the size of `PROVIDER/MODEL`."""
-        return price_of(model, self._prices)
+        """What is known of the price and the size of a model; what is answered on this machine is free."""
+        free = model == OFFLINE or model.startswith("scripted:")
+        return Price(0.0, 0.0) if free else price_of(model, self._prices)
 
     def about(self, name: str) -> str:
         """How a vendor is reached, for a person: its address, and whether its key is there."""
@@ -168,6 +176,18 @@ class Switchboard:
         if vendor.key and not found and vendor.address(self._environ) == vendor.base_url:
             raise UserMistake(f"{vendor.name} needs a key: set {vendor.key}{why}, or choose another model.")
         return found
+
+
+def _offline(_: str) -> Provider:
+    from gencode.providers.offline import OfflineProvider
+
+    return OfflineProvider()
+
+
+def _scripted(file: str) -> Provider:
+    from gencode.providers.scripted import ScriptedProvider
+
+    return ScriptedProvider.load(file)
 
 
 def _pydantic_ai(model: str) -> Provider:

@@ -35,6 +35,9 @@ class Bus:
 
     def publish(self, events: Iterable[Event]) -> None:
         """Hand on durable events, after the passing ones of the same task that came before."""
+        if not self._listeners:
+            self._waiting.clear()
+            return
         for event in events:
             self._flush(event.task)
             self._offer(event)

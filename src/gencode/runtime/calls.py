@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from itertools import groupby
 
 from msgspec import Struct
@@ -61,7 +62,7 @@ async def admit(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> Wish:
         return wish
     places = seat.gate.places(wish.call)
     try:
-        with stop.interrupts():
+        with stop.interrupts(), record.parked(seat.slot):
             preview = await _preview(seat, replace(wish, said_yes=places), record)
             admission = await seat.gate.admit(wish.call, preview)
     except Stopped as stopped:
@@ -80,7 +81,7 @@ async def perform(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> ToolR
         stop.check()
         tool, arguments = _ready(seat, wish, record)
         record.tell(CallStarted(call.id, tool.name, summary(call)))
-        with stop.interrupts(tool.timeout):
+        with stop.interrupts(tool.timeout), record.parked() if _ends_by_itself(tool) else nullcontext():
             output = await tool.run(_context(seat, wish, record), arguments)
     except (ToolError, UserMistake) as error:
         output = ToolOutput(str(error), error=True)
@@ -93,6 +94,11 @@ async def perform(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> ToolR
         output = ToolOutput(f"{call.name} failed by a fault of its own; the log has the details.", error=True)
     record.tell(CallFinished(call.id, call.name, output.text.partition("\n")[0][:200], output.error))
     return ToolResult(call.id, call.name, clip(output.text), output.error, output.trace, output.images)
+
+
+def _ends_by_itself(tool: Tool) -> bool:
+    """Whether a tool is sure to come back, so that its silence means nothing."""
+    return tool.timeout is not None or tool.source == "builtin"
 
 
 def interrupted(calls: Sequence[ToolCall], why: str) -> ToolMessage:
@@ -109,6 +115,7 @@ def summary(call: ToolCall) -> str:
 
 def _judged(seat: Seat, call: ToolCall) -> Wish:
     tool = seat.toolbox.get(call.name)
+    call = tool.spelled(call) if tool else call
     try:
         arguments = tool.parse(call) if tool else None
     except ToolError as error:
@@ -148,12 +155,14 @@ def _context(seat: Seat, wish: Wish, record: Recorder) -> ToolContext:
         workspace=seat.workspace,
         may_read=seat.gate.may_read,
         progress=lambda text: record.tell(ProgressMade(text)),
+        notify=lambda text: record.tell(ProgressMade(text, note=True)),
         place=lambda text: seat.gate.place(wish.call, text, wish.said_yes),
         delegate=seat.delegate,
         network=wish.network,
         shells=seat.shells,
         hand_out=seat.gate.hand_out,
         seen=seat.seen,
+        parked=lambda: record.parked(seat.slot),
     )
 
 

@@ -21,3 +21,7 @@ class Limits(Struct, frozen=True):
     def last_word(self) -> str:
         """What the agent is told before its one turn without tools."""
         return GRACE.format(turns=self.turns)
+
+    def reached_words(self) -> str:
+        """Why the run ended when no further turn might start."""
+        return f"the limit of {self.turns} {'turn' if self.turns == 1 else 'turns'} was reached"

@@ -7,66 +7,125 @@ even after a stop; nothing unbounded enters a transcript (`clip` is the only roa
 
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.core.errors import Interrupted
 from gencode.core.events import MessageAdded, ReplyRestarted, TextArrived, ThinkingArrived
-from gencode.core.messages import AssistantMessage, Message, Thinking, ToolCall, ToolMessage, UserMessage
+from gencode.core.messages import (
+    AssistantMessage,
+    Message,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
 from gencode.core.status import Status
 from gencode.runtime.calls import answer
 from gencode.runtime.ports import AgainPart, CallPart, EndPart, Request, TextPart, ThinkingPart, ToolSchema
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Ending, Seat
+from gencode.runtime.spending import at_most, cost
 from gencode.runtime.stop import Stop
+
+if TYPE_CHECKING:
+    from gencode.runtime.purse import Reservation
 
 ASK_AGAIN = (
     "Your reply ends by announcing work, but it calls no tool, and nothing happens after such a reply. Do "
     "it now. If nothing is left to do, give your whole answer once more: only your last reply is passed on."
 )
 NOT_DONE = "its last reply announces work that was not done"
+CUT = "You were interrupted: {why}. What you were doing was cut; go on from here."
+MOST_REPAIRS = 2
+
+
+class Course(Struct):
+    """What a run has to remember of its turns: whether tools were called, what the agent was told already."""
+
+    turns: int = 0
+    called: bool = False
+    reminded: bool = False
+    repairs: int = 0
 
 
 async def run(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop) -> Ending:
     """Talk to the model and run its calls until it has nothing left to call."""
-    turns, called, reminded = 0, False, False
-    while not seat.limits.reached(turns):
+    course = Course()
+    while not seat.limits.reached(course.turns):
         stop.check()
         await deliver(seat, transcript, record)
-        reply = await listen(seat, transcript, seat.toolbox.schemas(), record, stop)
-        turns += 1
-        transcript.append(reply)
-        if not reply.calls:
+        course.turns += 1
+        try:
+            reply = await listen(seat, transcript, seat.toolbox.schemas(), record, stop)
+            transcript.append(reply)
+            if reply.calls:
+                course.called = True
+                results = ToolMessage(tuple(await answer(seat, reply, record, stop)))
+                transcript.append(results)
+                await record.commit(MessageAdded(results))
+                continue
             record.defer(MessageAdded(reply))  # written with the end of the task
             if await still_out(seat, record, stop):
                 continue
-            only_announced = called and merely_announced(reply)
-            if only_announced and not reminded:
-                await remind(transcript, record)
-                reminded = True
-                continue
-            return ending_of(reply, (NOT_DONE,) if only_announced else ())
-        called = True
-        results = ToolMessage(tuple(await answer(seat, reply, record, stop)))
-        transcript.append(results)
-        await record.commit(MessageAdded(results))
+        except Interrupted as cut:
+            await tell(transcript, record, CUT.format(why=cut))
+            continue
+        ending = await finished(seat, transcript, record, reply, course)
+        if ending is not None:
+            return ending
     return await last_word(seat, transcript, record, stop)
 
 
 async def deliver(seat: Seat, transcript: list[Message], record: Recorder) -> None:
-    """Put the results that have come back meanwhile before the model, exactly once."""
-    message = await seat.inbox.take() if seat.inbox else None
-    if message is not None:
-        transcript.append(message)
-        await record.commit(MessageAdded(message))
+    """Put what has come meanwhile before the model, exactly once."""
+    if come := seat.inbox.take() if seat.inbox else ():
+        transcript += come
+        await record.commit(*map(MessageAdded, come))
 
 
 async def still_out(seat: Seat, record: Recorder, stop: Stop) -> bool:
-    """Whether an agent that has nothing left to say has to hear a result that comes back."""
+    """Whether an agent that has nothing left to say has to hear something that comes back."""
     if seat.inbox is None or not seat.inbox.expecting:
         return False
     await record.commit()
-    with stop.interrupts():
+    with stop.interrupts(), record.parked(seat.slot):
         return await seat.inbox.more()
+
+
+async def finished(
+    seat: Seat, transcript: list[Message], record: Recorder, reply: AssistantMessage, course: Course
+) -> Ending | None:
+    """How the work ended with this reply; None when the agent is told to say it better."""
+    only_announced = course.called and merely_announced(reply)
+    if only_announced and not course.reminded:
+        course.reminded = True
+        await tell(transcript, record, ASK_AGAIN)
+        return None
+    ending = ending_of(reply, (NOT_DONE,) if only_announced else ())
+    if seat.schema is None or ending.status is not Status.COMPLETED:
+        return ending
+    output, problem = shaped(reply.text, seat.schema)
+    if not problem:
+        return replace(ending, output=output)
+    if course.repairs < MOST_REPAIRS:
+        course.repairs += 1
+        await tell(transcript, record, problem)
+        return None
+    return Ending(Status.FAILED, reply.text, f"its result does not fit the schema: {problem}")
+
+
+def shaped(text: str, schema: dict[str, Any]) -> tuple[Any, str]:
+    """A final text as the value that a schema asks for, or what is wrong with it."""
+    from gencode.runtime.shaped import NotFitting, read_output
+
+    try:
+        return read_output(text, schema), ""
+    except NotFitting as problem:
+        return None, str(problem)
 
 
 def merely_announced(reply: AssistantMessage) -> bool:
@@ -76,9 +135,9 @@ def merely_announced(reply: AssistantMessage) -> bool:
     return announces(reply.text)
 
 
-async def remind(transcript: list[Message], record: Recorder) -> None:
-    """Ask once more for what a reply only announced."""
-    note = UserMessage(ASK_AGAIN, sender="system")
+async def tell(transcript: list[Message], record: Recorder, text: str) -> None:
+    """Say something to the agent that nobody but the harness says."""
+    note = UserMessage(text, sender="system")
     transcript.append(note)
     await record.commit(MessageAdded(note))
 
@@ -95,16 +154,15 @@ def ending_of(reply: AssistantMessage, warnings: tuple[str, ...] = ()) -> Ending
 async def last_word(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop) -> Ending:
     """One more turn without tools, so that a limit never throws away what was found."""
     text = await sum_up(seat, transcript, record, stop, seat.limits.last_word())
-    return Ending(Status.LIMIT_REACHED, text, f"the limit of {seat.limits.turns} turns was reached")
+    output = shaped(text, seat.schema)[0] if seat.schema is not None else None
+    return Ending(Status.LIMIT_REACHED, text, seat.limits.reached_words(), output=output)
 
 
 async def sum_up(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> str:
     """What the agent says when it is told that this turn, without tools, is its last."""
     stop.check()
     await deliver(seat, transcript, record)
-    note = UserMessage(why, sender="system")
-    transcript.append(note)
-    await record.commit(MessageAdded(note))
+    await tell(transcript, record, why)
     reply = replace(await listen(seat, transcript, (), record, stop), calls=())
     transcript.append(reply)
     record.defer(MessageAdded(reply))
@@ -122,9 +180,11 @@ async def listen(
     thinking: list[ThinkingPart] = []
     calls: list[ToolCall] = []
     end = EndPart(seat.model)
+    paid: Reservation | None = None
     whole = False
     try:
         with stop.interrupts():
+            paid = await admitted(seat, request, record)
             async with aclosing(seat.provider.stream(request)) as parts:
                 async for part in parts:
                     match part:
@@ -143,12 +203,31 @@ async def listen(
                             end = part
         whole = True
     finally:
+        if paid is not None:
+            settle(paid, seat, cost(end.usage, request, text, whole=whole))
         if not whole and text:
             half = AssistantMessage("".join(text), model=end.model, partial=True)
             transcript.append(half)
             await record.commit(MessageAdded(half))
     said = "".join(text)
     return AssistantMessage(said, tuple(_numbered(calls)), _blocks(thinking), end.usage, end.model, end.stop)
+
+
+async def admitted(seat: Seat, request: Request, record: Recorder) -> "Reservation | None":
+    """Wait for the right to be at work, and set aside what the call may cost where that is bounded."""
+    if seat.slot is not None and not seat.slot.held:
+        with record.parked():
+            await seat.slot.take()
+    if seat.purse is None:
+        return None
+    with record.parked():
+        return await seat.purse.reserve(*at_most(request, seat.price))
+
+
+def settle(paid: "Reservation", seat: Seat, usage: Usage) -> None:
+    """Pay what a call did cost."""
+    usd = seat.price.of(usage) if usage.usd is None else usage.usd
+    paid.settle(tokens=usage.input_tokens + usage.output_tokens, usd=usd or 0.0)
 
 
 def _numbered(calls: Sequence[ToolCall]) -> Iterator[ToolCall]:

@@ -7,9 +7,11 @@ whole or not at all. These calls block; call them in a thread.
 """
 
 import errno
+import fcntl
 import os
 import secrets
 import stat
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO, Literal
@@ -42,6 +44,8 @@ class Identity(Struct, frozen=True):
     size: int
 
 
+ALONE_SECONDS = 5.0
+"""So long a change waits for another one in the same folder."""
 Expected = Identity | Literal["absent"] | None
 """What must be there before a file is replaced; None for whatever it is."""
 
@@ -49,6 +53,14 @@ Expected = Identity | Literal["absent"] | None
 def identity_of(file: BinaryIO) -> Identity:
     """The identity of an open file."""
     return _identity(os.fstat(file.fileno()))
+
+
+def state_of(path: str) -> Identity | None:
+    """The identity of whatever lies at a path at this moment; None when nothing does."""
+    try:
+        return _identity(os.lstat(path))
+    except (OSError, ValueError):
+        return None
 
 
 def open_for_reading(resolved: Resolved) -> BinaryIO:
@@ -77,11 +89,60 @@ def replace_file(resolved: Resolved, data: bytes, *, expected: Expected = None) 
             before = _present(folder, name, resolved)
             _check_expected(before, expected, resolved)
             with _written_beside(folder, data, before) as (temporary, identity):
-                _check_again(folder, name, before, resolved)
-                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                with _alone(folder, resolved):
+                    _check_again(folder, name, before, resolved)
+                    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             return identity
     except OSError as error:
         raise _trouble(error, resolved, "changed") from None
+
+
+def look_at(resolved: Resolved) -> os.stat_result:
+    """What is at a judged path, a file or a folder, without opening it."""
+    try:
+        with _folder_above(resolved) as (folder, name):
+            found = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        raise _trouble(error, resolved, "read") from None
+    if stat.S_ISDIR(found.st_mode):
+        return found
+    _check_regular(found, resolved)
+    return found
+
+
+def remove_file(resolved: Resolved, *, expected: Identity) -> None:
+    """Delete the file at a judged path, if it is still in this state."""
+    try:
+        with _folder_above(resolved) as (folder, name):
+            before = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
+            _check_regular(before, resolved)
+            _check_expected(before, expected, resolved)
+            _check_again(folder, name, before, resolved)
+            os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        raise _changed(resolved) from None
+    except OSError as error:
+        raise _trouble(error, resolved, "deleted") from None
+
+
+def move_file(source: Resolved, target: Resolved, *, expected: Identity) -> None:
+    """Give the file at one judged path another one, where nothing is yet; its folders are made."""
+    try:
+        with _folder_above(source) as (folder, name), _folder_above(target, make=True) as (there, new):
+            before = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
+            _check_regular(before, source)
+            _check_expected(before, expected, source)
+            _check_again(folder, name, before, source)
+            _check_again(there, new, None, target)
+            # A second name first: unlike a rename it never takes the place of a file that just appeared.
+            os.link(name, new, src_dir_fd=folder, dst_dir_fd=there, follow_symlinks=False)
+            try:
+                os.unlink(name, dir_fd=folder)
+            except OSError:
+                os.unlink(new, dir_fd=there)
+                raise
+    except OSError as error:
+        raise _not_moved(error, source, target) from None
 
 
 @contextmanager
@@ -206,6 +267,27 @@ def _check_expected(before: os.stat_result | None, expected: Expected, resolved:
 
 
 @contextmanager
+def _alone(folder: int, resolved: Resolved) -> Generator[None]:
+    """Hold a folder between the last look and the change, so that no two writers pass each other there."""
+    until = time.monotonic() + ALONE_SECONDS
+    while True:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise ToolError(f"{_said(resolved)} is being changed by another program; try again.") from None
+            time.sleep(0.002)
+        except OSError:  # a file system without locks
+            break
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_UN)
+
+
+@contextmanager
 def _written_beside(
     folder: int, data: bytes, before: os.stat_result | None
 ) -> Generator[tuple[str, Identity]]:
@@ -276,6 +358,20 @@ def _said(resolved: Resolved) -> str:
 
 def _changed(resolved: Resolved) -> ToolError:
     return ToolError(f"{_said(resolved)} changed while it was being opened; try again.")
+
+
+def _not_moved(error: OSError, source: Resolved, target: Resolved) -> ToolError:
+    """Why a file has not got its new name."""
+    match error.errno:
+        case errno.EXDEV:
+            return ToolError(f"{_said(target)} is on another disk; write it there and delete the old one.")
+        case errno.EEXIST:
+            return ToolError(f"{_said(target)} exists already; delete it first, or choose another name.")
+        case errno.EPERM | errno.ENOTSUP:
+            why = f"the system refuses it ({error.strerror})"
+            return ToolError(f"{_said(source)} cannot be moved here: {why}; write it there and delete it.")
+        case _:
+            return _trouble(error, source, "moved")
 
 
 def _trouble(error: OSError, resolved: Resolved, done: str) -> ToolError:

@@ -275,8 +275,35 @@ class Engine(Protocol):
         ...
 
 
+class Option(Struct, frozen=True):
+    """One answer to choose."""
+
+    label: str
+    description: str = ""
+
+
+class Inquiry(Struct, frozen=True):
+    """Something that an agent wants to know; with `many`, more than one option may be chosen."""
+
+    question: str
+    header: str = ""
+    options: tuple[Option, ...] = ()
+    many: bool = False
+
+
+class Reply(Struct, frozen=True):
+    """What came of inquiries: the answer to each, or none, and who gave them or why nobody did.
+
+    With `later` the answer comes as a message of its own.
+    """
+
+    by: str
+    words: tuple[str, ...] = ()
+    later: bool = False
+
+
 class Question(Struct, frozen=True):
-    """What a person is asked before a call may run.
+    """What a person is asked: whether a call may run, or what an agent wants to know (`inquiries`).
 
     `path` are the agents from the main one down to the one that asks, `preview` shows what would change,
     `rules` are what a yes for more than this call would allow (none: it can only stand for this call).
@@ -289,6 +316,7 @@ class Question(Struct, frozen=True):
     path: tuple[str, ...] = ()
     preview: str = ""
     rules: tuple[str, ...] = ()
+    inquiries: tuple[Inquiry, ...] = ()
 
 
 Reach = Literal["call", "agent", "subtree", "session", "always"]
@@ -296,12 +324,16 @@ Reach = Literal["call", "agent", "subtree", "session", "always"]
 
 
 class Answer(Struct, frozen=True):
-    """What a person said. `network` lets this one command reach the network from inside its sandbox."""
+    """What a person said; `words` answer the inquiries of the question, one each.
+
+    `network` lets this one command reach the network from inside its sandbox.
+    """
 
     allow: bool
     reach: Reach = "call"
     why: str = ""
     network: bool = False
+    words: tuple[str, ...] = ()
 
 
 class Asker(Protocol):
@@ -340,6 +372,22 @@ class Delegate(Protocol):
         """Stop a task in the background; its outcome, and whether it was still running."""
         ...
 
+    async def own(self) -> Sequence[Outcome]:
+        """The tasks that this agent has sent in all its runs, oldest first."""
+        ...
+
+    async def replay(self, task: str) -> Outcome:
+        """One of those, or the agent's own, with its transcript; UserMistake for anybody else's."""
+        ...
+
+    async def send(self, task: str, message: str) -> tuple[Outcome, bool]:
+        """Say something to a task of the same family; its outcome as it is, and whether that woke it."""
+        ...
+
+    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> Reply:
+        """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""
+        ...
+
     def sent(self) -> Sequence[Sent]:
         """The tasks that were sent in this run, in the order they were launched."""
         ...
@@ -354,19 +402,23 @@ class Delegate(Protocol):
 
 
 class Inbox(Protocol):
-    """Results that come back to an agent while it works on something else."""
+    """What comes to an agent while it works: letters, and the results of its background tasks."""
 
     @property
     def expecting(self) -> bool:
         """Whether anything is out, or has come and was not taken."""
         ...
 
-    async def take(self) -> UserMessage | None:
-        """Everything that has come since, as one message; it counts as taken once it is in the journal."""
+    def take(self) -> Sequence[UserMessage]:
+        """Everything that has come since; it counts as taken once it is in the journal."""
         ...
 
     async def more(self) -> bool:
         """Wait until there is something to take; False when nothing is out any more."""
+        ...
+
+    def put(self, letter: Letter) -> None:
+        """Something was said to the agent; it hears it before its next reply."""
         ...
 
 

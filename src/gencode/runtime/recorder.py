@@ -1,7 +1,9 @@
 """The pen of one task: durable facts are written first and heard second."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gencode.core.events import DurableFact, Event, MessageAdded, PassingFact
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage
@@ -11,6 +13,9 @@ from gencode.runtime.bus import Bus
 from gencode.runtime.outputs import TaskFile
 from gencode.runtime.ports import Journal, Lease
 
+if TYPE_CHECKING:
+    from gencode.runtime.slots import Slot
+
 
 class Recorder:
     """Writes the facts of one leased task and tells them to the bus.
@@ -18,7 +23,17 @@ class Recorder:
     A background task also has a file, in the folder `outputs`.
     """
 
-    __slots__ = ("_bus", "_file", "_journal", "_outputs", "_waiting", "lease", "open_calls")
+    __slots__ = (
+        "_bus",
+        "_file",
+        "_journal",
+        "_outputs",
+        "_parks",
+        "_waiting",
+        "heard",
+        "lease",
+        "open_calls",
+    )
 
     def __init__(self, journal: Journal, bus: Bus, lease: Lease, outputs: Path | None = None) -> None:
         self._journal = journal
@@ -29,6 +44,9 @@ class Recorder:
         self.lease = lease
         self.open_calls: tuple[ToolCall, ...] = ()
         """Calls that are written down and have no result yet."""
+        self.heard = time.monotonic()
+        """When the task last gave a sign of life."""
+        self._parks = 0
 
     @property
     def task(self) -> Task:
@@ -40,6 +58,20 @@ class Recorder:
         """Why the output file is not whole, if it is not."""
         return self._file.trouble if self._file else ""
 
+    @property
+    def silent(self) -> float:
+        """For how many seconds nothing was heard of the task; none while it waits for something in order."""
+        return 0.0 if self._parks else time.monotonic() - self.heard
+
+    def parked(self, slot: "Slot | None" = None) -> "Parked":
+        """While the task waits for an agent, an answer or its turn: that is no silence, and needs no slot."""
+        return Parked(self, slot)
+
+    def park(self, more: int) -> None:
+        """One wait more, or one less."""
+        self._parks += more
+        self.heard = time.monotonic()
+
     def defer(self, fact: DurableFact) -> None:
         """Write this fact with the next ones; only for what nothing happens between."""
         self._waiting.append(fact)
@@ -48,6 +80,7 @@ class Recorder:
         """Write these facts in one transaction, then let them be heard; `last` also gives the lease back."""
         waiting, self._waiting = self._waiting, []
         facts = (*waiting, *facts)
+        self.heard = time.monotonic()
         events = await self._journal.append(self.lease, facts, last=last)
         for fact in facts:
             if isinstance(fact, MessageAdded):
@@ -67,8 +100,27 @@ class Recorder:
 
     def tell(self, fact: PassingFact) -> None:
         """Let a passing fact be heard; nothing is written."""
+        self.heard = time.monotonic()
         self._bus.tell(self.lease.task, fact)
 
     async def release(self) -> None:
         """Give the lease back."""
         await self._journal.release(self.lease)
+
+
+class Parked:
+    """A wait that is in order: the slot is given back, and silence does not count."""
+
+    __slots__ = ("_record", "_slot")
+
+    def __init__(self, record: Recorder, slot: "Slot | None") -> None:
+        self._record = record
+        self._slot = slot
+
+    def __enter__(self) -> None:
+        self._record.park(1)
+        if self._slot is not None:
+            self._slot.give_back()
+
+    def __exit__(self, *_: object) -> None:
+        self._record.park(-1)

@@ -1,10 +1,11 @@
 """Everything one run of the loop needs, and how a run ends."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from gencode.core.prices import Price
 from gencode.core.spec import Effort, Workspace
 from gencode.core.status import Status
 from gencode.runtime.gate import Gate
@@ -14,11 +15,17 @@ from gencode.runtime.seen import Seen
 from gencode.runtime.toolbox import Toolbox, no_shells
 
 if TYPE_CHECKING:
+    from gencode.runtime.purse import Purse
     from gencode.runtime.shells import Shells
+    from gencode.runtime.slots import Slot
 
 
 class Seat(Struct, frozen=True, eq=False):
-    """Everything one run of the loop needs; the main agent and a subagent differ only here."""
+    """Everything one run of the loop needs; the main agent and a subagent differ only here.
+
+    `slot` is its right to be at work beside others (None: always), `purse` what it may spend (None: no bound),
+    `schema` what its result has to look like.
+    """
 
     agent: str
     model: str
@@ -33,6 +40,10 @@ class Seat(Struct, frozen=True, eq=False):
     effort: Effort | None = None
     seen: Seen = field(default_factory=Seen)
     shells: "Callable[[], Shells]" = no_shells
+    slot: "Slot | None" = None
+    purse: "Purse | None" = None
+    price: Price = Price()
+    schema: dict[str, Any] | None = None
 
 
 class Ending(Struct, frozen=True):
@@ -42,3 +53,4 @@ class Ending(Struct, frozen=True):
     text: str = ""
     error: str | None = None
     warnings: tuple[str, ...] = ()
+    output: Any = None

@@ -26,6 +26,7 @@ from gencode.runtime.processes.sweep import sweep
 from gencode.runtime.sandbox.choose import Sandbox, chosen
 from gencode.runtime.sandbox.guards import state, touched
 from gencode.runtime.sandbox.plan import Enclosure, enclosure
+from gencode.runtime.variables import Variables
 
 Walls = Literal["auto", "off", "required"]
 """Whether commands are enclosed: where it works, never, or else not run at all."""
@@ -90,6 +91,8 @@ class Shells:
         self._sandbox: Sandbox | None = None
         self._temp = home / "run" / new_id()
         self._shells: dict[str, Shell] = {}
+        self.variables = Variables()
+        """What agents set for their own commands."""
         self._opening = asyncio.Lock()
 
     async def run(self, order: Order) -> Result:
@@ -158,11 +161,13 @@ class Shells:
 
     def _command(self, order: Order, plan: Enclosure, file: Path, *, growing: bool) -> Command:
         words = shell_words(self._bash(), order.text)
+        reads = only_reads(order)
         return Command(
             tuple(self._sandbox.enclose(words, plan)) if self._sandbox else words,
             order.workspace.cwd,
             seconds=order.seconds,
-            reads_only=only_reads(order),
+            reads_only=reads,
+            environ=self.variables.environment(order.task, reads_only=reads),
             may_run_git=may_run_git(order.text),
             file=file,
             growing=growing,

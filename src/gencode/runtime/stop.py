@@ -3,18 +3,20 @@
 import asyncio
 from types import TracebackType
 
-from gencode.core.errors import Stopped
+from gencode.core.errors import Interrupted, Stopped
 
 
 class Stop:
     """One branch. Work below it asks `check()` or runs inside `interrupts()`."""
 
-    __slots__ = ("_branches", "_parent", "_running", "reason")
+    __slots__ = ("_branches", "_parent", "_running", "cuts", "reason")
 
     def __init__(self, parent: "Stop | None" = None) -> None:
         self._parent = parent
         self._branches: set[Stop] = set()
         self._running: set[asyncio.Task[object]] = set()
+        self.cuts: dict[asyncio.Task[object], str] = {}
+        """Whose present block is cut, and why."""
         self.reason: str | None = None
 
     @property
@@ -51,6 +53,19 @@ class Stop:
         for branch in tuple(self._branches):
             branch.stop(reason)
 
+    def cut(self, reason: str) -> bool:
+        """Cut what is being done on this branch at this moment, and nothing that comes after it.
+
+        False when nothing was being done that could be cut.
+        """
+        if self.reason is not None:
+            return False
+        for task in self._running:
+            if task not in self.cuts:
+                self.cuts[task] = reason
+                task.cancel()
+        return bool(self._running)
+
     def check(self) -> None:
         """Raise Stopped if this branch was stopped."""
         if self.reason is not None:
@@ -59,7 +74,8 @@ class Stop:
     def interrupts(self, seconds: float | None = None) -> "Interruptible":
         """Run a block that a stop may cut inside any await; the cut shows as Stopped, not as a cancel.
 
-        A block that takes longer than `seconds` is cut with TimeoutError.
+        When only this block is cut, it shows as Interrupted. One that takes longer than `seconds` is cut with
+        TimeoutError.
         """
         return Interruptible(self, self._running, seconds)
 
@@ -98,6 +114,10 @@ class Interruptible:
         if self._timer is not None:
             self._timer.cancel()
         cut = isinstance(error, asyncio.CancelledError)
+        if self._stop.cuts and (why := self._stop.cuts.pop(self._task, None)) is not None:
+            ours = self._task.uncancel() <= self._before
+            if cut and ours and self._stop.reason is None:
+                raise Interrupted(why) from None
         if self._late and self._task.uncancel() <= self._before and cut:
             raise TimeoutError from None
         reason = self._stop.reason

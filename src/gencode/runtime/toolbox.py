@@ -9,9 +9,10 @@ Python name says so: `after: Annotated[int | None, Param("Lines after a match", 
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -22,18 +23,15 @@ from gencode.core.spec import ToolChoice, Workspace, same_name
 from gencode.permissions.paths import Resolved
 from gencode.runtime.ports import Delegate, ToolSchema
 from gencode.runtime.seen import Seen
+from gencode.runtime.signature import Param as Param
+from gencode.runtime.signature import signature_of
 
 if TYPE_CHECKING:
     from gencode.runtime.shells import Shells
 
 CLIP = 30_000
-
-
-class Param(msgspec.Struct, frozen=True):
-    """What a model is told about a parameter, and its public name where that is no Python name."""
-
-    description: str
-    name: str = ""
+MCP = "mcp__"
+"""What the names of tools of MCP servers begin with."""
 
 
 class ToolOutput(msgspec.Struct, frozen=True):
@@ -54,13 +52,17 @@ def _keep_to_oneself(_: Path) -> None:
     """Where nobody decides about reading."""
 
 
+def _tell_nobody(_: str) -> None:
+    """Where nobody watches."""
+
+
 class ToolContext(msgspec.Struct, frozen=True, eq=False):
     """What a running tool may use of its surroundings.
 
     `place` judges a path of this call at this moment (Denied if it may not) and gives what an opener takes;
     whoever swaps a file or folder after that only makes the opener fail. `seen` is what this agent knows of
     files: who reads one notes its state, who changes one asks for it. `hand_out` lets this agent read a file
-    that the harness wrote for it.
+    that the harness wrote for it. Inside of `parked` it waits for somebody else: others may be at work instead.
     """
 
     task: str
@@ -76,6 +78,9 @@ class ToolContext(msgspec.Struct, frozen=True, eq=False):
     seen: Seen = msgspec.field(default_factory=Seen)
     shells: "Callable[[], Shells]" = no_shells
     hand_out: Callable[[Path], None] = _keep_to_oneself
+    parked: Callable[[], AbstractContextManager[None]] = nullcontext
+    notify: Callable[[str], None] = _tell_nobody
+    """Shows the person one line at once, whatever else is on the screen."""
 
 
 ToolFunction = Callable[..., Awaitable[str | ToolOutput]]
@@ -100,6 +105,19 @@ class Tool(msgspec.Struct, frozen=True, eq=False):
     timeout: float | None = 120.0
     preview: Preview | None = None
     on_request: bool = False
+    synonyms: dict[str, str] = {}
+    """Names of parameters that models know from other products, and what they are called here."""
+
+    def spelled(self, call: ToolCall) -> ToolCall:
+        """A call in our own names of parameters: what is judged and what runs are both this one."""
+        given = call.input
+        if not self.synonyms or not any(name in self.synonyms for name in given):
+            return call
+        named: dict[str, Any] = {}
+        for name, value in given.items():
+            ours = self.synonyms.get(name, name)
+            named[name if ours in given or ours in named else ours] = value
+        return msgspec.structs.replace(call, input=named)
 
     def parse(self, call: ToolCall) -> msgspec.Struct:
         """Arguments that fit the signature, or a ToolError that says how to repair them."""
@@ -108,7 +126,7 @@ class Tool(msgspec.Struct, frozen=True, eq=False):
                 f"{self.name}: the arguments are not a JSON object: {call.broken[:200]!r}. {self.usage()}"
             )
         try:
-            return msgspec.convert(call.input, self.arguments, strict=False)
+            return msgspec.convert(self.spelled(call).input, self.arguments, strict=False)
         except msgspec.ValidationError as error:
             raise ToolError(f"{self.name}: {_plain(str(error))}. {self.usage()}") from None
 
@@ -160,7 +178,7 @@ def tool(
             raise UserMistake(f"The tool {title!r} needs a docstring: it is what the model reads.")
         if not inspect.iscoroutinefunction(function):
             raise UserMistake(f"The tool {title!r} must be an async function.")
-        arguments, schema = _signature(title, function)
+        arguments, schema, synonyms = signature_of(title, function)
         source = "builtin" if function.__module__.startswith("gencode.") else "plugin"
         return Tool(
             name=title,
@@ -174,34 +192,57 @@ def tool(
             timeout=timeout,
             preview=preview,
             on_request=on_request,
+            synonyms=synonyms,
         )
 
     return make
 
 
+class Shelved(msgspec.Struct, frozen=True, eq=False):
+    """A tool that is only there for an agent whose file names it, and is not loaded before one does."""
+
+    name: str
+    load: Callable[[], Tool]
+    aliases: tuple[str, ...] = ()
+
+
+More = Callable[[Container[str]], Iterable[Tool]]
+"""Gives further tools, which have to be named too, for whom these names are not enough."""
+
+
 class Toolbox(Mapping[str, Tool]):
-    """An immutable set of tools by name; look-ups know aliases and do not care for case or separators."""
+    """An immutable set of tools by name; look-ups know aliases and do not care for case or separators.
 
-    __slots__ = ("_by_key", "_schemas", "_tools")
+    `more` is asked once, when a name is not here or all are listed.
+    """
 
-    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+    __slots__ = ("_by_key", "_more", "_schemas", "_tools")
+
+    def __init__(self, tools: Iterable[Tool | Shelved] = (), more: More | None = None) -> None:
         self._tools = {tool.name: tool for tool in tools}
+        self._more = more
         self._schemas: tuple[ToolSchema, ...] | None = None
-        self._by_key = {
-            same_name(name): tool for tool in self._tools.values() for name in (*tool.aliases, tool.name)
-        }
+        self._by_key: dict[str, str] = {}
+        self._index(self._tools.values())
 
     def __getitem__(self, name: str) -> Tool:
-        known = self._tools.get(name)
-        return self._by_key[same_name(name)] if known is None else known
+        known = self._named(name)
+        if known is None:
+            raise KeyError(name)
+        found = self._tools[known]
+        if isinstance(found, Shelved):
+            found = self._tools[known] = found.load()
+        return found
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (name in self._tools or same_name(name) in self._by_key)
+        return isinstance(name, str) and self._named(name) is not None
 
     def __iter__(self) -> Iterator[str]:
+        self._take_more()
         return iter(self._tools)
 
     def __len__(self) -> int:
+        self._take_more()
         return len(self._tools)
 
     def find(self, name: str) -> Tool:
@@ -216,16 +257,17 @@ class Toolbox(Mapping[str, Tool]):
 
     def without(self, names: Iterable[str]) -> "Toolbox":
         """All but these tools."""
-        gone = {self[name].name for name in names if name in self}
+        gone = {self._named(name) for name in names}
         return Toolbox(tool for tool in self._tools.values() if tool.name not in gone)
 
     def usual(self) -> "Toolbox":
         """All but those that have to be named."""
-        return Toolbox(tool for tool in self._tools.values() if not tool.on_request)
+        loaded = (tool for tool in self._tools.values() if isinstance(tool, Tool))
+        return Toolbox(tool for tool in loaded if not tool.on_request)
 
     def read_only(self) -> "Toolbox":
         """Just the tools that look and change nothing."""
-        return Toolbox(tool for tool in self._tools.values() if tool.effect == "read")
+        return Toolbox(tool for tool in self.values() if tool.effect == "read")
 
     def chosen(self, choice: ToolChoice) -> "Toolbox":
         """The tools an agent's file asks for."""
@@ -239,8 +281,30 @@ class Toolbox(Mapping[str, Tool]):
     def schemas(self) -> tuple[ToolSchema, ...]:
         """What the model sees: the same objects on every turn, so that they are encoded once."""
         if self._schemas is None:
-            self._schemas = tuple(tool.as_schema() for tool in self._tools.values())
+            self._schemas = tuple(tool.as_schema() for tool in self.values())
         return self._schemas
+
+    def _named(self, name: str) -> str | None:
+        """The own name of a tool that is called so here."""
+        known = name if name in self._tools else self._by_key.get(same_name(name))
+        if known is None and self._more is not None and not name.startswith(MCP):
+            self._take_more()
+            known = self._by_key.get(same_name(name))
+        return known
+
+    def _take_more(self) -> None:
+        """Take in further tools; none of them takes a name that is here already."""
+        more, self._more = self._more, None
+        if more is None:
+            return
+        found = [tool for tool in more(self) if not any(each in self for each in (tool.name, *tool.aliases))]
+        fresh = {tool.name: tool for tool in found}
+        self._tools |= fresh
+        self._index(fresh.values())
+
+    def _index(self, tools: Iterable[Tool | Shelved]) -> None:
+        for tool in tools:
+            self._by_key |= {same_name(name): tool.name for name in (*tool.aliases, tool.name)}
 
 
 def clip(text: str, most: int = CLIP) -> str:
@@ -250,65 +314,6 @@ def clip(text: str, most: int = CLIP) -> str:
     cut = text.rfind("\n", most // 2, most)
     cut = most if cut < 0 else cut
     return f"{text[:cut]}\n[… {len(text) - cut:,} of {len(text):,} characters were left out]"
-
-
-def _signature(title: str, function: ToolFunction) -> tuple[type[msgspec.Struct], dict[str, Any]]:
-    hints = get_type_hints(function, include_extras=True)
-    fields: list[tuple[str, Any, Any]] = []
-    renamed: dict[str, str] = {}
-    for position, parameter in enumerate(inspect.signature(function).parameters.values()):
-        if position == 0:
-            continue
-        if parameter.name not in hints:
-            raise UserMistake(f"The tool {title!r} needs a type for its parameter {parameter.name!r}.")
-        hint, public = _described(hints[parameter.name])
-        if public:
-            renamed[parameter.name] = public
-        default = msgspec.NODEFAULT if parameter.default is parameter.empty else parameter.default
-        fields.append((parameter.name, hint, default))
-    arguments = msgspec.defstruct(
-        f"{title}Arguments",
-        fields,
-        kw_only=True,
-        frozen=True,
-        forbid_unknown_fields=True,
-        rename=renamed or None,
-    )
-    (_,), defs = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
-    return arguments, _inline(defs[arguments.__name__], defs)
-
-
-def _described(hint: Any) -> tuple[Any, str]:
-    """A parameter's type with its description as schema metadata, and its public name if it has one."""
-    if get_origin(hint) is not Annotated:
-        return hint, ""
-    base, *notes = get_args(hint)
-    param = next((Param(n) if isinstance(n, str) else n for n in notes if isinstance(n, str | Param)), None)
-    kept = [note for note in notes if isinstance(note, msgspec.Meta)]
-    if param is not None:
-        kept.append(msgspec.Meta(description=param.description))
-    for note in kept:
-        base = Annotated[base, note]
-    return base, param.name if param else ""
-
-
-def _inline(schema: Any, defs: Mapping[str, Any]) -> Any:
-    """A schema without references and titles: smaller, and read by every provider."""
-    match schema:
-        case {"$ref": str(target)}:
-            return _inline(defs[target.rsplit("/", 1)[1]], defs)
-        case dict():
-            entries = cast("dict[str, Any]", schema).items()
-            return {key: _inline(value, defs) for key, value in entries if not _title(key, value)}
-        case list():
-            return [_inline(each, defs) for each in cast("list[Any]", schema)]
-        case _:
-            return schema
-
-
-def _title(key: str, value: Any) -> bool:
-    """Whether an entry only repeats a Python name; a parameter called `title` is not text but a schema."""
-    return key == "title" and isinstance(value, str)
 
 
 def _plain(message: str) -> str:

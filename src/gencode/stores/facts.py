@@ -4,12 +4,19 @@ from collections.abc import Sequence
 from functools import reduce
 
 from gencode.core.errors import Fenced, UserMistake
-from gencode.core.events import DurableFact, Event, TaskEnded, TaskStarted, kind_of, settle
+from gencode.core.events import DurableFact, Event, TaskEnded, TaskStarted, kind_of, settle, unicode_text
 from gencode.core.ids import ID_LENGTH, clean_id, moment, stamp
 from gencode.core.task import Task, fold
 
 DRAWS = 100
 """How often an id is drawn again before the store says that something else is wrong."""
+_TURNS_STATUS = (TaskStarted, TaskEnded)
+
+LONGEST_LETTER = 100_000
+"""So many characters a letter may have."""
+MOST_WAITING = 100
+"""So many letters may wait for one task; whoever writes more is not being heard."""
+_MOST_LETTERS = 10**9
 
 
 class Growth:
@@ -17,9 +24,9 @@ class Growth:
 
     __slots__ = ("before", "bodies", "events", "state")
 
-    def __init__(self, before: Task | None, events: Sequence[Event], bodies: Sequence[bytes]) -> None:
+    def __init__(self, before: Task | None, events: list[Event], bodies: Sequence[bytes]) -> None:
         self.before = before
-        self.events = list(events)
+        self.events = events
         self.bodies = bodies
         folded = reduce(fold, self.events, before)
         if folded is None:
@@ -29,7 +36,7 @@ class Growth:
     @property
     def turns_status(self) -> bool:
         """Whether the task started or ended here."""
-        return any(isinstance(event.fact, TaskStarted | TaskEnded) for event in self.events)
+        return any(isinstance(event.fact, _TURNS_STATUS) for event in self.events)
 
 
 def first(task: str, facts: Sequence[DurableFact]) -> Growth:
@@ -44,9 +51,13 @@ def grown(before: Task, facts: Sequence[DurableFact]) -> Growth:
 
 def _growth(before: Task | None, task: str, seq: int, facts: Sequence[DurableFact]) -> Growth:
     now = stamp()
-    settled = [settle(fact) for fact in facts]
-    events = [Event(task, seq + n, now, fact) for n, (fact, _) in enumerate(settled, start=1)]
-    return Growth(before, events, [body for _, body in settled])
+    events: list[Event] = []
+    bodies: list[bytes] = []
+    for number, fact in enumerate(facts, start=seq + 1):
+        settled, body = settle(fact)
+        events.append(Event(task, number, now, settled))
+        bodies.append(body)
+    return Growth(before, events, bodies)
 
 
 def adopted(events: Sequence[Event]) -> Growth:
@@ -68,7 +79,10 @@ def adopted(events: Sequence[Event]) -> Growth:
         fact, body = settle(event.fact)
         whole.append(Event(event.task, event.seq, event.at, fact))
         bodies.append(body)
-    return Growth(None, whole, bodies)
+    growth = Growth(None, whole, bodies)
+    if growth.state.mailed > _MOST_LETTERS:
+        raise UserMistake(f"Nobody was ever sent {growth.state.mailed} letters, as this journal says.")
+    return growth
 
 
 def is_moment(at: str) -> bool:
@@ -77,6 +91,25 @@ def is_moment(at: str) -> bool:
         return moment(at).tzinfo is not None
     except ValueError:
         return False
+
+
+def letter_text(text: str) -> str:
+    """The text of a letter as it is stored; UserMistake if it is nothing or too much."""
+    if not text.strip():
+        raise UserMistake("There is nothing in this message.")
+    if len(text) > LONGEST_LETTER:
+        raise UserMistake(
+            f"This message has {len(text):,} characters, and at most {LONGEST_LETTER:,} are taken; "
+            "write the rest to a file and name it."
+        )
+    return unicode_text(text)
+
+
+def unheard(task: str) -> UserMistake:
+    """What somebody hears who writes to a task that reads nothing."""
+    return UserMistake(
+        f"Task {task} has not read the last {MOST_WAITING} messages yet; wait until it has, or stop it."
+    )
 
 
 def lost(task: str) -> Fenced:

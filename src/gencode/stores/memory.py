@@ -5,10 +5,24 @@ from collections.abc import Callable, Sequence
 
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
-from gencode.core.ids import new_id
+from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
-from gencode.runtime.ports import Lease, Ownership, TaskQuery, Wish
-from gencode.stores.facts import DRAWS, Growth, adopted, busy, first, grown, held, lost, missing, taken
+from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
+from gencode.stores.facts import (
+    DRAWS,
+    MOST_WAITING,
+    Growth,
+    adopted,
+    busy,
+    first,
+    grown,
+    held,
+    letter_text,
+    lost,
+    missing,
+    taken,
+    unheard,
+)
 
 
 class _Record:
@@ -30,6 +44,7 @@ class MemoryStore:
 
     def __init__(self, *, lease_seconds: float = 15.0, draw: Callable[[], str] = new_id) -> None:
         self._records: dict[str, _Record] = {}
+        self._mail: dict[str, list[Letter]] = {}
         self._lease_seconds = lease_seconds
         self._draw = draw
 
@@ -99,13 +114,40 @@ class MemoryStore:
         record = self._records.get(task)
         if record is None or record.owner is None:
             return False
-        record.wish = Wish.STOP if record.wish is Wish.STOP else wish
+        kept = record.wish is Wish.STOP or (record.wish is Wish.REPORT and wish is not Wish.STOP)
+        record.wish = record.wish if kept else wish
         return True
 
     async def asked(self, owner: str) -> list[tuple[str, Wish]]:
-        """What somebody asked of the tasks of `owner`."""
-        pairs = ((task, record.wish) for task, record in self._records.items() if record.owner == owner)
-        return [(task, wish) for task, wish in pairs if wish is not None]
+        """What somebody asked of the tasks of `owner`; an interrupt is told once."""
+        pairs = [(task, record.wish) for task, record in self._records.items() if record.owner == owner]
+        heard = [(task, wish) for task, wish in pairs if wish is not None]
+        for task, wish in heard:
+            if wish is Wish.INTERRUPT:
+                self._records[task].wish = None
+        return heard
+
+    async def post(self, task: str, text: str, sender: str) -> int:
+        """Leave a letter for a task, whoever runs it; its number. UserMistake when it cannot be taken."""
+        clean = letter_text(text)
+        if task not in self._records:
+            raise missing(task)
+        waiting = await self.waiting(task)
+        if len(waiting) >= MOST_WAITING:
+            raise unheard(task)
+        number = (waiting[-1].number if waiting else self._records[task].state.mailed) + 1
+        self._mail[task] = [*waiting, Letter(task, number, clean, unicode_text(sender), stamp())]
+        return number
+
+    async def letters(self, owner: str) -> list[Letter]:
+        """The letters to the tasks of `owner` that these have not taken yet, in order."""
+        mine = sorted(task for task in self._mail if self._records[task].owner == owner)
+        return [letter for task in mine for letter in await self.waiting(task)]
+
+    async def waiting(self, task: str) -> list[Letter]:
+        """The letters that a task has not taken yet, in order."""
+        letters = self._mail.get(task, ())
+        return [letter for letter in letters if letter.number > self._records[task].state.mailed]
 
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
@@ -127,6 +169,7 @@ class MemoryStore:
             raise busy(owned)
         for name in gone:
             del self._records[name]
+            self._mail.pop(name, None)
         return gone
 
     async def task(self, task: str) -> Task | None:

@@ -97,7 +97,27 @@ _VERSION_2 = (
     "PRAGMA user_version = 2",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
+_VERSION_3 = (
+    """
+    CREATE TABLE Letters (
+        Task TEXT NOT NULL,
+        Number INTEGER NOT NULL,
+        Text TEXT NOT NULL,
+        Sender TEXT NOT NULL,
+        At TEXT NOT NULL,
+        PRIMARY KEY (Task, Number),
+        FOREIGN KEY (Task) REFERENCES Sessions(Id) ON DELETE CASCADE
+    )
+    """,
+    "ALTER TABLE Sessions ADD COLUMN Posted INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE Sessions ADD COLUMN Mailed INTEGER NOT NULL DEFAULT 0",
+    # An owner asks ten times a second what is new, and nearly always nothing is: then these two are empty.
+    "CREATE INDEX idx_sessions_mail ON Sessions(Owner) WHERE Posted > Mailed",
+    "CREATE INDEX idx_sessions_asked ON Sessions(Owner) WHERE Cancel <> 0",
+    "PRAGMA user_version = 3",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
 """Step n leads from version n to version n + 1 and ends by writing that number down."""
 
 VERSION = len(MIGRATIONS)

@@ -19,10 +19,10 @@ from gencode.core.errors import CorruptFact, StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, decode_fact, unicode_text
 from gencode.core.ids import new_id
 from gencode.core.task import Task, fold
-from gencode.runtime.ports import Lease, Ownership, TaskQuery, Wish
-from gencode.stores.facts import DRAWS, adopted, first, held, is_moment, missing, taken
+from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
+from gencode.stores.facts import DRAWS, adopted, first, held, is_moment, letter_text, missing, taken
 from gencode.stores.schema import Durability, PlainErrors, Transaction, open_pair
-from gencode.stores.steps import FOLD, RELEASE, Append, Delete, Insert
+from gencode.stores.steps import FOLD, RELEASE, Append, Delete, Insert, Post
 from gencode.stores.together import Pen, Step, patiently
 
 T = TypeVar("T")
@@ -38,8 +38,16 @@ WHERE Id = :id AND (LeaseUntil IS NULL OR Owner = :owner OR Owner = :dead
 RETURNING Epoch
 """
 _RENEW = "UPDATE Sessions SET LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) WHERE Owner = ?"
-_ASK = "UPDATE Sessions SET Cancel = iif(Cancel = 1, 1, ?) WHERE Id = ? AND Owner IS NOT NULL"
-_ASKED = "SELECT Id, Cancel FROM Sessions WHERE Owner = ? AND Cancel BETWEEN 1 AND 3"
+# The numbers are those of `Wish`: only a stop (1) replaces a report (3), and nothing a stop.
+_ASK = """
+UPDATE Sessions SET Cancel = iif(Cancel = 1 OR (Cancel = 3 AND :wish <> 1), Cancel, :wish)
+WHERE Id = :id AND Owner IS NOT NULL
+"""
+ASKED = "SELECT Id, Cancel FROM Sessions WHERE Owner = ? AND Cancel <> 0 AND Cancel BETWEEN 1 AND 4"
+_HEARD = "UPDATE Sessions SET Cancel = 0 WHERE Owner = ? AND Cancel = 4 RETURNING Id"
+_LETTER = "SELECT l.Task, l.Number, l.Text, l.Sender, l.At FROM Sessions s JOIN Letters l ON l.Task = s.Id"
+LETTERS = f"{_LETTER} WHERE s.Owner = ? AND s.Posted > s.Mailed AND l.Number > s.Mailed ORDER BY 1, 2"
+_WAITING = f"{_LETTER} WHERE s.Id = ? AND l.Number > s.Mailed ORDER BY 2"
 _OWNED = """
 SELECT Id, Owner, LeaseUntil <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM Sessions WHERE Owner IS NOT NULL
 UNION ALL
@@ -155,13 +163,29 @@ class SqliteStore:
 
     async def ask(self, task: str, wish: Wish) -> bool:
         """Ask something of whoever holds the lease of a task; False when nobody does."""
-        asked = await self._patiently(lambda: self._writer.execute(_ASK, (wish.value, task)).rowcount)
-        return asked > 0
+        wanted = {"id": task, "wish": wish.value}
+        return await self._patiently(lambda: self._writer.execute(_ASK, wanted).rowcount) > 0
 
     async def asked(self, owner: str) -> list[tuple[str, Wish]]:
-        """What somebody asked of the tasks of `owner`."""
-        rows = await self._patiently(lambda: self._reader.execute(_ASKED, (owner,)).fetchall(), reading=True)
-        return [(task, Wish(wish)) for task, wish in rows]
+        """What somebody asked of the tasks of `owner`; an interrupt is told once."""
+        rows = await self._patiently(lambda: self._reader.execute(ASKED, (owner,)).fetchall(), reading=True)
+        if all(wish != Wish.INTERRUPT for _, wish in rows):
+            return [(task, Wish(wish)) for task, wish in rows]
+        heard = await self._patiently(lambda: self._writer.execute(_HEARD, (owner,)).fetchall())
+        lasting = [(task, Wish(wish)) for task, wish in rows if wish != Wish.INTERRUPT]
+        return [*lasting, *((task, Wish.INTERRUPT) for (task,) in heard)]
+
+    async def post(self, task: str, text: str, sender: str) -> int:
+        """Leave a letter for a task, whoever runs it; its number. UserMistake when it cannot be taken."""
+        return await self._write(Post(self._writer, task, letter_text(text), unicode_text(sender)))
+
+    async def letters(self, owner: str) -> list[Letter]:
+        """The letters to the tasks of `owner` that these have not taken yet, in order."""
+        return await self._letters(LETTERS, owner)
+
+    async def waiting(self, task: str) -> list[Letter]:
+        """The letters that a task has not taken yet, in order."""
+        return await self._letters(_WAITING, task)
 
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
@@ -195,6 +219,12 @@ class SqliteStore:
     async def events(self, task: str, after: int = 0) -> list[Event]:
         """The facts of a task with a number above `after`, in order; CorruptFact if one cannot be read."""
         return await self._patiently(lambda: self._events(task, max(after, 0)), reading=True)
+
+    async def _letters(self, statement: str, whose: str) -> list[Letter]:
+        rows = await self._patiently(
+            lambda: self._reader.execute(statement, (whose,)).fetchall(), reading=True
+        )
+        return [Letter(*row) for row in rows]
 
     async def _write(self, step: Step[T]) -> T:
         return await self._pen.write(step, together=len(self._leased) > _FEW)

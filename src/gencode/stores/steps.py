@@ -1,4 +1,4 @@
-"""What is written to the SQLite file: a new task, and more facts of a task that is leased (stores rack)."""
+"""What is written to the SQLite file: a new task, more facts of a leased one, a letter (stores rack)."""
 
 import sqlite3
 import zlib
@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from gencode.core.events import DurableFact, Event, kind_of
+from gencode.core.ids import stamp
 from gencode.core.task import Evidence, Task
 from gencode.runtime.ports import Lease
-from gencode.stores.facts import Growth, busy, grown, lost, missing
+from gencode.stores.facts import MOST_WAITING, Growth, busy, grown, lost, missing, unheard
 from gencode.stores.together import Step
 
 SNAPSHOT_EVERY = 64
@@ -22,9 +23,10 @@ FOLD = zlib.crc32(repr((_FOLD_REVISION, Task.__struct_fields__, Evidence.__struc
 
 _INSERT_SESSION = """
 INSERT INTO Sessions (Id, Agent, Cwd, Conversation, Parent, Status, Model, CreatedAt, UpdatedAt, EndedAt,
-                      Epoch, Owner, LeaseUntil, LastSeq)
+                      Epoch, Owner, LeaseUntil, LastSeq, Mailed)
 VALUES (:id, :agent, :cwd, :conversation, :parent, :status, :model, :created, :updated, :ended,
-        :epoch, :owner, iif(:owner IS NULL, NULL, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease)), :seq)
+        :epoch, :owner, iif(:owner IS NULL, NULL, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease)), :seq,
+        :mailed)
 ON CONFLICT (Id) DO NOTHING
 """
 _INSERT_SUBSESSION = """
@@ -38,10 +40,12 @@ UPDATE SubSessions SET ParentSessionId = :id
 WHERE ParentSessionId IS NULL AND Id IN (SELECT Id FROM Sessions WHERE Parent = :id)
 """
 _INSERT_EVENT = "INSERT INTO Events (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, ?, ?, ?, ?)"
+# The status only where it changes: naming a column makes SQLite write its indexes anew.
 _ADVANCE = """
-UPDATE Sessions SET LastSeq = ?, Status = ?, Model = ?, UpdatedAt = ?, EndedAt = ?
+UPDATE Sessions SET LastSeq = ?, Model = ?, UpdatedAt = ?
 WHERE Id = ? AND Epoch = ? AND Owner = ? AND LastSeq = ?
 """
+_TURN = "UPDATE Sessions SET Status = ?, EndedAt = ? WHERE Id = ?"
 _BELOW = """
 WITH RECURSIVE Below(Id) AS (SELECT ? UNION SELECT s.Id FROM Sessions s JOIN Below b ON s.Parent = b.Id)
 SELECT s.Id, s.Owner FROM Sessions s JOIN Below b ON s.Id = b.Id ORDER BY s.CreatedAt, s.rowid
@@ -51,6 +55,13 @@ _SNAPSHOT = """
 INSERT INTO Snapshots (Task, Seq, Fold, Body) VALUES (?, ?, ?, ?)
 ON CONFLICT (Task) DO UPDATE SET Seq = excluded.Seq, Fold = excluded.Fold, Body = excluded.Body
 """
+_MAILED = "UPDATE Sessions SET Mailed = ? WHERE Id = ?"
+_TAKEN = "DELETE FROM Letters WHERE Task = ? AND Number <= ?"
+# Above what was taken too: an imported task has taken letters that were never posted here.
+_NUMBER = """
+UPDATE Sessions SET Posted = max(Posted, Mailed) + 1 WHERE Id = ? AND Posted - Mailed < ? RETURNING Posted
+"""
+_INSERT_LETTER = "INSERT INTO Letters (Task, Number, Text, Sender, At) VALUES (?, ?, ?, ?, ?)"
 RELEASE = "UPDATE Sessions SET Owner = NULL, LeaseUntil = NULL WHERE Id = ? AND Epoch = ? AND Owner = ?"
 
 
@@ -104,18 +115,22 @@ class Append(Step[list[Event]]):
         before = self._before = lease.state
         growth = grown(before, self._facts)
         state = growth.state
-        new = (state.seq, state.status, state.model, growth.events[-1].at, state.ended_at)
+        new = (state.seq, state.model, growth.events[-1].at)
         guarded = (*new, state.id, lease.epoch, lease.owner, before.seq)
         if not connection.execute(_ADVANCE, guarded).rowcount:
             raise lost(state.id)
         _write_facts(connection, growth, lease.epoch)
         turns_status = growth.turns_status
         if turns_status:
+            connection.execute(_TURN, (state.status, state.ended_at, state.id))
             result = state.result if state.status.ended else None
             connection.execute(_PROJECT, (state.status, result, state.error, state.ended_at, state.id))
         ends = turns_status and state.status.ended
         if ends or state.seq // SNAPSHOT_EVERY != before.seq // SNAPSHOT_EVERY:
             _write_snapshot(connection, state)
+        if state.mailed != before.mailed:
+            connection.execute(_MAILED, (state.mailed, state.id))
+            connection.execute(_TAKEN, (state.id, state.mailed))
         if self._last:
             connection.execute(RELEASE, (state.id, lease.epoch, lease.owner))
         lease.state = state
@@ -124,6 +139,29 @@ class Append(Step[list[Event]]):
     def undo(self) -> None:
         """The lease is as far as it was."""
         self._lease.state = self._before
+
+
+class Post(Step[int]):
+    """A letter to a task, whoever holds its lease; the letter's number."""
+
+    __slots__ = ("_connection", "_sender", "_task", "_text")
+
+    def __init__(self, connection: sqlite3.Connection, task: str, text: str, sender: str) -> None:
+        self._connection = connection
+        self._task = task
+        self._text = text
+        self._sender = sender
+
+    def write(self) -> int:
+        """Draw the next number and write the letter under it."""
+        numbered = self._connection.execute(_NUMBER, (self._task, MOST_WAITING)).fetchall()
+        if not numbered:
+            known = self._connection.execute("SELECT 1 FROM Sessions WHERE Id = ?", (self._task,)).fetchone()
+            raise unheard(self._task) if known else missing(self._task)
+        number: int = numbered[0][0]
+        row = (self._task, number, self._text, self._sender, stamp())
+        self._connection.execute(_INSERT_LETTER, row)
+        return number
 
 
 class Delete(Step[list[str]]):
@@ -174,4 +212,5 @@ def _row(state: Task) -> dict[str, Any]:
         "created": state.created_at,
         "ended": state.ended_at,
         "seq": state.seq,
+        "mailed": state.mailed,
     }

@@ -107,15 +107,15 @@ class Pen:
 
     def _commit(self) -> None:
         self._timer = None
-        waiting = [each for each in self._waiting if not each.future.done()]
-        steps, self._waiting = waiting[:_MOST_TOGETHER], waiting[_MOST_TOGETHER:]
+        steps = [each for each in self._waiting[:_MOST_TOGETHER] if not each.future.done()]
+        self._waiting = self._waiting[_MOST_TOGETHER:]
         try:
             if steps:
                 self._written(steps)
             self._pause, self._until = _SHORT_PAUSE, 0.0
         except sqlite3.Error as error:
             if is_busy(error) and not self._too_late():
-                self._waiting = waiting
+                self._waiting = [*steps, *self._waiting]
                 self._timer = asyncio.get_running_loop().call_later(_jittered(self._pause), self._commit)
                 self._pause = min(self._pause * 2, _LONG_PAUSE)
                 return

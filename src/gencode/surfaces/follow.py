@@ -136,7 +136,7 @@ def painter_for(output: str, *, verbose: bool, kept: bool = True) -> Painter:
         from gencode.surfaces.panels import Panels
 
         return Panels(kept=kept)
-    return plain.Steps() if verbose else plain.Silent()
+    return plain.Steps() if verbose else plain.Notes()
 
 
 def tell_ending(outcome: Outcome) -> None:

@@ -11,12 +11,12 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from gencode.core.events import Event, MessageAdded, TaskEnded, TaskStarted
+from gencode.core.events import Event, MessageAdded, ProgressMade, TaskEnded, TaskStarted
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.spec import same_name
 from gencode.core.status import Status
-from gencode.surfaces.plain import bare_terminal, ending, seconds
+from gencode.surfaces.plain import bare_terminal, ending, noted, seconds
 from gencode.surfaces.view import AgentView, View, fold
 from gencode.surfaces.visible import visible, visible_line
 
@@ -53,6 +53,8 @@ class Panels:
                 self._console.print(launch_panel(agent, self._width))
                 if self._live is None:
                     self._console.print(Text(f"[{visible_line(agent.agent)} agent working…]", "dim"))
+            case ProgressMade(text, note=True):
+                self._console.print(Text(noted(self.view, event.task, text), "yellow"))
             case TaskEnded() if agent and not agent.conversation:
                 self._console.print(self._result(agent, event.at))
             case _:

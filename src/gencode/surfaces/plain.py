@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TextIO
 
-from gencode.core.events import Event, TaskCreated, TaskEnded
+from gencode.core.events import Event, ProgressMade, TaskCreated, TaskEnded
 from gencode.core.outcome import as_json
 from gencode.core.wire import wire_line
 from gencode.surfaces.view import AgentView, View, fold
@@ -106,6 +106,25 @@ class Silent:
         """Leave the screen as a shell expects it."""
 
 
+class Notes(Silent):
+    """Paints nothing but what an agent wants the person to see at once."""
+
+    def hear(self, event: Event) -> None:
+        """Show a note; remember the rest."""
+        super().hear(event)
+        match event.fact:
+            case ProgressMade(text, note=True):
+                note(noted(self.view, event.task, text))
+            case _:
+                pass
+
+
+def noted(view: View, task: str, text: str) -> str:
+    """The line of an agent to the person."""
+    agent = view.agents.get(task)
+    return f"[{visible_line(agent.agent if agent and agent.agent else task)}] {visible_line(text, 500)}"
+
+
 class Steps(Silent):
     """One line on stderr for every launch, step and end."""
 
@@ -120,6 +139,8 @@ class Steps(Silent):
                 note(f"{name} {visible_line(agent.title, 120)}")
             case TaskEnded():
                 note(f"{name} {ending(agent, event.at)}")
+            case ProgressMade(text, note=True):
+                note(noted(self.view, event.task, text))
             case _ if agent.step and (before is None or before.step != agent.step):
                 note(f"{name} {visible_line(agent.step, 120)}")
             case _:

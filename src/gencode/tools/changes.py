@@ -56,11 +56,22 @@ def as_seen(ctx: ToolContext, place: Resolved, file: BinaryIO) -> Identity:
     if seen is None:
         raise ToolError(f"{shown} exists and was not read in this task; Read it first, then change it.")
     if seen != now:
-        raise ToolError(f"{shown} changed since it was read; Read it again first.")
+        raise ToolError(f"{shown} changed since it was read{by(ctx, place)}; Read it again first.")
     return now
+
+
+def by(ctx: ToolContext, place: Resolved) -> str:
+    """Which agent changed a file, in words; nothing when that is not known."""
+    who = ctx.seen.author(place.real)
+    return f" (by {who})" if who else ""
 
 
 def change(ctx: ToolContext, place: Resolved, data: bytes, expected: Expected) -> FileChange:
     """Replace a judged file, remember its new state, and say what it became."""
-    ctx.seen.note(place.real, replace_file(place, data, expected=expected))
+    try:
+        ctx.seen.wrote(place.real, replace_file(place, data, expected=expected))
+    except ToolError as error:
+        if who := by(ctx, place):
+            raise ToolError(f"{error}{who}") from None
+        raise
     return FileChange(relative(ctx.workspace, place.real), hashlib.sha256(data).hexdigest())

@@ -11,7 +11,7 @@ from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
 from gencode.permissions.paths import Resolved
 from gencode.runtime.openers import NotThere, open_for_reading
-from gencode.runtime.toolbox import ToolContext, ToolOutput, tool
+from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.tools.changes import Wanted, as_seen, change, to_the_end
 from gencode.tools.diffs import difference
 from gencode.tools.files import missing, relative
@@ -43,9 +43,11 @@ async def preview(
 @tool(effect="write", name="Edit", aliases=("edit_file", "MultiEdit"), preview=preview)
 async def EDIT(
     ctx: ToolContext,
-    file_path: str,
-    old_string: Annotated[_Text, "The exact text, without Read's line numbers"] = UNSET,
-    new_string: Annotated[_Text, "What replaces it"] = UNSET,
+    file_path: Annotated[str, Param(also=("path",))],
+    old_string: Annotated[
+        _Text, Param("The exact text, without Read's line numbers", also=("old_text",))
+    ] = UNSET,
+    new_string: Annotated[_Text, Param("What replaces it", also=("new_text",))] = UNSET,
     replace_all: Annotated[bool, "Wherever it is; else it must be there once"] = False,
     edits: Annotated[_Edits, "Several at once instead, in order, all or none"] = UNSET,
 ) -> ToolOutput:

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct, field
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
 from gencode.runtime.openers import identity_of
-from gencode.runtime.toolbox import CLIP, ToolContext, ToolOutput, tool
+from gencode.runtime.toolbox import CLIP, Param, ToolContext, ToolOutput, tool
 from gencode.tools.files import open_file, relative, size_text
 from gencode.tools.kinds import HEAD, not_text
 from gencode.tools.paging import NOTE_ROOM
@@ -30,7 +30,9 @@ SECONDS = 10.0
 @tool(effect="read", name="Read", aliases=("read_file",))
 async def READ(
     ctx: ToolContext,
-    file_path: Annotated[str, "The file, absolute or relative to the working directory"],
+    file_path: Annotated[
+        str, Param("The file, absolute or relative to the working directory", also=("path",))
+    ],
     offset: Annotated[int, Meta(ge=0), "The first line to read, counted from 1"] = 1,
     limit: Annotated[int, Meta(ge=1), "How many lines to read at most"] = 2000,
 ) -> ToolOutput:

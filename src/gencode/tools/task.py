@@ -1,15 +1,17 @@
 """Task: send an agent to do a piece of work and get back only its final text."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec.structs import replace
 
+from gencode.core.budget import Budget
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
+from gencode.runtime.seen import changed_under
 from gencode.runtime.toolbox import ToolContext, ToolOutput, clip, tool
 
 
@@ -25,7 +27,11 @@ async def TASK(
     max_turns: Annotated[int | None, "End after this many turns"] = None,
     run_in_background: Annotated[bool, "Give back an id at once; the result comes by itself"] = False,
     resume: Annotated[str, "The id of an agent sent earlier, to go on where it ended"] = "",
-    isolation: Annotated[Literal["", "process"], "process: in a process of its own"] = "",
+    isolation: Annotated[
+        Literal["", "process", "worktree"], "In a process, or a git worktree, of its own"
+    ] = "",
+    output_schema: Annotated[dict[str, Any] | None, "A JSON Schema that its result must fit"] = None,
+    budget: Annotated[Budget | None, "What it and all below it may spend"] = None,
 ) -> ToolOutput:
     """Send a specialised agent to do one piece of work on its own and report back.
 
@@ -37,19 +43,21 @@ async def TASK(
     request = TaskRequest(
         *(subagent_type, prompt, description, model, max_turns, run_in_background, resume),
         isolation=isolation,
+        output_schema=output_schema,
+        budget=budget or Budget(),
     )
-    outcome = await ctx.delegate.run(request, ctx.call)
+    with ctx.parked():
+        outcome = await ctx.delegate.run(request, ctx.call)
     if run_in_background or not outcome.status.ended:
         if outcome.output_file:
             ctx.hand_out(Path(outcome.output_file))
         return ToolOutput(started(outcome), Trace(children=(outcome.agent_id,)))
-    given = (outcome.agent_id,) if outcome.background else ()
-    trace = Trace(children=(outcome.agent_id,), delivered=given)
+    trace = Trace(children=(outcome.agent_id,))
     if outcome.background:  # it was in the background once; its result is here and comes no second time
         trace = replace(trace, delivered=(outcome.agent_id,))
-    return ToolOutput(
-        report(outcome, ctx.delegate.result_cap(outcome.agent)), trace, error=not outcome.success
-    )
+    text = report(outcome, ctx.delegate.result_cap(outcome.agent))
+    stale = ctx.seen.stale(ctx.workspace.cwd, outcome.evidence.files_changed)
+    return ToolOutput(text + changed_under(stale), trace, error=not outcome.success)
 
 
 def started(outcome: Outcome) -> str:

@@ -36,7 +36,8 @@ async def TASK_OUTPUT(
         return ToolOutput(note + await _shell(ctx.shells().find(task_id), seconds))
     outcome = await _delegate(ctx).look(task_id, 0.0)
     if seconds and outcome.background and not outcome.status.ended:
-        outcome = await _delegate(ctx).look(task_id, seconds)
+        with ctx.parked():
+            outcome = await _delegate(ctx).look(task_id, seconds)
     if not outcome.status.ended:
         return ToolOutput(note + (running(outcome) if outcome.background else in_foreground(outcome)))
     trace = Trace(delivered=(outcome.agent_id,) if outcome.background else ())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from gencode.core.errors import ToolError
-from gencode.runtime.toolbox import Tool, ToolContext, tool
+from gencode.runtime.toolbox import Param, Tool, ToolContext, tool
 
 if TYPE_CHECKING:
     from gencode.tools.search_engines.port import Query, SearchEngine
@@ -25,7 +25,7 @@ def web_search(engine: "SearchEngine | None" = None) -> Tool:
     async def run(
         ctx: ToolContext,
         query: Annotated[str, Meta(min_length=1, max_length=400)],
-        max_results: Annotated[int, Meta(ge=1, le=20)] = 8,
+        max_results: Annotated[int, Meta(ge=1, le=20), Param(also=("count",))] = 8,
         allowed_domains: Annotated[Domains | None, "Only these, such as `python.org`"] = None,
         blocked_domains: Annotated[Domains | None, "None of these"] = None,
     ) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from gencode.core.messages import Trace
 from gencode.runtime.openers import Expected, NotThere, open_for_reading
-from gencode.runtime.toolbox import ToolContext, ToolOutput, tool
+from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.tools.changes import Wanted, as_seen, change, to_the_end
 from gencode.tools.diffs import difference
 from gencode.tools.files import size_text
@@ -20,7 +20,7 @@ async def preview(ctx: ToolContext, file_path: str, content: str) -> str:
 @tool(effect="write", name="Write", aliases=("write_file",), preview=preview)
 async def WRITE(
     ctx: ToolContext,
-    file_path: str,
+    file_path: Annotated[str, Param(also=("path",))],
     content: Annotated[str, "The whole new content"],
 ) -> ToolOutput:
     """Create a file, or replace a whole file that you have Read. Change parts of one with Edit."""

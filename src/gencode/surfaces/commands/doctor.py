@@ -17,9 +17,10 @@ from typing import Literal
 from msgspec import Struct
 
 from gencode import __version__
-from gencode.app import SCHEMA_VERSION, GenCode, database, find_ripgrep, forgetful
+from gencode.app import SCHEMA_VERSION, GenCode, find_ripgrep, forgetful
 from gencode.core.spec import Workspace
 from gencode.permissions.trust import Standing
+from gencode.places import database
 from gencode.runtime.sandbox.choose import Sandbox, chosen
 from gencode.settings import gen_home
 from gencode.surfaces.commands.models import main_model

@@ -18,7 +18,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.wire import wire, wire_line
 from gencode.delegation.live import Live
-from gencode.delegation.reach import SENT_BACK, STOP_SECONDS
+from gencode.delegation.reach import SENT_BACK, STOP_SECONDS, Verb
 from gencode.delegation.supervisor import REPORT_SECONDS
 from gencode.surfaces.commands.opening import check, not_trusted, opened
 from gencode.surfaces.commands.piped import whole_input
@@ -27,6 +27,7 @@ from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json, answer_raw, note, turns
 from gencode.surfaces.visible import visible_line
 
+MOST_NAMED = 10
 USUAL_MS = 30_000
 LONGEST_MS = 600_000
 STOPPED = "a person stopped it"
@@ -69,6 +70,7 @@ def stop(args: argparse.Namespace) -> int:
 async def _stop(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.find(args.id)
+        await _announce(gen, found.id, "tree" if "tree" in args else "keep" if "keep" in args else "stop")
         if "keep" in args and not found.status.ended:
             most = REPORT_SECONDS + STOP_SECONDS
             note(f"Waiting for the last report of task {found.id}, at most {most:.0f} s.")
@@ -80,6 +82,15 @@ async def _stop(args: argparse.Namespace) -> int:
     else:
         _tell_stop(outcome, hit)
     return 0 if outcome.status.ended else 1
+
+
+async def _announce(gen: GenCode, task: str, verb: Verb) -> None:
+    """Say what a stop will hit, before it does."""
+    hit = await gen.launcher.reach.hits(task, verb)
+    if len(hit) > 1:
+        names = ", ".join(f"{each.id} ({visible_line(each.agent)})" for each in hit[:MOST_NAMED])
+        rest = f" and {len(hit) - MOST_NAMED} more" if len(hit) > MOST_NAMED else ""
+        note(f"This stops {len(hit)} tasks: {names}{rest}.")
 
 
 def _tell_stop(outcome: Outcome, hit: list[Outcome]) -> None:

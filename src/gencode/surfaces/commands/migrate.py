@@ -2,7 +2,8 @@
 
 import argparse
 
-from gencode.app import database, migrate
+from gencode.app import migrate
+from gencode.places import database
 from gencode.surfaces.plain import answer, answer_json
 
 

@@ -10,7 +10,10 @@ from gencode.core.errors import UserMistake
 from gencode.runtime.ports import Asker, Store
 from gencode.settings import waiting
 
-FLAGS = ("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds")
+FLAGS = (
+    *("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds"),
+    *("max_tokens_total", "max_usd", "max_spawns"),
+)
 OFFLINE = "offline-search"
 
 CONNECT = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name one with --model, GEN_MODEL or settings.toml"

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from msgspec import UNSET
+
 from gencode.app import GenCode
 from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome
@@ -14,6 +16,7 @@ from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.commands.life import go_on, leaving, tell_begun, tell_outcome
 from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import whole_input
+from gencode.surfaces.commands.schemas import schema
 from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.follow import follow, painter_for
 from gencode.surfaces.person import asker_for
@@ -40,6 +43,7 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
         background="background" in args,
         resume=getattr(args, "resume", ""),
         isolation=getattr(args, "isolation", ""),
+        output_schema=schema(args),
     )
     if request.resume:
         return await go_on(args, request)
@@ -80,7 +84,7 @@ async def _wanted(gen: GenCode, *, everything: bool, conversations: bool) -> lis
         query = TaskQuery(
             cwd=str(gen.workspace.cwd), ended_after=since, conversations=None if conversations else False
         )
-    return [await gen.outcome_of(task) for task in await gen.store.tasks(query)]
+    return await gen.records.outcomes(await gen.store.tasks(query))
 
 
 def _row(task: Outcome, depth: int = 0) -> list[str]:
@@ -88,7 +92,11 @@ def _row(task: Outcome, depth: int = 0) -> list[str]:
     name = f"{'  ' * depth}{task.agent}"
     created = task.created_at[:19].replace("T", " ")
     text = task.description or task.prompt
-    return [task.agent_id, name, task.status, str(task.turns), took, created, text[:200]]
+    return [task.agent_id, name, _status(task), str(task.turns), took, created, text[:200]]
+
+
+def _status(task: Outcome) -> str:
+    return task.status if task.queue_position is UNSET else f"{task.status} ({task.queue_position}. in line)"
 
 
 def _tree(tasks: Sequence[Outcome]) -> Iterator[list[str]]:

@@ -5,7 +5,7 @@ import asyncio
 
 from gencode.app import forgetful
 from gencode.surfaces.commands.opening import opened
-from gencode.surfaces.plain import answer, answer_json, table
+from gencode.surfaces.plain import answer, answer_json, note, table
 
 
 def show(args: argparse.Namespace) -> int:
@@ -16,6 +16,8 @@ def show(args: argparse.Namespace) -> int:
 async def _show(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
         tools = list(gen.toolbox.values())
+        for warning in gen.plugins.warnings:
+            note(warning)
     if "json" in args:
         lines = [
             {
@@ -23,6 +25,7 @@ async def _show(args: argparse.Namespace) -> int:
                 "aliases": tool.aliases,
                 "effect": tool.effect,
                 "source": tool.source,
+                "onRequest": tool.on_request,
                 "description": tool.description,
                 "parameters": tool.schema,
             }

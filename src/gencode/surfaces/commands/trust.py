@@ -11,11 +11,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.app import agents_if_trusted, workspace_at
+from gencode.app import agents_if_trusted
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
 from gencode.permissions.brought import SETTINGS
 from gencode.permissions.trust import Change, Standing, revoke, standing, trust, trusted_folders
+from gencode.places import workspace_at
 from gencode.runtime.processes.environment import MARK
 from gencode.settings import LISTS, NARROWING, OF_PROJECTS, gen_home, project_values
 from gencode.surfaces.person import somebody_is_there

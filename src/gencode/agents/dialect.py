@@ -1,0 +1,139 @@
+"""Agents room: what a dialect is, and what a file of any dialect becomes.
+
+A dialect says where its files lie, how its fields are spelled and what is special about it; everything else is
+read the same way for all of them.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from gencode.agents.fields import Fields
+from gencode.agents.findings import Finding
+from gencode.agents.frontmatter import Stage
+from gencode.agents.mode_names import CLAUDE, Modes
+from gencode.agents.tool_lists import Wanted
+from gencode.core.spec import AgentSpec, same_name
+
+AllTools = Literal["all"]
+ALL: AllTools = "all"
+
+
+class Parsed(Struct, frozen=True):
+    """A file as its format says it: fields with their lines, the text below them, how it was read."""
+
+    fields: dict[str, Any]
+    lines: dict[str, int] = {}
+    body: str = ""
+    stage: Stage = "strict"
+    notes: tuple[str, ...] = ()
+
+
+class AgentFile(Struct, frozen=True):
+    """One file after it was read: its agent or why there is none, and the words of the file beside ours."""
+
+    path: str
+    dialect: str
+    spec: AgentSpec | None = None
+    stage: Stage = "strict"
+    findings: tuple[Finding, ...] = ()
+    why_not: str = ""
+    tools: list[str] | AllTools = ALL
+    disallowed: list[str] = []
+    model: str | list[str] | None = None
+
+
+def spelled(**fields: str) -> dict[str, str]:
+    """A table from spellings to the names of fields, from `name="spelling spelling"`; `_` stands for `-`."""
+    return {
+        same_name(each): "" if field == "nothing" else field.replace("_", "-")
+        for field, spellings in fields.items()
+        for each in spellings.split()
+    }
+
+
+COMMON: Mapping[str, str] = MappingProxyType(
+    spelled(
+        name="name",
+        description="description",
+        when_to_use="when-to-use",
+        model="model",
+        permission_mode="permission-mode",
+        max_turns="max-turns",
+        tools="tools",
+        allowed_tools="allowed-tools",
+        disallowed_tools="disallowed-tools",
+        permissions="permissions",
+        result_cap="result-cap",
+        effort="effort",
+        override="override",
+        sends="sends",
+        background="background",
+        isolation="isolation",
+        output_schema="output-schema",
+        budget="budget",
+        initial_prompt="initial-prompt",
+        prompt="system-prompt",
+        skills="skills",
+        mcp_servers="mcp-servers",
+        memory="memory",
+        hooks="hooks",
+        colour="color colour",
+        hidden="hidden",
+        instructions="instructions",
+        temperature="temperature",
+    )
+)
+"""The fields of GenCode and Claude Code, which everybody else borrows from."""
+
+
+_NAMELESS = frozenset(("agent.md", "agent.yaml", "agent.yml", "agent.json", "AGENT.md", "SUBAGENT.md"))
+
+
+def as_is(parsed: Parsed) -> Parsed:
+    """Nothing is special about the file as a whole."""
+    return parsed
+
+
+def as_made(spec: AgentSpec, _: Fields) -> AgentSpec:
+    """Nothing is special about the agent."""
+    return spec
+
+
+def usual_name(path: PurePath) -> str:
+    """The name of an agent that has none: its file's, or its folder's where all files have one name."""
+    name = path.name
+    for ending in (".agent.md", ".chatmode.md"):
+        if name.endswith(ending):
+            return name.removesuffix(ending)
+    return path.parent.name if path.name in _NAMELESS else path.stem
+
+
+class Dialect(Struct, frozen=True, eq=False):
+    """How one product writes agents down.
+
+    `project` and `user` are folders below a project and below the user's home; files lie in them at any depth
+    when it is `deep`, else directly, or one folder down when they all have the name `file`. `prepare` makes
+    plain fields of a whole file, `wanted` reads what it says about tools, `finish` adds what is special.
+    """
+
+    name: str
+    project: tuple[str, ...] = ()
+    user: tuple[str, ...] = ()
+    endings: tuple[str, ...] = (".md",)
+    deep: bool = True
+    file: str = ""
+    fields: Mapping[str, str] = COMMON
+    modes: Modes = MappingProxyType(CLAUDE)
+    families: tuple[str, ...] = ()
+    servers: str = ""
+    strict: bool = False
+    nameless: bool = False
+    every: tuple[str, ...] = ()
+    prepare: Callable[[Parsed], Parsed] = as_is
+    wanted: Callable[[Fields], Wanted] | None = None
+    finish: Callable[[AgentSpec, Fields], AgentSpec] = as_made
+    called: Callable[[PurePath], str] = usual_name

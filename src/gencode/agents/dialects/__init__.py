@@ -1,0 +1,1 @@
+"""A rack of dialects: one file says how one product writes agents down."""

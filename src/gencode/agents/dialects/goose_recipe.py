@@ -1,0 +1,43 @@
+"""goose recipes: YAML with instructions and a prompt; the name is that of the file, the title only a label."""
+
+from typing import Any, cast
+
+from msgspec.structs import replace
+
+from gencode.agents.dialect import COMMON, Dialect, Parsed, spelled
+
+_SETTINGS = {"goose_model": "model", "temperature": "temperature", "max_turns": "max_turns"}
+
+
+def prepare(parsed: Parsed) -> Parsed:
+    """Instructions and prompt are the text; a schema for the answer and the settings are fields."""
+    fields = dict(parsed.fields)
+    told = [fields.pop(name, None) for name in ("instructions", "prompt")]
+    body = "\n\n".join(text for text in told if isinstance(text, str))
+    fields.pop("name", None)
+    settings = fields.pop("settings", None)
+    if isinstance(settings, dict):
+        for name, value in cast("dict[str, Any]", settings).items():
+            fields[_SETTINGS.get(name, name)] = value
+    response = fields.pop("response", None)
+    if isinstance(response, dict) and "json_schema" in response:
+        fields["output-schema"] = cast("dict[str, Any]", response)["json_schema"]
+    notes = parsed.notes
+    if fields.get("parameters"):
+        notes = (*notes, "its parameters are not filled in; say them in the task")
+    return replace(parsed, fields=fields, body=body, notes=notes)
+
+
+DIALECT = Dialect(
+    "goose-recipe",
+    project=(".goose/recipes",),
+    user=(".config/goose/recipes",),
+    endings=(".yaml", ".yml"),
+    fields={
+        **COMMON,
+        **spelled(
+            nothing="version title author activities parameters extensions sub_recipes goose_provider retry"
+        ),
+    },
+    prepare=prepare,
+)

@@ -1,0 +1,14 @@
+"""The folder `.agents/agents` that several products share: what all of them understand."""
+
+from gencode.agents.dialect import Dialect, spelled
+from gencode.agents.dialects.openhands import FIELDS, finish
+from gencode.agents.mode_names import CLAUDE, OPENHANDS
+
+DIALECT = Dialect(
+    "agents",
+    project=(".agents/agents",),
+    user=(".agents/agents",),
+    fields={**FIELDS, **spelled(sends="subagents")},
+    modes={**CLAUDE, **OPENHANDS},
+    finish=finish,
+)

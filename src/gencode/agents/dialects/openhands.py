@@ -1,0 +1,33 @@
+"""OpenHands: Claude Code's fields, limits per run, and modes of confirmation."""
+
+from gencode.agents.dialect import COMMON, Dialect, spelled
+from gencode.agents.fields import Fields
+from gencode.agents.mode_names import CLAUDE, OPENHANDS
+from gencode.core.spec import AgentSpec
+from msgspec.structs import replace
+
+FIELDS = {
+    **COMMON,
+    **spelled(
+        max_turns="max-turns max_iteration_per_run",
+        mcp_servers="mcp-servers mcp_config",
+        usd="max_budget_per_run",
+        nothing="profile_store_dir condenser",
+    ),
+}
+
+
+def finish(spec: AgentSpec, fields: Fields) -> AgentSpec:
+    """What a run may cost."""
+    usd = fields.decimal("usd", 0.000001, 1_000_000)
+    return spec if usd is None else replace(spec, budget=replace(spec.budget, usd=usd))
+
+
+DIALECT = Dialect(
+    "openhands",
+    project=(".openhands/agents",),
+    user=(".openhands/agents",),
+    fields=FIELDS,
+    modes={**CLAUDE, **OPENHANDS},
+    finish=finish,
+)

@@ -1,0 +1,111 @@
+"""Agents room: the bytes of a file become an agent, or the sentence that says why they do not.
+
+Nothing here raises for what a file holds: one bad file never stops the others.
+"""
+
+import re
+from pathlib import PurePath
+from typing import Any, cast
+
+from gencode.agents.dialect import AgentFile, Dialect, Parsed
+from gencode.agents.frontmatter import mistake, read_front_matter
+from gencode.agents.making import make
+from gencode.agents.places import dialect as dialect_named
+from gencode.agents.yaml_fields import DEEPEST_FILE, Unreadable, yaml_fields
+from gencode.core.errors import UserMistake
+from gencode.core.spec import AgentSpec
+from gencode.permissions.brought import LARGEST_KEPT
+from gencode.runtime.prompt import one_line
+
+ENDINGS = (".md", ".toml", ".yaml", ".yml", ".json")
+DEEPEST_TOML = 200
+"""More brackets or dots in a row than this are no agent."""
+
+_DEEP = re.compile(rf"[\[{{]{{{DEEPEST_TOML}}}|(?:[\w\"'-]+\s*\.\s*){{{DEEPEST_TOML}}}")
+
+
+def read_agent_file(
+    content: bytes, path: str, dialect: str | None = None, *, builtin: bool = False
+) -> AgentFile:
+    """A file as one of a dialect; without one it is told from its path and what it holds."""
+    name = dialect or "gencode"
+    try:
+        text = _decoded(content, path)
+        if dialect is None:
+            from gencode.agents.recognising import dialect_of, from_path
+
+            name = from_path(PurePath(path)) or name
+            parsed = parse(text, path)
+            name = dialect_of(PurePath(path), parsed)
+        else:
+            parsed = parse(text, path)
+        return make(parsed, dialect_named(name), path, builtin=builtin)
+    except UserMistake as error:
+        return AgentFile(path, name, why_not=str(error))
+
+
+def read_agent(text: str, path: str, dialect: Dialect, *, builtin: bool = False) -> AgentSpec:
+    """The agent of a file; UserMistake says what is wrong with it."""
+    spec = make(parse(text, path), dialect, path, builtin=builtin).spec
+    assert spec is not None  # whoever makes one without an agent raises
+    return spec
+
+
+def parse(text: str, path: str) -> Parsed:
+    """A file as its format says it."""
+    ending = PurePath(path).suffix.casefold()
+    if ending == ".toml":
+        return Parsed(_toml(text, path))
+    if ending == ".json":
+        return Parsed(_json(text, path))
+    if ending in (".yaml", ".yml"):
+        return _yaml(text, path)
+    matter = read_front_matter(text, path)
+    return Parsed(matter.fields, matter.lines, matter.body, matter.stage, matter.warnings)
+
+
+def _decoded(content: bytes, path: str) -> str:
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise mistake(path, "it is not UTF-8 text", line) from None
+    if len(content) > LARGEST_KEPT:
+        raise mistake(path, f"it is larger than {LARGEST_KEPT:,} bytes")
+    return text
+
+
+def _toml(text: str, path: str) -> dict[str, Any]:
+    import tomllib
+
+    if _DEEP.search(text):
+        raise mistake(path, "it is nested too deep")
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError as error:
+        raise mistake(path, f"it is not TOML: {one_line(str(error), 200)}") from None
+    except RecursionError:
+        raise mistake(path, "it is nested too deep") from None
+
+
+def _json(text: str, path: str) -> dict[str, Any]:
+    import msgspec
+
+    try:
+        found = msgspec.json.decode(text.removeprefix("\ufeff").encode())
+    except msgspec.DecodeError as error:
+        raise mistake(path, f"it is not JSON: {one_line(str(error), 200)}") from None
+    except RecursionError:
+        raise mistake(path, "it is nested too deep") from None
+    if not isinstance(found, dict):
+        raise mistake(path, "it holds no fields, so it is no agent")
+    return cast("dict[str, Any]", found)
+
+
+def _yaml(text: str, path: str) -> Parsed:
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    try:
+        fields, lines = yaml_fields(text, path, deepest=DEEPEST_FILE)
+    except Unreadable as error:
+        raise mistake(path, f"it is not YAML: {error}", error.line) from None
+    return Parsed(fields, lines)

@@ -1,0 +1,78 @@
+"""Agents room: which dialect a file is of, told from where it lies, else from what it holds."""
+
+from pathlib import PurePath
+
+from gencode.agents.dialect import Parsed
+from gencode.agents.dialects.copilot import is_ours
+from gencode.agents.places import USER_FOLDERS
+from gencode.agents.tool_lists import listed
+from gencode.core.spec import same_name
+from gencode.permissions.brought import AGENT_FOLDERS
+
+_FOLDERS = tuple(
+    sorted(
+        {(folder, name) for name, folder in USER_FOLDERS}
+        | {(folder, name) for name, folders in AGENT_FOLDERS.items() for folder in folders if name != "task-types"},
+        key=lambda each: -len(each[0]),
+    )
+)
+_TELLTALES: tuple[tuple[str, frozenset[str]], ...] = tuple(
+    (name, frozenset(map(same_name, fields.split())))
+    for name, fields in (
+        ("qwen", "approvalMode runConfig"),
+        ("cursor", "readonly is_background"),
+        ("copilot", "user-invocable disable-model-invocation infer handoffs argument-hint target"),
+        ("gemini", "timeout_mins kind display_name"),
+        ("pi", "systemPromptMode inheritProjectContext inheritSkills defaultReads"),
+        ("letta", "launchProfile fork"),
+        ("openhands", "max_iteration_per_run max_budget_per_run condenser profile_store_dir"),
+        ("rovodev", "load_memory"),
+        ("continue", "alwaysApply"),
+        ("goose", "avatar"),
+        ("kimi-code", "whenToUse"),
+    )
+)
+_GEMINIS = frozenset(("read_file", "run_shell_command", "list_directory", "search_file_content", "grep_search"))
+_MODES = ("primary", "subagent", "all")
+
+
+def from_path(path: PurePath) -> str | None:
+    """The dialect whose folder a file lies in. Folders for links into a home spell `.x` as `dot-x`."""
+    place = "/" + "/".join(_plain(part) for part in path.parts[:-1]) + "/"
+    found = max(((place.rfind(f"/{folder}/"), name) for folder, name in _FOLDERS), default=(-1, ""))
+    if found[0] >= 0:
+        return found[1] if path.suffix != ".md" or found[1] not in ("kimi", "goose-recipe", "codex") else None
+    if path.name == "SUBAGENT.md":
+        return "task-types"
+    return "copilot" if is_ours(path) else None
+
+
+def dialect_of(path: PurePath, parsed: Parsed) -> str:
+    """The dialect of a file; Claude Code's where nothing speaks for another."""
+    if found := from_path(path):
+        return found
+    fields = {same_name(name) for name in parsed.fields}
+    if path.suffix == ".toml":
+        return "codex"
+    if path.suffix == ".json":
+        return "kiro"
+    if path.suffix in (".yaml", ".yml"):
+        return "kimi" if isinstance(parsed.fields.get("agent"), dict) else "goose-recipe"
+    tools = parsed.fields.get("tools")
+    if isinstance(tools, dict):
+        return "gencode" if {*tools} <= {"mode", "allow", "deny"} else "opencode"
+    if parsed.fields.get("mode") in _MODES or isinstance(parsed.fields.get("permission"), dict):
+        return "opencode"
+    for name, telltales in _TELLTALES:
+        if fields & telltales:
+            return name
+    names = listed(tools) or []
+    if any("/" in each and "(" not in each for each in names):
+        return "copilot"
+    if "permission-mode" in parsed.fields or "result-cap" in parsed.fields:
+        return "gencode"
+    return "gemini" if _GEMINIS & {*names} else "claude"
+
+
+def _plain(part: str) -> str:
+    return f".{part[4:]}" if part.startswith("dot-") else part

@@ -1,0 +1,101 @@
+"""Agents room: what the tools of other products are called here.
+
+A name that is not in a table is left as it is: it may be the name of a tool that a program brings along, and
+where it is not there nothing is given for it. A tool that can do less than any of ours stands for none of
+them, because a file must never give more than it says.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from gencode.core.spec import same_name
+
+USUAL = (
+    *("Task", "TaskOutput", "TaskStop", "SendMessage", "Read", "Glob", "Grep", "LS", "Write", "Edit"),
+    *("Bash", "KillShell", "WebFetch", "WebSearch", "TodoWrite", "AskUserQuestion"),
+)
+"""Every tool that need not be asked for by name."""
+ON_REQUEST = (
+    *("spawn", "spawn_subagent", "Skill", "current_time", "sleep", "get_env", "set_env", "delete_file"),
+    *("move_file", "get_file_info", "http_get", "http_post", "http_request", "json_parse"),
+    *("json_stringify", "base64_encode", "base64_decode", "memory_list", "memory_read", "memory_write"),
+    *("memory_patch", "memory_append", "task_list", "task_replay", "notify", "message", "cron"),
+)
+MCP = "mcp__"
+
+_SPELLINGS: dict[str, str] = {
+    "Read": "read_file ReadFile view cat open_file open_files fs_read readFiles read_many_files ReadManyFiles "
+    "NotebookRead ReadMediaFile view_file read/readFile readFile file_read expand_code_chunks",
+    "Write": "write_file WriteFile create_file createFile edit/createFile fs_write file_write new_file Create "
+    "write_to_file ",
+    "Edit": "edit_file MultiEdit replace str_replace StrReplaceFile str_replace_editor ApplyPatch apply_patch "
+    "patch editFiles edit/editFiles editFile multi_edit find_and_replace_code search_replace "
+    "replace_in_file update_file multiedit file_edit",
+    "Bash": "exec shell Shell run_shell_command execute_command terminal runInTerminal runCommands execute_bash "
+    "execute/runInTerminal run_command run_terminal_cmd run_in_terminal bash_tool execute_shell Execute "
+    "runCommand local_shell shell_command ",
+    "Grep": "grep_search grep_files search_file_content SearchText textSearch search/textSearch ripgrep rg "
+    "search_files codebase_search searchText GrepSearch content_search search/codebase codebase usages "
+    "search/usages",
+    "Glob": "find glob_search fileSearch search/fileSearch find_files file_search GlobSearch FindFiles "
+    "search/listDirectory findTestFiles",
+    "LS": "list list_dir list_files list_directory ListDir ListFiles ReadFolder listDirectory expand_folder "
+    "read/listDirectory list_dir_contents view_directory",
+    "WebFetch": "web_fetch fetch FetchURL fetch_url web/fetch fetch_content FetchUrl read_url url_fetch "
+    "fetch_webpage ",
+    "WebSearch": "web_search google_web_search SearchWeb websearch_tool search_web web/search brave_search",
+    "TodoWrite": "todo write_todos todo_write TodoRead SetTodoList todowrite todoread update_plan todos "
+    "manage_todo_list todo_read",
+    "Task": "Agent agent delegate runSubagent agent/runSubagent use_subagent subagent dispatch_agent task_tool "
+    "invoke_subagent",
+    "TaskOutput": "AgentOutput BashOutput AgentOutputTool execute/getTerminalOutput getTerminalOutput "
+    "read/getTaskOutput",
+    "TaskStop": "AgentStop",
+    "KillShell": "KillBash kill_shell execute/killTerminal killTerminal",
+    "AskUserQuestion": "ask_user question AskUser ask_user_question ask_followup_question askQuestions "
+    "vscode/askQuestions",
+    "Skill": "activate_skill skill_tool use_skill load_skill",
+    "SendMessage": "send_message",
+}
+_FAMILIES: dict[str, tuple[str, ...]] = {
+    "edit": ("Edit", "Write"),
+    "search": ("Grep", "Glob"),
+    "read": ("Read", "LS"),
+    "execute": ("Bash", "KillShell"),
+    "web": ("WebFetch", "WebSearch"),
+    "@builtin": USUAL,
+    "fs_read": ("Read", "LS"),
+    "fs_write": ("Write", "Edit"),
+    "read-only": ("Read", "LS", "Grep", "Glob"),
+}
+"""One word for several tools. Each dialect says which of these it knows."""
+
+_KNOWN = {same_name(name): name for name in (*USUAL, *ON_REQUEST)}
+_ELSEWHERE = {
+    same_name(spelled): name for name, spellings in _SPELLINGS.items() for spelled in spellings.split()
+}
+RETIRED = frozenset(
+    map(same_name, ("MultiEdit", "LS", "NotebookRead", "KillBash", "TodoRead", "BashOutput", "AgentOutput"))
+)
+
+
+@lru_cache(2_048)
+def tools_called(name: str, families: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The tools that a name of any product stands for here; nothing when it stands for none that is known."""
+    word = name.casefold()
+    if word in families:
+        return _FAMILIES[word]
+    if name.startswith(MCP):
+        return (name,)
+    key = same_name(name)
+    for table in (_KNOWN, _ELSEWHERE):
+        if key in table:
+            return (table[key],)
+    if ":" in name and (last := name.rpartition(":")[2]):  # a tool with its module before it
+        return tools_called(last, families)
+    return ()
+
+
+def known_tools() -> Iterable[str]:
+    """Every tool there is, or will be."""
+    return (*USUAL, *ON_REQUEST)

@@ -1,0 +1,83 @@
+"""Budgets in a family of tasks: which of two counts, what was spent so far, and what is set aside."""
+
+from typing import TypeVar
+
+from gencode.core.budget import Budget
+from gencode.core.messages import Usage
+from gencode.core.task import Task
+from gencode.runtime.ports import Store, TaskQuery
+from gencode.runtime.purse import NOTHING, Purse, Spent
+
+Number = TypeVar("Number", int, float)
+NO_BUDGET = Budget()
+
+
+def tightest(one: Budget, other: Budget) -> Budget:
+    """Both budgets at once."""
+    if one == NO_BUDGET or other == NO_BUDGET:
+        return one if other == NO_BUDGET else other
+    return Budget(
+        turns=_least(one.turns, other.turns),
+        tokens=_least(one.tokens, other.tokens),
+        usd=_least(one.usd, other.usd),
+        seconds=_least(one.seconds, other.seconds),
+        spawns=_least(one.spawns, other.spawns),
+    )
+
+
+def half(budget: Budget) -> Budget:
+    """Half of what is left, for an agent whose spending nobody here can watch call by call."""
+    return Budget(
+        turns=_halved(budget.turns),
+        tokens=_halved(budget.tokens),
+        usd=None if budget.usd is None else budget.usd / 2,
+        spawns=_halved(budget.spawns),
+    )
+
+
+def bound(
+    above: Purse | None, owner: str, budget: Budget, spent: Spent = NOTHING, *, sent: bool = True
+) -> Purse | None:
+    """The purse of an agent below another one; None where nothing is bounded.
+
+    BudgetSpent says what is missing. Only an agent that was `sent` by another counts as one.
+    """
+    if above is not None and above.bounded:
+        return above.below(f"agent {owner}", budget, spent, again=not sent)
+    if budget == NO_BUDGET:
+        return None
+    purse = Purse(f"agent {owner}", budget, None, spent)
+    return purse if purse.bounded else None
+
+
+async def spent_by(store: Store, task: str) -> Spent:
+    """What a task and everything below it have cost so far."""
+    found = await store.task(task)
+    family = [found] if found is not None else []
+    seen = {task}
+    above = [task]
+    while above:
+        below = [each for parent in above for each in await store.tasks(TaskQuery(parent=parent))]
+        fresh = [each for each in below if each.id not in seen]
+        seen |= {each.id for each in fresh}
+        family += fresh
+        above = [each.id for each in fresh]
+    return _sum(family)
+
+
+def _sum(family: list[Task]) -> Spent:
+    usage = sum((each.usage for each in family), start=Usage())
+    return Spent(
+        turns=sum(each.turns for each in family),
+        tokens=usage.input_tokens + usage.output_tokens,
+        usd=usage.usd or 0.0,
+        spawns=max(len(family) - 1, 0),
+    )
+
+
+def _least(one: Number | None, other: Number | None) -> Number | None:
+    return min((each for each in (one, other) if each is not None), default=None)
+
+
+def _halved(value: int | None) -> int | None:
+    return None if value is None else max(value // 2, 1)

@@ -1,0 +1,224 @@
+"""How a task begins and goes on: its first facts are written, its agent is seated, its job is handed over."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.budget import Budget
+from gencode.core.errors import CorruptFact, UserMistake
+from gencode.core.events import DurableFact, Event, MessageAdded, TaskBackgrounded, TaskCreated, settle
+from gencode.core.messages import Message, UserMessage, unanswered
+from gencode.core.outcome import output_file
+from gencode.core.spec import AgentSpec
+from gencode.core.task import Task, transcript_of
+from gencode.delegation.desk import Desk
+from gencode.delegation.earlier import told_first, tools_of
+from gencode.delegation.inbox import Arrivals
+from gencode.delegation.live import Job
+from gencode.delegation.origin import Origin
+from gencode.delegation.orphans import close_if_orphan, interruption
+from gencode.delegation.seating import Seating
+from gencode.delegation.supervisor import Supervisor
+from gencode.delegation.trees import Workplace
+from gencode.runtime.bus import Bus
+from gencode.runtime.limits import Limits
+from gencode.runtime.ports import Lease, Letter, Store, TaskQuery
+from gencode.runtime.recorder import Recorder
+from gencode.runtime.seat import Seat
+from gencode.runtime.slots import Slot
+from gencode.runtime.toolbox import Toolbox
+
+NOTHING_SAID = "The prompt is empty; say what the agent should do."
+SHAPE = (
+    "Your last reply must be one JSON value that fits this JSON Schema, and nothing else around it:\n{schema}"
+)
+
+
+class Order(Struct, frozen=True, eq=False):
+    """An agent at its place, and what bounds it there."""
+
+    spec: AgentSpec
+    place: Origin
+    limits: Limits
+    workplace: Workplace | None = None
+
+
+class More(Struct, frozen=True):
+    """What an earlier task is told when it goes on: from now on in the background when it is `behind`."""
+
+    prompt: str = ""
+    behind: bool = False
+    budget: Budget | None = None
+
+
+class Starting:
+    """Writes the beginnings of tasks and seats their agents."""
+
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        supervisor: Supervisor,
+        seating: Seating,
+        outputs: Path | None = None,
+    ) -> None:
+        self._store = store
+        self._bus = bus
+        self._supervisor = supervisor
+        self._seating = seating
+        self._outputs = outputs
+
+    async def begin(
+        self, order: Order, created: TaskCreated, desk: Desk, before: Sequence[DurableFact] = ()
+    ) -> Job:
+        """A new task: its birth, its start and what it was told are written as one, and then heard of.
+
+        Where too many agents are at work, only its birth is; the rest is written when it is its turn.
+        `before` are facts that come between its birth and its start.
+        """
+        spec, origin = order.spec, order.place
+        toolbox = self._seating.tools(spec, origin)
+        task = "" if created.conversation else created.prompt
+        system = self._seating.system(spec, toolbox, origin, task)
+        heard = [UserMessage(created.prompt), *origin.notes(), *_shape(created)]
+        then = (*before, self._seating.started(spec, toolbox, origin, system), *map(MessageAdded, heard))
+        slot = self._slot(created, origin)
+        at_once = slot is None or slot.try_take()
+        try:
+            lease = await self._store.create(created, self._supervisor.owner, then if at_once else ())
+        except BaseException:
+            if slot is not None:
+                slot.give_back()
+            raise
+        facts = enumerate((created, *(then if at_once else ())), start=1)
+        at = lease.state.created_at
+        record = Recorder(self._store, self._bus, lease, self._outputs)
+        record.publish([Event(lease.task, seq, at, settle(fact)[0]) for seq, fact in facts])
+        told = transcript_of(Event(lease.task, None, at, fact) for fact in then)
+        seat = self._seat(order, record, toolbox, slot, system)
+        job = self._job(order, seat, told, record, desk)
+        job.first = () if at_once else then
+        return self._supervisor.start(job)
+
+    async def go_on(self, task: str, order: Order, more: More, desk: Desk) -> Job:
+        """Go on with a task that nobody else may be working on and that can be read as a whole."""
+        await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
+        try:
+            lease = await self._store.take(task, self._supervisor.owner)
+            return await self._taken(lease, order, more, desk)
+        except CorruptFact as corrupt:
+            raise UserMistake(
+                f"Task {task} cannot go on: {corrupt} Nothing was changed; gen task show {task} has what "
+                "can be read of it."
+            ) from None
+
+    async def _taken(self, lease: Lease, order: Order, more: More, desk: Desk) -> Job:
+        """An earlier task with something more to do. It keeps the system prompt it had."""
+        spec, origin = order.spec, order.place
+        begun = False
+        try:
+            letters = await self._store.waiting(lease.task)
+            if not more.prompt.strip() and not letters:
+                raise UserMistake(NOTHING_SAID)
+            events = await self._store.events(lease.task)
+            record = Recorder(self._store, self._bus, lease, self._outputs)
+            if cut := interruption(lease.state, unanswered(transcript_of(events))):
+                await record.commit(*cut)
+                events = await self._store.events(lease.task)
+            earlier = transcript_of(events)
+            toolbox = self._seating.tools(spec, origin)
+            system = "" if lease.state.system else self._seating.system(spec, toolbox, origin, "")
+            heard = _heard(lease.state, more.prompt, letters, earlier, origin)
+            started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
+            first = (TaskBackgrounded(),) if more.behind else ()
+            started = replace(started, budget=more.budget)
+            then = (started, *first, *map(MessageAdded, heard))
+            children = await self._learn_family(lease.state)
+            slot = self._slot(lease.state, origin)
+            seat = self._seat(order, record, toolbox, slot, lease.state.system or system)
+            job = self._job(order, seat, [*earlier, *heard], record, desk, children)
+            if slot is None or slot.try_take():
+                await record.commit(*then)
+            else:
+                job.first = then
+            begun = True
+            return self._supervisor.start(job)
+        finally:
+            if not begun:
+                await self._store.release(lease)
+
+    def _slot(self, task: Task | TaskCreated, origin: Origin) -> Slot | None:
+        """The right to be at work; who talks with a person needs none."""
+        if task.conversation:
+            return None
+        return self._supervisor.slots.slot("", task.parent or "", origin.model.name)
+
+    def _seat(self, order: Order, record: Recorder, toolbox: Toolbox, slot: Slot | None, system: str) -> Seat:
+        origin = replace(order.place, model=order.place.model.thinking(order.spec.effort))
+        seat = self._seating.seat(order.spec, record.task, toolbox, origin, order.limits)
+        if slot is not None:
+            slot.task = record.task.id
+        return replace(seat, slot=slot, system=system)
+
+    def _job(
+        self,
+        order: Order,
+        seat: Seat,
+        transcript: Sequence[Message],
+        record: Recorder,
+        desk: Desk,
+        children: Sequence[Task] = (),
+    ) -> Job:
+        cwd = seat.workspace.cwd
+        inbox = Arrivals(
+            *(record, desk.result_cap, children, self._outputs),
+            lambda task: seat.seen.stale(cwd, task.evidence.files_changed),
+        )
+        desk.sit(replace(order.place, task=record.task.id), inbox)
+        self._take_up(children, inbox, seat)
+        seat = replace(seat, delegate=desk, inbox=inbox)
+        return Job(seat, [*transcript], record, order.place.stop, order.place.purse, order.workplace)
+
+    def _take_up(self, children: Sequence[Task], inbox: Arrivals, seat: Seat) -> None:
+        """Expect what earlier turns sent and still runs here, and hand out the files of it all."""
+        for child in children:
+            if not child.background:
+                continue
+            if self._outputs is not None:
+                seat.gate.hand_out(output_file(self._outputs, child.id))
+            if job := self._supervisor.find(child.id):
+                inbox.expect(job)
+
+    async def _learn_family(self, task: Task) -> list[Task]:
+        """Who belongs to a task that an earlier process began: its siblings and, given back, its children."""
+        children = await self._store.tasks(TaskQuery(parent=task.id))
+        for child in children:
+            self._seating.kinship.learn(child.id, task.id)
+        if task.parent is not None:
+            for sibling in await self._store.tasks(TaskQuery(parent=task.parent)):
+                self._seating.kinship.learn(sibling.id, task.parent)
+            above = await self._store.task(task.parent)
+            self._seating.kinship.learn(task.parent, above.parent if above else None)
+        return children
+
+
+def _shape(task: Task | TaskCreated) -> list[UserMessage]:
+    """What an agent is told about the form of its result."""
+    if task.output_schema is None:
+        return []
+    from msgspec import json
+
+    schema = json.format(json.encode(task.output_schema), indent=1).decode()
+    return [UserMessage(SHAPE.format(schema=schema), sender="system")]
+
+
+def _heard(
+    task: Task, prompt: str, letters: Sequence[Letter], earlier: Sequence[Message], origin: Origin
+) -> list[UserMessage]:
+    """What a task hears when it goes on: why it had ended, what it is asked, and what came meanwhile."""
+    asked = [UserMessage(prompt)] if prompt.strip() else []
+    mail = [UserMessage(letter.text, letter.sender, mail=letter.number) for letter in letters]
+    notes = [note for note in (*origin.notes(), *_shape(task)) if note not in earlier]
+    return [*told_first(task), *asked, *mail, *notes]

@@ -1,0 +1,154 @@
+"""What a person or a program may ask for: new work, more of earlier work, a word to it, and its end."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.budget import Budget
+from gencode.core.errors import UserMistake
+from gencode.core.spec import AgentSpec, TaskRequest
+from gencode.core.task import Task
+from gencode.delegation.accounts import NO_BUDGET, spent_by
+from gencode.delegation.forks import Fork
+from gencode.delegation.launcher import Launcher
+from gencode.delegation.live import Job, Live
+from gencode.delegation.origin import Origin, link_of
+from gencode.delegation.records import Records
+from gencode.delegation.resumption import Resumption
+from gencode.permissions.chain import Root
+from gencode.runtime.limits import Limits
+from gencode.runtime.models import ModelRegistry
+from gencode.runtime.ports import Handover, Store
+from gencode.runtime.purse import Purse
+from gencode.runtime.seen import Seen
+
+SESSION = "the session"
+
+
+class Terms(Struct, frozen=True):
+    """What bounds everything that is asked for here."""
+
+    turns: int | None = None
+    seconds: float | None = None
+    budget: Budget = NO_BUDGET
+
+
+class Work:
+    """Starts work for whoever sits `here`, in the terms of this session."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        records: Records,
+        store: Store,
+        models: ModelRegistry,
+        here: Callable[[], Origin],
+        terms: Terms,
+        root: Root | None,
+    ) -> None:
+        self._launcher = launcher
+        self._records = records
+        self._store = store
+        self._here = here
+        self._terms = terms
+        self._resumption = Resumption(launcher, models, self._origin, root)
+        bounded = terms.budget != NO_BUDGET
+        self._purse = Purse(SESSION, terms.budget) if bounded else None
+        self._purses: dict[str, Purse] = {}
+        """The purses of conversations that were led here; each counts its whole conversation."""
+        self._seen: dict[str, Seen] = {}
+        """What the agents of conversations that were led here know of files."""
+
+    async def start(self, request: TaskRequest) -> Live:
+        """Start one subagent without a main conversation: the settings are its root policy."""
+        return await self._launcher.launch(request, self._origin(), seconds=self._terms.seconds)
+
+    async def resume(self, task: str, request: TaskRequest) -> Live:
+        """Go on with an earlier task, as it was."""
+        found = await self._records.find(task)
+        if found.conversation:
+            raise UserMistake(f"{found.id} is a conversation; go on with it: gen -p --session {found.id}")
+        return await self._resumption.start(found, request, self._terms.seconds, await self._bound(found))
+
+    async def fork(self, task: str, fork: Fork, request: TaskRequest) -> Job:
+        """Begin a new task with what an earlier one had said and heard."""
+        found = await self._records.find(task)
+        if found.conversation:
+            raise UserMistake(f"{found.id} is a conversation; only the task of an agent can be forked.")
+        return await self._resumption.fork(found, fork, request, self._terms.seconds)
+
+    async def send(self, task: str, text: str) -> tuple[Task, bool]:
+        """Say something to a task; one of an agent that has ended goes on with it, in the background.
+
+        The task as it is then, and whether it was woken.
+        """
+        found = await self._records.find(task)
+        now = await self._launcher.reach.send(found.id, text)
+        if not now.status.ended or now.conversation:
+            return now, False
+        request = TaskRequest("", "", resume=found.id, background=True)
+        if self._launcher.apart.possible:
+            await self.detach(request)
+        else:
+            await self.resume(found.id, request)
+        return await self._records.find(found.id), True
+
+    async def detach(self, request: TaskRequest) -> str:
+        """Start one subagent, or go on with an earlier one, in a process that outlives this one; its id."""
+        if request.resume:
+            earlier = await self._records.find(request.resume)
+            return await self._resumption.detach(earlier, request, self._terms.seconds)
+        return await self._launcher.detach(request, self._origin(), self._terms.seconds)
+
+    async def take_on(self, handover: Handover) -> Live:
+        """Start what another process handed over to this one."""
+        if handover.created is not None:
+            return await self._resumption.take_on(handover.created, handover)
+        request = TaskRequest(
+            *("", handover.prompt), model=handover.model, max_turns=handover.max_turns, background=True
+        )
+        return await self.resume(handover.task, request)
+
+    async def turn(self, spec: AgentSpec, prompt: str, session: str | None = None) -> Job:
+        """Start a turn of a conversation that this agent leads."""
+        limits = Limits(self._terms.turns or spec.max_turns, self._terms.seconds)
+        found = await self._records.find(session) if session is not None else None
+        purse = await self._conversation_purse(found)
+        seen = self._seen.get(found.id) if found else None
+        origin = replace(self._led_by(spec), purse=purse, seen=seen)
+        job = await self._launcher.converse(spec, prompt, origin, limits, found.id if found else None)
+        if purse is not None:
+            self._purses[job.id] = purse
+        self._seen[job.id] = job.seat.seen
+        return job
+
+    def origin(self, spec: AgentSpec | None = None) -> Origin:
+        """The place where work is asked for, or that of an agent which leads a conversation there."""
+        return self._led_by(spec) if spec else self._origin()
+
+    def _origin(self) -> Origin:
+        return replace(self._here(), purse=self._purse)
+
+    def _led_by(self, spec: AgentSpec) -> Origin:
+        origin = self._origin()
+        if spec.mode is None and not spec.rules:
+            return origin
+        return replace(origin, chain=origin.chain.below(link_of(spec)))
+
+    async def _conversation_purse(self, session: Task | None) -> Purse | None:
+        """What a conversation may spend: all of it counts, also what earlier turns and processes spent."""
+        if self._terms.budget == NO_BUDGET:
+            return None
+        if session is None:
+            return Purse(SESSION, self._terms.budget)
+        if session.id not in self._purses:
+            spent = await spent_by(self._store, session.id)
+            self._purses[session.id] = Purse(SESSION, self._terms.budget, None, spent)
+        return self._purses[session.id]
+
+    async def _bound(self, task: Task) -> Purse | None:
+        """What a task that goes on may spend by the terms of this session, which count all it ever spent."""
+        if self._terms.budget == NO_BUDGET:
+            return None
+        return Purse(SESSION, self._terms.budget, None, await spent_by(self._store, task.id))

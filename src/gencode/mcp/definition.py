@@ -1,0 +1,290 @@
+"""mcp: how a server is started or reached, read from settings, from `.mcp.json` and from agents' files.
+
+`${NAME}` and `${NAME:-otherwise}` stand for variables of our environment. They are filled in when the server
+is started, so that what a person approves is the text as it was written and no secret is kept with it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Literal, cast
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.errors import UserMistake, nearest
+from gencode.permissions.paths import shown
+
+MOST_SERVERS = 64
+LARGEST_FILE = 256 * 1024
+_MOST_PARTS = 256
+_LONGEST_PART = 32 * 1024
+_LONGEST_NAME = 64
+_LONGEST_SECONDS = 3_600.0
+_STDIO = ("", "stdio", "local")
+_HTTP = ("", "http", "streamable-http", "streamable_http", "streamableHttp")
+_HERE = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OUR_HEADERS = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "accept", "content-type"}
+)
+
+
+class Definition(Struct, frozen=True):
+    """One server: a `command` to be started, or a `url`. `origin` is where it was written.
+
+    `reads` are patterns of tools that the person says only read; `disabled`: it is known and never started.
+    """
+
+    name: str
+    origin: str = ""
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    cwd: str = ""
+    url: str = ""
+    headers: dict[str, str] = {}
+    reads: tuple[str, ...] = ()
+    call_seconds: float = 120.0
+    startup_seconds: float = 30.0
+    disabled: bool = False
+
+    @property
+    def kind(self) -> Literal["stdio", "http"]:
+        """How it is spoken to."""
+        return "http" if self.url else "stdio"
+
+    @property
+    def digest(self) -> str:
+        """What an approval is for: everything that decides which program runs or who is asked."""
+        parts = (self.command, self.args, self.env, self.cwd, self.url, self.headers)
+        return sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
+
+    def told(self) -> str:
+        """The server in plain words, for the person who is asked about it. Values are not shown."""
+        lines = [f"The MCP server {self.name} ({self.origin or 'no file'})"]
+        if self.url:
+            lines.append(f"  reached at  {shown(self.url, _LONGEST_PART)}")
+        else:
+            words = " ".join(shown(word, _LONGEST_PART) for word in (self.command, *self.args))
+            lines.append(f"  started by  {words}")
+        for what, names in (("variables", self.env), ("headers", self.headers)):
+            if names:
+                lines.append(f"  {what:<11} {', '.join(names)}")
+        if self.cwd:
+            lines.append(f"  in          {shown(self.cwd, _LONGEST_PART)}")
+        return "\n".join(lines)
+
+    def filled(self, environ: Mapping[str, str]) -> "Definition":
+        """The same with every `${NAME}` filled in; UserMistake when a variable is not set."""
+
+        def fill(text: str) -> str:
+            return _VARIABLE.sub(lambda found: _value(self.name, found, environ), text)
+
+        return _checked(
+            replace(
+                self,
+                command=fill(self.command),
+                args=tuple(map(fill, self.args)),
+                env={name: fill(value) for name, value in self.env.items()},
+                cwd=fill(self.cwd),
+                url=fill(self.url),
+                headers={name: fill(value) for name, value in self.headers.items()},
+            )
+        )
+
+
+class Found(Struct, frozen=True):
+    """The servers of one place, and what is wrong with those that are left out."""
+
+    definitions: tuple[Definition, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+    """A server as settings write it."""
+
+    type: str = ""
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    cwd: str = ""
+    url: str = ""
+    headers: dict[str, str] = {}
+    reads: tuple[str, ...] = ()
+    call_seconds: float = 120.0
+    startup_seconds: float = 30.0
+    disabled: bool = False
+
+
+def of_settings(table: Mapping[str, Any], origin: str, *, users: bool) -> tuple[Definition, ...]:
+    """The servers of the setting `mcp_servers`; every mistake is an error.
+
+    Only the user (`users`) can say that tools of a server only read.
+    """
+    _few(table)
+    return tuple(_of_table(name, value, origin, users=users) for name, value in table.items())
+
+
+def of_mcp_json(content: bytes, origin: str) -> Found:
+    """The servers of a file like `.mcp.json`; one that cannot be used is left out and told of."""
+    if len(content) > LARGEST_FILE:
+        return Found(
+            problems=(f"{origin} is larger than {LARGEST_FILE:,} bytes, so no server of it is used",)
+        )
+    try:
+        read: object = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return Found(problems=(f"{origin} is not JSON ({error}), so no server of it is used",))
+    servers = cast("dict[str, object]", read).get("mcpServers") if isinstance(read, dict) else None
+    if not isinstance(servers, dict):
+        return Found(problems=(f"{origin} has no object mcpServers",))
+    return _gathered(cast("dict[str, object]", servers).items(), origin)
+
+
+def of_agent(entries: Sequence[Any], origin: str) -> tuple[tuple[str, ...], Found]:
+    """What an agent's file asks for: names of servers that are known elsewhere, and servers of its own."""
+    names = [each for each in entries if isinstance(each, str)]
+    inline = [
+        pair
+        for each in entries
+        if isinstance(each, Mapping)
+        for pair in cast("Mapping[str, object]", each).items()
+    ]
+    found = _gathered(inline, origin)
+    odd = sum(not isinstance(each, str | Mapping) for each in entries)
+    if odd:
+        problem = f"{origin}: {odd} entries of the MCP servers are neither a name nor a definition"
+        found = Found(found.definitions, (*found.problems, problem))
+    return tuple(dict.fromkeys(names)), found
+
+
+def _gathered(pairs: Iterable[tuple[str, object]], origin: str) -> Found:
+    definitions: dict[str, Definition] = {}
+    problems: list[str] = []
+    for name, value in pairs:
+        if len(definitions) >= MOST_SERVERS:
+            problems.append(
+                f"{origin}: there are more than {MOST_SERVERS} MCP servers; the others are left out"
+            )
+            break
+        try:
+            definitions[name] = _of_foreign(name, value, origin)
+        except UserMistake as mistake:
+            problems.append(str(mistake))
+    return Found(tuple(definitions.values()), tuple(problems))
+
+
+def _of_table(name: str, value: Any, origin: str, *, users: bool) -> Definition:
+    try:
+        table = msgspec.convert(value, _Table)
+    except msgspec.ValidationError as error:
+        way = nearest(str(error), _Table.__struct_fields__) if "unknown field" in str(error) else ""
+        raise UserMistake(f"{_who(name, origin)}: {error}. {way}".rstrip()) from None
+    return _made(name, table, origin, users=users)
+
+
+def _of_foreign(name: str, value: object, origin: str) -> Definition:
+    """A server as other products write it: what we do not know of it is not needed to start it."""
+    if not isinstance(value, Mapping):
+        raise UserMistake(f"{_who(name, origin)} is not an object with a command or a url.")
+    given = dict(cast("Mapping[str, Any]", value))
+    known = {
+        key: given[key] for key in ("type", "command", "args", "env", "cwd", "url", "headers") if key in given
+    }
+    if "httpUrl" in given and "url" not in given:
+        known["url"] = given["httpUrl"]
+    if given.get("disabled") is True or given.get("enabled") is False:
+        known["disabled"] = True
+    if isinstance(given.get("timeout"), int | float):
+        known["call_seconds"] = min(max(given["timeout"] / 1_000, 1.0), _LONGEST_SECONDS)
+    try:
+        table = msgspec.convert(known, _Table, strict=False)
+    except msgspec.ValidationError as error:
+        raise UserMistake(f"{_who(name, origin)}: {error}.") from None
+    return _made(name, table, origin, users=False)
+
+
+def _made(name: str, table: _Table, origin: str, *, users: bool) -> Definition:
+    who = _who(name, origin)
+    if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise UserMistake(f"{who}: a server's name has 1 to {_LONGEST_NAME} printable characters.")
+    if bool(table.command) == bool(table.url):
+        raise UserMistake(f"{who} needs a command to be started, or a url to be reached at, and not both.")
+    if table.type not in (_HTTP if table.url else _STDIO):
+        way = "give the address of its streamable HTTP endpoint" if table.url else "leave the type out"
+        raise UserMistake(f"{who}: the type {shown(table.type)} is not spoken here; {way}.")
+    fields = {field: getattr(table, field) for field in table.__struct_fields__ if field != "type"}
+    if not users:
+        fields["reads"] = ()
+    return _checked(Definition(name=name, origin=origin, **fields))
+
+
+def _checked(definition: Definition) -> Definition:
+    """The definition, or a UserMistake that says what cannot be used of it."""
+    who = _who(definition.name, definition.origin)
+    texts = (
+        *(definition.command, *definition.args, definition.cwd, definition.url),
+        *(*definition.env, *definition.env.values(), *definition.headers, *definition.headers.values()),
+    )
+    if len(texts) > _MOST_PARTS or any(len(text) > _LONGEST_PART for text in texts):
+        raise UserMistake(f"{who} has more than {_MOST_PARTS} parts, or one that is too long.")
+    if any("\0" in text for text in texts):
+        raise UserMistake(f"{who}: a NUL character cannot be handed to a program.")
+    if "${{" in "".join(texts):
+        raise UserMistake(f"{who}: only variables of the form ${{NAME}} are filled in here.")
+    for name in definition.env:
+        if not _ENV_NAME.fullmatch(name):
+            raise UserMistake(f"{who}: {shown(name)} is not the name of a variable.")
+    for name, value in definition.headers.items():
+        if not _HEADER_NAME.fullmatch(name) or name.lower() in _OUR_HEADERS or not _is_header_value(value):
+            raise UserMistake(f"{who}: the header {shown(name)} cannot be sent.")
+    for seconds in (definition.call_seconds, definition.startup_seconds):
+        if not 0 < seconds <= _LONGEST_SECONDS:
+            raise UserMistake(f"{who}: seconds are more than 0 and at most {_LONGEST_SECONDS:,.0f}.")
+    if definition.url and not _VARIABLE.search(definition.url):
+        _check_url(who, definition.url)
+    return definition
+
+
+def _is_header_value(value: str) -> bool:
+    return all(character == "\t" or character.isprintable() for character in value)
+
+
+def _check_url(who: str, url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        raise UserMistake(f"{who}: {shown(url)} is not an address.") from None
+    if parts.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
+        raise UserMistake(f"{who}: {shown(url)} is not an http or https address.")
+    if parts.username or parts.password:
+        raise UserMistake(f"{who}: a password does not belong in the address; send a header instead.")
+    if parts.scheme == "http" and not _HERE.fullmatch(host):
+        raise UserMistake(
+            f"{who}: what is not on this machine is only reached by https, not at {shown(url)}."
+        )
+
+
+def _value(name: str, found: "re.Match[str]", environ: Mapping[str, str]) -> str:
+    variable, otherwise = found.groups()
+    value = environ.get(variable) or otherwise
+    if value is None:
+        way = f"set it, or write ${{{variable}:-something}}"
+        raise UserMistake(f"The MCP server {name} needs the variable {variable}, which is not set; {way}.")
+    return value
+
+
+def _few(table: Mapping[str, Any]) -> None:
+    if len(table) > MOST_SERVERS:
+        raise UserMistake(f"The setting mcp_servers has more than {MOST_SERVERS} servers; remove some.")
+
+
+def _who(name: str, origin: str) -> str:
+    place = f" in {origin}" if origin else ""
+    return f"The MCP server {shown(name, _LONGEST_NAME)}{place}"

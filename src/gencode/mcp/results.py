@@ -1,0 +1,106 @@
+"""mcp: what a server's tool gave back, as our tools give things back."""
+
+import base64
+import binascii
+from typing import Any, cast
+
+import msgspec
+
+from gencode.core.messages import Image
+from gencode.mcp.wire import Message
+from gencode.runtime.toolbox import ToolOutput, clip
+
+LONGEST_RESULT = 1_000_000
+LARGEST_IMAGE = 5 * 1024 * 1024
+MOST_IMAGES = 20
+MOST_PARTS = 1_000
+_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+def output_of(result: Message) -> ToolOutput:
+    """The texts of a result, its pictures, and what has a structure as JSON."""
+    content = result.get("content")
+    parts = cast("list[object]", content) if isinstance(content, list) else []
+    texts: list[str] = []
+    images: list[Image] = []
+    for part in parts[:MOST_PARTS]:
+        if isinstance(part, dict):
+            _take(cast("Message", part), texts, images)
+    if len(parts) > MOST_PARTS:
+        texts.append(f"[{len(parts) - MOST_PARTS:,} further parts were left out]")
+    structured = result.get("structuredContent")
+    if structured is not None and not _says_the_same(texts, structured):
+        texts.append(msgspec.json.format(msgspec.json.encode(structured), indent=2).decode())
+    if result.get("resultType") == "input_required":
+        texts.append(
+            "The server wants something from the person before it goes on; that is not possible here."
+        )
+    text = clip("\n".join(texts), LONGEST_RESULT)
+    error = result.get("isError") is True or result.get("resultType") == "input_required"
+    return ToolOutput(text or ("[no text]" if images else "[nothing]"), error=error, images=tuple(images))
+
+
+def _take(part: Message, texts: list[str], images: list[Image]) -> None:
+    match part.get("type"):
+        case "text":
+            texts.append(_text(part.get("text")))
+        case "image":
+            _picture(part, texts, images)
+        case "audio":
+            texts.append(f"[sound ({_text(part.get('mimeType'))[:60]}) was left out]")
+        case "resource_link":
+            texts.append(f"[resource {_text(part.get('uri'))[:500]}: {_text(part.get('name'))[:200]}]")
+        case "resource":
+            _resource(part.get("resource"), texts, images)
+        case kind:
+            texts.append(f"[something of the kind {_text(kind)[:60]!r} was left out]")
+
+
+def _resource(inner: Any, texts: list[str], images: list[Image]) -> None:
+    held = cast("Message", inner) if isinstance(inner, dict) else {}
+    name = f"[resource {_text(held.get('uri'))[:500]}]"
+    if isinstance(held.get("text"), str):
+        texts.append(f"{name}\n{held['text']}")
+    elif held.get("mimeType") in _MEDIA_TYPES:
+        texts.append(name)
+        _picture({"mimeType": held["mimeType"], "data": held.get("blob")}, texts, images)
+    else:
+        texts.append(f"{name} holds no text and was left out")
+
+
+def _picture(part: Message, texts: list[str], images: list[Image]) -> None:
+    kind, content = part.get("mimeType"), _text(part.get("data"))
+    if kind not in _MEDIA_TYPES:
+        texts.append(f"[a picture of the kind {_text(kind)[:60]!r} was left out]")
+    elif len(content) > LARGEST_IMAGE:
+        texts.append(f"[a picture of more than {LARGEST_IMAGE:,} bytes was left out]")
+    elif len(images) >= MOST_IMAGES:
+        texts.append("[a further picture was left out]")
+    elif not _is_base64(content):
+        texts.append("[a picture that cannot be read was left out]")
+    else:
+        images.append(Image(str(kind), content))
+
+
+def _is_base64(content: str) -> bool:
+    try:
+        return bool(base64.b64decode(content, validate=True))
+    except (binascii.Error, ValueError):
+        return False
+
+
+def _says_the_same(texts: list[str], structured: object) -> bool:
+    """Whether the texts are this JSON already, as servers send it for clients that know no structure."""
+    if isinstance(structured, dict) and list(cast("Message", structured).values()) == ["\n".join(texts)]:
+        return True
+    for text in texts:
+        try:
+            if msgspec.json.decode(text) == structured:
+                return True
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            continue
+    return False
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

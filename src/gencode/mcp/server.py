@@ -1,0 +1,241 @@
+"""mcp: one server over its whole life: started, listed, asked, lost, and started again."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from gencode.core.errors import ToolError, UserMistake
+from gencode.mcp.definition import Definition
+from gencode.mcp.http import Http, header_value
+from gencode.mcp.listing import Listing, Offered, cleaned, listed
+from gencode.mcp.peer import Peer
+from gencode.mcp.results import output_of
+from gencode.mcp.stdio import Stdio, environment
+from gencode.mcp.wire import Lost, Refused, Transport
+from gencode.runtime.processes.commands import Commands
+from gencode.runtime.toolbox import ToolOutput
+
+State = Literal["off", "unapproved", "starting", "ready", "down", "failed"]
+"""`off`: not started; `unapproved`: a person has to look; `down`: it is started again soon."""
+
+MOST_FAILURES = 6
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 30.0
+_STEADY_SECONDS = 30.0
+_PATIENCE_SECONDS = 10.0
+_LISTING_SECONDS = 30.0
+_GATHER_SECONDS = 0.2
+_LONGEST_PROGRESS = 200
+
+Making = Callable[[frozenset[str]], Commands]
+"""Gives what starts programs, with variables of these names let through."""
+
+
+class Status(Struct, frozen=True):
+    """A server as it is listed for a person."""
+
+    name: str
+    kind: str
+    state: State
+    origin: str
+    version: str = ""
+    tools: tuple[str, ...] = ()
+    why: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class Server:
+    """One server, shared by all agents of a session."""
+
+    def __init__(self, definition: Definition, cwd: Path, environ: Mapping[str, str], making: Making) -> None:
+        self.definition = definition
+        self.state: State = "off"
+        self.why = ""
+        self.listing = Listing()
+        self._cwd = cwd
+        self._environ = environ
+        self._making = making
+        self._peer: Peer | None = None
+        self._life: asyncio.Task[None] | None = None
+        self._handshake = False
+        self._news = asyncio.Event()
+        self._tried = asyncio.Event()
+        self._moved = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        """What the person calls it."""
+        return self.definition.name
+
+    def start(self) -> None:
+        """Let it live from now on, beside everything else; nothing if it does already."""
+        if self._life is None and not self.definition.disabled:
+            self._enter("starting")
+            self._life = asyncio.create_task(self._live())
+
+    def withhold(self) -> None:
+        """Do not start it before a person has approved it."""
+        self._enter("unapproved", "how it is started has changed since it was approved")
+
+    async def tried(self) -> None:
+        """Return when the first try to reach it has ended, well or not; at once if there is none."""
+        if self._life is not None:
+            await self._tried.wait()
+
+    async def close(self) -> None:
+        """End it."""
+        if self._life is not None:
+            self._life.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._life
+        self._enter("off")
+
+    async def call(
+        self, tool: Offered, arguments: dict[str, Any], progress: Callable[[str], None]
+    ) -> ToolOutput:
+        """Use a tool in the form an agent knows it; ToolError when that is not possible."""
+        peer = await self._reachable()
+        now = self.now(tool.name)
+        if now is None:
+            raise ToolError(f"The MCP server {self.name} does not offer {tool.name} any more.")
+        if now.digest != tool.digest:
+            raise ToolError(
+                f"{tool.name} of the MCP server {self.name} has changed since you were told about it. "
+                "It was not used; it is there in its new form when you are asked next."
+            )
+        params = {"name": tool.name, "arguments": arguments}
+        headers = {f"Mcp-Param-{token}": text for token, text in _mirrored(tool, arguments)}
+        try:
+            result = await peer.request(
+                "tools/call",
+                params,
+                heard=lambda text: progress(f"{self.name}: {cleaned(text, _LONGEST_PROGRESS)}"),
+                headers=headers,
+            )
+        except Refused as refused:
+            said = cleaned(str(refused), 2_000)
+            raise ToolError(f"The MCP server {self.name} refused the call: {said}") from None
+        except Lost as lost:
+            raise ToolError(
+                f"The MCP server {self.name} was lost during the call: {lost}. "
+                "It is not known how far the call came."
+            ) from None
+        return output_of(result)
+
+    def now(self, tool: str) -> Offered | None:
+        """A tool as the server offers it at this moment."""
+        return next((each for each in self.listing.tools if each.name == tool), None)
+
+    def status(self) -> Status:
+        """How it stands."""
+        version = self._peer.version if self._peer is not None and self.state == "ready" else ""
+        names = tuple(tool.name for tool in self.listing.tools)
+        notes = self.listing.notes
+        of = self.definition
+        return Status(self.name, of.kind, self.state, of.origin, version, names, self.why, notes)
+
+    def _enter(self, state: State, why: str = "") -> None:
+        self.state = state
+        self.why = why
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    async def _reachable(self) -> Peer:
+        """The connection, after waiting a little for one that is being made."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                while self.state == "starting":
+                    await self._moved.wait()
+        if self.state != "ready" or self._peer is None:
+            told = f": {self.why}" if self.why else ""
+            soon = "It is started again in a moment." if self.state in ("down", "starting") else ""
+            raise ToolError(f"The MCP server {self.name} is not there{told}. {soon}".rstrip())
+        return self._peer
+
+    async def _live(self) -> None:
+        """Reach it, stay with it, and after a loss try again; give up when it never holds."""
+        loop = asyncio.get_running_loop()
+        failures = 0
+        while True:
+            self._enter("starting", self.why)
+            began = loop.time()
+            try:
+                lost = await self._once()
+            finally:
+                self._tried.set()
+            if loop.time() - began > _STEADY_SECONDS:
+                failures = 0
+            failures += 1
+            if lost.hopeless or failures >= MOST_FAILURES:
+                self._enter("failed", str(lost))
+                return
+            self._enter("down", str(lost))
+            await asyncio.sleep(min(FIRST_PAUSE * 2 ** (failures - 1), LONGEST_PAUSE))
+
+    async def _once(self) -> Lost:
+        """One connection from its beginning to its end; why it ended."""
+        try:
+            transport = self._transport()
+        except UserMistake as mistake:
+            return Lost(str(mistake), hopeless=True)
+        peer = self._peer = Peer(transport, self._news.set)
+        try:
+            async with asyncio.timeout(self.definition.startup_seconds):
+                await peer.open(handshake=self._handshake)
+                self.listing = await listed(peer)
+            self._enter("ready")
+            self._tried.set()
+            return await self._stay(peer)
+        except TimeoutError:
+            return Lost(f"it did not get ready within {self.definition.startup_seconds:g} s")
+        except Refused as refused:
+            return Lost(f"it refused: {cleaned(str(refused), 500)}")
+        except Lost as lost:
+            # Some older servers leave when the first thing they hear is no greeting.
+            self._handshake = not peer.answered and not self._handshake
+            return lost
+        finally:
+            self._peer = None
+            await peer.close()
+
+    async def _stay(self, peer: Peer) -> Lost:
+        """Follow the server's news until it is lost."""
+        news = asyncio.create_task(self._news.wait())
+        try:
+            while True:
+                await asyncio.wait({peer.gone, news}, return_when=asyncio.FIRST_COMPLETED)
+                if peer.gone.done():
+                    return Lost(peer.gone.result())
+                await asyncio.sleep(_GATHER_SECONDS)
+                self._news.clear()
+                news = asyncio.create_task(self._news.wait())
+                async with asyncio.timeout(_LISTING_SECONDS):
+                    self.listing = await listed(peer)
+        finally:
+            news.cancel()
+
+    def _transport(self) -> Transport:
+        filled = self.definition.filled(self._environ)
+        if filled.kind == "http":
+            return Http(filled)
+        cwd = Path(filled.cwd).expanduser() if filled.cwd else self._cwd
+        environ = environment(filled, self._environ)
+        return Stdio(filled, self._making(frozenset(filled.env)), self._cwd / cwd, environ)
+
+
+def _mirrored(tool: Offered, arguments: dict[str, Any]) -> list[tuple[str, str]]:
+    """The arguments that a server wants as headers too."""
+    found: list[tuple[str, str]] = []
+    for path, token in tool.mirrored.items():
+        value: Any = arguments
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if isinstance(value, bool):
+            found.append((token, "true" if value else "false"))
+        elif isinstance(value, str | int | float):
+            found.append((token, header_value(str(value))))
+    return found

@@ -1,0 +1,198 @@
+"""mcp: the servers of a session: those of the settings and the project, and those that agents bring along."""
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from gencode.core.errors import UnknownName
+from gencode.core.spec import AgentSpec
+from gencode.mcp.approvals import Approvals
+from gencode.mcp.definition import Definition, of_agent
+from gencode.mcp.names import PREFIX, is_pattern, matches, server_labels, tool_names
+from gencode.mcp.server import Server, Status
+from gencode.mcp.tool import Door, ServerTool
+from gencode.permissions.table import READS_KEY
+from gencode.runtime.processes.commands import Commands
+from gencode.runtime.processes.environment import Scrub
+from gencode.runtime.processes.sweep import sweep
+from gencode.runtime.toolbox import Tool
+
+FIRST_WAIT = 2.0
+"""How long a conversation waits at most for its servers before it begins."""
+_APPROVED_WAIT = 30.0
+
+
+class Servers:
+    """Every MCP server of one open GenCode; each definition runs once, whoever uses it.
+
+    `home` is the per-user folder, `cwd` where programs are started. `answered` is the session's memory of
+    what a person said yes to; a tool that the person calls reading in the settings is noted there as such.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        cwd: Path,
+        definitions: Iterable[Definition],
+        *,
+        answered: set[str] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._home = home
+        self._cwd = cwd
+        self._environ = dict(os.environ if environ is None else environ)
+        self._approvals = Approvals(home)
+        self._door = Door(self._approvals)
+        self._answered = set[str]() if answered is None else answered
+        self._commands: dict[frozenset[str], Commands] = {}
+        self._all: dict[tuple[str, str], Server] = {}
+        self._session = {each.name: self._server(each) for each in definitions}
+        self._sweeping: asyncio.Task[int] | None = None
+        """Ends what a crashed session may have left running."""
+        self._closed = False
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def start(self) -> None:
+        """Start all servers of the session side by side; nobody waits for them here."""
+        if self._session and self._sweeping is None:
+            self._sweeping = asyncio.create_task(asyncio.to_thread(sweep, self._home / "state"))
+        for server in self._session.values():
+            self._begin(server)
+
+    async def ready(self, seconds: float = FIRST_WAIT, spec: AgentSpec | None = None) -> None:
+        """Wait until every server that an agent would use was tried once, but no longer than so."""
+        found = self._of(spec)
+        waiting = [asyncio.create_task(server.tried()) for server in found.values()]
+        if waiting:
+            await asyncio.wait(waiting, timeout=seconds)
+            for each in waiting:
+                each.cancel()
+
+    def tools(self, spec: AgentSpec | None = None) -> list[Tool]:
+        """The tools of servers that an agent gets, by its file; without one, all of the session."""
+        servers = self._of(spec)
+        labels = server_labels(servers)
+        found: dict[str, Tool] = {}
+        for name in sorted(servers):
+            for tool in self._tools_of(servers[name], labels[name]):
+                if spec is None or self._wanted(spec, name, labels[name], tool.name):
+                    found.setdefault(tool.name, tool)
+        return list(found.values())
+
+    def warnings(self, spec: AgentSpec) -> list[str]:
+        """What an agent's file asks of servers and does not get now, in a clause each."""
+        names, found = of_agent(spec.mcp_servers, spec.source or spec.name)
+        said = list(found.problems)
+        said += [f"there is no MCP server {name}" for name in names if name not in self._session]
+        for name, server in self._of(spec).items():
+            if server.state not in ("ready", "off"):
+                said.append(
+                    f"the MCP server {name} is {server.state}{f' ({server.why})' if server.why else ''}"
+                )
+        there = [tool.name for tool in self.tools(spec)]
+        labels = server_labels(self._of(spec))
+        for pattern in spec.tools.allow or ():
+            hit = any(matches(pattern, label, tool) for tool in there for label in labels.values())
+            if is_pattern(pattern) and not hit:
+                said.append(f"no tool {pattern} is there")
+        return said
+
+    def status(self) -> list[Status]:
+        """Every server, by name."""
+        return [self._all[key].status() for key in sorted(self._all)]
+
+    async def approve(self, name: str) -> str:
+        """Let a server of the session run in the form it has now, as a person said; what came of it."""
+        if name not in self._session:
+            raise UnknownName("MCP server", name, self._session)
+        return await self._approve(self._session[name])
+
+    async def close(self) -> None:
+        """End every server; nothing of them is left."""
+        self._closed = True
+        await asyncio.gather(*(server.close() for server in self._all.values()))
+        await asyncio.gather(*(commands.close() for commands in self._commands.values()))
+        if self._sweeping is not None:
+            await self._sweeping
+
+    def _server(self, definition: Definition) -> Server:
+        key = (definition.name, definition.digest)
+        if key not in self._all:
+            self._all[key] = Server(definition, self._cwd, self._environ, self._making)
+        return self._all[key]
+
+    def _begin(self, server: Server) -> None:
+        definition = server.definition
+        if self._closed or definition.disabled:
+            return
+        if self._approvals.covers_start(definition.name, definition.digest):
+            server.start()
+        elif server.state == "off":
+            server.withhold()
+
+    def _making(self, names: frozenset[str]) -> Commands:
+        """What starts programs. Programs that are given no variable that looks like a key share one."""
+        keep = frozenset(name for name in names if Scrub().is_secret(name))
+        if keep not in self._commands:
+            self._commands[keep] = Commands(self._home / "state", scrub=Scrub(keep=keep))
+        return self._commands[keep]
+
+    def _of(self, spec: AgentSpec | None) -> dict[str, Server]:
+        """The servers an agent could use: the session's, and over them those of its own file."""
+        servers = dict(self._session)
+        if spec is not None and spec.mcp_servers:
+            _, found = of_agent(spec.mcp_servers, spec.source or spec.name)
+            for definition in found.definitions:
+                servers[definition.name] = self._server(definition)
+                self._begin(servers[definition.name])
+        return servers
+
+    def _wanted(self, spec: AgentSpec, name: str, label: str, tool: str) -> bool:
+        """Whether an agent's file asks for this tool.
+
+        A file without a list gets all; one with a list gets what its patterns name, and the whole of a server
+        that it names among its servers without a pattern for it.
+        """
+        if any(matches(pattern, label, tool) for pattern in spec.tools.deny if is_pattern(pattern)):
+            return False
+        allow = spec.tools.allow
+        if allow is None or any(matches(pattern, label, tool) for pattern in allow if is_pattern(pattern)):
+            return True
+        names, found = of_agent(spec.mcp_servers, spec.source or spec.name)
+        named = name in names or any(each.name == name for each in found.definitions)
+        narrowed = any(pattern.startswith(f"{PREFIX}{label}") for pattern in allow)
+        return named and not narrowed
+
+    def _tools_of(self, server: Server, label: str) -> list[ServerTool]:
+        if server.state == "unapproved":
+            return [self._door.starter(server, f"{PREFIX}{label}__start", lambda: self._approve(server))]
+        names = tool_names(label, (each.name for each in server.listing.tools))
+        tools: list[ServerTool] = []
+        for offered in server.listing.tools:
+            patterns = server.definition.reads
+            reads = any(fnmatchcase(offered.name, pattern) for pattern in patterns)
+            tool = self._door.tool(server, offered, names[offered.name], reads=reads)
+            if tool.effect == "read" and not tool.doubt():
+                self._answered.add(f"{READS_KEY}{tool.name}")
+            tools.append(tool)
+        return tools
+
+    async def _approve(self, server: Server) -> str:
+        definition = server.definition
+        tools = {tool.name: tool.digest for tool in server.listing.tools}
+        self._approvals.add(definition.name, definition.digest, tools)
+        self._begin(server)
+        try:
+            async with asyncio.timeout(_APPROVED_WAIT):
+                await server.tried()
+        except TimeoutError:
+            return f"The MCP server {definition.name} is being started; its tools come when it is ready."
+        status = server.status()
+        if status.state != "ready":
+            return f"The MCP server {definition.name} was approved, but it is {status.state}: {status.why}."
+        names = ", ".join(status.tools) or "none"
+        return f"The MCP server {definition.name} runs. From the next turn on there are its tools: {names}."

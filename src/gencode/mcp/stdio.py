@@ -1,0 +1,215 @@
+"""mcp: a server as a program beside us, spoken to through its standard input and output.
+
+It runs below a warden like every command, so nothing of it outlives us. What it reads and writes goes through
+two named pipes in a private folder, which is gone as soon as the program has opened them.
+"""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from gencode.core.errors import ToolError, UserMistake
+from gencode.mcp.definition import Definition
+from gencode.mcp.wire import LARGEST_MESSAGE, Listener, Lost, Message, decoded, encoded
+from gencode.runtime.processes.command import Command
+from gencode.runtime.processes.commands import Commands
+from gencode.runtime.processes.environment import Scrub
+from gencode.runtime.processes.running import Running
+
+BASE = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+"""What every server gets of our environment, with `LC_*`; all else its definition has to name."""
+
+_SHELL = "/bin/sh"
+_WIRED = 'in=$1 out=$2; shift 2; exec "$@" <"$in" >"$out"'
+_CHUNK = 256 * 1024
+_MOST_UNREAD = 2 * LARGEST_MESSAGE
+_MOST_GARBAGE = 1024 * 1024
+_LEAVING_SECONDS = 0.3
+_LAST_WORDS_SECONDS = 1.0
+_LONGEST_WORDS = 500
+
+
+def environment(definition: Definition, environ: Mapping[str, str]) -> dict[str, str]:
+    """What a server sees of the world: a small base, and what its definition names."""
+    base = {name: environ[name] for name in BASE if name in environ}
+    base |= {name: value for name, value in environ.items() if name.startswith("LC_")}
+    whole = {**base, **definition.env}
+    lost = definition.env.keys() - Scrub(keep=frozenset(definition.env)).cleaned(whole).keys()
+    if lost:
+        names = ", ".join(sorted(lost))
+        raise UserMistake(f"The MCP server {definition.name} cannot be given the variable {names}.")
+    return whole
+
+
+class Stdio:
+    """The program of a definition whose variables are filled in; `cwd` is where it is started."""
+
+    def __init__(
+        self, definition: Definition, commands: Commands, cwd: Path, environ: Mapping[str, str]
+    ) -> None:
+        self.version = ""
+        self._definition = definition
+        self._commands = commands
+        self._cwd = cwd
+        self._environ = environ
+        self._listener: Listener | None = None
+        self._running: Running | None = None
+        self._pipes: _Pipes | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._writer: asyncio.WriteTransport | None = None
+        self._garbage = 0
+        self._oddity = ""
+
+    async def open(self, listener: Listener) -> None:
+        """Start the program; Lost when it cannot be started."""
+        self._listener = listener
+        loop = asyncio.get_running_loop()
+        try:
+            pipes = self._pipes = _Pipes()
+            words = (_SHELL, "-c", _WIRED, "sh", *pipes.names, self._program(), *self._definition.args)
+            command = Command(words, self._cwd, environ=self._environ)
+            self._running = await self._commands.start(command)
+            stream = asyncio.StreamReader()
+            await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), pipes.reading)
+            self._writer, _ = await loop.connect_write_pipe(asyncio.Protocol, pipes.writing)
+        except ToolError as error:
+            raise Lost(str(error), hopeless=True) from None
+        except OSError as error:
+            raise Lost(f"it could not be connected ({error.strerror})") from None
+        self._reader = asyncio.create_task(self._read(stream, self._running))
+        self._running.task.add_done_callback(lambda _: stream.feed_eof())
+
+    def send(self, message: Message, headers: Mapping[str, str]) -> None:
+        """Write one line."""
+        if self._writer is None or self._writer.is_closing():
+            return
+        self._writer.write(encoded(message) + b"\n")
+        if self._writer.get_write_buffer_size() > _MOST_UNREAD:
+            self._lost("it does not read what it is told")
+
+    def abandon(self, request: int) -> bool:
+        """Here the server has to be told."""
+        return False
+
+    def follow(self) -> None:
+        """Everything comes the same way here."""
+
+    async def close(self) -> None:
+        """End of input is the sign to leave; whoever does not leave is stopped."""
+        if self._writer is not None:
+            self._writer.abort()
+        if self._pipes is not None:
+            self._pipes.opened()
+        running = self._running
+        if running is not None:
+            if self._writer is not None:
+                await asyncio.wait({running.task}, timeout=_LEAVING_SECONDS)
+            await running.stop()
+        if self._reader is not None:
+            self._reader.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._reader
+        if self._pipes is not None:
+            self._pipes.close()
+
+    def _program(self) -> str:
+        """The program by its path. Relative folders of PATH do not count: they could be anybody's."""
+        name = self._definition.command
+        if "/" in name:
+            return name
+        folders = [
+            each for each in self._environ.get("PATH", os.defpath).split(os.pathsep) if each.startswith("/")
+        ]
+        found = shutil.which(name, path=os.pathsep.join(folders)) if folders else None
+        if found is None:
+            raise ToolError(f"there is no program {name!r} on this machine")
+        return found
+
+    async def _read(self, stream: asyncio.StreamReader, running: Running) -> None:
+        """Take lines until the program ends, closes its output, or says too much."""
+        rest = bytearray()
+        while chunk := await stream.read(_CHUNK):
+            if self._pipes is not None:
+                self._pipes.opened()
+            *lines, last = chunk.split(b"\n")
+            if lines:
+                lines[0] = bytes(rest) + lines[0]
+                rest.clear()
+            rest += last
+            if len(rest) > LARGEST_MESSAGE:
+                self._lost(f"it wrote a line of more than {LARGEST_MESSAGE:,} bytes")
+                return
+            for line in lines:
+                self._line(line)
+        await asyncio.wait({running.task}, timeout=_LAST_WORDS_SECONDS)
+        self._lost(self._ended(running))
+
+    def _line(self, line: bytes) -> None:
+        found = decoded(line) if line.strip() else []
+        for message in found:
+            if self._listener is not None:
+                self._listener.hear(message)
+        if not found and line.strip():
+            self._garbage += len(line)
+            self._oddity = self._oddity or _words(line)
+            if self._garbage > _MOST_GARBAGE:
+                self._lost(f"it writes something else than MCP to its output: {self._oddity!r}")
+
+    def _ended(self, running: Running) -> str:
+        """How the program ended, with what it last said about it."""
+        output = running.output()
+        said = _words((output.tail or output.head).rstrip().rpartition(b"\n")[2])
+        how = "it closed its output"
+        if running.task.done() and not running.task.cancelled() and running.task.exception() is None:
+            ended = running.task.result()
+            how = f"it ended ({ended.verdict.rstrip('.') or 'exit code 0'})"
+        if self._oddity and not said:
+            said = self._oddity
+        return f"{how}, and last said: {said!r}" if said else how
+
+    def _lost(self, why: str) -> None:
+        if self._listener is not None:
+            self._listener.lost(why)
+
+
+class _Pipes:
+    """Two named pipes. Until the program has opened them we hold their other ends, so that nobody waits."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="gen-mcp-")
+        self.names = (f"{self._folder}/in", f"{self._folder}/out")
+        for name in self.names:
+            os.mkfifo(name, 0o600)
+        self._held = [os.open(name, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC) for name in self.names]
+        self.writing = _file(self.names[0], os.O_WRONLY)
+        self.reading = _file(self.names[1], os.O_RDONLY)
+
+    def opened(self) -> None:
+        """The program has both; from now on it alone holds the other ends."""
+        for handle in self._held:
+            os.close(handle)
+        if self._held:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._held = []
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.opened()
+        for file in (self.writing, self.reading):
+            with suppress(OSError):  # whoever read or wrote it has closed it
+                file.close()
+
+
+def _file(name: str, how: int) -> BinaryIO:
+    handle = os.open(name, how | os.O_NONBLOCK | os.O_CLOEXEC)
+    return os.fdopen(handle, "wb" if how == os.O_WRONLY else "rb", buffering=0)
+
+
+def _words(line: bytes) -> str:
+    text = line[:_LONGEST_WORDS].decode("utf-8", "replace")
+    return "".join(character if character.isprintable() else " " for character in text).strip()

@@ -1,0 +1,134 @@
+"""mcp: a server's tool as agents know tools, and the question before a server is started in a new form."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import Struct
+
+from gencode.core.errors import ToolError
+from gencode.core.messages import ToolCall
+from gencode.mcp.approvals import Approvals
+from gencode.mcp.listing import Offered
+from gencode.mcp.server import Server
+from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput
+
+_MOST_ASKED = 1_000
+_WAY = "Only a person can let it through: it is asked when the tool is used where somebody can answer."
+
+
+class Arguments(Struct, frozen=True):
+    """Whatever a model hands to a server's tool: the server itself knows what fits."""
+
+    input: dict[str, Any]
+
+
+class ServerTool(Tool, frozen=True, eq=False, kw_only=True):
+    """A tool that belongs to an MCP server. `doubts` says why a person must be asked whatever rules allow."""
+
+    doubts: Callable[[], str]
+
+    def doubt(self) -> str:
+        """Why this call needs a person although it would be allowed; mostly nothing."""
+        return self.doubts()
+
+    def parse(self, call: ToolCall) -> Struct:
+        """The arguments as they are, if they are an object and nothing required is missing."""
+        if call.broken:
+            raise ToolError(f"{self.name}: the arguments are not a JSON object: {call.broken[:200]!r}.")
+        missing = [name for name in self.schema.get("required", ()) if name not in call.input]
+        if missing:
+            takes = ", ".join(self.schema["properties"]) or "no arguments"
+            raise ToolError(f"{self.name}: {', '.join(missing)} is required. It takes {takes}.")
+        return Arguments(call.input)
+
+
+class Door:
+    """Lets calls through to servers, and notes what was let through in which form.
+
+    A tool whose form is in doubt only runs after a question about this very call was shown to a person: the
+    preview is made for nobody else.
+    """
+
+    def __init__(self, approvals: Approvals) -> None:
+        self._approvals = approvals
+        self._asked: dict[tuple[str, str], None] = {}
+
+    def tool(self, server: Server, offered: Offered, name: str, *, reads: bool) -> ServerTool:
+        """A tool of a server under its public name; `reads`: the person said that it only reads."""
+
+        def doubts() -> str:
+            return self._doubt(server, offered)
+
+        async def preview(ctx: ToolContext, input: dict[str, Any]) -> str:
+            self._ask(ctx)
+            doubt = doubts()
+            told = (doubt, server.definition.told(), f"  {offered.name}: {offered.description}")
+            return "\n".join(each for each in told if each)
+
+        async def use(ctx: ToolContext, input: dict[str, Any]) -> ToolOutput:
+            self._pass(ctx, doubts())
+            self._note(server, offered)
+            return await server.call(offered, input, ctx.progress)
+
+        return ServerTool(
+            name=name,
+            description=f"[MCP server {server.name}] {offered.description or offered.name}",
+            effect="read" if reads and offered.reads else "write",
+            function=use,
+            arguments=Arguments,
+            schema=offered.schema,
+            source="mcp",
+            timeout=server.definition.call_seconds,
+            preview=preview,
+            doubts=doubts,
+        )
+
+    def starter(self, server: Server, name: str, approve: Callable[[], Awaitable[str]]) -> ServerTool:
+        """Stands for a server that is not started before a person has seen how it would be now."""
+        why = f"How the MCP server {server.name} is started has changed since it was approved."
+
+        async def preview(ctx: ToolContext, input: dict[str, Any]) -> str:
+            self._ask(ctx)
+            return f"{why} It would be started like this now:\n{server.definition.told()}"
+
+        async def use(ctx: ToolContext, input: dict[str, Any]) -> str:
+            self._pass(ctx, why)
+            return await approve()
+
+        return ServerTool(
+            name=name,
+            description=f"{why} Calling this asks the person whether it may run; then its tools appear.",
+            effect="write",
+            function=use,
+            arguments=Arguments,
+            schema={"type": "object", "properties": {}},
+            source="mcp",
+            preview=preview,
+            doubts=lambda: why,
+        )
+
+    def _doubt(self, server: Server, offered: Offered) -> str:
+        if self._approvals.covers_tool(server.name, offered.name, offered.digest):
+            return ""
+        return (
+            f"{offered.name} of the MCP server {server.name} is not what it was when the server was approved."
+        )
+
+    def _ask(self, ctx: ToolContext) -> None:
+        if len(self._asked) >= _MOST_ASKED:
+            self._asked.pop(next(iter(self._asked)))
+        self._asked[(ctx.task, ctx.call.id)] = None
+
+    def _pass(self, ctx: ToolContext, doubt: str) -> None:
+        asked = (ctx.task, ctx.call.id) in self._asked
+        self._asked.pop((ctx.task, ctx.call.id), None)
+        if doubt and not asked:
+            raise ToolError(f"{doubt} {_WAY}")
+
+    def _note(self, server: Server, offered: Offered) -> None:
+        digest = server.definition.digest
+        if not self._approvals.knows(server.name):
+            whole = {each.name: each.digest for each in server.listing.tools}
+            self._approvals.add(server.name, digest, {**whole, offered.name: offered.digest})
+        elif self._doubt(server, offered):
+            self._approvals.add(server.name, digest, {offered.name: offered.digest})

@@ -1,0 +1,29 @@
+"""Where things lie: the journal, the outputs, and the folder that is worked in."""
+
+from pathlib import Path
+
+from gencode.core.errors import UserMistake
+from gencode.core.spec import Workspace
+from gencode.settings import gen_home
+
+
+def database() -> Path:
+    """Where the journal is kept."""
+    return gen_home() / "gencode.db"
+
+
+def outputs() -> Path:
+    """Where background tasks and commands have their output files."""
+    return gen_home() / "outputs"
+
+
+def workspace_at(folder: Path) -> Workspace:
+    """The workspace at a folder; UserMistake when it is none."""
+    try:
+        root = folder.expanduser().absolute()
+    except OSError:
+        raise UserMistake("The folder you are in does not exist any more; go to another one.") from None
+    if not root.is_dir():
+        raise UserMistake(f"{folder} is not a folder; name the folder to work in (cwd, or --cwd).")
+    root = root.resolve()
+    return Workspace(root, root, Path.home())

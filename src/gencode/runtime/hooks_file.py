@@ -1,0 +1,174 @@
+"""Runtime room: hooks as an agent's file or the settings write them down, and what is wrong with them.
+
+The shape is Claude Code's:
+
+    hooks:
+      PreToolUse:
+        - matcher: "Bash|Edit"
+          hooks:
+            - {type: command, command: "scripts/guard.sh", timeout: 5}
+
+What cannot be understood is a finding. A matcher that cannot be understood fits every tool: rather once too
+often than not at all.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, cast
+
+from msgspec import Struct
+
+from gencode.core.spec import same_name
+
+Event = Literal["start", "before", "after", "stop"]
+Seats = Literal["", "main", "sent"]
+"""Whose hooks: everybody's, those of whoever leads the conversation, those of agents that were sent."""
+
+SECONDS = 10.0
+MOST_SECONDS = 60.0
+MOST_HOOKS = 20
+MOST_FINDINGS = 20
+LONGEST_COMMAND = 8_000
+LONGEST_MATCHER = 500
+MOST_STARS = 8
+
+EVENTS: dict[str, tuple[Event, Seats]] = {
+    "PreToolUse": ("before", ""),
+    "PostToolUse": ("after", ""),
+    "SubagentStart": ("start", "sent"),
+    "SubagentStop": ("stop", "sent"),
+    "SessionStart": ("start", "main"),
+    "Stop": ("stop", "main"),
+}
+_SPELLED = {same_name(name): name for name in EVENTS}
+_ELSEWHERE = frozenset(
+    same_name(name)
+    for name in (
+        *("UserPromptSubmit", "Notification", "PreCompact", "PostCompact", "SessionEnd", "PermissionRequest"),
+        *("PostToolUseFailure", "StopFailure", "TaskCompleted", "TeammateIdle", "WorktreeCreate", "Setup"),
+    )
+)
+_NAME = re.compile(r"[\w:.*-]+\Z")
+_OUTER = re.compile(r"\^?\((?P<inner>[^()]*)\)\$?\Z")
+
+
+class Hook(Struct, frozen=True):
+    """One command. `fits` are the patterns of tools it is for; none: every tool."""
+
+    event: Event
+    command: str
+    fits: tuple[str, ...] = ()
+    seconds: float = SECONDS
+    seats: Seats = ""
+
+    def meant_for(self, names: Iterable[str]) -> bool:
+        """Whether it is for a tool that is called all of these."""
+        return not self.fits or any(_fits(pattern, name) for pattern in self.fits for name in names)
+
+
+class Hooked(Struct, frozen=True):
+    """What a file says about hooks, and what is wrong with it."""
+
+    hooks: tuple[Hook, ...] = ()
+    findings: tuple[str, ...] = ()
+
+
+def parse_hooks(raw: object, *, of_agent: bool) -> Hooked:
+    """The hooks of an agent's file, which are all that agent's, or of the settings."""
+    reading = _Reading(of_agent)
+    if isinstance(raw, Mapping):
+        for name, groups in cast("Mapping[object, Any]", raw).items():
+            reading.event(str(name), groups)
+    elif raw:
+        reading.say("hooks must name events such as PreToolUse; they have no effect")
+    return Hooked(tuple(dict.fromkeys(reading.hooks)), tuple(reading.findings[:MOST_FINDINGS]))
+
+
+class _Reading:
+    def __init__(self, of_agent: bool) -> None:
+        self._of_agent = of_agent
+        self.hooks: list[Hook] = []
+        self.findings: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.findings.append(text)
+
+    def event(self, name: str, groups: Any) -> None:
+        known = _SPELLED.get(same_name(name))
+        shown = repr(name[:40])
+        if known is None:
+            why = (
+                "is not run here"
+                if same_name(name) in _ELSEWHERE
+                else f"is no event; there are {', '.join(EVENTS)}"
+            )
+            self.say(f"the hook {shown} has no effect: it {why}")
+            return
+        event, seats = EVENTS[known]
+        for group in self._listed(known, groups):
+            matcher = group.get("matcher", "")
+            inner = group.get("hooks", [group] if "command" in group else None)
+            if inner is None:
+                self.say(f"a hook of {known} has no effect: it names no commands under `hooks`")
+                continue
+            fits = self._patterns(known, matcher) if event in ("before", "after") else ()
+            for each in self._listed(known, inner):
+                self._command(known, each, Hook(event, "", fits, SECONDS, "" if self._of_agent else seats))
+
+    def _listed(self, name: str, value: Any) -> Iterator[Mapping[str, Any]]:
+        for each in cast("list[Any]", value) if isinstance(value, list) else [value]:
+            if isinstance(each, Mapping):
+                yield cast("Mapping[str, Any]", each)
+            else:
+                self.say(f"a hook of {name} has no effect: write it as a list of matcher and hooks")
+
+    def _command(self, name: str, said: Mapping[str, Any], bare: Hook) -> None:
+        kind, command = said.get("type", "command"), said.get("command")
+        if kind != "command" or not isinstance(command, str) or not command.strip():
+            self.say(f"a hook of {name} has no effect: only those with a command are run")
+        elif len(command) > LONGEST_COMMAND or "\0" in command:
+            self.say(f"a hook of {name} has no effect: its command is too long or holds a NUL")
+        elif len(self.hooks) >= MOST_HOOKS:
+            self.say(f"a hook of {name} has no effect: there are more than {MOST_HOOKS}")
+        else:
+            if "if" in said:
+                self.say(f"a hook of {name} is run for every call that its matcher fits: `if` is not known")
+            seconds = self._seconds(name, said.get("timeout"))
+            self.hooks.append(Hook(bare.event, command, bare.fits, seconds, bare.seats))
+
+    def _seconds(self, name: str, value: Any) -> float:
+        if value is None:
+            return SECONDS
+        try:
+            seconds = float(value)
+        except (TypeError, ValueError):
+            seconds = 0.0
+        if isinstance(value, bool) or not 0 < seconds < float("inf"):
+            self.say(f"the timeout of a hook of {name} is no number of seconds above 0; it is {SECONDS:g}")
+            return SECONDS
+        if seconds > MOST_SECONDS:
+            self.say(f"the timeout of a hook of {name} is cut to {MOST_SECONDS:g} seconds")
+        return min(seconds, MOST_SECONDS)
+
+    def _patterns(self, name: str, matcher: Any) -> tuple[str, ...]:
+        """The names in a matcher; none when it fits everything."""
+        text = matcher.strip() if isinstance(matcher, str) else "" if matcher is None else repr(matcher)
+        outer = _OUTER.match(text)
+        text = outer["inner"] if outer else text.removeprefix("^").removesuffix("$")
+        names = [each.strip().removeprefix("^").removesuffix("$") for each in text.split("|")]
+        if text in ("", "*", ".*"):
+            return ()
+        plain = all(_NAME.match(each) and each.count("*") <= MOST_STARS for each in names)
+        if len(text) > LONGEST_MATCHER or not plain:
+            self.say(
+                f"the matcher {text[:40]!r} of {name} is not understood, so its hooks are run for every tool"
+            )
+            return ()
+        return tuple(each.casefold() for each in names)
+
+
+def _fits(pattern: str, name: str) -> bool:
+    """Whether a name is what a pattern says: `*` and `.*` are anything, `.` is any one character."""
+    pieces = re.split(r"\.?\*", pattern)
+    spelled = ".*".join(re.escape(piece).replace(r"\.", ".") for piece in pieces)
+    return re.fullmatch(spelled, name.casefold(), re.DOTALL) is not None

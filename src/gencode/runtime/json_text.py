@@ -1,0 +1,218 @@
+"""runtime: the JSON value in what a model wrote, read strictly and in bounded time.
+
+It is the whole text, or the last fenced block that is JSON, or the object or array that ends the text.
+"""
+
+import json
+import math
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+MOST_TEXT = 1_000_000
+MOST_DEPTH = 64
+LONGEST_NUMBER = 400
+_MOST_BLOCKS = 50
+_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
+"""What the journal can hold."""
+
+_FENCE = re.compile(r"^[ \t]*(?P<marks>`{3,}|~{3,})(?P<info>[^`\n]*)$", re.MULTILINE)
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,80}")
+_LOOKS = ("{", "[")
+_PAIRS = {"}": "{", "]": "["}
+
+
+class Refused(ValueError):
+    """The text holds no JSON, or JSON that nobody could read in one way; a sentence says which."""
+
+
+def the_json_in(text: str) -> Any:
+    """The value the text holds, or Refused."""
+    if len(text) > MOST_TEXT:
+        raise Refused(f"The reply has {len(text):,} characters; a result may have {MOST_TEXT:,}.")
+    text = text.strip()
+    if not text:
+        raise Refused("The reply is empty; it should be a JSON value.")
+    complaint = ""
+    for candidate in _candidates(text):
+        try:
+            return strictly(candidate)
+        except json.JSONDecodeError as error:
+            if candidate.startswith(_LOOKS):
+                complaint = complaint or _not_json(error)
+    raise Refused(complaint or "There is no JSON value in the reply.")
+
+
+def strictly(text: str) -> Any:
+    """JSON as the standard has it: Refused for what it leaves open, JSONDecodeError for what it is not."""
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_without_doubles,
+            parse_constant=_no_number,
+            parse_int=_whole_number,
+            parse_float=_number,
+        )
+    except RecursionError:
+        raise Refused(_TOO_DEEP) from None
+    _measure(value)
+    return value
+
+
+def unfit(value: object) -> str:
+    """Why a single value cannot be kept as JSON, or nothing."""
+    match value:
+        case None | bool():
+            return ""
+        case str():
+            return (
+                "" if _is_whole(value) else "a text in it holds half a character (a lone \\ud800 to \\udfff)"
+            )
+        case int():
+            return "" if _SMALLEST <= value <= _LARGEST else "a number in it has more than 64 bits"
+        case float():
+            return "" if math.isfinite(value) else "JSON has no numbers such as NaN and Infinity"
+        case _:
+            return f"JSON has no values such as {type(value).__name__}"
+
+
+def path_of(steps: Sequence[str | int]) -> str:
+    """Where a value is: `$.items[3]["odd name"]`."""
+    return "$" + "".join(_step(each) for each in steps)
+
+
+def _step(step: str | int) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    if _PLAIN.fullmatch(step):
+        return f".{step}"
+    return f"[{json.dumps(step[:80], ensure_ascii=False)}]"
+
+
+def _candidates(text: str) -> Iterator[str]:
+    """What could be the value, the likeliest first: a block that looks like JSON before one that does not."""
+    yield text
+    blocks = deque(_fenced(text), maxlen=_MOST_BLOCKS)
+    yield from (block for likely, block in reversed(blocks) if likely)
+    yield from (block for likely, block in reversed(blocks) if not likely)
+    if (begins := _ending(text)) > 0:
+        yield text[begins:]
+
+
+def _fenced(text: str) -> Iterator[tuple[bool, str]]:
+    """The fenced blocks and whether they look like JSON; one that is never closed reaches to the end."""
+    opened: re.Match[str] | None = None
+    for fence in _FENCE.finditer(text):
+        if opened is None or _is_json(fence):  # that never closes a block
+            opened = fence
+        elif fence["marks"].startswith(opened["marks"]) and not fence["info"].strip():
+            yield _block(opened, text[opened.end() : fence.start()])
+            opened = None
+    if opened is not None:
+        yield _block(opened, text[opened.end() :])
+
+
+def _block(opened: re.Match[str], content: str) -> tuple[bool, str]:
+    block = content.strip()
+    return _is_json(opened) or block.startswith(_LOOKS), block
+
+
+def _is_json(fence: re.Match[str]) -> bool:
+    return fence["info"].strip().casefold() == "json"
+
+
+def _ending(text: str) -> int:
+    """Where the object or array begins that the text ends with, or -1; read backwards, in one go."""
+    inside: list[str] = []
+    at = len(text) - 1
+    while at >= 0:
+        character = text[at]
+        if character in _PAIRS:
+            inside.append(_PAIRS[character])
+        elif not inside:
+            return -1
+        elif character == '"':
+            at = _string_begins(text, at)
+        elif character in "{[":
+            if inside.pop() != character:
+                return -1
+            if not inside:
+                return at
+        at -= 1
+    return -1
+
+
+def _string_begins(text: str, end: int) -> int:
+    """Where the string begins that ends at `end`: at a quote with an even number of backslashes before it."""
+    at = end
+    while (at := text.rfind('"', 0, at)) > 0:
+        before = at
+        while before > 0 and text[before - 1] == "\\":
+            before -= 1
+        if (at - before) % 2 == 0:
+            return at
+    return max(at, 0)
+
+
+_TOO_DEEP = f"The JSON value is more than {MOST_DEPTH} levels deep; make it flatter."
+
+
+def _measure(value: Any) -> None:
+    waiting: list[tuple[Any, int]] = [(value, 1)]
+    while waiting:
+        each, depth = waiting.pop()
+        if depth > MOST_DEPTH:
+            raise Refused(_TOO_DEEP)
+        if isinstance(each, dict):
+            members = cast("dict[str, Any]", each)
+            if not all(map(_is_whole, members)):
+                raise Refused("A name in the JSON value holds half a character (a lone \\ud800 to \\udfff).")
+            waiting += ((member, depth + 1) for member in members.values())
+        elif isinstance(each, list):
+            waiting += ((member, depth + 1) for member in cast("list[Any]", each))
+        elif reason := unfit(each):
+            raise Refused(f"The JSON value cannot be kept: {reason}.")
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        seen: set[str] = set()
+        double = next(name for name, _ in pairs if name in seen or seen.add(name))
+        raise Refused(f"The JSON value has the name {_shown(double)} twice in one object.")
+    return members
+
+
+def _no_number(word: str) -> Any:
+    raise Refused(f"JSON has no number {word}; use null or a finite number.")
+
+
+def _whole_number(digits: str) -> int:
+    return int(digits) if len(digits) <= LONGEST_NUMBER else _no_number(f"of {len(digits):,} digits")
+
+
+def _number(digits: str) -> float:
+    if len(digits) > LONGEST_NUMBER or math.isinf(number := float(digits)):
+        return _no_number(f"as large or as long as {digits[:20]}…")
+    return number
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _not_json(error: json.JSONDecodeError) -> str:
+    near = _shown(error.doc[max(error.pos - 20, 0) : error.pos + 20])
+    return (
+        f"The JSON value breaks at its line {error.lineno}, column {error.colno}, near {near}: {error.msg}."
+    )
+
+
+def _shown(text: str) -> str:
+    """A short text, quoted, without half characters."""
+    return json.dumps(text[:80]) if not _is_whole(text[:80]) else json.dumps(text[:80], ensure_ascii=False)

@@ -1,0 +1,350 @@
+"""What a task and everything below it may spend: turns, tokens, money and agents that are sent."""
+
+import asyncio
+import math
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from gencode.core.budget import Budget
+from gencode.core.errors import UserMistake
+
+UNITS = {"turns": "turns", "tokens": "tokens", "usd": "USD", "spawns": "agents"}
+COSTS_OF_A_CALL = ("turns", "tokens", "usd")
+NANO = 1_000_000_000
+"""Money is counted in billionths of a dollar: whole numbers, so that all that is set aside comes back."""
+NO_PRICE = (
+    "The price of the model is not known, so a budget in USD cannot be kept: give its price in the settings, "
+    "or name a budget of tokens."
+)
+
+
+class BudgetSpent(UserMistake):
+    """Nothing, or too little, is left of a budget."""
+
+
+class Spent(Struct, frozen=True):
+    """What a task and everything below it have cost so far."""
+
+    turns: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    spawns: int = 0
+
+
+NOTHING = Spent()
+
+
+def check_budget(budget: Budget) -> None:
+    """UserMistake for a budget that allows nothing."""
+    for name in budget.__struct_fields__:
+        amount: float | None = getattr(budget, name)
+        if amount is not None and not 0 < amount < math.inf:
+            unit = UNITS.get(name, name)
+            raise UserMistake(
+                f"A budget has to be more than 0 {unit}, not {amount}; leave it out for no limit."
+            )
+
+
+class Purse:
+    """The budget of one task, inside those of the tasks above it.
+
+    A call goes at once when it fits into every purse from here up. Where it might not, it goes only when no
+    other call is in flight, and only while something is left. So no limit is exceeded by more than one call.
+    """
+
+    def __init__(
+        self, owner: str, budget: Budget, parent: "Purse | None" = None, spent: Spent = NOTHING
+    ) -> None:
+        """Sets the budget aside above without asking whether it is there; `below` asks.
+
+        `spent` was spent in an earlier life, and the purses above have counted it already.
+        """
+        check_budget(budget)
+        self.owner = owner
+        self.calls = 0
+        """How many calls are in flight from here and from below."""
+        self.upwards: tuple[Purse, ...] = (self, *(parent.upwards if parent else ()))
+        self.line = parent.line if parent else Line()
+        self.accounts = {
+            kind: Account(self, kind, limit, before, parent.accounts[kind] if parent else None)
+            for (kind, limit), before in zip(_limits(budget).items(), _amounts(spent).values(), strict=True)
+        }
+        limits = [each.limit for purse in self.upwards for each in purse.accounts.values()]
+        self.bounded = any(limit is not None for limit in limits)
+
+    @property
+    def spent(self) -> Spent:
+        """What was spent from here and from below, over the whole life."""
+        amounts = {kind: account.spent for kind, account in self.accounts.items()}
+        return Spent(amounts["turns"], amounts["tokens"], amounts["usd"] / NANO, amounts["spawns"])
+
+    def left(self) -> Budget:
+        """What is left after what is spent and set aside, by the tightest purse from here up."""
+        room = {kind: account.left() for kind, account in self.accounts.items()}
+        usd = room["usd"]
+        return Budget(
+            turns=room["turns"],
+            tokens=room["tokens"],
+            usd=None if usd is None else usd / NANO,
+            spawns=room["spawns"],
+        )
+
+    def below(self, owner: str, budget: Budget, spent: Spent = NOTHING, *, again: bool = False) -> "Purse":
+        """The purse of an agent that is sent, with its budget set aside; BudgetSpent when less is left.
+
+        One that goes on `again` counts as no further agent; `spent` is what it cost before.
+        """
+        check_budget(budget)
+        before = _amounts(spent)
+        for kind, limit in _limits(budget).items():
+            itself = 1 if kind == "spawns" and not again else 0
+            asked = max(0, limit - before[kind]) if limit is not None else 0
+            self._refuse(kind, asked, itself)
+        if not again:
+            self.accounts["spawns"].add(1, 1, 1)
+        return Purse(owner, budget, self, spent)
+
+    def _refuse(self, kind: str, asked: int, itself: int) -> None:
+        account = self.accounts[kind]
+        short = account.short_of(1) if itself or kind in COSTS_OF_A_CALL else None
+        if short is not None:
+            raise BudgetSpent(short.spent_words())
+        short = account.short_of(asked + itself) if asked else None
+        if short is not None:
+            raise BudgetSpent(short.too_little_words(asked, itself))
+
+    def close(self) -> None:
+        """Give back what was set aside for this purse and is not spent."""
+        for account in self.accounts.values():
+            account.close()
+        self.line.admit()
+
+    def pay(self, *, turns: int, tokens: int, usd: float) -> None:
+        """Count what was spent where nobody could ask before: in another process."""
+        for kind, amount in _amounts(Spent(turns, tokens, usd)).items():
+            self.accounts[kind].add(amount, amount, amount)
+        self.line.admit()
+
+    async def reserve(self, tokens: int, usd: float | None) -> "Reservation":
+        """Wait until a call that costs at most so much may go; BudgetSpent when nothing is left for it."""
+        usd = _known(usd)
+        if usd is None and any(purse.accounts["usd"].limit is not None for purse in self.upwards):
+            raise UserMistake(NO_PRICE)
+        reservation = Reservation(self, _amounts(Spent(1, tokens, usd or 0.0)))
+        self.line.join(reservation)
+        try:
+            refusal = await reservation.answer
+        except asyncio.CancelledError:
+            self.line.leave(reservation)
+            raise
+        if refusal is not None:
+            raise refusal
+        return reservation
+
+
+class Reservation:
+    """What one call may cost, kept for it until it has ended: `settle` or `drop` it whatever happens."""
+
+    __slots__ = ("answer", "estimate", "flying", "purse")
+
+    def __init__(self, purse: Purse, estimate: Mapping[str, int]) -> None:
+        self.purse = purse
+        self.estimate = estimate
+        self.flying = False
+        self.answer: asyncio.Future[BudgetSpent | None] = asyncio.get_running_loop().create_future()
+
+    def settle(self, *, tokens: int, usd: float | None, turns: int = 1) -> None:
+        """Count what the call did cost; a price that is not known counts as it was estimated."""
+        usd = _known(usd)
+        cost = _amounts(Spent(turns, tokens, usd or 0.0))
+        self._land(cost if usd is not None else {**cost, "usd": self.estimate["usd"]})
+
+    def drop(self) -> None:
+        """The call was not made: it cost nothing."""
+        self._land(_amounts(NOTHING))
+
+    def take_off(self) -> None:
+        """The call goes: what it may cost is kept for it from here up."""
+        self.flying = True
+        self._count(1)
+        for kind, amount in self.estimate.items():
+            self.purse.accounts[kind].add(0, 0, amount)
+
+    def refusal(self) -> BudgetSpent | None:
+        """Why the call cannot go, now or later."""
+        for kind in COSTS_OF_A_CALL:
+            short = self.purse.accounts[kind].short_of(1)
+            if short is not None:
+                return BudgetSpent(short.spent_words())
+        return None
+
+    def hindrances(self) -> set[Purse]:
+        """The purses in which the call might not fit, and other calls are in flight."""
+        tight = (self.purse.accounts[kind].tight_for(self.estimate[kind]) for kind in COSTS_OF_A_CALL)
+        return {account.purse for accounts in tight for account in accounts if account.purse.calls}
+
+    def _land(self, cost: Mapping[str, int]) -> None:
+        if not self.flying:
+            return
+        self.flying = False
+        self._count(-1)
+        for kind, amount in cost.items():
+            self.purse.accounts[kind].add(amount, amount, amount - self.estimate[kind])
+        self.purse.line.admit()
+
+    def _count(self, by: int) -> None:
+        for purse in self.purse.upwards:
+            purse.calls += by
+
+
+class Line:
+    """The calls of a whole tree that wait, in the order they came."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Reservation, None] = {}
+
+    def join(self, reservation: Reservation) -> None:
+        """Wait behind those who came before."""
+        self._waiting[reservation] = None
+        self.admit()
+
+    def leave(self, reservation: Reservation) -> None:
+        """Wait no more, or make nothing of having been let go."""
+        reservation.drop()
+        if reservation in self._waiting:
+            del self._waiting[reservation]
+            self.admit()
+
+    def admit(self) -> None:
+        """Let go who may; nobody passes one that waits for the same purse."""
+        barred: set[Purse] = set()
+        for reservation in tuple(self._waiting):
+            upwards = reservation.purse.upwards
+            if upwards[-1] in barred:
+                return  # all calls of the tree go through its root
+            if reservation.answer.cancelled():
+                continue
+            refusal = reservation.refusal()
+            hindrances: set[Purse] = set()
+            if refusal is None:
+                hindrances = barred.intersection(upwards) or reservation.hindrances()
+            if hindrances:
+                barred |= hindrances
+                continue
+            del self._waiting[reservation]
+            if refusal is None:
+                reservation.take_off()
+            reservation.answer.set_result(refusal)
+
+
+class Account:
+    """One kind of cost in one purse.
+
+    `kept` is what is spent or set aside for purses below, `load` that and what calls in flight may cost. A
+    purse with a limit weighs on the one above with this limit from the start: so it is set aside.
+    """
+
+    __slots__ = ("above", "kept", "kind", "limit", "load", "open", "purse", "spent")
+
+    def __init__(
+        self, purse: Purse, kind: str, limit: int | None, spent: int, above: "Account | None"
+    ) -> None:
+        self.purse = purse
+        self.kind = kind
+        self.limit = limit
+        self.above = above
+        self.spent = self.kept = self.load = spent
+        self.open = True
+        if above is not None:
+            above.add(0, self.weight(spent) - spent, self.weight(spent) - spent)
+
+    def weight(self, amount: int) -> int:
+        """How much the account above has to keep for this one when it has this amount."""
+        return max(amount, self.limit) if self.open and self.limit is not None else amount
+
+    def add(self, spent: int, kept: int, load: int) -> None:
+        """Count in all accounts from here up."""
+        for account in self._upwards():
+            kept_before, load_before = account.weight(account.kept), account.weight(account.load)
+            account.spent += spent
+            account.kept += kept
+            account.load += load
+            kept = account.weight(account.kept) - kept_before
+            load = account.weight(account.load) - load_before
+
+    def close(self) -> None:
+        """Weigh no more than what is in here."""
+        kept, load = self.weight(self.kept), self.weight(self.load)
+        self.open = False
+        if self.above is not None:
+            self.above.add(0, self.kept - kept, self.load - load)
+
+    def left(self) -> int | None:
+        """What is left by the tightest limit from here up; what is set aside for this account is its own."""
+        limited = [(each, each.limit) for each in self._upwards() if each.limit is not None]
+        if not limited:
+            return None
+        nearest, limit = limited[0]
+        return max(0, min(limit - nearest.kept, *(most - each.spent for each, most in limited)))
+
+    def short_of(self, amount: int) -> "Account | None":
+        """The first account from here up that has less than this amount, or nothing at all."""
+        for each in self._upwards():
+            if each.limit is not None and each.spent >= each.limit:
+                return each
+            if each.limit is not None and amount and each.kept + amount > each.limit:
+                return each
+            amount = each.weight(each.kept + amount) - each.weight(each.kept)
+        return None
+
+    def tight_for(self, amount: int) -> "Iterator[Account]":
+        """The accounts from here up that this amount might exceed, by what calls in flight may cost."""
+        for each in self._upwards():
+            if each.limit is not None and each.load + amount > each.limit:
+                yield each
+            amount = each.weight(each.load + amount) - each.weight(each.load)
+
+    def spent_words(self) -> str:
+        """That nothing is left here."""
+        limit = self.limit or 0
+        unit = UNITS[self.kind]
+        unit = unit.removesuffix("s") if limit == 1 else unit
+        aside = " or set aside for agents at work" if self.spent < limit else ""
+        return f"The budget of {self._number(limit)} {unit} of {self.purse.owner} is spent{aside}."
+
+    def too_little_words(self, asked: int, itself: int) -> str:
+        """That less is left here than was asked for."""
+        limit = self.limit or 0
+        left = f"{self._number(max(0, limit - self.kept))} of {self._number(limit)} {UNITS[self.kind]} left"
+        more = ", and the agent itself counts as one" if itself else ""
+        asked_for = f"{self._number(asked)} {'was' if asked == 1 else 'were'} asked for{more}"
+        return f"The budget of {self.purse.owner} has {left}; {asked_for}. Ask for less."
+
+    def _number(self, amount: int) -> str:
+        if self.kind != "usd":
+            return f"{amount:,}"
+        whole, _, cents = f"{amount / NANO:,.6f}".partition(".")
+        return f"{whole}.{cents.rstrip('0'):0<2}"
+
+    def _upwards(self) -> "Iterator[Account]":
+        account: Account | None = self
+        while account is not None:
+            yield account
+            account = account.above
+
+
+def _limits(budget: Budget) -> dict[str, int | None]:
+    usd = None if budget.usd is None else round(budget.usd * NANO)
+    return {"turns": budget.turns, "tokens": budget.tokens, "usd": usd, "spawns": budget.spawns}
+
+
+def _amounts(spent: Spent) -> dict[str, int]:
+    """In whole numbers; a model or a journal that says less than nothing says nothing."""
+    usd = (_known(spent.usd) or 0.0) * NANO
+    amounts = {"turns": spent.turns, "tokens": spent.tokens, "usd": usd, "spawns": spent.spawns}
+    return {kind: max(0, round(amount)) for kind, amount in amounts.items()}
+
+
+def _known(usd: float | None) -> float | None:
+    return usd if usd is not None and math.isfinite(usd) else None

@@ -1,0 +1,141 @@
+"""runtime: whether a value fits a schema, found out in a process of its own. It is run as a file.
+
+Reads `{"schema", "value"}` from stdin and writes one JSON text per problem and line, at the end an empty one.
+Its only argument is the folder that holds jsonschema_rs; the rest is the standard library.
+"""
+
+import json
+import resource
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Any, cast
+
+MOST_PROBLEMS = 10
+LARGEST_PATTERN = 256 * 1024
+CPU_SECONDS = 10
+MEMORY = 2 << 30
+_LONGEST = 160
+_MASK = "the value"
+_NEAREST = 3
+_ALIKE = 3
+_MOST_LOOKED_AT = 1000
+_ABOUT_MEMBERS = frozenset({"required", "additionalProperties", "unevaluatedProperties", "dependentRequired"})
+_CHOICES = frozenset({"anyOf", "oneOf"})
+
+
+def main() -> None:
+    for limit, most in ((resource.RLIMIT_CPU, CPU_SECONDS), (resource.RLIMIT_AS, MEMORY)):
+        with suppress(ValueError, OSError):  # a system that does not know this limit, or has a lower one
+            resource.setrlimit(limit, (most, most))
+    sys.path.append(sys.argv[1])
+    asked = json.load(sys.stdin.buffer)
+    for problem in problems(asked["schema"], asked["value"]):
+        say(problem)
+    say("")
+
+
+def say(text: str) -> None:
+    print(json.dumps(text), flush=True)
+
+
+def problems(schema: Any, value: Any) -> Iterator[str]:
+    """The first at once, because all of them may take long; then the others, few of the same kind."""
+    import jsonschema_rs as rs
+
+    patterns = rs.RegexOptions(size_limit=LARGEST_PATTERN, dfa_size_limit=LARGEST_PATTERN)
+    validator = rs.validator_for(
+        schema, pattern_options=patterns, validate_formats=True, offline=True, mask=_MASK
+    )
+    try:
+        validator.validate(value)
+    except rs.ValidationError as error:
+        yield sentence(error)
+    else:
+        return
+    told: Counter[tuple[Any, ...]] = Counter()
+    for error in islice(validator.iter_errors(value), _MOST_LOOKED_AT):
+        told[tuple(error.schema_path)] += 1
+        if told[tuple(error.schema_path)] <= _ALIKE:
+            yield sentence(error)
+
+
+def sentence(error: Any) -> str:
+    """Where it is, what is expected, what there is instead."""
+    keyword = error.kind.name
+    said = f"at {place(error.instance_path)}: {clipped(expected(error, keyword))}"
+    if keyword not in _ABOUT_MEMBERS:
+        said += f"; it is {shown(error.instance)}"
+    if keyword in _CHOICES and (nearest := nearest_form(error)):
+        said += f" ({nearest})"
+    return said
+
+
+def expected(error: Any, keyword: str) -> str:
+    if keyword == "additionalProperties" and hasattr(error.kind, "unexpected"):
+        names = ", ".join(json.dumps(each, ensure_ascii=False) for each in error.kind.unexpected[:10])
+        return f"these members are not allowed: {names}"
+    if keyword == "required":
+        return f"the member {json.dumps(error.kind.property, ensure_ascii=False)} is missing"
+    return str(error.message)
+
+
+def nearest_form(error: Any) -> str:
+    """What is wrong with the form of a choice that fits best: of the right kind, with the fewest problems."""
+    forms = [(number, form) for number, form in enumerate(error.kind.context, 1) if form]
+    if not forms:
+        return ""
+
+    here = len(error.instance_path)
+
+    def distance(form: list[Any]) -> tuple[int, int]:
+        other_kind = sum(
+            (each.kind.name == "type" and len(each.instance_path) == here)
+            or (each.kind.name in {"const", "enum"} and len(each.instance_path) <= here + 1)
+            for each in form
+        )
+        return other_kind, len(form)
+
+    number, form = min(forms, key=lambda each: distance(each[1]))
+    wrong = "; ".join(
+        f"at {place(each.instance_path)}: {clipped(expected(each, each.kind.name))}"
+        for each in form[:_NEAREST]
+    )
+    return f"nearest is form {number}: {wrong}"
+
+
+def place(steps: list[Any]) -> str:
+    """The same spelling as `json_text.path_of`, which this process does not have."""
+    said = "$"
+    for step in steps:
+        if isinstance(step, int):
+            said += f"[{step}]"
+        elif step.isidentifier() and step.isascii():
+            said += f".{step}"
+        else:
+            said += f"[{json.dumps(step[:80], ensure_ascii=False)}]"
+    return clipped(said)
+
+
+def shown(value: Any) -> str:
+    match value:
+        case dict():
+            members = cast("dict[str, Any]", value)
+            names = ", ".join(json.dumps(each, ensure_ascii=False) for each in list(members)[:10])
+            return clipped(f"an object with {names}" if names else "an empty object")
+        case list():
+            return f"an array of {len(cast('list[Any]', value))}"
+        case str():
+            return clipped(json.dumps(value[:_LONGEST], ensure_ascii=False))
+        case _:
+            return clipped(json.dumps(value))
+
+
+def clipped(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""runtime: what a tool's signature says: the type of its arguments, their schema, their other names."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, NamedTuple, cast, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from gencode.core.errors import UserMistake
+
+
+class Param(msgspec.Struct, frozen=True):
+    """What a model is told about a parameter, and its public name where that is no Python name.
+
+    `also` are names that models know it by from other products; the schema does not show them.
+    """
+
+    description: str = ""
+    name: str = ""
+    also: tuple[str, ...] = ()
+
+
+class Signature(NamedTuple):
+    """Arguments as a type and as a JSON schema; `synonyms` lead from another name to the public one."""
+
+    arguments: type[msgspec.Struct]
+    schema: dict[str, Any]
+    synonyms: dict[str, str]
+
+
+def signature_of(title: str, function: Callable[..., Awaitable[object]]) -> Signature:
+    """What the signature of a tool's function says; its first parameter is the context."""
+    hints = get_type_hints(function, include_extras=True)
+    fields: list[tuple[str, Any, Any]] = []
+    renamed: dict[str, str] = {}
+    synonyms: dict[str, str] = {}
+    for position, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if position == 0:
+            continue
+        if parameter.name not in hints:
+            raise UserMistake(f"The tool {title!r} needs a type for its parameter {parameter.name!r}.")
+        hint, param = _described(hints[parameter.name])
+        if param.name:
+            renamed[parameter.name] = param.name
+        synonyms |= dict.fromkeys(param.also, param.name or parameter.name)
+        default = msgspec.NODEFAULT if parameter.default is parameter.empty else parameter.default
+        fields.append((parameter.name, hint, default))
+    arguments = msgspec.defstruct(
+        f"{title}Arguments",
+        fields,
+        kw_only=True,
+        frozen=True,
+        forbid_unknown_fields=True,
+        rename=renamed or None,
+    )
+    (_,), defs = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
+    return Signature(arguments, _inline(defs[arguments.__name__], defs), synonyms)
+
+
+def _described(hint: Any) -> tuple[Any, Param]:
+    """A parameter's type with its description as schema metadata, and what else is said of it."""
+    if get_origin(hint) is not Annotated:
+        return hint, Param()
+    base, *notes = get_args(hint)
+    params = (Param(note) if isinstance(note, str) else note for note in notes)
+    param = next((each for each in params if isinstance(each, Param)), Param())
+    kept = [note for note in notes if isinstance(note, msgspec.Meta)]
+    if param.description:
+        kept.append(msgspec.Meta(description=param.description))
+    for note in kept:
+        base = Annotated[base, note]
+    return base, param
+
+
+def _inline(schema: Any, defs: Mapping[str, Any]) -> Any:
+    """A schema without references and titles: smaller, and read by every provider."""
+    match schema:
+        case {"$ref": str(target)}:
+            return _inline(defs[target.rsplit("/", 1)[1]], defs)
+        case dict():
+            entries = cast("dict[str, Any]", schema).items()
+            return {key: _inline(value, defs) for key, value in entries if not _title(key, value)}
+        case list():
+            return [_inline(each, defs) for each in cast("list[Any]", schema)]
+        case _:
+            return schema
+
+
+def _title(key: str, value: Any) -> bool:
+    """Whether an entry only repeats a Python name; a parameter called `title` is not text but a schema."""
+    return key == "title" and isinstance(value, str)

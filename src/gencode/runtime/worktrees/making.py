@@ -1,0 +1,247 @@
+"""worktrees: how one is made. What cannot be made whole is taken back."""
+
+import asyncio
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.errors import UserMistake
+from gencode.core.spec import Workspace
+from gencode.runtime.worktrees.git import Git, quiet_git, trouble
+from gencode.runtime.worktrees.place import (
+    BRANCHES,
+    Worktree,
+    checked_name,
+    made_folder,
+    repository_folder,
+    write_record,
+)
+
+CHECKOUT_SECONDS = 300.0
+LOCK_SECONDS = 120.0
+_SHOWN = 5
+_GITLINK = b"160000 "
+
+
+class _Source(Struct, frozen=True):
+    """The checkout that a worktree is made from."""
+
+    git: Git
+    top: Path
+    main_dir: Path
+    base: str
+
+
+async def make(workspace: Workspace, home: Path, name: str) -> Worktree:
+    """A worktree of the repository around `workspace.cwd` as it is at HEAD, on a branch of its own.
+
+    UserMistake, and nothing left behind, where there is no repository or none can be made.
+    """
+    checked_name(name)
+    source = await _source(workspace.cwd)
+    folder = repository_folder(home, source.top)
+    path = folder / name
+    _must_be_text(path, source.top)
+    with made_folder(folder):
+        async with turn(folder):
+            git_dir = await _added(source, path)
+    whole = False
+    try:
+        begun = Worktree(
+            path, source.top, source.base, BRANCHES + name, workspace, (), git_dir, source.main_dir
+        )
+        finished = await _filled(begun, source, workspace)
+        with made_folder(folder):
+            write_record(finished)
+        whole = True
+        return finished
+    finally:
+        if not whole:
+            await asyncio.shield(_undone(source, path, folder))
+
+
+@asynccontextmanager
+async def turn(folder: Path) -> AsyncGenerator[None]:
+    """One after the other, also between processes: git itself stumbles over worktrees that are half made."""
+    with (folder / ".lock").open("ab") as file:
+        end = time.monotonic() + LOCK_SECONDS
+        while not _locked(file.fileno()):
+            if time.monotonic() > end:
+                raise UserMistake(
+                    f"Somebody else has been making a worktree in {folder} for too long. Try again."
+                )
+            await asyncio.sleep(0.02)
+        yield
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # a file system without locks: git's own must do
+    return True
+
+
+async def _source(cwd: Path) -> _Source:
+    cwd = Path(os.path.realpath(cwd))
+    none = f"{cwd} is not in a git repository, so there is nothing to make a worktree of"
+    git = await quiet_git(cwd, _repository_around(cwd))
+    inside = await git.run("rev-parse", "--is-inside-work-tree")
+    if not inside.ok and ("not a git repository" in inside.error):
+        raise UserMistake(f"{none}; run git init there and commit, or leave the isolation away.")
+    if not inside.ok and "bare repository" not in inside.error:
+        raise trouble(inside, f"No worktree can be made of the repository around {cwd}")
+    if inside.line != "true":
+        raise UserMistake(f"{cwd} is in a bare repository or in git's own folder; go to a checkout of it.")
+    top = Path(await git.tell("rev-parse", "--show-toplevel"))
+    main_dir = Path(await git.tell("rev-parse", "--absolute-git-dir"))
+    if not top.is_absolute() or not cwd.is_relative_to(top):
+        raise UserMistake(f"{none}: git takes it for a part of {top}.")
+    base = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    if not base:
+        raise UserMistake(f"The repository {top} has no commit yet; commit something and try again.")
+    return _Source(replace(git, folder=top), top, main_dir, base)
+
+
+def _repository_around(cwd: Path) -> Path:
+    return next((each for each in (cwd, *cwd.parents) if os.path.lexists(each / ".git")), cwd)
+
+
+def _must_be_text(*paths: Path) -> None:
+    for path in paths:
+        try:
+            str(path).encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(path).decode("ascii", "backslashreplace")
+            raise UserMistake(f"No worktree can be made: the name {shown} is not UTF-8.") from None
+
+
+async def _added(source: _Source, path: Path) -> Path:
+    """The branch and an empty worktree on it; git's folder of the worktree."""
+    branch, what = BRANCHES + path.name, f"No worktree can be made of {source.top}"
+    if os.path.lexists(path):
+        raise UserMistake(f"There already is a worktree at {path}; take another name.")
+    born = await source.git.patiently(
+        "update-ref", f"refs/heads/{branch}", source.base, "0" * len(source.base)
+    )
+    if not born.ok and "already exists" in born.error:
+        raise UserMistake(f"The repository {source.top} already has a branch {branch}; take another name.")
+    if not born.ok:
+        raise trouble(born, what)
+    done = False
+    try:
+        said = await source.git.patiently("worktree", "add", "--no-checkout", "--force", str(path), branch)
+        if not said.ok:
+            raise trouble(said, what)
+        git_dir = Path(await replace(source.git, folder=path).tell("rev-parse", "--absolute-git-dir"))
+        if not git_dir.is_absolute():
+            raise UserMistake(f"{what}: it was made and is not there.")
+        done = True
+        return git_dir
+    finally:
+        if not done:
+            await asyncio.shield(_forgotten(source, path))
+
+
+async def _filled(begun: Worktree, source: _Source, workspace: Workspace) -> Worktree:
+    """The files, the workspace in it, and what a person should know about it."""
+    git = source.git.at(begun.git_dir, begun.path)
+    said = await git.run("reset", "--hard", "--quiet", "--no-recurse-submodules", seconds=CHECKOUT_SECONDS)
+    if not said.ok:
+        raise trouble(said, f"The worktree {begun.path} cannot be filled")
+    try:
+        shutil.copy2(begun.git_dir / "index", begun.snapshot)
+    except OSError as error:
+        raise UserMistake(f"The worktree {begun.path} cannot be made: {error.strerror}.") from None
+    place, moved = _same_place(workspace, source.top, begun.path)
+    notes = [*moved, *await _left_out(source), *await _not_filled(git)]
+    return replace(begun, workspace=place, notes=tuple(notes))
+
+
+def _same_place(workspace: Workspace, top: Path, path: Path) -> tuple[Workspace, list[str]]:
+    """The folders of a workspace as they are in the worktree. A folder that git does not have is made."""
+    below = Path(os.path.realpath(workspace.cwd)).relative_to(top)
+    cwd, notes = path / below, list[str]()
+    with suppress(OSError):
+        if Path(os.path.realpath(cwd)) == cwd and not cwd.exists():
+            cwd.mkdir(parents=True)
+            notes.append(f"the folder {below} is not in the commit and was made empty")
+    if Path(os.path.realpath(cwd)) != cwd or not cwd.is_dir():
+        notes.append(f"{below} is not a folder in the commit; the worktree begins at its top")
+        return Workspace(path, path, workspace.home), notes
+    root = Path(os.path.realpath(workspace.root))
+    inner = path / root.relative_to(top) if root.is_relative_to(top) else path
+    return Workspace(inner if cwd.is_relative_to(inner) else path, cwd, workspace.home), notes
+
+
+async def _left_out(source: _Source) -> list[str]:
+    """What is in the checkout and not in its commit."""
+    said = await source.git.run(
+        *(
+            "status",
+            "--porcelain",
+            "-z",
+            "--no-renames",
+            "--untracked-files=normal",
+            "--ignore-submodules=all",
+        )
+    )
+    if said.code != 0:
+        return [f"it holds the last commit of {source.top}; whether more was changed there could not be seen"]
+    count = len(said.names)
+    changes = "1 uncommitted change" if count == 1 else f"{count} uncommitted changes"
+    return [f"{changes} of {source.top} {'is' if count == 1 else 'are'} not in it"] if count else []
+
+
+async def _not_filled(git: Git) -> list[str]:
+    """What stands in the commit and is not in the worktree as its people are used to."""
+    notes: list[str] = []
+    entries = (await git.run("ls-files", "--stage", "-z")).names
+    names = [entry.partition(b"\t")[2] for entry in entries]
+    modules = [name for name, entry in zip(names, entries, strict=True) if entry.startswith(_GITLINK)]
+    if modules:
+        notes.append(f"submodules are not checked out: {_some(modules)}")
+    if not any(name.endswith(b".gitattributes") for name in names):
+        return notes
+    asked = b"".join(name + b"\0" for name in names)
+    said = await git.run("check-attr", "-z", "--stdin", "filter", stdin=asked, most=64 << 20)
+    told = said.out.split(b"\0")
+    filtered = [name for name, value in zip(told[::3], told[2::3], strict=False) if value not in _NO_FILTER]
+    if filtered:
+        notes.append(f"filters such as LFS were not run; as git keeps them are: {_some(filtered)}")
+    return notes
+
+
+_NO_FILTER = frozenset({b"unspecified", b"unset", b"set"})
+
+
+def _some(names: list[bytes]) -> str:
+    said = ", ".join(shown(name) for name in names[:_SHOWN])
+    return said if len(names) <= _SHOWN else f"{said} and {len(names) - _SHOWN} more"
+
+
+def shown(name: bytes) -> str:
+    """A file name of any bytes as one line of plain text."""
+    text = name.decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+async def _undone(source: _Source, path: Path, folder: Path) -> None:
+    """Take back a worktree that nobody has worked in."""
+    async with turn(folder):
+        await _forgotten(source, path)
+
+
+async def _forgotten(source: _Source, path: Path) -> None:
+    await source.git.patiently("worktree", "remove", "--force", "--force", str(path))
+    await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+    await source.git.patiently("update-ref", "-d", f"refs/heads/{BRANCHES}{path.name}", source.base)

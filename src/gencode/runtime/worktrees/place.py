@@ -1,0 +1,146 @@
+"""worktrees: where they are, and what is written down about each so that it is found again."""
+
+import hashlib
+import os
+import re
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gencode.core.errors import UserMistake
+from gencode.core.spec import Workspace
+from gencode.permissions.secrets import holds_own_settings
+
+BRANCHES = "gencode/"
+_RECORDS = ".records"
+_LONGEST_RECORD = 256 * 1024
+_NAME = re.compile(r"(?!.*\.\.)(?!.*\.lock$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]")
+_ODD = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class Worktree(Struct, frozen=True):
+    """A checkout of its own. `repository` is the checkout it was made from, `base` the commit it began at,
+    `workspace` the same place in it as the one it was asked from.
+
+    `git_dir` and `main_dir` are git's folders of the two: what lies in a checkout could point elsewhere.
+    """
+
+    path: Path
+    repository: Path
+    base: str
+    branch: str
+    workspace: Workspace
+    notes: tuple[str, ...]
+    git_dir: Path
+    main_dir: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def common_dir(self) -> Path:
+        """What all checkouts of the repository share."""
+        return self.git_dir.parents[1]
+
+    @property
+    def snapshot(self) -> Path:
+        """The index as it was when the agent began; what it did to its own counts for nothing."""
+        return self.git_dir / "gencode-index"
+
+
+def worktrees_folder(home: Path) -> Path:
+    """The folder of all worktrees: in our home, or beside it where no agent may ever write in there."""
+    parts = Path(os.path.realpath(home)).parts
+    for depth, part in enumerate(parts):
+        if holds_own_settings((part.casefold(),)):
+            return Path(*parts[:depth], f"{part}-worktrees")
+    return Path(*parts, "worktrees")
+
+
+def repository_folder(home: Path, repository: Path) -> Path:
+    """The folder of the worktrees of one repository."""
+    real = os.path.realpath(repository)
+    digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:10]
+    plain = _ODD.sub("-", Path(real).name).strip("-.")[:40] or "repository"
+    return worktrees_folder(home) / f"{plain}-{digest}"
+
+
+def checked_name(name: str) -> str:
+    """A name that is one plain folder and one plain part of a branch, or UserMistake."""
+    if not _NAME.fullmatch(name):
+        raise UserMistake(
+            f"A worktree cannot be called {name[:80]!r}: letters, digits and . _ - inside, at most 64 of them."
+        )
+    return name
+
+
+def write_record(worktree: Worktree) -> None:
+    """Note a worktree beside it, where its agent does not work."""
+    path = _record(worktree.path)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(msgspec.json.encode(worktree, enc_hook=_plain))
+    fresh.replace(path)
+
+
+def remove_record(path: Path) -> None:
+    _record(path).unlink(missing_ok=True)
+
+
+def recorded(path: Path) -> Worktree | None:
+    """What was noted about the worktree at a path; None where that is nothing or not to be read."""
+    try:
+        with _record(path).open("rb") as file:
+            text = file.read(_LONGEST_RECORD)
+        found = msgspec.json.decode(text, type=Worktree, dec_hook=_typed)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return found if found.path == path and found.branch == BRANCHES + path.name else None
+
+
+def all_paths(home: Path) -> list[Path]:
+    """Every worktree that is there or was noted, in order."""
+    found: set[Path] = set()
+    for folder in _folders(worktrees_folder(home)):
+        found.update(each for each in _folders(folder) if not each.name.startswith("."))
+        with suppress(OSError):
+            found.update(
+                folder / each.stem for each in (folder / _RECORDS).iterdir() if each.suffix == ".json"
+            )
+    return sorted(found)
+
+
+@contextmanager
+def made_folder(folder: Path) -> Generator[None]:
+    """Make a folder for worktrees that nobody else can look into, or say why not."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise UserMistake(f"A worktree cannot be made in {folder}: {error.strerror}.") from None
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return [each for each in folder.iterdir() if each.is_dir() and not each.is_symlink()]
+    except OSError:
+        return []
+
+
+def _record(path: Path) -> Path:
+    return path.parent / _RECORDS / f"{path.name}.json"
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, Path):
+        return str(value)
+    raise NotImplementedError
+
+
+def _typed(kind: type, value: Any) -> Any:
+    return Path(value) if kind is Path else value

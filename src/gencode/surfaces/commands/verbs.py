@@ -1,0 +1,100 @@
+"""`gen task send | interrupt | fork`: a word to a task, a cut, and a copy that goes another way."""
+
+import argparse
+import asyncio
+from functools import partial
+
+import msgspec
+
+from gencode.core.outcome import Outcome
+from gencode.core.spec import TaskRequest
+from gencode.core.task import Task
+from gencode.delegation.forks import Fork
+from gencode.surfaces.commands.life import leaving, tell_outcome
+from gencode.surfaces.commands.opening import check, opened
+from gencode.surfaces.commands.piped import whole_input
+from gencode.surfaces.commands.schemas import schema
+from gencode.surfaces.follow import follow, painter_for
+from gencode.surfaces.person import asker_for
+from gencode.surfaces.plain import answer, answer_json
+
+INTERRUPTED = "a person interrupted it"
+HEARD_SECONDS = 3.0
+
+
+def send(args: argparse.Namespace) -> int:
+    """Say something to a task, and say what came of that."""
+    typed: str = args.text
+    text = whole_input("write what to say after the id") if typed == "-" else typed
+    return asyncio.run(_send(args, text))
+
+
+async def _send(args: argparse.Namespace, text: str) -> int:
+    async with opened(args) as gen:
+        found = await gen.find(args.id)
+        outcome, woken = await gen.send(found.id, text)
+    if "json" in args:
+        answer_json({**msgspec.to_builtins(outcome), "woken": woken})
+    elif woken:
+        answer(f"{_named(outcome)} had ended and goes on with it: gen task output {outcome.agent_id}")
+    elif outcome.status.ended:
+        answer(f"{_named(outcome)} hears it when it goes on: gen -p --session {outcome.agent_id}")
+    else:
+        answer(f"{_named(outcome)} hears it before its next reply.")
+    return 0
+
+
+def interrupt(args: argparse.Namespace) -> int:
+    """Cut what a task does at this moment, and say what that hit."""
+    return asyncio.run(_interrupt(args))
+
+
+async def _interrupt(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        found = await gen.find(args.id)
+        stops = await gen.launcher.reach.interrupt(found.id, INTERRUPTED, getattr(args, "message", ""))
+        outcome = await gen.outcome_of(stops.task)
+    hit = [each.id for each in stops.hit]
+    if "json" in args:
+        answer_json({**msgspec.to_builtins(outcome), "interrupted": hit})
+    elif not hit:
+        answer(f"{_named(outcome)} had already ended as {outcome.status}; nothing was interrupted.")
+    else:
+        answer(_cut(stops.task, stops.hit[1:]))
+    return 0
+
+
+def _cut(task: Task, below: tuple[Task, ...]) -> str:
+    after = "its turn is over" if task.conversation else "it goes on from there"
+    waited = ", ".join(f"{each.id} ({each.agent})" for each in below)
+    also = f" What it waited for was stopped: {waited}." if waited else ""
+    return f"Task {task.id} of {task.agent} was interrupted; {after}.{also}"
+
+
+def fork(args: argparse.Namespace) -> int:
+    """Begin a copy of a task and print what it says."""
+    typed: str = args.task
+    prompt = whole_input("write what to do after the id") if typed == "-" else typed
+    return asyncio.run(_fork(args, prompt))
+
+
+async def _fork(args: argparse.Namespace, prompt: str) -> int:
+    output = "json" if "json" in args else "text"
+    painter = painter_for(output, verbose="verbose" in args)
+    request = TaskRequest(
+        agent="",
+        prompt=prompt,
+        description=getattr(args, "description", ""),
+        model=getattr(args, "model", ""),
+        max_turns=getattr(args, "max_turns", None),
+        output_schema=schema(args),
+    )
+    async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
+        told = check(gen, args) if "no_offline" in args else ""
+        start = partial(gen.work.fork, args.id, Fork(getattr(args, "at", None)), request)
+        outcome, code = await follow(gen, start, painter, told, leaving(gen))
+    return tell_outcome(outcome, code, as_json=output == "json")
+
+
+def _named(outcome: Outcome) -> str:
+    return f"Task {outcome.agent_id} of {outcome.agent}"

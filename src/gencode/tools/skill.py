@@ -1,0 +1,181 @@
+"""Skill: load the instructions of a skill, or have the agent it is for do the work.
+
+The tool is made for a registry of skills, which is asked anew at each call. A skill that names an agent is
+like a call of Task, so the gate has to judge it as one: `amounts_to` is that call. Where the gate does not,
+the tool sends nobody and tells the model to make the call itself.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+from msgspec.structs import replace
+
+from gencode.core.errors import ToolError, UserMistake
+from gencode.core.messages import ToolCall, Trace
+from gencode.core.outcome import Outcome
+from gencode.core.skill import Skill
+from gencode.core.spec import TaskRequest, same_name
+from gencode.runtime.prompt import inert, one_line
+from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput, clip, tool
+from gencode.tools.task import report, started
+
+NAME = "Skill"
+LONGEST_BODY = 24_000
+LONGEST_ARGUMENTS = 8_000
+
+_PLACE = re.compile(r"\$ARGUMENTS\b(?:\[(?P<number>\d{1,2})\])?|\$\{(?:CLAUDE|GEN)_SKILL_DIR\}")
+
+
+class SkillSource(Protocol):
+    """Where skills come from."""
+
+    def find(self, name: str) -> Skill:
+        """A skill by name, without regard to case and separators; UserMistake says why there is none."""
+        ...
+
+    def files(self, skill: Skill) -> Sequence[str]:
+        """What else is in the folder of a skill, as paths."""
+        ...
+
+
+def skill_tool(skills: Callable[[], SkillSource], *, delegates: bool) -> Tool:
+    """The tool `Skill` over the skills there are at each call.
+
+    `delegates`: the gate judges a call also as the call of Task that it amounts to, so agents may be sent.
+    """
+
+    @tool(effect="read", name=NAME, timeout=None, on_request=True)
+    async def use(
+        ctx: ToolContext,
+        skill: Annotated[str, "The name of the skill, as your instructions list it"],
+        arguments: Annotated[str, "What the skill is to be used on, in words"] = "",
+    ) -> ToolOutput:
+        """Load a skill: instructions for one kind of work, with the files that belong to it.
+
+        Use it before you begin such work yourself, and follow what it says. Some skills are done by an agent
+        of their own; then its final text comes back.
+        """
+        source = skills()
+        found = _found(source, skill)
+        files = source.files(found)
+        if not found.agent:
+            if not found.project:  # they lie outside of the workspace, where the user put them to be read
+                for file in (_real(found.source), *files):
+                    ctx.hand_out(Path(file))
+            return ToolOutput(instructions(found, arguments, files), Trace(read=(found.source,)))
+        request = _request(found, arguments, files)
+        return await _sent(ctx, found, request) if delegates else _to_be_sent(request)
+
+    return use
+
+
+def amounts_to(call: ToolCall, skills: SkillSource) -> ToolCall | None:
+    """The call of Task that a call of Skill amounts to, for the gate; None when it sends nobody."""
+    name, arguments = call.input.get("skill"), call.input.get("arguments", "")
+    if same_name(call.name) != same_name(NAME) or not isinstance(name, str):
+        return None
+    try:
+        found = _found(skills, name)
+    except UserMistake:
+        return None
+    if not found.agent:
+        return None
+    said = arguments if isinstance(arguments, str) else ""
+    return ToolCall(call.id, "Task", _input(_request(found, said, skills.files(found))))
+
+
+def instructions(skill: Skill, arguments: str, files: Sequence[str] = ()) -> str:
+    """What whoever does the work reads: the text of the skill with its arguments in place, and its files."""
+    said = clip(arguments, LONGEST_ARGUMENTS).strip()
+    body = inert(skill.body).strip()
+    text = clip(_filled(skill, body, said), LONGEST_BODY)
+    head = f"Instructions of the skill {one_line(skill.name, 64)}. Follow them; they give no permission."
+    parts = [head, f"Its folder: {skill.folder}", text]
+    if skill.cut or len(body) > LONGEST_BODY:
+        parts.append(f"[This is only the beginning; go on in {skill.source} with Read.]")
+    if said and "$ARGUMENTS" not in body:
+        parts.append(f"Arguments: {said}")
+    if files:
+        parts.append(
+            "\n".join(["Its files, for Read when they are needed:", *(f"- {file}" for file in files)])
+        )
+    return "\n\n".join(parts)
+
+
+def _found(skills: SkillSource, name: str) -> Skill:
+    found = skills.find(name)
+    if found.hidden:
+        raise UserMistake(f"The skill {found.name!r} says that only a person may use it.")
+    return found
+
+
+def _filled(skill: Skill, body: str, arguments: str) -> str:
+    """The text with its arguments and its folder filled in; what was filled in is not looked at again."""
+    words = arguments.split()
+
+    def said(found: re.Match[str]) -> str:
+        if found[0].startswith("${"):
+            return skill.folder
+        number = found["number"]
+        if number is None:
+            return arguments
+        return words[int(number)] if int(number) < len(words) else ""
+
+    return _PLACE.sub(said, body)
+
+
+def _request(skill: Skill, arguments: str, files: Sequence[str]) -> TaskRequest:
+    model = "" if skill.model.casefold() == "inherit" else skill.model
+    prompt = instructions(skill, arguments, files)
+    return TaskRequest(skill.agent, prompt, f"skill {one_line(skill.name, 40)}", model)
+
+
+def _input(request: TaskRequest) -> dict[str, Any]:
+    return {
+        "subagent_type": request.agent,
+        "prompt": request.prompt,
+        "description": request.description,
+    }
+
+
+async def _sent(ctx: ToolContext, skill: Skill, request: TaskRequest) -> ToolOutput:
+    if ctx.delegate is None:
+        raise ToolError(
+            f"The skill {skill.name!r} is done by the agent {skill.agent}, and this agent cannot send any. "
+            "Do the work without it or report back."
+        )
+    note = ""
+    with ctx.parked():
+        try:
+            outcome = await ctx.delegate.run(request, ctx.call)
+        except UserMistake as mistake:
+            if not request.model:
+                raise
+            # Nothing was started. The model of a file is a wish; it may be another product's name.
+            outcome = await ctx.delegate.run(replace(request, model=""), ctx.call)
+            note = f"\n[its model {one_line(skill.model, 64)!r} was not used: {mistake}]"
+    return _told(ctx, outcome, note)
+
+
+def _told(ctx: ToolContext, outcome: Outcome, note: str) -> ToolOutput:
+    if not outcome.status.ended:
+        if outcome.output_file:
+            ctx.hand_out(Path(outcome.output_file))
+        return ToolOutput(started(outcome) + note, Trace(children=(outcome.agent_id,)))
+    given = (outcome.agent_id,) if outcome.background else ()
+    cap = ctx.delegate.result_cap(outcome.agent) if ctx.delegate else 0
+    trace = Trace(children=(outcome.agent_id,), delivered=given)
+    return ToolOutput(report(outcome, cap) + note, trace, error=not outcome.success)
+
+
+def _to_be_sent(request: TaskRequest) -> ToolOutput:
+    return ToolOutput(
+        f"This skill is done by the agent {request.agent}. Send it with Task, subagent_type="
+        f"{request.agent!r}, and this prompt:\n\n{request.prompt}"
+    )
+
+
+def _real(path: str) -> str:
+    return str(Path(path).resolve())

@@ -1,0 +1,87 @@
+"""Admission through the public door: who may work at once, who waits, and in which order."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gencode.core.errors import UserMistake
+from gencode.core.events import QueueMoved
+from gencode.core.status import Status
+from gencode.testing import call, says, scripted
+
+SLOW = says("done", delay_ms=300)
+
+
+async def test_over_the_cap_a_task_waits_at_a_visible_place_and_then_runs(tmp_path: Path, home: Path) -> None:
+    async with scripted(tmp_path, settings={"max_agents": 2}, Explore=[SLOW]) as gen:
+        listener = gen.listen()
+        handles = [await gen.task("Explore", f"part {number}", background=True) for number in range(5)]
+        at_once = [(await gen.get(handle.id)).status for handle in handles]
+        waiting = [(await gen.get(handle.id)).queue_position for handle in handles[2:]]
+        ended = [(await handle.result()).status for handle in handles]
+        listener.close()
+        moved = [event.task async for event in listener if isinstance(event.fact, QueueMoved)]
+    assert at_once == [Status.RUNNING] * 2 + [Status.PENDING] * 3
+    assert waiting == [1, 2, 3]
+    assert ended == [Status.COMPLETED] * 5
+    assert {*moved} <= {handle.id for handle in handles[2:]}
+
+
+async def test_a_waiting_task_can_be_stopped_and_says_so(tmp_path: Path, home: Path) -> None:
+    async with scripted(tmp_path, settings={"max_agents": 1}, Explore=[SLOW]) as gen:
+        first = await gen.task("Explore", "first", background=True)
+        second = await gen.task("Explore", "second", background=True)
+        stopped = await second.stop()
+        done = await first.result()
+    assert (stopped.status, stopped.turns, stopped.started_at) == (Status.CANCELLED, 0, None)
+    assert done.status is Status.COMPLETED
+
+
+async def test_a_parent_holds_no_place_while_it_waits_for_its_children(tmp_path: Path, home: Path) -> None:
+    agents = home / ".gen" / "agents"
+    for name, below in (("One", "Two"), ("Two", "Three"), ("Three", "Explore")):
+        write_agent(agents, name, f"Task({below}), Read")
+    turns = {
+        name: [says("", call("Task", subagent_type=below, prompt="go down")), says(f"{name} is done")]
+        for name, below in (("One", "Two"), ("Two", "Three"), ("Three", "Explore"))
+    }
+    settings = {"max_agents": 1, "max_depth": 4}
+    async with asyncio.timeout(20), scripted(tmp_path, settings=settings, Explore=[says("deep")], **turns) as gen:
+        outcome = await gen.task("One", "start")
+        below = await gen.tasks(parent=outcome.agent_id)
+    assert (outcome.status, outcome.result) == (Status.COMPLETED, "One is done")
+    assert [task.agent for task in below] == ["Two"]
+
+
+async def test_a_child_sends_only_whom_its_file_names(tmp_path: Path, home: Path) -> None:
+    write_agent(home / ".gen" / "agents", "Leader", "Task(Explore), Read")
+    turns = [says("", call("Task", subagent_type="Plan", prompt="plan it")), says("alone then")]
+    async with scripted(tmp_path, settings={"max_depth": 2}, Leader=turns, Plan=[says("never")]) as gen:
+        outcome = await gen.task("Leader", "go")
+        shown = await gen.show(outcome.agent_id)
+    assert outcome.evidence.children == ()
+    results = [each["results"][0]["text"] for each in shown.transcript if each["role"] == "tool"]  # type: ignore[union-attr]
+    assert results == ["Plan may not be sent from here; those that may be are: Explore."]
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"max_agents": 0}, "max_agents is 0; name at least 1"),
+        ({"max_depth": 5}, "max_depth is 5; agents are nested 4 deep at most"),
+        ({"agent_caps": {"anthropic": 0}}, "lets 0 agents of anthropic work at once"),
+    ],
+)
+async def test_caps_under_which_nobody_could_work_are_refused(
+    tmp_path: Path, settings: dict[str, object], why: str
+) -> None:
+    with pytest.raises(UserMistake, match=why):
+        async with scripted(tmp_path, settings=settings):
+            pass
+
+
+def write_agent(folder: Path, name: str, tools: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    text = f"---\nname: {name}\ndescription: Leads others.\ntools: {tools}\n---\nLead.\n"
+    (folder / f"{name}.md").write_text(text)

@@ -1,0 +1,220 @@
+"""Slots: who is at work, who waits, and that nothing gets lost.
+
+GEN_EXAMPLES sets how many examples each property is tried with.
+"""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gencode.core.errors import UserMistake
+from gencode.runtime.slots import Slot, Slots, fair_order
+
+EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
+MODEL = "local/small"
+
+
+async def settled() -> None:
+    """Let every task come to its next wait."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+def taking(slot: Slot) -> "asyncio.Task[None]":
+    return asyncio.create_task(slot.take())
+
+
+async def cancelled(*tasks: "asyncio.Task[None]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("most", "caps", "sentence"),
+    [
+        (0, {}, "A cap of 0 agents at once lets nobody work; name at least 1."),
+        (-3, {}, "A cap of -3 agents at once lets nobody work; name at least 1."),
+        (4, {"x/y": 0}, "A cap of 0 agents of x/y at once lets nobody work; name at least 1."),
+    ],
+)
+def test_a_cap_that_lets_nobody_work_is_a_mistake(most: int, caps: Mapping[str, int], sentence: str) -> None:
+    with pytest.raises(UserMistake) as caught:
+        Slots(most, caps)
+    assert str(caught.value) == sentence
+
+
+async def test_a_free_slot_is_taken_at_once_and_taking_it_twice_takes_one() -> None:
+    slots = Slots(2)
+    first, second, third = (slots.slot(key, "main", MODEL) for key in "abc")
+    assert (first.try_take(), first.try_take()) == (True, True)
+    await first.take()
+    await second.take()
+    assert (third.try_take(), first.held, second.held, third.held) == (False, True, True, False)
+
+
+async def test_a_slot_that_is_given_back_twice_is_free_once() -> None:
+    slots = Slots(2)
+    first, second, third, fourth = (slots.slot(key, "main", MODEL) for key in "abcd")
+    await first.take()
+    await second.take()
+    first.give_back()
+    first.give_back()
+    assert (third.try_take(), fourth.try_take()) == (True, False)
+
+
+async def test_over_the_cap_one_waits_with_a_visible_position() -> None:
+    slots = Slots(1)
+    busy, *others = (slots.slot(key, "main", MODEL) for key in "abc")
+    await busy.take()
+    tasks = [taking(slot) for slot in others]
+    await settled()
+    assert (slots.waiting(), [slot.position for slot in (busy, *others)]) == (["b", "c"], [0, 1, 2])
+    busy.give_back()
+    await tasks[0]
+    assert (slots.waiting(), [slot.position for slot in (busy, *others)]) == (["c"], [0, 0, 1])
+    await cancelled(tasks[1])
+    assert (slots.waiting(), others[1].position) == ([], 0)
+
+
+async def test_one_that_waits_cannot_be_waited_for_twice() -> None:
+    slots = Slots(1)
+    busy, other = slots.slot("a", "main", MODEL), slots.slot("b", "main", MODEL)
+    await busy.take()
+    task = taking(other)
+    await settled()
+    assert other.try_take() is False
+    with pytest.raises(RuntimeError, match="waited for already"):
+        await other.take()
+    busy.give_back()
+    await task
+    assert other.held
+
+
+async def test_nobody_slips_in_between_giving_back_and_waking_up() -> None:
+    slots = Slots(1)
+    busy, first, late = (slots.slot(key, "main", MODEL) for key in "abc")
+    await busy.take()
+    task = taking(first)
+    await settled()
+    busy.give_back()
+    assert (late.try_take(), busy.try_take()) == (False, False)
+    await task
+    assert first.held
+
+
+async def test_parents_take_turns_however_many_one_of_them_sends() -> None:
+    slots = Slots(1)
+    keys = ("a1", "a2", "a3", "a4", "b1", "b2", "c1")
+    busy = slots.slot("busy", "main", MODEL)
+    await busy.take()
+    waiting = {key: slots.slot(key, key[0], MODEL) for key in keys}
+    tasks = [taking(slot) for slot in waiting.values()]
+    await settled()
+    promised = slots.waiting()
+    served: list[str] = []
+    for _ in keys:
+        busy.give_back()
+        await settled()
+        key, busy = next((key, slot) for key, slot in waiting.items() if slot.held)
+        served.append(key)
+    assert (promised, served) == (["a1", "b1", "c1", "a2", "b2", "a3", "a4"], promised)
+    await asyncio.gather(*tasks)
+
+
+async def test_one_that_was_at_work_before_goes_before_new_ones() -> None:
+    slots = Slots(1)
+    old, busy, new = (slots.slot(key, key, MODEL) for key in ("old", "busy", "new"))
+    await old.take()
+    old.give_back()
+    await busy.take()
+    tasks = [taking(new), taking(old)]
+    await settled()
+    assert (slots.waiting(), old.position, new.position) == (["old", "new"], 1, 2)
+    busy.give_back()
+    await settled()
+    assert (old.held, new.held) == (True, False)
+    await cancelled(*tasks)
+
+
+async def test_a_provider_and_a_model_have_caps_of_their_own() -> None:
+    slots = Slots(9, {"big": 2, "big/slow": 1})
+    slow, slower, fast, faster, other = (
+        slots.slot(key, "main", model)
+        for key, model in zip(
+            "abcde", ("big/slow", "big/slow", "big/fast", "big/fast", "small/x"), strict=True
+        )
+    )
+    assert [each.try_take() for each in (slow, slower, fast, faster, other)] == [
+        True,
+        False,
+        True,
+        False,
+        True,
+    ]
+    fast.give_back()
+    assert (slower.try_take(), faster.try_take()) == (False, True)
+    slow.give_back()
+    assert slower.try_take()
+
+
+async def test_a_name_without_a_provider_counts_once() -> None:
+    slots = Slots(9, {"offline": 2})
+    assert [slots.slot(key, "main", "offline").try_take() for key in "abc"] == [True, True, False]
+
+
+async def test_one_that_waits_for_a_capped_model_blocks_nobody_behind_it() -> None:
+    slots = Slots(2, {"big": 1})
+    big, small = slots.slot("big", "main", "big/x"), slots.slot("small", "main", MODEL)
+    await big.take()
+    await small.take()
+    blocked, behind = slots.slot("blocked", "main", "big/x"), slots.slot("behind", "main", MODEL)
+    tasks = [taking(blocked), taking(behind)]
+    await settled()
+    small.give_back()
+    await settled()
+    assert (blocked.held, behind.held, slots.waiting()) == (False, True, ["blocked"])
+    big.give_back()
+    await asyncio.gather(*tasks)
+    assert blocked.held
+
+
+async def test_a_cancel_in_the_tick_of_the_hand_over_loses_no_slot() -> None:
+    slots = Slots(1)
+    busy, unlucky, following = (slots.slot(key, "main", MODEL) for key in "abc")
+    await busy.take()
+    tasks = [taking(unlucky), taking(following)]
+    await settled()
+    busy.give_back()
+    await cancelled(tasks[0])
+    await tasks[1]
+    assert (unlucky.held, following.held, slots.waiting()) == (False, True, [])
+
+
+async def test_a_hand_over_in_the_tick_of_the_cancel_loses_no_slot() -> None:
+    slots = Slots(1)
+    busy, unlucky, following = (slots.slot(key, "main", MODEL) for key in "abc")
+    await busy.take()
+    tasks = [taking(unlucky), taking(following)]
+    await settled()
+    tasks[0].cancel()
+    busy.give_back()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert (unlucky.held, following.held, slots.waiting()) == (False, True, [])
+
+
+@EXAMPLES
+@given(st.lists(st.tuples(st.integers(), st.sampled_from("abcd")), unique_by=lambda each: each[0]))
+def test_the_fair_order_is_by_round_then_by_who_came_first(waiting: list[tuple[int, str]]) -> None:
+    seen: Counter[str] = Counter()
+    rounds: list[tuple[int, int, int]] = []
+    parents = list(dict.fromkeys(parent for _, parent in waiting))
+    for task, parent in waiting:
+        rounds.append((seen[parent], parents.index(parent), task))
+        seen[parent] += 1
+    assert fair_order(waiting) == [task for _, _, task in sorted(rounds, key=lambda each: each[:2])]
