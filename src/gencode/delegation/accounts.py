@@ -6,7 +6,7 @@ from gencode.core.budget import Budget
 from gencode.core.messages import Usage
 from gencode.core.task import Task
 from gencode.runtime.ports import Store, TaskQuery
-from gencode.runtime.purse import NOTHING, Purse, Spent
+from gencode.runtime.purse import NOTHING, BudgetSpent, Purse, Spent
 
 Number = TypeVar("Number", int, float)
 NO_BUDGET = Budget()
@@ -43,10 +43,17 @@ def bound(
     BudgetSpent says what is missing. Only an agent that was `sent` by another counts as one.
     """
     if above is not None and above.bounded:
-        return above.below(f"agent {owner}", budget, spent, again=not sent)
+        purse = above.below(f"agent {owner}", budget, spent, again=not sent)
+        try:
+            purse.check()
+        except BudgetSpent:
+            purse.close()
+            raise
+        return purse
     if budget == NO_BUDGET:
         return None
     purse = Purse(f"agent {owner}", budget, None, spent)
+    purse.check()
     return purse if purse.bounded else None
 
 

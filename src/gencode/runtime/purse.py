@@ -120,6 +120,11 @@ class Purse:
             account.close()
         self.line.admit()
 
+    def check(self) -> None:
+        """Raise BudgetSpent when not even one call could be paid."""
+        for kind in COSTS_OF_A_CALL:
+            self._refuse(kind, 0, 0)
+
     def pay(self, *, turns: int, tokens: int, usd: float) -> None:
         """Count what was spent where nobody could ask before: in another process."""
         for kind, amount in _amounts(Spent(turns, tokens, usd)).items():

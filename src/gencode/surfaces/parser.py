@@ -8,7 +8,7 @@ from typing import NoReturn
 from gencode import __version__
 from gencode.core.errors import UserMistake, nearest
 from gencode.surfaces.task_words import add_task
-from gencode.surfaces.words import Commands, add, add_common, add_group, add_model, add_policy, days
+from gencode.surfaces.words import Commands, add, add_common, add_group, add_model, add_policy, days, turns
 
 FORMATS = ("text", "json", "stream-json")
 
@@ -30,6 +30,13 @@ examples:
   gen sessions list --all
   gen sessions show 9f3a
   gen sessions prune --older-than 90 --yes
+"""
+
+AGENT_EXAMPLES = """\
+examples:
+  gen agents show Explore
+  gen agents lint .claude/agents --json
+  gen agents new tester --description "Runs the tests and says what broke." --tools Bash,Read
 """
 
 PERMISSION_EXAMPLES = """\
@@ -88,8 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", prog="gen")
     add_task(commands)
     _add_sessions(commands)
-    agents = add_group(commands, "agents", "the agents that can be sent")
-    add(agents, "list", "agents:show", "every agent with its source, tools and problems")
+    _add_agents(commands)
     skills = add_group(commands, "skills", "instructions for one kind of work, loaded when needed")
     add(skills, "list", "skills:show", "every skill with its source, agent and problems")
     _add_permissions(commands)
@@ -174,6 +180,35 @@ def _add_sessions(commands: Commands) -> None:
         parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
+def _add_agents(commands: Commands) -> None:
+    group = add_group(commands, "agents", "the agents that can be sent", AGENT_EXAMPLES)
+    add(group, "list", "agents:listed", "every agent with its source, tools and problems")
+    show = add(group, "show", "agents:shown", "everything about one agent, and what it really gets")
+    show.add_argument("name", metavar="NAME", help="the agent, without regard to case and separators")
+    lint = add(group, "lint", "agents:linted", "check files of any dialect, and folders of them")
+    lint.add_argument(
+        "paths", metavar="PATH", nargs="*", help="a file or folder; without it what counts here"
+    )
+    new = add(group, "new", "agents:made", "write a new agent file; asks for what is not said")
+    new.add_argument("name", metavar="NAME", nargs="?", help="what the agent is called")
+    new.add_argument("--description", metavar="TEXT", help="when to send it, in a sentence")
+    new.add_argument(
+        "--tools", metavar="NAMES", help="its tools, with commas between; all when it is not said"
+    )
+    new.add_argument(
+        "--model", dest="its_model", metavar="M", help="its model; its sender's when it is not said"
+    )
+    new.add_argument(
+        "--permission-mode",
+        dest="its_mode",
+        metavar="MODE",
+        help="its mode; its sender's when it is not said",
+    )
+    new.add_argument("--max-turns", dest="its_turns", type=turns, metavar="N", help="its turn limit")
+    new.add_argument("--prompt", dest="instructions", metavar="TEXT", help="what it is told; - reads stdin")
+    new.add_argument("--user", action="store_true", help="for all your folders, not for this one")
+
+
 def _add_permissions(commands: Commands) -> None:
     says = "what is decided about a call, and why"
     group = add_group(commands, "permissions", says, PERMISSION_EXAMPLES)
@@ -200,5 +235,3 @@ def _add_trust(commands: Commands) -> None:
     parser.add_argument("--yes", action="store_true", help="trust it without being asked")
     parser.add_argument("--revoke", action="store_true", help="trust it no more")
     parser.add_argument("--list", dest="listed", action="store_true", help="the folders that are trusted")
-
-

@@ -1,6 +1,6 @@
 """worktrees: git, run so that nothing of a repository runs with it: no hook, filter, driver, or network.
 
-Git's settings of a call win over every file's. Those that name a program are found by asking git for the names
+The settings of a call win over every file's. Those that name a program are found by asking git for the names
 of all settings, which starts nothing, and are taken away one by one.
 """
 
@@ -36,9 +36,7 @@ _EMPTIED = re.compile(
 _REFUSED = re.compile(r"filter\..+\.required", re.IGNORECASE | re.DOTALL)
 _DRIVER = re.compile(r"merge\..+\.driver", re.IGNORECASE | re.DOTALL)
 _HOOK = re.compile(r"(?P<hook>hook\..+)\.[^.]+", re.IGNORECASE | re.DOTALL)
-_BUSY = re.compile(
-    r"\.lock'|cannot lock ref|could not lock|failed to read .*worktrees|Unable to create '.*lock"
-)
+_BUSY = re.compile(r"\.lock'|could not lock|failed to read .*worktrees")
 _FULL = ("No space left on device", "Disk quota exceeded")
 
 _SETTINGS = {
@@ -46,7 +44,9 @@ _SETTINGS = {
     "checkout.guess": "false",
     "commit.gpgSign": "false",
     "core.editor": "false",
+    "core.logAllRefUpdates": "true",
     "core.quotePath": "false",
+    "core.splitIndex": "false",
     "i18n.commitEncoding": "utf-8",
     "user.useConfigOnly": "false",
 }
@@ -161,7 +161,7 @@ def trouble(said: Said, what: str) -> UserMistake:
         return UserMistake(f"{what}: there is no room left on the disk. Free some and try again.")
     if "dubious ownership" in said.error:
         return UserMistake(
-            f"{what}: the repository belongs to somebody else. If you trust it, add it to git's safe.directory."
+            f"{what}: it belongs to somebody else. If you trust it, add it to git's safe.directory."
         )
     if said.code == _CUT or said.cut:
         return UserMistake(f"{what}: git took too long or said too much.")

@@ -48,7 +48,7 @@ async def make(workspace: Workspace, home: Path, name: str) -> Worktree:
     source = await _source(workspace.cwd)
     folder = repository_folder(home, source.top)
     path = folder / name
-    _must_be_text(path, source.top)
+    _must_be_text(path, source.top, workspace.root, workspace.cwd, workspace.home)
     with made_folder(folder):
         async with turn(folder):
             git_dir = await _added(source, path)
@@ -92,7 +92,7 @@ def _locked(handle: int) -> bool:
 
 
 async def _source(cwd: Path) -> _Source:
-    cwd = Path(os.path.realpath(cwd))
+    cwd = _real(cwd)
     none = f"{cwd} is not in a git repository, so there is nothing to make a worktree of"
     git = await quiet_git(cwd, _repository_around(cwd))
     inside = await git.run("rev-parse", "--is-inside-work-tree")
@@ -112,6 +112,14 @@ async def _source(cwd: Path) -> _Source:
     return _Source(replace(git, folder=top), top, main_dir, base)
 
 
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _is_taken(path: Path) -> bool:
+    return os.path.lexists(path)
+
+
 def _repository_around(cwd: Path) -> Path:
     return next((each for each in (cwd, *cwd.parents) if os.path.lexists(each / ".git")), cwd)
 
@@ -128,18 +136,20 @@ def _must_be_text(*paths: Path) -> None:
 async def _added(source: _Source, path: Path) -> Path:
     """The branch and an empty worktree on it; git's folder of the worktree."""
     branch, what = BRANCHES + path.name, f"No worktree can be made of {source.top}"
-    if os.path.lexists(path):
+    if _is_taken(path):
         raise UserMistake(f"There already is a worktree at {path}; take another name.")
     born = await source.git.patiently(
         "update-ref", f"refs/heads/{branch}", source.base, "0" * len(source.base)
     )
-    if not born.ok and "already exists" in born.error:
+    if "already exists" in born.error:
         raise UserMistake(f"The repository {source.top} already has a branch {branch}; take another name.")
+    if "exists; cannot create" in born.error:
+        raise UserMistake(f"{what}: it has a branch {BRANCHES[:-1]}, so there can be none called {branch}.")
     if not born.ok:
         raise trouble(born, what)
     done = False
     try:
-        said = await source.git.patiently("worktree", "add", "--no-checkout", "--force", str(path), branch)
+        said = await source.git.patiently("worktree", "add", "--no-checkout", str(path), branch)
         if not said.ok:
             raise trouble(said, what)
         git_dir = Path(await replace(source.git, folder=path).tell("rev-parse", "--absolute-git-dir"))
@@ -169,16 +179,16 @@ async def _filled(begun: Worktree, source: _Source, workspace: Workspace) -> Wor
 
 def _same_place(workspace: Workspace, top: Path, path: Path) -> tuple[Workspace, list[str]]:
     """The folders of a workspace as they are in the worktree. A folder that git does not have is made."""
-    below = Path(os.path.realpath(workspace.cwd)).relative_to(top)
+    below = _real(workspace.cwd).relative_to(top)
     cwd, notes = path / below, list[str]()
     with suppress(OSError):
-        if Path(os.path.realpath(cwd)) == cwd and not cwd.exists():
+        if _real(cwd) == cwd and not cwd.exists():
             cwd.mkdir(parents=True)
             notes.append(f"the folder {below} is not in the commit and was made empty")
-    if Path(os.path.realpath(cwd)) != cwd or not cwd.is_dir():
+    if _real(cwd) != cwd or not cwd.is_dir():
         notes.append(f"{below} is not a folder in the commit; the worktree begins at its top")
         return Workspace(path, path, workspace.home), notes
-    root = Path(os.path.realpath(workspace.root))
+    root = _real(workspace.root)
     inner = path / root.relative_to(top) if root.is_relative_to(top) else path
     return Workspace(inner if cwd.is_relative_to(inner) else path, cwd, workspace.home), notes
 

@@ -74,7 +74,7 @@ def checked_name(name: str) -> str:
     """A name that is one plain folder and one plain part of a branch, or UserMistake."""
     if not _NAME.fullmatch(name):
         raise UserMistake(
-            f"A worktree cannot be called {name[:80]!r}: letters, digits and . _ - inside, at most 64 of them."
+            f"A worktree cannot be called {name[:80]!r}: use letters, digits and . _ - inside, at most 64."
         )
     return name
 

@@ -4,10 +4,11 @@ import argparse
 import asyncio
 import os
 import platform
+import shlex
 import shutil
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -22,6 +23,7 @@ from gencode.core.spec import Workspace
 from gencode.permissions.trust import Standing
 from gencode.places import database
 from gencode.runtime.sandbox.choose import Sandbox, chosen
+from gencode.runtime.worktrees.leftovers import Leftover, leftovers
 from gencode.settings import gen_home
 from gencode.surfaces.commands.models import main_model
 from gencode.surfaces.commands.opening import CONNECT, opened
@@ -55,10 +57,11 @@ def show(args: argparse.Namespace) -> int:
 
 async def _show(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
-        checks = list(_checks(gen))
+        left = await leftovers(gen_home())
+        checks = [*_checks(gen), *_worktrees(left)]
     healthy = all(check.state != "problem" for check in checks)
     if "json" in args:
-        answer_json({"healthy": healthy, "version": __version__, "checks": checks})
+        answer_json({"healthy": healthy, "version": __version__, "checks": checks, "worktrees": left})
     else:
         for check in checks:
             mark = {"ok": "✓", "missing": "-", "problem": "✗"}[check.state]
@@ -199,6 +202,24 @@ def _agents(gen: GenCode) -> Check:
     if broken:
         return Check("agents", "problem", f"{len(broken)} files cannot be read", "gen agents list")
     return Check("agents", "ok", f"{len(gen.agents.spawnable())} can be sent")
+
+
+def _worktrees(left: Sequence[Leftover]) -> Iterator[Check]:
+    """Work of agents that nobody has taken over or removed; it is theirs to keep, so nothing is wrong with it."""
+    for each in left:
+        there, path = f"git -C {shlex.quote(each.repository)}", shlex.quote(each.path)
+        if not each.branch or each.gone:
+            why = f"its repository {each.repository} is gone" if each.gone else "nothing is known about it"
+            yield Check("worktree", "ok", f"{each.path}: {why}", f"look into it, then rm -r {path}")
+            continue
+        files = "?" if each.changed is None else str(each.changed)
+        state = "all of it is merged" if each.merged else "not merged"
+        lost = "; its folder was deleted" if each.missing else ""
+        detail = f"{each.path}: {each.branch} of {each.repository}, {files} files changed, {state}{lost}"
+        away = f"{there} worktree remove {path} && {there} branch -d {each.branch}"
+        if each.missing:
+            away = f"{there} branch -d {each.branch}"
+        yield Check("worktree", "ok", detail, away if each.merged else f"{there} merge {each.branch}")
 
 
 def _extra(name: str) -> Check:

@@ -1,0 +1,87 @@
+"""worktrees: those that are still there, for a person to merge or to remove. It changes nothing."""
+
+import asyncio
+from pathlib import Path
+
+from msgspec import Struct
+
+from gencode.core.errors import UserMistake
+from gencode.runtime.worktrees.git import Git, quiet_git
+from gencode.runtime.worktrees.merging import dirty_files, is_merged
+from gencode.runtime.worktrees.place import Worktree, all_paths, recorded
+
+MOST = 200
+_AT_ONCE = 4
+
+
+class Leftover(Struct, frozen=True):
+    """A worktree that was not removed. `changed` are the files that differ from where it began, None where
+    that could not be seen. `merged`: all of it is in the checkout it came from. `gone`: its repository is.
+    """
+
+    path: str
+    repository: str
+    branch: str
+    changed: int | None
+    merged: bool
+    gone: bool
+    missing: bool = False
+    """The folder itself was deleted by somebody; what was committed is still on the branch."""
+
+
+async def leftovers(home: Path) -> list[Leftover]:
+    """Every worktree below a home, in order; at most so many as a person would read."""
+    few = asyncio.Semaphore(_AT_ONCE)
+
+    async def look(path: Path) -> Leftover:
+        async with few:
+            return await _looked_at(path)
+
+    return await asyncio.gather(*(look(path) for path in all_paths(home)[:MOST]))
+
+
+async def _looked_at(path: Path) -> Leftover:
+    worktree = recorded(path)
+    if worktree is None:
+        return Leftover(str(path), "", "", None, merged=False, gone=False)
+    nothing = Leftover(str(path), str(worktree.repository), worktree.branch, None, merged=False, gone=True)
+    if not worktree.common_dir.is_dir() or not worktree.main_dir.is_dir():
+        return nothing
+    try:
+        return await _compared(worktree)
+    except UserMistake:
+        return Leftover(str(path), nothing.repository, nothing.branch, None, merged=False, gone=False)
+
+
+async def _compared(worktree: Worktree) -> Leftover:
+    missing = not worktree.path.is_dir() or not worktree.git_dir.is_dir()
+    git_dir = worktree.main_dir if missing else worktree.git_dir
+    folder = worktree.common_dir if missing else worktree.path
+    git = (await quiet_git(folder, folder, git_dir)).at(git_dir, folder)
+    tip = await _commit(git, f"refs/heads/{worktree.branch}" if missing else "HEAD")
+    ours = await _commit(git.at(worktree.main_dir, folder), "HEAD")
+    names = await git.run(
+        "diff-tree", "-r", "--name-only", "-z", "--no-renames", worktree.base, tip or worktree.base
+    )
+    changed, known = set(names.names), names.ok
+    if not missing:
+        dirty = await dirty_files(git)
+        changed |= {*dirty.files, *dirty.folders}
+        known = known and dirty.known
+        clean = dirty.known and not dirty.files and not dirty.folders
+    else:
+        clean = True
+    merged = bool(tip and ours) and clean and await is_merged(git, ours, tip)
+    return Leftover(
+        path=str(worktree.path),
+        repository=str(worktree.repository),
+        branch=worktree.branch,
+        changed=len(changed) if known else None,
+        merged=merged,
+        gone=False,
+        missing=missing,
+    )
+
+
+async def _commit(git: Git, name: str) -> str:
+    return await git.tell("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")

@@ -1,0 +1,119 @@
+"""worktrees: what would happen if work were merged now, found out without touching any checkout."""
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from msgspec import Struct
+
+from gencode.runtime.worktrees.git import Git
+
+_TREE_OF = "^{tree}"
+_CONFLICTS = 1
+_MOST_DIRTY = 100_000
+_STAGES = {b"1", b"2", b"3"}
+
+
+class Preview(Struct, frozen=True):
+    """What a merge would give: its tree, or the paths that both sides changed."""
+
+    state: Literal["clean", "conflicts", "unknown"]
+    conflicts: tuple[bytes, ...] = ()
+    tree: str = ""
+
+
+class Dirty(Struct, frozen=True):
+    """What is changed and not committed in a checkout: files, and folders that git does not know."""
+
+    known: bool
+    files: frozenset[bytes] = frozenset()
+    folders: tuple[bytes, ...] = ()
+
+    def __contains__(self, path: bytes) -> bool:
+        return path in self.files or path.startswith(self.folders)
+
+
+async def preview(git: Git, ours: str, theirs: str) -> Preview:
+    """Merge two commits in git's store only."""
+    said = await git.run("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs)
+    if said.code not in {0, _CONFLICTS} or not said.out:
+        return await preview_of_old_git(git, ours, theirs)
+    tree, *paths = said.out.removesuffix(b"\0").split(b"\0")
+    if said.ok:
+        return Preview("clean", tree=tree.decode())
+    return Preview("conflicts", tuple(sorted({path for path in paths if path})))
+
+
+async def preview_of_old_git(git: Git, ours: str, theirs: str) -> Preview:
+    """The same for a git before 2.38: three trees in an index for the moment, contents merged one by one."""
+    base = await git.tell("merge-base", ours, theirs)
+    if not base:
+        return Preview("unknown")
+    with TemporaryDirectory(prefix="gencode-") as folder:
+        index = str(Path(folder, "index"))
+        said = await git.run("read-tree", "-i", "-m", "--aggressive", base, ours, theirs, index=index)
+        unmerged = await git.run("ls-files", "--unmerged", "-z", index=index)
+        if not said.ok or not unmerged.ok:
+            return Preview("unknown")
+        stages: dict[bytes, dict[bytes, bytes]] = {}
+        for entry in unmerged.names:
+            described, _, path = entry.partition(b"\t")
+            mode, blob, stage = described.split(b" ")
+            stages.setdefault(path, {})[stage] = mode + b" " + blob
+        conflicts = [path for path, found in stages.items() if not await _merges(git, found, Path(folder))]
+        if conflicts:
+            return Preview("conflicts", tuple(sorted(conflicts)))
+        tree = "" if stages else await git.tell("rev-parse", f"{await _tree(git, index)}{_TREE_OF}")
+    return Preview("clean", tree=tree)
+
+
+async def dirty_files(git: Git) -> Dirty:
+    """What is not committed in a checkout; its submodules are not looked into."""
+    said = await git.run(
+        *(
+            "status",
+            "--porcelain",
+            "-z",
+            "--no-renames",
+            "--untracked-files=normal",
+            "--ignore-submodules=all",
+        )
+    )
+    if not said.ok:
+        return Dirty(known=False)
+    paths = [entry[3:] for entry in said.names[:_MOST_DIRTY]]
+    return Dirty(
+        known=True,
+        files=frozenset(path for path in paths if not path.endswith(b"/")),
+        folders=tuple(path for path in paths if path.endswith(b"/")),
+    )
+
+
+async def is_merged(git: Git, ours: str, theirs: str) -> bool:
+    """Whether everything of a commit is in another: it is an ancestor, or merging it would change nothing."""
+    if (await git.run("merge-base", "--is-ancestor", theirs, ours)).ok:
+        return True
+    found = await preview(git, ours, theirs)
+    return bool(found.tree) and found.tree == await git.tell("rev-parse", "--verify", f"{ours}{_TREE_OF}")
+
+
+async def _tree(git: Git, index: str) -> str:
+    return (await git.run("write-tree", index=index)).line
+
+
+async def _merges(git: Git, stages: dict[bytes, bytes], folder: Path) -> bool:
+    """Whether the three contents of a file go together. Only plain files that all three have are tried."""
+    if stages.keys() != _STAGES or not all(each.startswith(b"100") for each in stages.values()):
+        return False
+    if len({each.partition(b" ")[0] for each in stages.values()}) > 1:
+        return False
+    names: list[str] = []
+    for stage in (b"2", b"1", b"3"):
+        content = await git.run("cat-file", "blob", stages[stage].partition(b" ")[2].decode())
+        if not content.ok:
+            return False
+        path = folder / os.fsdecode(stage)
+        path.write_bytes(content.out)
+        names.append(str(path))
+    return (await git.run("merge-file", "--stdout", "--quiet", *names)).ok

@@ -1,0 +1,312 @@
+"""worktrees: what an agent did in one, written down as a commit so that it cannot be lost."""
+
+import asyncio
+import os
+import shlex
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.errors import UserMistake
+from gencode.runtime.worktrees.changes import FileChange, changed_files, diff_text
+from gencode.runtime.worktrees.git import Git, quiet_git, trouble
+from gencode.runtime.worktrees.making import shown, turn
+from gencode.runtime.worktrees.merging import dirty_files, is_merged, preview
+from gencode.runtime.worktrees.place import Worktree, remove_record
+
+ADD_SECONDS = 300.0
+LARGEST_NEW_FILE = 50 << 20
+_SHOWN = 10
+_GITLINK = b"160000 "
+_CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"})
+"""Folders that programs make anew by themselves; only what is in them may go with an unused worktree."""
+_UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply")
+
+
+class Work(Struct, frozen=True):
+    """What came of a worktree. `kept` is False when nothing was changed and it was removed.
+
+    `merges` says what a merge into the checkout it came from would give now, `conflicts` the paths that both
+    changed, `overlaps` those that are changed there and not committed. `how` are commands that take it over.
+    """
+
+    kept: bool
+    commit: str = ""
+    diff: str = ""
+    files: tuple[FileChange, ...] = ()
+    more_files: int = 0
+    merges: Literal["clean", "conflicts", "unknown"] = "unknown"
+    conflicts: tuple[str, ...] = ()
+    overlaps: tuple[str, ...] = ()
+    how: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class _Taken(Struct, frozen=True):
+    """The commit that holds everything, and what could not be put into it."""
+
+    commit: str
+    notes: tuple[str, ...] = ()
+
+
+async def result(worktree: Worktree) -> Work:
+    """Commit what its agent left, and tell what it did. An untouched worktree is removed with its branch.
+
+    Anything else is never deleted. UserMistake when git cannot be used there; all is left as it is then.
+    """
+    if not worktree.git_dir.is_dir() or not worktree.path.is_dir():
+        return Work(True, notes=(f"{worktree.path} or its repository is gone; nothing can be told about it",))
+    git = (await quiet_git(worktree.path, worktree.path, worktree.git_dir)).at(
+        worktree.git_dir, worktree.path
+    )
+    taken = await _committed(git, worktree)
+    reasons = tuple(_reasons_to_keep(worktree)) if taken.commit == worktree.base else ("it was changed",)
+    reasons += tuple(await _ignored(git, worktree))
+    if taken.commit == worktree.base and not taken.notes and not reasons:
+        return await _removed(git, worktree)
+    notes = (*taken.notes, *(each for each in reasons if each != "it was changed"))
+    if taken.commit == worktree.base:
+        return Work(True, taken.commit, merges="clean", notes=(*notes, f"it is kept: {worktree.path}"))
+    return await _told(git, worktree, replace(taken, notes=notes))
+
+
+async def merged(worktree: Worktree) -> bool:
+    """Whether the work is in the checkout it came from, with nothing left in the worktree."""
+    if not worktree.git_dir.is_dir() or not worktree.path.is_dir():
+        return False
+    git = (await quiet_git(worktree.path, worktree.path, worktree.git_dir)).at(
+        worktree.git_dir, worktree.path
+    )
+    dirty = await dirty_files(git)
+    tip = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    ours = await git.at(worktree.main_dir, worktree.path).tell("rev-parse", "--verify", "HEAD^{commit}")
+    if not (tip and ours) or not dirty.known or dirty.files or dirty.folders:
+        return False
+    return await is_merged(git, ours, tip)
+
+
+async def _main(worktree: Worktree) -> Git:
+    """Git for the checkout it came from, which may have settings that the worktree does not have."""
+    git = await quiet_git(worktree.repository, worktree.repository, worktree.main_dir)
+    return git.at(worktree.main_dir, worktree.repository)
+
+
+async def _told(git: Git, worktree: Worktree, taken: _Taken) -> Work:
+    files, more = await changed_files(git, worktree.base, taken.commit)
+    diff = await diff_text(git, worktree.base, taken.commit)
+    known = Work(True, taken.commit, diff, tuple(change for _, change in files), more)
+    there = worktree.repository.is_dir() and worktree.main_dir.is_dir()
+    main = await _main(worktree) if there else None
+    ours = await main.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") if main else ""
+    if main is None or not ours:
+        notes = (*taken.notes, f"the checkout {worktree.repository} it came from is gone")
+        return replace(known, notes=notes, how=(f"git -C {shlex.quote(str(worktree.path))} log",))
+    found = await preview(git, ours, taken.commit)
+    dirty = await dirty_files(main)
+    unknown = await _unknown(main, ours, [path for path, change in files if change.status == "added"])
+    overlaps = [path for path, _ in files if path in dirty or path in unknown]
+    notes = list(taken.notes)
+    if overlaps:
+        where = f"changed and not committed in {worktree.repository}"
+        notes.append(f"{where}, so commit or stash first: {_some(overlaps)}")
+    if not dirty.known:
+        notes.append(f"whether {worktree.repository} has uncommitted changes could not be seen")
+    return replace(
+        known,
+        merges=found.state,
+        conflicts=tuple(map(shown, found.conflicts)),
+        overlaps=tuple(map(shown, overlaps)),
+        how=_how(worktree),
+        notes=tuple(notes),
+    )
+
+
+def _how(worktree: Worktree) -> tuple[str, ...]:
+    there, branch = shlex.quote(str(worktree.repository)), worktree.branch
+    patch = f"git -C {there} diff --binary {worktree.base[:12]} {branch}"
+    return (f"git -C {there} merge {branch}", f"{patch} | git -C {there} apply --3way")
+
+
+async def _unknown(main: Git, ours: str, added: list[bytes]) -> set[bytes]:
+    """Those of the added files that lie in the checkout already without being in its commit: ignored ones."""
+    there = {path for path in added if _exists(main.folder, path)}
+    if not there:
+        return there
+    paths = [os.fsdecode(path) for path in there]
+    return there.difference((await main.run("ls-tree", "-z", "--name-only", ours, "--", *paths)).names)
+
+
+async def _committed(git: Git, worktree: Worktree) -> _Taken:
+    """Everything that is in the worktree as a commit on its branch; the base itself if that is nothing."""
+    head = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or worktree.base
+    index = worktree.git_dir / "gencode-index.new"
+    lock = worktree.git_dir / "gencode-index.new.lock"
+    try:
+        await _begin_index(git, worktree, head, index)
+        notes = await _add_all(git, worktree, str(index))
+        tree = await git.run("write-tree", index=str(index))
+        if not tree.ok:
+            raise trouble(tree, f"The work in {worktree.path} cannot be committed")
+        commit = head
+        if tree.line != await git.tell("rev-parse", "--verify", f"{head}^{{tree}}"):
+            message = f"Work of an agent in {worktree.name}"
+            made = await git.run("commit-tree", "--no-gpg-sign", tree.line, "-p", head, "-m", message)
+            if not made.ok:
+                raise trouble(made, f"The work in {worktree.path} cannot be committed")
+            commit = made.line
+        notes += await _on_branch(git, worktree, commit)
+        if commit != worktree.base:
+            with suppress(OSError):  # only git's own memory of what it has seen
+                index.replace(worktree.git_dir / "index")
+        return _Taken(commit, tuple(notes))
+    finally:
+        index.unlink(missing_ok=True)
+        lock.unlink(missing_ok=True)
+
+
+async def _begin_index(git: Git, worktree: Worktree, head: str, index: Path) -> None:
+    """An index at `head`, from the one that was kept: the agent's own may hide changes or be locked."""
+    try:
+        shutil.copy2(worktree.snapshot, index)
+    except OSError:
+        said = await git.run("read-tree", "--reset", head, index=str(index))
+    else:
+        said = await git.run("read-tree", "-m", worktree.base, head, index=str(index))
+    if not said.ok:
+        said = await git.run("read-tree", "--reset", head, index=str(index))
+    if not said.ok:
+        raise trouble(said, f"The work in {worktree.path} cannot be committed")
+
+
+async def _add_all(git: Git, worktree: Worktree, index: str) -> list[str]:
+    """Put everything into the index but what is in repositories of its own, and what is very large."""
+    notes: list[str] = []
+    entries = (await git.run("ls-files", "--stage", "-z", index=index)).names
+    modules = [entry.partition(b"\t")[2] for entry in entries if entry.startswith(_GITLINK)]
+    fresh = await git.run("ls-files", "--others", "--exclude-standard", "-z", index=index)
+    if not fresh.ok:
+        raise trouble(fresh, f"The new files in {worktree.path} cannot be seen")
+    nested = [name.rstrip(b"/") for name in fresh.names if name.endswith(b"/")]
+    large = [name for name in fresh.names if _size(worktree.path, name) > LARGEST_NEW_FILE]
+    if filled := [name for name in modules if _is_filled(worktree.path, name)]:
+        notes.append(f"what is in submodules stays in the worktree only: {_some(filled)}")
+    if nested:
+        notes.append(f"repositories made inside stay in the worktree only: {_some(nested)}")
+    if large:
+        notes.append(f"too large for a commit, in the worktree only: {_some(large)}")
+    # A pattern that leaves out is the only way to keep git from looking into another repository.
+    words = [b":/", *(b":(top,exclude,literal)" + name for name in (*modules, *nested, *large))]
+    said = await git.run(
+        *("add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul"),
+        stdin=b"".join(word + b"\0" for word in words),
+        seconds=ADD_SECONDS,
+        index=index,
+    )
+    if not said.ok:
+        reason = (said.error.splitlines() or ["no reason was given"])[0]
+        notes.append(f"not everything could be committed, the rest is in the worktree only: {reason[:200]}")
+    return notes
+
+
+async def _on_branch(git: Git, worktree: Worktree, commit: str) -> list[str]:
+    """Let the branch point at the commit and the worktree at the branch; no commit of a branch is dropped."""
+    ref = f"refs/heads/{worktree.branch}"
+    notes: list[str] = []
+    tip = await git.tell("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+    if tip and tip != commit and not (await git.run("merge-base", "--is-ancestor", tip, commit)).ok:
+        spare = f"{ref}-earlier-{tip[:8]}"
+        await _moved(git, spare, tip, "")
+        notes.append(f"commits that are not in the last state are on {spare.removeprefix('refs/heads/')}")
+    if tip != commit:
+        await _moved(git, ref, commit, tip)
+    if await git.tell("symbolic-ref", "--quiet", "HEAD") != ref:
+        await git.patiently("symbolic-ref", "HEAD", ref)
+    return notes
+
+
+async def _moved(git: Git, ref: str, commit: str, before: str) -> None:
+    said = await git.patiently("update-ref", ref, commit, *([before] if before else []))
+    if not said.ok:
+        raise trouble(said, f"The branch {ref.removeprefix('refs/heads/')} cannot be written")
+
+
+def _reasons_to_keep(worktree: Worktree) -> Iterator[str]:
+    """Why a worktree whose files are as they were is kept: something in it or in its history is not."""
+    under_way = [name for name in _UNDER_WAY if (worktree.git_dir / name).exists()]
+    if under_way:
+        yield f"git was in the middle of something: {', '.join(under_way)}"
+    try:
+        history = (worktree.git_dir / "logs" / "HEAD").read_bytes().splitlines()
+        pointer = (worktree.path / ".git").read_bytes()
+    except OSError:
+        yield "its history cannot be read"
+        return
+    commits = {word for line in history for word in line.split(b" ", 2)[:2]}
+    if any(commit.strip(b"0") and commit != worktree.base.encode() for commit in commits):
+        yield "there were commits that are in no branch; see git reflog in it"
+    if worktree.path / os.fsdecode(pointer.strip().removeprefix(b"gitdir: ")) != worktree.git_dir:
+        yield "its .git was changed"
+
+
+async def _ignored(git: Git, worktree: Worktree) -> list[str]:
+    """Files that git ignores and no program makes anew are only in the worktree."""
+    said = await git.run(
+        *("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"),
+        index=str(worktree.snapshot),
+    )
+    if not said.ok:
+        return ["whether there are ignored files could not be seen"]
+    own = [name for name in said.names if _CACHES.isdisjoint(os.fsdecode(name).split("/"))]
+    return [f"ignored by git, in the worktree only: {_some(own)}"] if own else []
+
+
+async def _removed(git: Git, worktree: Worktree) -> Work:
+    """Remove a worktree in which nothing was done, and its branch."""
+    staged = await git.run("diff-index", "--cached", "--quiet", "--ignore-submodules=all", worktree.base)
+    if not staged.ok:
+        return Work(
+            True, worktree.base, merges="clean", notes=(f"something was staged; kept: {worktree.path}",)
+        )
+    common = replace(git, folder=worktree.common_dir, where=(f"--git-dir={worktree.common_dir}",))
+    try:
+        async with turn(worktree.path.parent):
+            said = await common.patiently("worktree", "remove", "--force", str(worktree.path))
+            if not said.ok:
+                note = str(trouble(said, f"{worktree.path} was not changed and could not be removed"))
+                return Work(True, worktree.base, merges="clean", notes=(note,))
+            await common.patiently("update-ref", "-d", f"refs/heads/{worktree.branch}", worktree.base)
+        await asyncio.to_thread(remove_record, worktree.path)
+    except (OSError, UserMistake) as error:
+        return Work(True, worktree.base, merges="clean", notes=(f"it could not be removed: {error}",))
+    return Work(False, worktree.base, merges="clean", notes=("nothing was changed",))
+
+
+def _size(folder: Path, name: bytes) -> int:
+    try:
+        return os.lstat(_below(folder, name)).st_size
+    except OSError:
+        return 0
+
+
+def _exists(folder: Path, name: bytes) -> bool:
+    return os.path.lexists(_below(folder, name))
+
+
+def _is_filled(folder: Path, name: bytes) -> bool:
+    with suppress(OSError), os.scandir(_below(folder, name)) as found:
+        return any(True for _ in found)
+    return False
+
+
+def _below(folder: Path, name: bytes) -> bytes:
+    return os.fsencode(folder) + b"/" + name
+
+
+def _some(names: list[bytes]) -> str:
+    said = ", ".join(shown(name) for name in names[:_SHOWN])
+    return said if len(names) <= _SHOWN else f"{said} and {len(names) - _SHOWN} more"

@@ -1,0 +1,99 @@
+"""Forks and structured results, through the public door."""
+
+from pathlib import Path
+
+import pytest
+
+from gencode.core.errors import UserMistake
+from gencode.core.events import TaskForked
+from gencode.core.messages import AssistantMessage
+from gencode.core.status import Status
+from gencode.testing import call, says, scripted
+from tests.control.words import heard, said
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"files": {"type": "array", "items": {"type": "string"}}},
+    "required": ["files"],
+}
+
+
+async def test_a_fork_begins_with_what_the_other_one_knew_and_goes_its_own_way(tmp_path: Path) -> None:
+    turns = [says("", call("LS", path=".")), says("left")]
+    async with scripted(tmp_path, Explore=[*turns, says("right")]) as gen:
+        first = await gen.task("Explore", "look")
+        seen = [event for event in await gen.store.events(first.agent_id) if event.fact.__class__.__name__ == "MessageAdded"]
+        after_listing = seen[2].seq
+        forked = await gen.fork(first.agent_id, "now right", at=after_listing)
+        facts = await gen.store.events(forked.agent_id)
+        told = await said(gen, forked.agent_id)
+        again = await gen.get(first.agent_id)
+    assert again == first
+    assert (forked.status, forked.turns, forked.parent_id) == (Status.COMPLETED, 1, None)
+    copied = facts[1].fact
+    assert isinstance(copied, TaskForked)
+    assert (copied.task, copied.at, len(copied.messages)) == (first.agent_id, after_listing, 3)
+    assert [each.text for each in heard(told)] == ["look", "now right"]
+    assert [each.text for each in told if isinstance(each, AssistantMessage)] == ["", "left"]
+
+
+async def test_a_fork_in_the_middle_of_calls_answers_them(tmp_path: Path) -> None:
+    async with scripted(tmp_path, Explore=[says("", call("LS", path=".")), says("done")]) as gen:
+        first = await gen.task("Explore", "look")
+        asked = next(
+            event.seq
+            for event in await gen.store.events(first.agent_id)
+            if getattr(getattr(event.fact, "message", None), "calls", ())
+        )
+        forked = await gen.fork(first.agent_id, "again", at=asked)
+        told = await said(gen, forked.agent_id)
+    assert forked.status is Status.COMPLETED
+    assert "this is a copy" in told[2].results[0].text  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("at", [0, 999])
+async def test_a_fork_at_a_fact_that_is_not_there_is_a_clear_mistake(tmp_path: Path, at: int) -> None:
+    async with scripted(tmp_path, Explore=[says("done")]) as gen:
+        first = await gen.task("Explore", "look")
+        with pytest.raises(UserMistake, match=f"has no fact {at}; its facts have the numbers 1 to"):
+            await gen.fork(first.agent_id, "again", at=at)
+        assert len(await gen.tasks()) == 1
+
+
+async def test_a_result_that_fits_its_schema_is_given_as_a_value(tmp_path: Path) -> None:
+    text = 'Here it is:\n```json\n{"files": ["a.py"]}\n```'
+    async with scripted(tmp_path, Explore=[says(text)]) as gen:
+        outcome = await gen.task("Explore", "look", output_schema=SCHEMA)
+        told = heard(await said(gen, outcome.agent_id))
+    assert (outcome.status, outcome.result, outcome.output) == (Status.COMPLETED, text, {"files": ["a.py"]})
+    assert "JSON Schema" in told[1].text
+
+
+async def test_a_result_that_does_not_fit_is_repaired_at_most_twice(tmp_path: Path) -> None:
+    wrong = [says('{"files": 1}'), says('{"files": [1]}'), says("I cannot")]
+    async with scripted(tmp_path, Explore=[*wrong[:2], says('{"files": []}')]) as gen:
+        repaired = await gen.task("Explore", "look", output_schema=SCHEMA)
+    async with scripted(tmp_path, Explore=[*wrong, says('{"files": []}')]) as gen:
+        given_up = await gen.task("Explore", "look", output_schema=SCHEMA)
+    assert (repaired.status, repaired.turns, repaired.output) == (Status.COMPLETED, 3, {"files": []})
+    assert (given_up.status, given_up.turns, given_up.output) == (Status.FAILED, 3, None)
+    assert (given_up.error or "").startswith("its result does not fit the schema: ")
+    assert given_up.result == "I cannot"
+
+
+async def test_the_model_may_ask_for_a_schema_on_the_call(tmp_path: Path) -> None:
+    sent = call("Task", subagent_type="Explore", prompt="look", output_schema=SCHEMA)
+    async with scripted(tmp_path, main=[says("", sent), says("ok")], Explore=[says('{"files": []}')]) as gen:
+        await gen.ask("go").outcome()
+        (child,) = await gen.tasks()
+    assert child.output == {"files": []}
+
+
+@pytest.mark.parametrize("schema", [{"type": "banana"}, {"properties": 3}, {"$ref": "https://example.com/x"}])
+async def test_a_schema_that_is_none_is_refused_before_anything_runs(
+    tmp_path: Path, schema: dict[str, object]
+) -> None:
+    async with scripted(tmp_path, Explore=[says("never")]) as gen:
+        with pytest.raises(UserMistake, match="(?i)schema"):
+            await gen.task("Explore", "look", output_schema=schema)
+        assert await gen.tasks() == []
