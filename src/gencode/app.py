@@ -127,7 +127,7 @@ class GenCode:
         known = (self.agents, self.models, self.toolbox)
         seating = Seating(*known, self.settings.max_depth, self.switchboard.price)
         told = self.settings
-        means = Means(gen_home(), around.engine, told.task_seconds, told.question_seconds)
+        means = Means(gen_home(), around.engine, told.task_seconds, told.question_seconds, told.result_cache)
         self.launcher = Launcher(self.store, self.bus, supervisor, seating, means)
         self.records = Records(self.store, outputs(), self.workspace.cwd)
         self.watch = Watch(self.store, supervisor.owner, outputs())

@@ -33,6 +33,8 @@ OF_PROJECTS = frozenset(
 """What a trusted project's file may set. Everything else is only the user's: the sandbox, their journal."""
 DEEPEST = 4
 """So deep agents may be nested at most."""
+LEAST_CONTEXT = 2_000
+"""A model that holds fewer tokens has no room for a task."""
 _AT_LEAST_ONE = ("max_turns", "max_tokens_total", "max_spawns", "max_agents", "max_depth")
 _ABOVE_ZERO = (
     *("max_seconds", "max_usd", "task_seconds", "stall_seconds", "silence_seconds", "question_seconds"),
@@ -67,6 +69,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     sandbox: Literal["auto", "off", "required"] = "auto"
     sandbox_network: bool = False
     background_questions: bool = False
+    instructions: bool = True
+    context_tokens: int | None = None
     agent_caps: dict[str, int] = {}
     models: dict[str, str] = {}
     prices: dict[str, Price] = {}
@@ -337,6 +341,11 @@ def _check_numbers(settings: Settings) -> None:
     if settings.max_depth > DEEPEST:
         raise UserMistake(
             f"The setting max_depth is {settings.max_depth}; agents are nested {DEEPEST} deep at most."
+        )
+    if settings.context_tokens is not None and settings.context_tokens < LEAST_CONTEXT:
+        raise UserMistake(
+            f"The setting context_tokens is {settings.context_tokens}; no agent can work with less than "
+            f"{LEAST_CONTEXT:,} tokens."
         )
     if settings.silence_seconds < settings.stall_seconds:
         raise UserMistake("The setting silence_seconds must not be less than stall_seconds.")

@@ -2,8 +2,8 @@
 
     python odd_server.py FILE
 
-FILE is JSON and read anew for every request: `tools` is the list it offers, `page` how many at once, `manner` how
-it behaves, `version` what it answers to a greeting, `log` a file that gets every message it hears.
+FILE is JSON and read anew for every request: `tools` is the list it offers, `page` how many at once, `manner`
+how it behaves, `version` what it answers to a greeting, `log` a file that gets every message it hears.
 """
 
 import json
@@ -14,7 +14,11 @@ from pathlib import Path
 from typing import Any
 
 Message = dict[str, Any]
-ECHO = {"name": "echo", "description": "Say it again.", "inputSchema": {"type": "object", "properties": {}}}
+ECHO: Message = {
+    "name": "echo",
+    "description": "Say it again.",
+    "inputSchema": {"type": "object", "properties": {}},
+}
 
 
 def tell(message: Message) -> None:
@@ -32,6 +36,9 @@ def text(said: str, **more: Any) -> Message:
 
 def misbehave(manner: str, method: str) -> None:
     """What some servers do instead of answering."""
+    if manner.startswith("waits for "):
+        while not Path(manner.removeprefix("waits for ")).exists():
+            time.sleep(0.01)
     if manner == "leaves" and method not in (
         "initialize",
         "notifications/initialized",
@@ -84,7 +91,9 @@ def call(name: str, arguments: Message, number: Any, token: Any) -> None:
 
 
 def hear(message: Message, told: Message) -> None:
-    method, number, params = message.get("method"), message.get("id"), message.get("params") or {}
+    method, number = message.get("method"), message.get("id")
+    params: Message = message.get("params", {})
+    meta: Message = params.get("_meta", {})
     manner = told.get("manner", "")
     if not isinstance(method, str):
         return
@@ -105,7 +114,7 @@ def hear(message: Message, told: Message) -> None:
             following = {"nextCursor": "0"} if manner == "in circles" else following
             answer(number, {"tools": tools[start : start + page], **following})
         case "tools/call":
-            call(params["name"], params["arguments"], number, params.get("_meta", {}).get("progressToken"))
+            call(params["name"], params["arguments"], number, meta.get("progressToken"))
         case _ if number is not None:
             tell({"id": number, "error": {"code": -32601, "message": "unknown"}})
         case _:

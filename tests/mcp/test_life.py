@@ -4,13 +4,14 @@ import asyncio
 import json
 import os
 import signal
-from pathlib import Path
+import sys
 
 import pytest
 
 from gencode.core.errors import ToolError
 from gencode.core.spec import AgentSpec
 from gencode.mcp import peer, server
+from gencode.mcp.definition import of_settings
 from gencode.mcp.servers import Servers
 from gencode.runtime.toolbox import ToolOutput
 from tests.mcp.fleet import PLENTY, Fleet, box, offer
@@ -102,6 +103,24 @@ async def test_a_call_that_kills_its_server_is_an_error_and_the_server_comes_bac
         await fleet.use(tool["mcp__odd__crash_in_the_middle"])
     assert await eventually(lambda: state(servers)[0] == "ready")
     assert json.loads((await fleet.use(tool["mcp__odd__echo"], message="again")).text)["message"] == "again"
+
+
+async def test_servers_are_started_side_by_side(fleet: Fleet) -> None:
+    one = fleet.odd("one", manner=f"waits for {fleet.log('two')}")
+    two = fleet.odd("two", manner=f"waits for {fleet.log('one')}")
+    servers = await fleet.open(one=one, two=two)
+    assert [each.state for each in servers.status()] == ["ready", "ready"]
+
+
+async def test_nobody_waits_for_a_slow_server_longer_than_they_want(fleet: Fleet) -> None:
+    servers = Servers(
+        fleet.home, fleet.folder, of_settings({"odd": fleet.odd(manner="mute")}, "", users=True)
+    )
+    servers.start()
+    await servers.ready(0.01)
+    assert state(servers) == ("starting", "")
+    assert servers.tools() == []
+    await servers.close()
 
 
 async def test_while_a_server_is_down_its_tools_say_so_at_once(fleet: Fleet) -> None:
@@ -201,7 +220,37 @@ async def test_a_server_gets_a_small_base_and_what_is_named_of_our_environment(f
     }
 
 
-async def test_nothing_of_a_server_is_left_when_the_session_ends(fleet: Fleet, tmp_path: Path) -> None:
+KILLED = """
+import asyncio, json, sys
+from pathlib import Path
+from gencode.mcp.definition import of_settings
+from gencode.mcp.servers import Servers
+
+async def main():
+    servers = Servers(Path(sys.argv[1]), Path("/"), of_settings(json.loads(sys.argv[2]), "", users=True))
+    servers.start()
+    await servers.ready(60)
+    print([each.state for each in servers.status()], flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+async def test_nothing_of_a_server_is_left_when_our_process_is_killed(fleet: Fleet) -> None:
+    word = new_word()
+    table = fleet.odd()
+    given = json.dumps({"odd": {**table, "args": [*table["args"], word]}})
+    command = (sys.executable, "-c", KILLED, str(fleet.home), given)
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"['ready']\n"
+    process.kill()
+    await process.communicate()
+    assert await eventually(lambda: not alive(word))
+
+
+async def test_nothing_of_a_server_is_left_when_the_session_ends(fleet: Fleet) -> None:
     word = new_word()
     script = f"trap '' TERM; (setsid sleep 300; : {word}) & cat >/dev/null; sleep 300; : {word}"
     await fleet.open(
@@ -210,4 +259,3 @@ async def test_nothing_of_a_server_is_left_when_the_session_ends(fleet: Fleet, t
     )
     await fleet.close()
     assert alive(word) == []
-    assert list(tmp_path.glob("gen-mcp-*")) == []

@@ -255,6 +255,16 @@ async def test_a_call_that_might_not_fit_goes_alone_while_something_is_left() ->
     assert top.spent == Spent(2, 100)
 
 
+async def test_nobody_passes_one_that_waits_for_the_same_purse() -> None:
+    child = session(Budget()).below("a", Budget(tokens=100))
+    flying = await child.reserve(50, 0.0)
+    big, small = reserving(child, 90), reserving(child.below("b", Budget()), 10)
+    await settled()
+    assert (big.done(), small.done()) == (False, False)
+    flying.settle(tokens=0, usd=0.0)
+    assert [(await each).flying for each in (big, small)] == [True, True]
+
+
 async def test_one_that_waits_for_its_own_purse_lets_calls_of_other_purses_pass() -> None:
     top = session(Budget(tokens=10_000))
     narrow, wide = top.below("a", Budget(tokens=100)), top.below("b", Budget())

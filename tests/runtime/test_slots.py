@@ -208,6 +208,27 @@ async def test_a_hand_over_in_the_tick_of_the_cancel_loses_no_slot() -> None:
     assert (unlucky.held, following.held, slots.waiting()) == (False, True, [])
 
 
+async def test_one_that_gives_up_hundreds_of_times_leaves_the_order_as_it_was() -> None:
+    slots = Slots(1)
+    busy = slots.slot("busy", "main", MODEL)
+    await busy.take()
+    waiting = {key: slots.slot(key, key, MODEL) for key in "cab"}
+    tasks = [taking(slot) for slot in waiting.values()]
+    for _ in range(300):
+        impatient = taking(slots.slot("x", "x", MODEL))
+        await settled()
+        await cancelled(impatient)
+        assert impatient.cancelled()
+    served: list[str] = []
+    for _ in waiting:
+        busy.give_back()
+        await settled()
+        key, busy = next((key, slot) for key, slot in waiting.items() if slot.held)
+        served.append(key)
+    assert served == ["c", "a", "b"]
+    await asyncio.gather(*tasks)
+
+
 @EXAMPLES
 @given(st.lists(st.tuples(st.integers(), st.sampled_from("abcd")), unique_by=lambda each: each[0]))
 def test_the_fair_order_is_by_round_then_by_who_came_first(waiting: list[tuple[int, str]]) -> None:

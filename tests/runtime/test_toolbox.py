@@ -1,5 +1,6 @@
 """Tools from functions, and boxes of them."""
 
+from collections.abc import Container
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from gencode.core.errors import ToolError, UnknownName, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.spec import ToolChoice
-from gencode.runtime.toolbox import Param, Tool, Toolbox, ToolContext, clip, tool
+from gencode.runtime.toolbox import Param, Shelved, Tool, Toolbox, ToolContext, clip, tool
 
 
 @tool(effect="read", name="Look", aliases=("look_at",))
@@ -130,3 +131,56 @@ def test_clip_keeps_short_text_and_bounds_long_text(text: str, most: int) -> Non
     else:
         head, _, note = clipped.rpartition("\n")
         assert text.startswith(head) and len(head) <= most and "were left out]" in note
+
+
+@tool(effect="read")
+async def shelf_look(ctx: ToolContext, path: Annotated[str, Param("Where", also=("file", "where"))]) -> str:
+    """Look at something that is on a shelf."""
+    return path
+
+
+def test_a_parameter_is_also_known_by_names_of_other_products() -> None:
+    assert "file" not in str(shelf_look.schema)
+    calls = [ToolCall("c", "x", each) for each in ({"file": "a"}, {"path": "b"})]
+    spelled = [shelf_look.spelled(each).input for each in calls]
+    assert spelled == [{"path": "a"}, {"path": "b"}]
+    assert parsed(shelf_look, where="a") == {"path": "a"}
+    for twice in ({"path": "a", "file": "b"}, {"where": "a", "file": "b"}):
+        with pytest.raises(ToolError, match="unknown field `file`"):
+            parsed(shelf_look, **twice)
+
+
+def test_a_tool_on_the_shelf_is_loaded_once_and_only_when_it_is_named() -> None:
+    loaded: list[str] = []
+
+    def load() -> Tool:
+        loaded.append("shelf_look")
+        return shelf_look
+
+    box = Toolbox([look, Shelved("shelf_look", load, ("from-the-shelf",))])
+    assert ([*box], "FromTheShelf" in box, len(box)) == (["Look", "shelf_look"], True, 2)
+    assert [[*part] for part in (box.usual(), box.without(["shelf_look"]), box.chosen(ToolChoice()))] == [
+        ["Look"],
+        ["Look"],
+        ["Look"],
+    ]
+    assert loaded == []
+    assert box["from_the_shelf"] is box.find("shelf_look") is shelf_look
+    assert loaded == ["shelf_look"]
+
+
+def test_further_tools_are_asked_for_once_and_take_no_name_that_is_there() -> None:
+    asked: list[bool] = []
+
+    def more(known: Container[str]) -> list[Tool]:
+        asked.append("Look" in known)
+        return [shelf_look, look]
+
+    box = Toolbox([look], more)
+    assert ("look" in box, "mcp__x__y" in box, asked) == (True, False, [])
+    assert ("shelf_look" in box, "nobody" in box, [*box], asked) == (
+        True,
+        False,
+        ["Look", "shelf_look"],
+        [True],
+    )

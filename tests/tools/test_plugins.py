@@ -1,5 +1,6 @@
 """Tools of installed packages: found when they are named, and never a reason to fail."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Puts a package with entry points on the path, as an installer would."""
     site = tmp_path / "site"
     site.mkdir()
-    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setattr(sys, "path", [str(site), *sys.path])
 
     def put(package: str, code: str, points: str) -> None:
         (site / f"{package}.py").write_text(code)

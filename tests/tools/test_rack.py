@@ -1,4 +1,4 @@
-"""The tools that have to be named: who gets them, what each mode lets them do, and that nobody pays for them."""
+"""The tools that have to be named: who gets them, what each mode lets them do, that nobody pays for them."""
 
 import json
 import subprocess
@@ -20,20 +20,24 @@ from gencode.runtime.toolbox import Toolbox
 from gencode.testing import call, says, scripted
 from gencode.tools.rack import on_request
 
-GENERAL = """
-current_time sleep get_env set_env
-read_file write_file list_files delete_file move_file get_file_info edit_file grep_files
-http_get http_post http_request web_search
-json_parse json_stringify base64_encode base64_decode
-memory_list memory_read memory_write memory_patch memory_append
-task_list task_replay notify
-""".split()
-EXPLORE = """
-current_time get_env read_file list_files get_file_info grep_files http_get web_search json_parse base64_decode
-memory_list memory_read task_list task_replay notify
-""".split()
-SUBAGENT = "read_file write_file edit_file list_dir exec web_search web_fetch".split()
-ANYWHERE = "Task TaskOutput TaskStop Read Glob Grep WebFetch WebSearch Bash spawn spawn_subagent".split()
+GENERAL = [
+    *("current_time", "sleep", "get_env", "set_env"),
+    *("read_file", "write_file", "list_files", "delete_file", "move_file", "get_file_info"),
+    *("edit_file", "grep_files", "http_get", "http_post", "http_request", "web_search"),
+    *("json_parse", "json_stringify", "base64_encode", "base64_decode"),
+    *("memory_list", "memory_read", "memory_write", "memory_patch", "memory_append"),
+    *("task_list", "task_replay", "notify"),
+]
+EXPLORE = [
+    *("current_time", "get_env", "read_file", "list_files", "get_file_info", "grep_files", "http_get"),
+    *("web_search", "json_parse", "base64_decode", "memory_list", "memory_read", "task_list", "task_replay"),
+    "notify",
+]
+SUBAGENT = ["read_file", "write_file", "edit_file", "list_dir", "exec", "web_search", "web_fetch"]
+ANYWHERE = [
+    *("Task", "TaskOutput", "TaskStop", "Read", "Glob", "Grep", "WebFetch", "WebSearch", "Bash"),
+    *("spawn", "spawn_subagent"),
+]
 
 HIDDEN_IN_PLAN = {"set_env", "Write", "delete_file", "move_file", "Edit", "http_post", "http_request"}
 NOTES = {"memory_write", "memory_patch", "memory_append"}
@@ -50,6 +54,10 @@ def agent(home: Path, name: str, tools: Sequence[str], mode: str = "") -> None:
     line = f"permission-mode: {mode}\n" if mode else ""
     text = f"---\nname: {name}\ndescription: tries tools\ntools: [{', '.join(tools)}]\n{line}---\nTry.\n"
     (folder / f"{name}.md").write_text(text)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
 def answers(transcript: Sequence[Message]) -> list[tuple[str, bool]]:
@@ -151,7 +159,7 @@ async def test_in_plan_mode_nothing_that_changes_is_shown_and_all_of_it_is_refus
     told = answers(transcript_of(events))
     assert set(started.tools) & (HIDDEN_IN_PLAN | NOTES) == NOTES
     assert [error for _, error in told] == [False, *[True] * len(EVERY_WRITE), False]
-    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+    assert names(tmp_path) == ["a.txt"]
     notes = [path.read_text() for path in (home / ".gen" / "memory").rglob("plan.md")]
     assert notes == ["Do it."]
 
@@ -169,7 +177,7 @@ async def test_the_main_agent_in_plan_mode_and_headless_has_no_more(tmp_path: Pa
         assert set(started.tools) & HIDDEN_IN_PLAN == HIDDEN_IN_PLAN - hidden
         assert decided == [Action.DENY] * len(EVERY_WRITE)
         assert [error for _, error in answers(transcript_of(events))] == [True] * len(EVERY_WRITE)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+    assert names(tmp_path) == ["a.txt"]
 
 
 async def test_an_agent_that_only_reads_is_refused_what_its_file_does_not_name(
@@ -184,7 +192,7 @@ async def test_an_agent_that_only_reads_is_refused_what_its_file_does_not_name(
         told = answers(transcript_of(await gen.store.events(outcome.agent_id)))
     assert len(told) == len(tries) + 1
     assert all(error and "There is no tool" in text for text, error in told)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"] and not (home / ".gen/memory").exists()
+    assert names(tmp_path) == ["a.txt"] and not (home / ".gen/memory").exists()
 
 
 async def test_with_full_autonomy_everything_does_what_it_says(tmp_path: Path, home: Path) -> None:
@@ -218,3 +226,8 @@ async def test_with_full_autonomy_everything_does_what_it_says(tmp_path: Path, h
         "a.txt": "",
         "b.txt": "",
     }
+
+
+def test_every_one_of_them_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "tools.md").read_text("utf-8")
+    assert [each.name for each in on_request(Path) if f"`{each.name}`" not in page] == []

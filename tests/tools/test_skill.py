@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gencode.core.errors import ToolError, UnknownName, UserMistake
+from gencode.core.ids import stamp
 from gencode.core.messages import ToolCall, Trace
 from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.skill import Skill
@@ -50,8 +51,8 @@ class Sender:
         self.asked.append(request)
         if request.model not in ("", self._known):
             raise UserMistake(f"There is no model {request.model!r}.")
-        task = Task(id="00000001", agent=request.agent, status=Status.COMPLETED, result="Found it.")
-        return outcome_of(task)
+        task = Task("00000001", request.agent, request.prompt, Status.COMPLETED, stamp(), 3)
+        return outcome_of(replace(task, result="Found it."))
 
     async def look(self, task: str, seconds: float) -> Outcome:
         raise UserMistake(f"There is no task {task}.")

@@ -1,8 +1,8 @@
 """Agents room: the fields of one file on their way to a spec; what is noticed gathers here.
 
 In our own dialect a value that cannot be used is an error. In all others it is dropped with a word about it,
-because one odd field should not cost somebody a whole agent; what would widen access is never dropped but read
-in the narrowest way.
+because one odd field should not cost somebody a whole agent; what would widen access is never dropped but
+read in the narrowest way.
 """
 
 import re
@@ -206,7 +206,7 @@ class Fields:
         for text in several:
             if not isinstance(text, str):
                 self.wrong(field, f"{field} must be texts, not {one_line(repr(text), 64)}; use quotes")
-            elif len(text) > LONGEST_LIST or not inert(text.replace("\n", " ")) == text.replace("\n", " "):
+            elif len(text) > LONGEST_LIST or inert(text.replace("\n", " ")) != text.replace("\n", " "):
                 self.wrong(field, f"{field} holds a text that is too long or cannot be seen")
             else:
                 kept.append(text)

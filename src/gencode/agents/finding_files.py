@@ -26,13 +26,8 @@ def users_files(home: Path, user: Path | None) -> Iterator[FileInPlace]:
     """The user's own agent files: those for GenCode in `home`, those of other products below `user`."""
     yield from _in_folder(home / "agents", "gencode", (".md",), deep=False)
     for name, folder in USER_FOLDERS if user is not None else ():
-        place = f"{user}/{folder}"
-        try:
-            os.stat(place)
-        except OSError:
-            continue
-        endings = dialect(name).endings
-        yield from _in_folder(Path(place), name, endings, deep=True)
+        if os.path.lexists(place := f"{user}/{folder}"):
+            yield from _in_folder(Path(place), name, dialect(name).endings, deep=True)
 
 
 def unreadable(path: Path, error: OSError) -> str:

@@ -1,7 +1,7 @@
 """Agents room: the fields between two lines of dashes at the top of a Markdown file, and the text below.
 
-Files are hostile input and careless input. What is YAML is read as YAML; what is not is repaired in two steps,
-and the result says which one it took.
+Files are hostile input and careless input. What is YAML is read as YAML; what is not is repaired in two
+steps, and the result says which one it took.
 """
 
 import re
@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from gencode.agents.repairing import quoted, split_at_fields
 from gencode.agents.simple_fields import Plain, simple_fields
 from gencode.agents.yaml_fields import Unreadable, scalar, yaml_fields
 from gencode.agents.yaml_fields import mistake as mistake
@@ -62,6 +61,8 @@ def _repaired(
     block: str, path: str, before: int
 ) -> tuple[dict[str, Any], dict[str, int], tuple[str, ...], Stage]:
     """The fields of a block that is not YAML, with what was done to it; Unreadable when nothing helps."""
+    from gencode.agents.repairing import quoted, split_at_fields  # patterns that good files do not need
+
     other, changed = quoted(block)
     refused: UserMistake | None = None
     try:

@@ -10,14 +10,12 @@ from gencode.agents.dialect import ALL, AgentFile, AllTools, Dialect, Parsed
 from gencode.agents.fields import MOST_WARNINGS, Fields, as_decimal
 from gencode.agents.findings import Finding
 from gencode.agents.mode_names import mode_called
-from gencode.agents.model_names import INHERIT, model_called
 from gencode.agents.tool_lists import EVERY, Chooser, Wanted, listed
 from gencode.agents.tools_field import tools_wanted
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Action, Mode, Rule, merge, parse_mode, parse_rule
 from gencode.core.spec import AgentSpec, Effort, Isolation
-from gencode.runtime.models import ALIASES, TIERS
 from gencode.runtime.prompt import one_line
 
 MOST_TURNS = 10_000
@@ -34,11 +32,17 @@ _MEMORIES = ("user", "project", "local")
 _QUIET = frozenset(("name-differs", "name-missing", "unknown-field", "model-mapped", "tool-retired"))
 """What a linter says and a listing need not, in files of other products."""
 _LINTERS = "empty-body"
+INHERIT = "inherit"
 _WORKING_HOOK = re.compile(r"[A-Z][A-Za-z]+\Z")
 
 
-def make(parsed: Parsed, dialect: Dialect, path: str, *, builtin: bool = False) -> AgentFile:
-    """The agent of a file; UserMistake with the file, the reason and the line where possible."""
+def make(
+    parsed: Parsed, dialect: Dialect, path: str, *, builtin: bool = False
+) -> tuple[AgentSpec, AgentFile]:
+    """The agent of a file, alone and with what was noticed.
+
+    UserMistake with the file, the reason and the line where possible.
+    """
     parsed = dialect.prepare(parsed)
     fields = Fields(parsed.fields, dialect.fields, path, parsed.lines, dialect.strict)
     for note in parsed.notes:
@@ -50,10 +54,11 @@ def make(parsed: Parsed, dialect: Dialect, path: str, *, builtin: bool = False) 
     if wanted.allow and any(each.casefold() in dialect.every for each in wanted.allow):
         wanted = wanted._replace(allow=None)
     spec = dialect.finish(_Making(fields, dialect).spec(wanted, parsed.body, builtin), fields)
-    return AgentFile(
+    spec = replace(spec, extra=fields.extra, warnings=_told(fields.findings, dialect))
+    return spec, AgentFile(
         path=path,
         dialect=dialect.name,
-        spec=replace(spec, extra=fields.extra, warnings=_told(fields.findings, dialect)),
+        spec=spec,
         stage=parsed.stage,
         findings=tuple(fields.findings[:MOST_FINDINGS]),
         tools=_written(wanted.allow),
@@ -161,13 +166,15 @@ class _Making:
         value = fields.values.get("model")
         if isinstance(value, list) and not self._dialect.strict:
             several = [each for each in cast("list[Any]", value) if isinstance(each, str)]
-            fields.values["model"] = next(filter(_is_known, several), several[0] if several else None)
+            fields.values["model"] = _first_known(several)
         word = fields.word("model")
         if self._dialect.strict:
             return word or INHERIT
+        from gencode.agents.model_names import is_known, model_called  # only files of others need these
+
         name = model_called(word)
         line = fields.line("model")
-        if not _is_known(word):
+        if not is_known(word):
             said = f"the model {one_line(word, 64)!r} is not known here; its sender's is used"
             fields.say("model-unknown", said, line)
         elif name.casefold() != word.casefold() and name != INHERIT:
@@ -205,7 +212,9 @@ class _Making:
                 said = f"permissions has no part {one_line(key, 64)!r}, only {', '.join(actions)}"
                 fields.wrong("permissions", said)
         return tuple(
-            self._rule(text, action) for action in Action for text in fields.texts("permissions", lists.get(action))
+            self._rule(text, action)
+            for action in Action
+            for text in fields.texts("permissions", lists.get(action))
         )
 
     def _rule(self, text: str, action: Action) -> Rule:
@@ -260,7 +269,9 @@ class _Making:
         for part, value in parts.items():
             number = as_decimal(value)
             if part not in known:
-                self._fields.wrong("budget", f"budget has no part {one_line(part, 64)!r}, only {', '.join(known)}")
+                self._fields.wrong(
+                    "budget", f"budget has no part {one_line(part, 64)!r}, only {', '.join(known)}"
+                )
             elif number is None or number <= 0:
                 self._fields.wrong("budget", f"budget.{part} must be a number above 0")
             else:
@@ -273,7 +284,8 @@ class _Making:
         if isinstance(value, dict):
             return tuple({name: how} for name, how in cast("dict[str, Any]", value).items())
         if isinstance(value, list):
-            return tuple(each for each in cast("list[Any]", value) if isinstance(each, str | dict))
+            several = cast("list[str | dict[str, Any] | None]", value)
+            return tuple(each for each in several if isinstance(each, str | dict))
         return tuple(listed(value) or ())
 
     def _hooks(self) -> dict[str, Any]:
@@ -285,12 +297,16 @@ class _Making:
             events = cast("dict[str, Any]", value)
             if all(_WORKING_HOOK.match(each) and isinstance(events[each], list) for each in events):
                 return events
-        fields.say("hooks-shape", "its hooks have a form that is not known, so none of them runs", fields.line("hooks"))
+        fields.say(
+            "hooks-shape",
+            "its hooks have a form that is not known, so none of them runs",
+            fields.line("hooks"),
+        )
         fields.keep("hooks")
         return {}
 
 
-def _is_known(word: str) -> bool:
-    name = model_called(word)
-    plain = name.casefold()
-    return plain in (INHERIT, "offline", *TIERS, *ALIASES) or "/" in name or plain.startswith("scripted:")
+def _first_known(names: list[str]) -> str | None:
+    from gencode.agents.model_names import is_known
+
+    return next(filter(is_known, names), names[0] if names else None)

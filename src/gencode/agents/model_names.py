@@ -1,7 +1,8 @@
 """Agents room: what the models in agent files of all products are called here.
 
-Tiers, aliases and `PROVIDER/MODEL` are names of ours. A bare id gets its maker before it, a display name becomes
-the tier of its family. What stays unknown is kept as it is: whoever resolves it says so and takes the sender's.
+Tiers, aliases and `PROVIDER/MODEL` are names of ours. A bare id gets its maker before it, a display name
+becomes the tier of its family. What stays unknown is kept as it is: whoever resolves it says so and takes the
+sender's.
 """
 
 import re
@@ -50,3 +51,10 @@ def model_called(written: str) -> str:
         if pattern.match(plain):
             return f"{provider}/{plain}"
     return name
+
+
+def is_known(written: str) -> bool:
+    """Whether a name has the form of one that could be resolved here."""
+    name = model_called(written)
+    plain = name.casefold()
+    return plain in (INHERIT, "offline", *TIERS, *ALIASES) or "/" in name or plain.startswith("scripted:")

@@ -3,7 +3,6 @@
 Nothing here raises for what a file holds: one bad file never stops the others.
 """
 
-import re
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -18,11 +17,8 @@ from gencode.permissions.brought import LARGEST_KEPT
 from gencode.runtime.prompt import one_line
 
 ENDINGS = (".md", ".toml", ".yaml", ".yml", ".json")
-DEEPEST_TOML = 200
-"""More brackets or dots in a row than this are no agent."""
-
-_DEEP = re.compile(rf"[\[{{]{{{DEEPEST_TOML}}}|(?:[\w\"'-]+\s*\.\s*){{{DEEPEST_TOML}}}")
-
+MOST_DOTS = 100
+"""A TOML key of more parts than this is no agent's; the time to read one grows with their square."""
 
 def read_agent_file(
     content: bytes, path: str, dialect: str | None = None, *, builtin: bool = False
@@ -39,16 +35,14 @@ def read_agent_file(
             name = dialect_of(PurePath(path), parsed)
         else:
             parsed = parse(text, path)
-        return make(parsed, dialect_named(name), path, builtin=builtin)
+        return make(parsed, dialect_named(name), path, builtin=builtin)[1]
     except UserMistake as error:
         return AgentFile(path, name, why_not=str(error))
 
 
 def read_agent(text: str, path: str, dialect: Dialect, *, builtin: bool = False) -> AgentSpec:
     """The agent of a file; UserMistake says what is wrong with it."""
-    spec = make(parse(text, path), dialect, path, builtin=builtin).spec
-    assert spec is not None  # whoever makes one without an agent raises
-    return spec
+    return make(parse(text, path), dialect, path, builtin=builtin)[0]
 
 
 def parse(text: str, path: str) -> Parsed:
@@ -78,8 +72,9 @@ def _decoded(content: bytes, path: str) -> str:
 def _toml(text: str, path: str) -> dict[str, Any]:
     import tomllib
 
-    if _DEEP.search(text):
-        raise mistake(path, "it is nested too deep")
+    for line in text.split("\n"):
+        if line.partition("=")[0].count(".") > MOST_DOTS and "=" in line:
+            raise mistake(path, "it is nested too deep")
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:

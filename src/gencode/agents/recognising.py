@@ -12,10 +12,23 @@ from gencode.permissions.brought import AGENT_FOLDERS
 _FOLDERS = tuple(
     sorted(
         {(folder, name) for name, folder in USER_FOLDERS}
-        | {(folder, name) for name, folders in AGENT_FOLDERS.items() for folder in folders if name != "task-types"},
+        | {
+            (folder, name)
+            for name, folders in AGENT_FOLDERS.items()
+            for folder in folders
+            if name != "task-types"
+        },
         key=lambda each: -len(each[0]),
     )
 )
+_BY_FOLDER = dict(_FOLDERS)
+_ENDINGS = {
+    "codex": (".toml",),
+    "kimi": (".yaml", ".yml"),
+    "goose-recipe": (".yaml", ".yml"),
+    "kiro": (".md", ".json"),
+}
+_PAIRS = frozenset("/".join(folder.split("/")[-2:]) for folder, _ in _FOLDERS)
 _TELLTALES: tuple[tuple[str, frozenset[str]], ...] = tuple(
     (name, frozenset(map(same_name, fields.split())))
     for name, fields in (
@@ -32,19 +45,32 @@ _TELLTALES: tuple[tuple[str, frozenset[str]], ...] = tuple(
         ("kimi-code", "whenToUse"),
     )
 )
-_GEMINIS = frozenset(("read_file", "run_shell_command", "list_directory", "search_file_content", "grep_search"))
+_GEMINIS = frozenset(
+    ("read_file", "run_shell_command", "list_directory", "search_file_content", "grep_search")
+)
 _MODES = ("primary", "subagent", "all")
 
 
 def from_path(path: PurePath) -> str | None:
     """The dialect whose folder a file lies in. Folders for links into a home spell `.x` as `dot-x`."""
-    place = "/" + "/".join(_plain(part) for part in path.parts[:-1]) + "/"
-    found = max(((place.rfind(f"/{folder}/"), name) for folder, name in _FOLDERS), default=(-1, ""))
-    if found[0] >= 0:
-        return found[1] if path.suffix != ".md" or found[1] not in ("kimi", "goose-recipe", "codex") else None
+    plain = [_plain(part) for part in path.parts[:-1]]
+    for end in range(len(plain), 1, -1):
+        for start in range(max(0, end - 3), end - 1):
+            if name := _BY_FOLDER.get("/".join(plain[start:end])):
+                return name if path.suffix in _ENDINGS.get(name, (".md",)) else None
     if path.name == "SUBAGENT.md":
         return "task-types"
     return "copilot" if is_ours(path) else None
+
+
+def home_of(path: PurePath) -> str:
+    """The folder of agents that a file belongs to; its own where it lies in none that is known."""
+    parts = path.parts[:-1]
+    plain = [_plain(part) for part in parts]
+    for end in range(len(parts), 1, -1):
+        if "/".join(plain[end - 2 : end]) in _PAIRS:
+            return "/".join(parts[:end])
+    return "/".join(parts)
 
 
 def dialect_of(path: PurePath, parsed: Parsed) -> str:

@@ -1,15 +1,16 @@
 """Agents room: which agents there are, where they come from, and what hides what.
 
 Built-in agents are files in this package; those of the user may replace them. Agents of a project count when
-its folder is trusted; they replace a built-in one only when they say so with `override: true`. Before that they
-are named and not read. Of agents with one name the first in the order of the contract counts: by dialect, and
-in each dialect the project's before the user's.
+its folder is trusted; they replace a built-in one only when they say so with `override: true`. Before that
+they are named and not read. Of agents with one name the first in the order of the contract counts: by
+dialect, and in each dialect the project's before the user's.
 """
 
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,6 +25,10 @@ from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import AgentSpec, same_name
 from gencode.permissions.brought import LARGEST_KEPT, agent_dialect
 from gencode.permissions.trust import Standing
+
+if TYPE_CHECKING:
+    from gencode.agents.dialect import AgentFile
+    from gencode.agents.lint import Report
 
 MAIN = "main"
 
@@ -89,6 +94,20 @@ class Registry:
         path = _HERE / "main.md"
         found = read_agent(path.read_text("utf-8"), str(path), OURS, builtin=True)
         return replace(found, max_turns=None)
+
+    @staticmethod
+    def lint(paths: Sequence[Path]) -> "Report":
+        """What is right and wrong with files of any dialect."""
+        from gencode.agents.lint import lint
+
+        return lint(paths)
+
+    @staticmethod
+    def write(folder: Path, wishes: Mapping[str, Any]) -> "AgentFile":
+        """Write the file of a new agent, and read it back. `wishes` are the fields of `NewAgent`."""
+        from gencode.agents.writing import NewAgent, write_agent
+
+        return write_agent(NewAgent(**wishes), folder)
 
     def find(self, name: str) -> AgentSpec:
         """An agent by its name or alias, without regard to case and separators."""
@@ -157,8 +176,8 @@ def _of_project(project: Standing) -> Iterator[Entry]:
 
 
 def _ours() -> list[Path]:
-    folder = _HERE / "builtin"
-    return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(".md")]
+    with os.scandir(_HERE / "builtin") as found:
+        return sorted(Path(each.path) for each in found if each.name.endswith(".md"))
 
 
 def _users_home() -> Path | None:

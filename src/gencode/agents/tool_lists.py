@@ -1,8 +1,8 @@
 """Agents room: what a file says about tools becomes a choice of tools, with rules where it names calls.
 
 `Bash(git *)` is the tool and a limit: commands that the pattern covers count as usual, all others are asked
-whatever the sender's mode is. `Agent(a, b)` says which agents may be sent. Nothing here ever turns a list into
-all tools.
+whatever the sender's mode is. `Agent(a, b)` says which agents may be sent. Nothing here ever turns a list
+into all tools.
 """
 
 from collections.abc import Iterable, Sequence

@@ -24,30 +24,31 @@ ON_REQUEST = (
 MCP = "mcp__"
 
 _SPELLINGS: dict[str, str] = {
-    "Read": "read_file ReadFile view cat open_file open_files fs_read readFiles read_many_files ReadManyFiles "
-    "NotebookRead ReadMediaFile view_file read/readFile readFile file_read expand_code_chunks",
-    "Write": "write_file WriteFile create_file createFile edit/createFile fs_write file_write new_file Create "
-    "write_to_file ",
-    "Edit": "edit_file MultiEdit replace str_replace StrReplaceFile str_replace_editor ApplyPatch apply_patch "
-    "patch editFiles edit/editFiles editFile multi_edit find_and_replace_code search_replace "
-    "replace_in_file update_file multiedit file_edit",
-    "Bash": "exec shell Shell run_shell_command execute_command terminal runInTerminal runCommands execute_bash "
-    "execute/runInTerminal run_command run_terminal_cmd run_in_terminal bash_tool execute_shell Execute "
-    "runCommand local_shell shell_command ",
-    "Grep": "grep_search grep_files search_file_content SearchText textSearch search/textSearch ripgrep rg "
-    "search_files codebase_search searchText GrepSearch content_search search/codebase codebase usages "
-    "search/usages",
-    "Glob": "find glob_search fileSearch search/fileSearch find_files file_search GlobSearch FindFiles "
-    "search/listDirectory findTestFiles",
-    "LS": "list list_dir list_files list_directory ListDir ListFiles ReadFolder listDirectory expand_folder "
-    "read/listDirectory list_dir_contents view_directory",
+    "Read": "read_file ReadFile view cat open_file open_files fs_read readFiles read_many_files "
+    "ReadManyFiles NotebookRead ReadMediaFile view_file read/readFile readFile file_read "
+    "expand_code_chunks",
+    "Write": "write_file WriteFile create_file createFile edit/createFile fs_write file_write new_file "
+    "Create write_to_file",
+    "Edit": "edit_file MultiEdit replace str_replace StrReplaceFile str_replace_editor ApplyPatch "
+    "apply_patch patch editFiles edit/editFiles editFile multi_edit find_and_replace_code "
+    "search_replace replace_in_file update_file multiedit file_edit",
+    "Bash": "exec shell Shell run_shell_command execute_command terminal runInTerminal runCommands "
+    "execute_bash execute/runInTerminal run_command run_terminal_cmd run_in_terminal "
+    "bash_tool execute_shell Execute runCommand local_shell shell_command",
+    "Grep": "grep_search grep_files search_file_content SearchText textSearch search/textSearch "
+    "ripgrep rg search_files codebase_search searchText GrepSearch content_search "
+    "search/codebase codebase usages search/usages",
+    "Glob": "find glob_search fileSearch search/fileSearch find_files file_search GlobSearch "
+    "FindFiles search/listDirectory findTestFiles",
+    "LS": "list list_dir list_files list_directory ListDir ListFiles ReadFolder listDirectory "
+    "expand_folder read/listDirectory list_dir_contents view_directory",
     "WebFetch": "web_fetch fetch FetchURL fetch_url web/fetch fetch_content FetchUrl read_url url_fetch "
-    "fetch_webpage ",
+    "fetch_webpage",
     "WebSearch": "web_search google_web_search SearchWeb websearch_tool search_web web/search brave_search",
     "TodoWrite": "todo write_todos todo_write TodoRead SetTodoList todowrite todoread update_plan todos "
     "manage_todo_list todo_read",
-    "Task": "Agent agent delegate runSubagent agent/runSubagent use_subagent subagent dispatch_agent task_tool "
-    "invoke_subagent",
+    "Task": "Agent agent delegate runSubagent agent/runSubagent use_subagent subagent dispatch_agent "
+    "task_tool invoke_subagent",
     "TaskOutput": "AgentOutput BashOutput AgentOutputTool execute/getTerminalOutput getTerminalOutput "
     "read/getTaskOutput",
     "TaskStop": "AgentStop",

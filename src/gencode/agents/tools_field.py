@@ -28,7 +28,7 @@ def tools_wanted(fields: Fields) -> Wanted:
 def switched(fields: Fields, field: str, switches: dict[str, Any]) -> Wanted:
     """Tools that are switched on and off by name.
 
-    Where nothing is switched off the names are taken for a list: its author may have meant no more than these.
+    Where nothing is switched off the names are a list: its author may have meant no more than these.
     """
     on = [name for name, value in switches.items() if _is(value, True)]
     off = [name for name, value in switches.items() if _is(value, False)]

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gencode.core.budget import Budget
 from gencode.core.errors import CorruptFact
-from gencode.core.messages import Message
+from gencode.core.messages import FileChange, Message
 from gencode.core.rules import Decision, Mode, Policy
 from gencode.core.status import Status
 
@@ -107,6 +107,8 @@ class TaskEnded(Fact, tag="TaskEnded", frozen=True, omit_defaults=True):
     warnings: tuple[str, ...] = ()
     output: Any = None
     """The result as the value that its schema asks for."""
+    inputs: tuple[FileChange, ...] | None = None
+    """The files it rests on, where its result may be given again."""
 
 
 class TextArrived(Fact, tag="TextArrived", frozen=True):

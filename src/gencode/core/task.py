@@ -94,6 +94,7 @@ class Task(Struct, frozen=True):
     budget: Budget = Budget()
     output_schema: dict[str, Any] | None = None
     output: Any = None
+    inputs: tuple[FileChange, ...] | None = None
     worktree: str = ""
     forked: str = ""
     stalled: float = 0.0
@@ -206,6 +207,7 @@ def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
         system=fact.system or task.system,
         budget=task.budget if fact.budget is None else fact.budget,
         output=None,
+        inputs=None,
         stalled=0.0,
         closing=(),
     )
@@ -229,6 +231,7 @@ def _ended(task: Task, at: str, fact: TaskEnded) -> Task:
         ended_at=at,
         running_since=None,
         output=fact.output,
+        inputs=fact.inputs,
         stalled=0.0,
         worked_ms=task.worked_ms + worked,
         closing=tuple(each for each in fact.warnings if each not in task.evidence.warnings),

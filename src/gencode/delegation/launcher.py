@@ -43,13 +43,15 @@ class Means(Struct, frozen=True):
 
     `home` is the folder in which background tasks have files and agents have worktrees, `engine` makes
     processes for single tasks, `seconds` is how long an agent works at most where nothing else is said,
-    `patience` how long an agent has to answer a question of one that it sent.
+    `patience` how long an agent has to answer a question of one that it sent. With `remembers`, a result may be
+    given again for the same work when nothing it rests on has changed.
     """
 
     home: Path | None = None
     engine: Engine | None = None
     seconds: float | None = None
     patience: float = 120.0
+    remembers: bool = False
 
 
 class Launcher:
@@ -68,6 +70,7 @@ class Launcher:
         self._supervisor = supervisor
         self._seating = seating
         self._seconds = means.seconds
+        self._remembers = means.remembers
         self._workplaces = Workplaces(means.home)
         self._starting = Starting(store, bus, supervisor, seating, self._outputs)
         self.apart = Apart(store, bus, supervisor, means.engine)
@@ -92,6 +95,8 @@ class Launcher:
                 return remote
             if (request.isolation or order.spec.isolation) == "worktree":
                 order, created = await self._in_worktree(order, created)
+            elif self._remembers:
+                order = replace(order, remembers=True)
             job = await self._starting.begin(order, created, Desk(self))
             begun = True
             return job

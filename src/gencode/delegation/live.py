@@ -10,7 +10,7 @@ from gencode.core.task import Task
 from gencode.delegation.trees import Workplace
 from gencode.runtime.purse import Purse
 from gencode.runtime.recorder import Recorder
-from gencode.runtime.seat import Seat
+from gencode.runtime.seat import Ending, Seat
 from gencode.runtime.stop import Stop
 
 GRACE_SECONDS = 2.0
@@ -113,6 +113,10 @@ class Job(Live):
         """What is written once it is its turn to work; nothing when it is at work from the start."""
         self.turns = stop.branch()
         """The branch its turns hang from; when only that is stopped, the agent may still report."""
+        self.ready: Ending | None = None
+        """How it ends without any work, when its result is known already."""
+        self.remembers = False
+        """Whether the files it rests on are written down, so that its result may be given again."""
         self.reports = False
         self.overdue = ""
         """Why its time is up, if it is."""

@@ -5,12 +5,14 @@ from datetime import datetime
 from functools import partial
 from typing import Literal
 
+from msgspec.structs import replace
+
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskStarted
 from gencode.core.messages import Usage
 from gencode.core.prices import Price
-from gencode.core.rules import Mode
-from gencode.core.spec import AgentSpec, ToolChoice, same_name
+from gencode.core.rules import Mode, Policy
+from gencode.core.spec import AgentSpec, ToolChoice, Workspace, same_name
 from gencode.core.task import Task
 from gencode.delegation.kinship import Kinship
 from gencode.delegation.origin import Origin
@@ -35,7 +37,10 @@ SHELL_PREFIX = "shell_"
 
 
 class Seating:
-    """Knows agents, models and tools, and puts an agent in its place. `depth` is how deep they are nested."""
+    """Knows agents, models and tools, and puts an agent in its place. `depth` is how deep they are nested.
+
+    `instructions` is what files say to agents that work somewhere under some policies.
+    """
 
     def __init__(
         self,
@@ -44,9 +49,11 @@ class Seating:
         toolbox: Toolbox,
         depth: int = SHALLOWEST,
         price: Callable[[str], Price] = lambda _: Price(),
+        instructions: Callable[[Workspace, Sequence[Policy]], str] = lambda *_: "",
     ) -> None:
         self._depth = depth
         self._price = price
+        self._instructions = instructions
         self._agents = agents
         self._models = models
         self._toolbox = toolbox
@@ -120,6 +127,8 @@ class Seating:
     def system(self, spec: AgentSpec, toolbox: Toolbox, origin: Origin, task: str) -> str:
         """The system prompt of an agent at its place."""
         sends = "Task" in toolbox or "spawn_subagent" in toolbox
+        if spec.instructions and (kept := self._instructions(origin.workspace, origin.chain)):
+            spec = replace(spec, prompt=f"{spec.prompt.rstrip()}\n\n{kept}")
         return system_prompt(
             spec,
             task=task,

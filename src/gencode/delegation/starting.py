@@ -13,6 +13,7 @@ from gencode.core.messages import Message, UserMessage, unanswered
 from gencode.core.outcome import output_file
 from gencode.core.spec import AgentSpec
 from gencode.core.task import Task, transcript_of
+from gencode.delegation.cache import find, given_again
 from gencode.delegation.desk import Desk
 from gencode.delegation.earlier import told_first, tools_of
 from gencode.delegation.inbox import Arrivals
@@ -43,6 +44,8 @@ class Order(Struct, frozen=True, eq=False):
     place: Origin
     limits: Limits
     workplace: Workplace | None = None
+    remembers: bool = False
+    """Whether its result may be given again, and an earlier one be given for it."""
 
 
 class More(Struct, frozen=True):
@@ -82,9 +85,10 @@ class Starting:
         toolbox = self._seating.tools(spec, origin)
         task = "" if created.conversation else created.prompt
         system = self._seating.system(spec, toolbox, origin, task)
+        known = await find(self._store, created, origin.model.name, system) if order.remembers else None
         heard = [UserMessage(created.prompt), *origin.notes(), *_shape(created)]
         then = (*before, self._seating.started(spec, toolbox, origin, system), *map(MessageAdded, heard))
-        slot = self._slot(created, origin)
+        slot = None if known else self._slot(created, origin)
         at_once = slot is None or slot.try_take()
         try:
             lease = await self._store.create(created, self._supervisor.owner, then if at_once else ())
@@ -100,6 +104,8 @@ class Starting:
         seat = self._seat(order, record, toolbox, slot, system)
         job = self._job(order, seat, told, record, desk)
         job.first = () if at_once else then
+        job.remembers = order.remembers and not known
+        job.ready = given_again(known) if known else None
         return self._supervisor.start(job)
 
     async def go_on(self, task: str, order: Order, more: More, desk: Desk) -> Job:

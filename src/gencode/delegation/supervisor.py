@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from gencode.core.errors import GenCodeError, ProviderError, Stopped
 from gencode.core.events import DurableFact, MessageAdded, TaskBackgrounded, TaskEnded
 from gencode.core.status import Status
+from gencode.delegation.cache import inputs_of
 from gencode.delegation.live import GRACE_SECONDS, Job, Live
 from gencode.delegation.pulse import Liveness, Pulse
 from gencode.delegation.receipts import warnings_of
@@ -123,6 +124,8 @@ class Supervisor:
             job.first = ()
 
     async def _ran(self, job: Job) -> Ending:
+        if job.ready is not None:
+            return job.ready
         try:
             await self._wait_for_turn(job)
             async with asyncio.timeout(job.seat.limits.seconds):
@@ -168,9 +171,12 @@ class Supervisor:
             facts.append(MessageAdded(interrupted(job.record.open_calls, why)))
         task = job.record.task
         result = ending.text if ending.text.strip() else task.result
-        warnings = warnings_of(job.seat, job.transcript, task, ending)
+        warnings = ending.warnings if job.ready else warnings_of(job.seat, job.transcript, task, ending)
         trouble = (job.record.trouble,) if job.record.trouble else ()
-        facts.append(TaskEnded(ending.status, result, ending.error, (*warnings, *trouble), ending.output))
+        ended = TaskEnded(ending.status, result, ending.error, (*warnings, *trouble), ending.output)
+        if job.remembers and ending.status is Status.COMPLETED:
+            ended = replace(ended, inputs=inputs_of(job.seat, job.transcript, task))
+        facts.append(ended)
         written = False
         try:
             await job.record.commit(*facts, last=True)

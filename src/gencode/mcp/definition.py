@@ -163,6 +163,20 @@ def of_agent(entries: Sequence[Any], origin: str) -> tuple[tuple[str, ...], Foun
     return tuple(dict.fromkeys(names)), found
 
 
+def gathered(
+    tables: Iterable[tuple[str, Mapping[str, Any], bool]], files: Mapping[str, bytes] | None = None
+) -> Found:
+    """All servers of a session, each name once: first those of a trusted folder's `files` like `.mcp.json`,
+    then those of the settings, the weakest first. A later one takes the place of an earlier one.
+    """
+    found = [of_mcp_json(content, path) for path, content in (files or {}).items()]
+    all_of_them = [each for one in found for each in one.definitions]
+    for origin, table, users in tables:
+        all_of_them += of_settings(table, origin, users=users)
+    by_name = {each.name: each for each in all_of_them}
+    return Found(tuple(by_name.values()), tuple(problem for one in found for problem in one.problems))
+
+
 def _gathered(pairs: Iterable[tuple[str, object]], origin: str) -> Found:
     definitions: dict[str, Definition] = {}
     problems: list[str] = []

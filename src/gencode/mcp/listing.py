@@ -22,7 +22,9 @@ LONGEST_TEXT = 1_000
 LARGEST_SCHEMA = 32 * 1024
 DEEPEST_SCHEMA = 24
 MOST_NOTES = 10
+_LARGEST_LOOKED_AT = 1024 * 1024
 _LONGEST_NAME = 256
+_TOO_LARGE = f"what it says about its arguments is larger than {LARGEST_SCHEMA:,} bytes"
 
 _PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _HEADER_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
@@ -144,9 +146,11 @@ def _usable(raw: Any) -> dict[str, Any]:
     """A schema that every provider takes: an object with plain names of parameters."""
     if not isinstance(raw, dict) or cast("Message", raw).get("type", "object") != "object":
         raise _Unusable("its arguments are not an object")
-    if len(msgspec.json.encode(raw)) > LARGEST_SCHEMA:
-        raise _Unusable(f"what it says about its arguments is larger than {LARGEST_SCHEMA:,} bytes")
+    if len(msgspec.json.encode(raw)) > _LARGEST_LOOKED_AT:
+        raise _Unusable(_TOO_LARGE)
     schema = cast("dict[str, Any]", _tidy(raw, DEEPEST_SCHEMA))
+    if len(msgspec.json.encode(schema)) > LARGEST_SCHEMA:
+        raise _Unusable(_TOO_LARGE)
     for key in _NOT_AT_THE_TOP:
         schema.pop(key, None)
     given = schema.get("properties")

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from contextlib import suppress
 from typing import Any, cast
 
 import msgspec
@@ -91,15 +92,14 @@ def _is_base64(content: str) -> bool:
 
 def _says_the_same(texts: list[str], structured: object) -> bool:
     """Whether the texts are this JSON already, as servers send it for clients that know no structure."""
-    if isinstance(structured, dict) and list(cast("Message", structured).values()) == ["\n".join(texts)]:
-        return True
+    same = [structured]
+    if isinstance(structured, dict) and len(cast("Message", structured)) == 1:
+        same += cast("Message", structured).values()
+    said: list[object] = ["\n".join(texts)]
     for text in texts:
-        try:
-            if msgspec.json.decode(text) == structured:
-                return True
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            continue
-    return False
+        with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            said.append(msgspec.json.decode(text))
+    return any(each in said for each in same)
 
 
 def _text(value: object) -> str:

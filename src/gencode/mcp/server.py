@@ -189,6 +189,7 @@ class Server:
                 self.listing = await listed(peer)
             self._enter("ready")
             self._tried.set()
+            peer.gone.add_done_callback(lambda gone: self._gone(peer, gone.result()))
             return await self._stay(peer)
         except TimeoutError:
             return Lost(f"it did not get ready within {self.definition.startup_seconds:g} s")
@@ -201,6 +202,11 @@ class Server:
         finally:
             self._peer = None
             await peer.close()
+
+    def _gone(self, peer: Peer, why: str) -> None:
+        """Whoever asks from now on is told so, although closing what is left may take a moment."""
+        if self._peer is peer:
+            self._enter("down", why)
 
     async def _stay(self, peer: Peer) -> Lost:
         """Follow the server's news until it is lost."""

@@ -61,6 +61,7 @@ class Stdio:
         self._running: Running | None = None
         self._pipes: _Pipes | None = None
         self._reader: asyncio.Task[None] | None = None
+        self._incoming: asyncio.ReadTransport | None = None
         self._writer: asyncio.WriteTransport | None = None
         self._garbage = 0
         self._oddity = ""
@@ -75,7 +76,8 @@ class Stdio:
             command = Command(words, self._cwd, environ=self._environ)
             self._running = await self._commands.start(command)
             stream = asyncio.StreamReader()
-            await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), pipes.reading)
+            protocol = asyncio.StreamReaderProtocol(stream)
+            self._incoming, _ = await loop.connect_read_pipe(lambda: protocol, pipes.reading)
             self._writer, _ = await loop.connect_write_pipe(asyncio.Protocol, pipes.writing)
         except ToolError as error:
             raise Lost(str(error), hopeless=True) from None
@@ -101,7 +103,7 @@ class Stdio:
 
     async def close(self) -> None:
         """End of input is the sign to leave; whoever does not leave is stopped."""
-        if self._writer is not None:
+        if self._writer is not None and not self._writer.is_closing():
             self._writer.abort()
         if self._pipes is not None:
             self._pipes.opened()
@@ -114,6 +116,8 @@ class Stdio:
             self._reader.cancel()
             with suppress(asyncio.CancelledError):
                 await self._reader
+        if self._incoming is not None and not self._incoming.is_closing():
+            self._incoming.close()
         if self._pipes is not None:
             self._pipes.close()
 

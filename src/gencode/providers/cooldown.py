@@ -1,10 +1,11 @@
-"""One pause per provider and model, and one way back, shared by all agents of the process.
+"""One pause per provider and model, and one way back from it, shared by all agents of the process.
 
-After "too many requests" nobody asks until the pause is over. Then one asks, and each answer lets one more ask
-at the same time, so that a hundred agents that hit a limit together do not hit it a hundred times again. If the
-limit is hit once more on the way back, it is known how fast answers came while somebody waited for one, and
-from then on requests leave no faster than that, a little faster with every answer. When nothing was refused for
-a while and nobody waits, all of this is forgotten, and it costs nothing where nothing was ever refused.
+After "too many requests" nobody asks until the pause is over. Then they stand in line: one asks, and each
+answer lets one more ask at the same time, so that a hundred agents that hit a limit together do not hit it a
+hundred times again. Where too many are refused on the way back as well, it is known how fast answers came
+while somebody waited for one: from then on requests leave that far apart, a little closer with every answer.
+When nothing was refused for a while and nobody waits, all of this is forgotten; until something is refused it
+costs nothing.
 """
 
 import asyncio
@@ -13,10 +14,12 @@ from collections import deque
 from gencode.core.errors import ProviderError
 
 CALM = 60.0
-"""So many seconds without a refusal and the limit is forgotten; most limits are told per minute."""
-FASTER = 15 / 16
-"""Each answer shortens the gap between two requests so far."""
-LONGEST_GAP = 30.0
+"""So many seconds after a refusal it is forgotten; most limits count by the minute."""
+ENOUGH = 3
+"""With so many answers for each refusal there is no need to ask more slowly."""
+FASTER = 7 / 8
+"""What each answer leaves of the gap between two requests."""
+LONGEST_GAP = 15.0
 
 
 class Cooldown:
@@ -24,11 +27,12 @@ class Cooldown:
 
     def __init__(self, calm: float = CALM) -> None:
         self.cold = False
-        self.pauses = 0
-        self.refusals = 0
+        self.pauses: int = 0
+        self.refusals: int = 0
         """How many pauses there were in a row without an answer in between."""
         self.answered_at = 0.0
         self._calm = calm
+        self._forgotten_at = 0.0
         self._trouble = ProviderError("")
         self._next = 0.0
         self._gap = 0.0
@@ -36,19 +40,24 @@ class Cooldown:
         self._asking = 0
         self._line: deque[asyncio.Future[int]] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        self._refused_at = 0.0
         self._measured_from = 0.0
         self._answers = 0
+        self._refused = 0
+
+    @property
+    def crowded(self) -> bool:
+        """Whether somebody waits in line."""
+        return bool(self._line)
 
     def turn(self, patience: float) -> "Turn":
-        """One's turn to ask, for which one waits as long as anybody was answered in so many seconds."""
+        """One's turn to ask; one gives up waiting for it when nobody was answered for so many seconds."""
         return Turn(self, patience)
 
     async def wait(self, patience: float) -> int | None:
-        """Wait in line; the number of the pause that is over, or None when there is no line any more."""
+        """Wait in line; the number of pauses before this request, or None where nobody has to wait."""
         loop = asyncio.get_running_loop()
         came = loop.time()
-        if not self._line and came - max(self._refused_at, self._next) > self._calm:
+        if came > self._forgotten_at and not self._line:
             self.cold = False
             return None
         place: asyncio.Future[int] = loop.create_future()
@@ -67,36 +76,43 @@ class Cooldown:
             raise
         return place.result()
 
-    def refuse(self, pause: float, trouble: ProviderError) -> None:
-        """A request that was sent since the last pause was one too many: nobody asks for so many seconds."""
+    def refuse(self, before: int, pause: float, trouble: ProviderError) -> None:
+        """A request with so many pauses before it was too much: nobody asks for so many seconds.
+
+        It says nothing new if a pause began while it was on its way.
+        """
         now = asyncio.get_running_loop().time()
+        self._refused += 1
+        if before != self.pauses:
+            return
         if not self.cold:
-            self.cold, self.refusals, self._gap, self._answers = True, 0, 0.0, 0
-            self._measured_from = now
-        if self._answers:
-            self._gap = min((now - self._measured_from) / self._answers, LONGEST_GAP)
-            self._measured_from, self._answers = now, 0
+            self.cold, self.refusals, self._gap = True, 0, 0.0
+            self._measure(now)
+        elif self._answers:
+            if self._answers < ENOUGH * self._refused:
+                self._gap = min((now - self._measured_from) / self._answers, LONGEST_GAP)
+            self._measure(now)
         self.pauses += 1
         self.refusals += 1
         self._trouble = trouble
-        self._refused_at = now
-        self._next = now + max(pause, self._gap)
         self._most, self._asking = 1, 0
+        self._next = now + max(pause, self._gap)
+        self._forgotten_at = self._next + self._calm
         self._move()
 
-    def answer(self, pause: int) -> None:
-        """A request that was sent after this pause is being answered."""
+    def answer(self, before: int) -> None:
+        """A request from the line, with so many pauses before it, is being answered."""
         self.answered_at = asyncio.get_running_loop().time()
         self._answers += 1
         self._gap *= FASTER
-        if pause == self.pauses:
+        if before == self.pauses:
             self.refusals = 0
             self._most += 1
-        self.leave(pause)
+        self.leave(before)
 
-    def leave(self, pause: int) -> None:
-        """A request that was sent after this pause is one no more."""
-        if pause == self.pauses:
+    def leave(self, before: int) -> None:
+        """A request from the line, with so many pauses before it, makes room for another."""
+        if before == self.pauses:
             self._asking -= 1
             self._move()
 
@@ -115,7 +131,10 @@ class Cooldown:
                 self._asking += 1
                 self._next = loop.time() + self._gap
         if not self._line:  # how fast answers come says nothing where nobody waits for one
-            self._measured_from, self._answers = loop.time(), 0
+            self._measure(loop.time())
+
+    def _measure(self, now: float) -> None:
+        self._measured_from, self._answers, self._refused = now, 0, 0
 
     def _given_up(self) -> ProviderError:
         last = self._trouble
@@ -125,38 +144,41 @@ class Cooldown:
 class Turn:
     """One's turn to ask; every request takes one, so it is a class and no generator."""
 
-    __slots__ = ("_asking", "_cooldown", "_patience", "_pause")
+    __slots__ = ("_before", "_cooldown", "_in_line", "_patience")
 
     def __init__(self, cooldown: Cooldown, patience: float) -> None:
         self._cooldown = cooldown
         self._patience = patience
-        self._pause = 0
-        self._asking = False
+        self._before = 0
+        self._in_line = False
 
     async def __aenter__(self) -> "Turn":
-        admitted = await self._cooldown.wait(self._patience) if self._cooldown.cold else None
-        self._asking = admitted is not None
-        self._pause = self._cooldown.pauses if admitted is None else admitted
+        place = await self._cooldown.wait(self._patience) if self._cooldown.cold else None
+        self._in_line = place is not None
+        self._before = self._cooldown.pauses if place is None else place
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._asking:
-            self._asking = False
-            self._cooldown.leave(self._pause)
+        if self._in_line:
+            self._in_line = False
+            self._cooldown.leave(self._before)
 
     @property
-    def stale(self) -> bool:
-        """Whether a pause began since this was asked: what is refused now was too much already then."""
-        return self._pause != self._cooldown.pauses
+    def shared(self) -> bool:
+        """Whether a refusal of this would be everybody's and not its own.
+
+        A pause began while it was on its way, or nobody was answered since the last one and others wait too.
+        """
+        stale = self._before != self._cooldown.pauses
+        return stale or (self._cooldown.refusals > 0 and self._cooldown.crowded)
 
     def answered(self) -> None:
         """An answer has begun."""
-        if self._asking:
-            self._asking = False
-            self._cooldown.answer(self._pause)
+        if self._in_line:
+            self._in_line = False
+            self._cooldown.answer(self._before)
 
     def refused(self, pause: float, trouble: ProviderError) -> None:
-        """Too many requests: everybody waits so long, unless they do so already since this was asked."""
-        if not self.stale:
-            self._asking = False
-            self._cooldown.refuse(pause, trouble)
+        """It was asked too much: everybody waits so long, unless they have done so since this was asked."""
+        self._in_line = False
+        self._cooldown.refuse(self._before, pause, trouble)

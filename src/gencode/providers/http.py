@@ -220,7 +220,7 @@ class Answer:
         """Read a stream whose reply is whole to its end, so that its connection can be used again."""
         self.hurry()
         try:
-            while await self._read():
+            while not self._response.content.at_eof() and await self._read():
                 pass
         except ProviderError:
             self.close()

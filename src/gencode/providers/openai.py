@@ -251,7 +251,7 @@ class _Reply:
                 self._aloud = True
             if (words := said.reasoning_content or said.reasoning) and (thought := _text(words)):
                 parts.append(ThinkingPart(thought))
-            if text := _text(said.content) or _text(said.refusal):
+            if (said.content or said.refusal) and (text := _text(said.content) or _text(said.refusal)):
                 parts.append(TextPart(text))
             for piece in said.tool_calls or ():
                 self._call_for(piece).add(piece)
@@ -275,8 +275,6 @@ def reasons(model: str) -> bool:
 
 
 def _text(words: Any) -> str:
-    if words is None:  # of most fields of most pieces
-        return ""
     match words:
         case str():
             return words

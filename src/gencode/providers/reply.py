@@ -110,7 +110,7 @@ def whole_call(call_id: str, name: str, arguments: str) -> ToolCall:
 
 def counted(read: float, written: float, cached: float) -> Usage | None:
     """Tokens as a server counts them; None when no reply can have taken so many or so few."""
-    if not all(0 <= count <= MOST_TOKENS for count in (read, written, cached)):
+    if not (0 <= read <= MOST_TOKENS and 0 <= written <= MOST_TOKENS and 0 <= cached <= MOST_TOKENS):
         return None
     return Usage(int(read), int(written), int(min(cached, read)))
 

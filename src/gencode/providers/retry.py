@@ -27,7 +27,7 @@ class Patience(Struct, frozen=True):
     `whole` are the seconds after which one gives up, counted from the last answer that anybody got.
     """
 
-    tries: int = 6
+    tries: int = 9
     first: float = 0.5
     longest: float = 30.0
     whole: float = 180.0
@@ -63,8 +63,7 @@ class Retrying:
                         return
                 except ProviderError as error:
                     trouble = error
-                # A limit that others had hit when this was still on its way is not its own failure.
-                failed += not (trouble.limited and turn.stale)
+                failed += not (trouble.limited and turn.shared)
                 pause = self._pause(turn, trouble, failed, began)
             if said:
                 yield AgainPart(str(trouble))
@@ -79,7 +78,7 @@ class Retrying:
         if limited and not late:
             turn.refused(pause, error)
         if not error.retryable or failed >= self._patience.tries or late:
-            raise _told(error, failed, late=late) from None
+            raise _told(error, failed, late=late)
         return 0.0 if limited else pause
 
 

@@ -40,7 +40,7 @@ class EventSplitter:
         for line in lines:
             if not line:
                 if data:
-                    events.append(data[0] if len(data) == 1 else b"\n".join(data))
+                    events.append(b"\n".join(data))
                     data.clear()
             elif line[:6] == b"data: ":
                 data.append(line[6:])

@@ -117,8 +117,9 @@ def remove_file(resolved: Resolved, *, expected: Identity) -> None:
             before = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
             _check_regular(before, resolved)
             _check_expected(before, expected, resolved)
-            _check_again(folder, name, before, resolved)
-            os.unlink(name, dir_fd=folder)
+            with _alone(folder, resolved):
+                _check_again(folder, name, before, resolved)
+                os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
         raise _changed(resolved) from None
     except OSError as error:
@@ -132,15 +133,17 @@ def move_file(source: Resolved, target: Resolved, *, expected: Identity) -> None
             before = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
             _check_regular(before, source)
             _check_expected(before, expected, source)
-            _check_again(folder, name, before, source)
-            _check_again(there, new, None, target)
-            # A second name first: unlike a rename it never takes the place of a file that just appeared.
-            os.link(name, new, src_dir_fd=folder, dst_dir_fd=there, follow_symlinks=False)
-            try:
-                os.unlink(name, dir_fd=folder)
-            except OSError:
-                os.unlink(new, dir_fd=there)
-                raise
+            # Only one folder is held: both may be the same one.
+            with _alone(folder, source):
+                _check_again(folder, name, before, source)
+                _check_again(there, new, None, target)
+                # A second name first: unlike a rename it never takes the place of a file that just appeared.
+                os.link(name, new, src_dir_fd=folder, dst_dir_fd=there, follow_symlinks=False)
+                try:
+                    os.unlink(name, dir_fd=folder)
+                except OSError:
+                    os.unlink(new, dir_fd=there)
+                    raise
     except OSError as error:
         raise _not_moved(error, source, target) from None
 
@@ -270,12 +273,18 @@ def _check_expected(before: os.stat_result | None, expected: Expected, resolved:
 def _alone(folder: int, resolved: Resolved) -> Generator[None]:
     """Hold a folder between the last look and the change, so that no two writers pass each other there."""
     until = time.monotonic() + ALONE_SECONDS
+    try:
+        handle = os.open(".", os.O_RDONLY | _FOLDER, dir_fd=folder)
+    except OSError:  # it may be written to but not read, so that it cannot be held either
+        yield
+        return
     while True:
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
             if time.monotonic() > until:
+                os.close(handle)
                 raise ToolError(f"{_said(resolved)} is being changed by another program; try again.") from None
             time.sleep(0.002)
         except OSError:  # a file system without locks
@@ -283,8 +292,7 @@ def _alone(folder: int, resolved: Resolved) -> Generator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):
-            fcntl.flock(folder, fcntl.LOCK_UN)
+        os.close(handle)
 
 
 @contextmanager

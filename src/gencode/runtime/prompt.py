@@ -128,7 +128,8 @@ def first_sentence(text: str) -> str:
 
 def inert(text: str) -> str:
     """`text` without anything that cannot be seen: control, format, private and unassigned characters."""
-    return text if text.isprintable() else "".join(map(_visible, text))
+    lines = text.split("\n")
+    return "\n".join(each if each.isprintable() else "".join(map(_visible, each)) for each in lines)
 
 
 def one_line(text: str, most: int) -> str:

@@ -17,6 +17,9 @@ from gencode.core.status import Status
 from gencode.delegation.live import Live
 from gencode.surfaces import plain
 from gencode.surfaces.view import View
+from gencode.surfaces.visible import visible_line
+
+MOST_NAMED = 10
 
 SIGNALS = {
     signal.SIGINT: "interrupted by the user",
@@ -58,6 +61,7 @@ class Signals:
             self._painter.close()
             _leave(number)
         self.code = 128 + number
+        tell_stopped(self._gen)
         self._gen.supervisor.stop.stop(SIGNALS[number])
         self._settling = asyncio.create_task(self._gen.supervisor.settle())
 
@@ -112,11 +116,22 @@ async def follow(
             if leave and left and left.done():
                 return await leave(job), 0
             outcome = await _outcome(gen, job)
+            if heard.code is None:
+                tell_stopped(gen)
     finally:
         listener.close()
         painter.close()
     done = 0 if outcome.status is Status.COMPLETED else 1
     return outcome, done if heard.code is None else heard.code
+
+
+def tell_stopped(gen: GenCode) -> None:
+    """Say which tasks are stopped because this process ends, if any are."""
+    running = [live.task for live in gen.supervisor if not live.task.conversation]
+    if running:
+        names = ", ".join(f"{task.id} ({visible_line(task.agent)})" for task in running[:MOST_NAMED])
+        rest = f" and {len(running) - MOST_NAMED} more" if len(running) > MOST_NAMED else ""
+        plain.note(f"Stopping what still runs: {names}{rest}. What they have said is kept.")
 
 
 async def _outcome(gen: GenCode, job: Live) -> Outcome:

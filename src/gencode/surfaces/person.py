@@ -8,7 +8,7 @@ import termios
 from contextlib import suppress
 
 from gencode.runtime.broker import Broker
-from gencode.runtime.ports import Answer, Asker, Question, Reach
+from gencode.runtime.ports import Answer, Asker, Inquiry, Question, Reach
 from gencode.settings import remember
 from gencode.surfaces.follow import Painter
 from gencode.surfaces.plain import note
@@ -56,6 +56,8 @@ class TerminalPerson:
         """Show a question until a key is pressed that answers it."""
         self._painter.hold(True)
         try:
+            if question.inquiries:
+                return await _inquired(question)
             note(shown(question))
             while True:
                 note(choices(question))
@@ -66,10 +68,46 @@ class TerminalPerson:
             self._painter.hold(False)
 
 
+async def _inquired(question: Question) -> Answer:
+    """What a person answers to everything that an agent wants to know."""
+    words: list[str] = []
+    for inquiry in question.inquiries:
+        note(inquiry_text(question, inquiry))
+        said = chosen(await _line(), inquiry)
+        if not said:
+            return Answer(False, why="The user did not answer")
+        words.append(said)
+    return Answer(True, words=tuple(words))
+
+
+def inquiry_text(question: Question, inquiry: Inquiry) -> str:
+    """Who wants to know what, and the answers to choose from."""
+    lines = [f"{_who(question)} asks: {exact(inquiry.question)}"]
+    for number, option in enumerate(inquiry.options, start=1):
+        more = f" – {exact_line(option.description)}" if option.description else ""
+        lines.append(f"    {number}  {exact_line(option.label)}{more}")
+    numbers = "numbers, separated by commas," if inquiry.many else "a number"
+    choose = f"{numbers} or an answer of your own" if inquiry.options else "an answer"
+    return "\n".join((*lines, f"  Type {choose}, then Enter; an empty line does not answer."))
+
+
+def chosen(line: str, inquiry: Inquiry) -> str:
+    """What a typed line answers: the options with these numbers, or its own words; empty for nothing."""
+    typed = line.strip().strip("\x04")
+    parts = [part.strip() for part in typed.split(",")] if inquiry.many else [typed]
+    labels = [option.label for option in inquiry.options]
+    if parts and all(part.isdecimal() and 1 <= int(part) <= len(labels) for part in parts):
+        return ", ".join(labels[int(part) - 1] for part in parts)
+    return typed
+
+
+def _who(question: Question) -> str:
+    return " › ".join(exact_line(agent) for agent in question.path) or exact_line(question.agent)
+
+
 def shown(question: Question) -> str:
     """Who wants to do exactly what, and why a person is asked."""
-    who = " › ".join(exact_line(agent) for agent in question.path) or exact_line(question.agent)
-    lines = [f"{who} wants to use {exact_line(question.call.name)}:"]
+    lines = [f"{_who(question)} wants to use {exact_line(question.call.name)}:"]
     lines += [f"    {line}" for line in _exactly(question).splitlines()]
     if question.preview:
         preview = exact(question.preview.replace("\r\n", "\n")).splitlines()

@@ -9,8 +9,10 @@ from gencode.core.events import (
     Event,
     MessageAdded,
     ProgressMade,
+    QueueMoved,
     TaskCreated,
     TaskEnded,
+    TaskStalled,
     TaskStarted,
     TextArrived,
     ThinkingArrived,
@@ -107,6 +109,10 @@ def _step(event: Event) -> str | None:
             return f"{fact.tool} failed: {fact.summary}"[:STEP_ROOM]
         case ProgressMade(text):
             return text[:STEP_ROOM]
+        case QueueMoved(position):
+            return f"waiting, {position}. in line"
+        case TaskStalled(seconds):
+            return f"silent for {seconds:.0f} s"
         case TextArrived():
             return "answering"
         case ThinkingArrived():

@@ -10,7 +10,9 @@ from gencode.core.spec import AgentSpec
 def finish(spec: AgentSpec, fields: Fields) -> AgentSpec:
     """How long it may take; an agent on another machine is none that can be sent from here."""
     if fields.word("kind").casefold() == "remote":
-        fields.refuse("kind", "it is an agent on another machine (kind: remote), which cannot be sent from here")
+        fields.refuse(
+            "kind", "it is an agent on another machine (kind: remote), which cannot be sent from here"
+        )
     minutes = fields.decimal("minutes", 0.01, 100_000)
     return spec if minutes is None else replace(spec, budget=replace(spec.budget, seconds=minutes * 60))
 

@@ -1,4 +1,4 @@
-"""goose recipes: YAML with instructions and a prompt; the name is that of the file, the title only a label."""
+"""goose recipes: YAML with instructions and a prompt; its name is that of the file, its title a label."""
 
 from typing import Any, cast
 

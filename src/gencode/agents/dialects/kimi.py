@@ -1,4 +1,4 @@
-"""Kimi CLI: YAML with everything below `agent`, tools named with their modules, a prompt in a file beside it."""
+"""Kimi CLI: YAML with everything below `agent`, tools with their modules, a prompt in a file beside it."""
 
 from typing import Any, cast
 

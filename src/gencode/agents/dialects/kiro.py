@@ -1,5 +1,7 @@
-"""Kiro: JSON with a prompt, or Markdown. `allowedTools` are those that need no approval there; they give nothing
-here."""
+"""Kiro: JSON with a prompt, or Markdown.
+
+`allowedTools` are those that need no approval there; they give nothing here.
+"""
 
 from gencode.agents.dialect import COMMON, Dialect, spelled
 
@@ -10,7 +12,9 @@ DIALECT = Dialect(
     endings=(".md", ".json"),
     fields={
         **COMMON,
-        **spelled(prompt="prompt", nothing="allowedTools resources useLegacyMcpJson toolsSettings toolAliases"),
+        **spelled(
+            prompt="prompt", nothing="allowedTools resources useLegacyMcpJson toolsSettings toolAliases"
+        ),
     },
     families=("@builtin", "fs_read", "fs_write", "read"),
     servers="/",

@@ -29,7 +29,13 @@ FIELDS = {
         nothing="variant top_p options request",
     ),
 }
-_KEYS = {"edit": ("Edit", "Write"), "read": ("Read", "LS"), "external_directory": (), "doom_loop": (), "lsp": ()}
+_KEYS = {
+    "edit": ("Edit", "Write"),
+    "read": ("Read", "LS"),
+    "external_directory": (),
+    "doom_loop": (),
+    "lsp": (),
+}
 _ASKED = ("Bash", "Write", "Edit", "WebFetch")
 _AGENTS = ("agent", "agents")
 
@@ -135,9 +141,7 @@ def _all_others(spec: AgentSpec, permissions: dict[str, _Says]) -> AgentSpec:
     always = permissions[EVERY].always
     if always is Action.ALLOW:
         return spec
-    spoken = {
-        tool for key in permissions if key != EVERY for tool in _KEYS.get(key) or tools_called(key)
-    }
+    spoken = {tool for key in permissions if key != EVERY for tool in _KEYS.get(key) or tools_called(key)}
     if always is Action.DENY:
         allow = USUAL if spec.tools.allow is None else spec.tools.allow
         choice = ToolChoice(tuple(name for name in allow if name in spoken), spec.tools.deny)

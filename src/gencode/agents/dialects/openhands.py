@@ -1,10 +1,11 @@
 """OpenHands: Claude Code's fields, limits per run, and modes of confirmation."""
 
+from msgspec.structs import replace
+
 from gencode.agents.dialect import COMMON, Dialect, spelled
 from gencode.agents.fields import Fields
 from gencode.agents.mode_names import CLAUDE, OPENHANDS
 from gencode.core.spec import AgentSpec
-from msgspec.structs import replace
 
 FIELDS = {
     **COMMON,

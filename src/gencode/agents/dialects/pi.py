@@ -21,8 +21,8 @@ DIALECT = Dialect(
         **spelled(
             effort="thinking",
             context="inheritProjectContext",
-            nothing="systemPromptMode inheritSkills defaultProgress aliases defaultContext output defaultReads "
-            "extensions subagentOnlyExtensions",
+            nothing="systemPromptMode inheritSkills defaultProgress aliases defaultContext output "
+            "defaultReads extensions subagentOnlyExtensions",
         ),
     },
     finish=finish,

@@ -10,10 +10,11 @@ import re
 import shutil
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import uniform
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,12 +22,16 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.runtime.processes.environment import Scrub
 
+T = TypeVar("T")
+
 SECONDS = 60.0
 MOST_BYTES = 8 << 20
 _ERROR_BYTES = 8 * 1024
 _CHUNK = 64 * 1024
 _TRIES = 12
 _CUT = -1
+_GRACE = 2.0
+_LITTLE_ROOM = 4 << 20
 
 _EMPTIED = re.compile(
     r"diff\.external|diff\..+\.(?:command|textconv)|filter\..+\.(?:clean|smudge|process)"
@@ -117,14 +122,17 @@ class Git(Struct, frozen=True):
             raise UserMistake(f"git could not be started: {error.strerror}.") from None
         return await _listen(process, stdin, seconds, most)
 
-    async def patiently(self, *words: str, index: str = "") -> Said:
-        """Run a call that writes; where another git holds a lock it is tried again for some seconds."""
-        said = await self.run(*words, index=index)
+    async def patiently(self, *words: str) -> Said:
+        """Run a short call that writes, to its end. Where another git holds a lock it is tried again."""
+        return await unbroken(self._again(words))
+
+    async def _again(self, words: Sequence[str]) -> Said:
+        said = await self.run(*words)
         for number in range(_TRIES):
             if said.ok or not _BUSY.search(said.error):
                 break
             await asyncio.sleep(uniform(0.5, 1) * min(0.05 * 2**number, 1.0))  # noqa: S311
-            said = await self.run(*words, index=index)
+            said = await self.run(*words)
         return said
 
     async def tell(self, *words: str) -> str:
@@ -135,6 +143,16 @@ class Git(Struct, frozen=True):
     def at(self, git_dir: Path, work_tree: Path) -> "Git":
         """The same for a checkout that is named and not looked for: what lies in it points nowhere else."""
         return replace(self, folder=work_tree, where=(f"--git-dir={git_dir}", f"--work-tree={work_tree}"))
+
+
+async def unbroken(work: Coroutine[Any, Any, T]) -> T:
+    """Do something to its end even when cancelled meanwhile: a git that is killed leaves locks behind."""
+    doing = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait([doing])
+        raise
 
 
 async def quiet_git(folder: Path, outside: Path, git_dir: Path | None = None) -> Git:
@@ -155,9 +173,9 @@ async def quiet_git(folder: Path, outside: Path, git_dir: Path | None = None) ->
     return Git(program, _environment(_without_programs(names)), folder)
 
 
-def trouble(said: Said, what: str) -> UserMistake:
-    """Why git did not do it, as a sentence."""
-    if any(word in said.error for word in _FULL):
+def trouble(said: Said, what: str, place: Path | None = None) -> UserMistake:
+    """Why git did not do it, as a sentence; `place` is where it wrote."""
+    if any(word in said.error for word in _FULL) or ("unable to write" in said.error and _is_full(place)):
         return UserMistake(f"{what}: there is no room left on the disk. Free some and try again.")
     if "dubious ownership" in said.error:
         return UserMistake(
@@ -172,6 +190,14 @@ def trouble(said: Said, what: str) -> UserMistake:
     lines = [line for line in said.error.splitlines() if line.startswith(("fatal:", "error:"))]
     reason = (lines or said.error.splitlines() or ["it ended without a word"])[0]
     return UserMistake(f"{what}: git said {reason[:300]!r}.")
+
+
+def _is_full(place: Path | None) -> bool:
+    """Git does not always say that the disk is full."""
+    try:
+        return place is not None and shutil.disk_usage(place).free < _LITTLE_ROOM
+    except OSError:
+        return False
 
 
 def _find(environ: Mapping[str, str], outside: Path) -> str | None:
@@ -219,8 +245,7 @@ async def _listen(process: Process, stdin: bytes, seconds: float, most: int) -> 
         return Said(_CUT, bytes(out), f"it took longer than {seconds:g} seconds")
     finally:
         if not done:
-            _kill(process)
-            await process.wait()
+            await _end(process)
     cut = len(out) > most
     complaint = error.decode(errors="replace") or ("it said too much" if cut else "")
     return Said(_CUT if cut else process.returncode or 0, bytes(out[:most]), complaint, cut)
@@ -241,10 +266,21 @@ async def _take(
     while stream and (chunk := await stream.read(_CHUNK)):
         kept += chunk[: most + 1 - len(kept)]
         if ends and len(kept) > most:
-            _kill(process)
+            _signal(process, signal.SIGTERM)
 
 
-def _kill(process: Process) -> None:
+async def _end(process: Process) -> None:
+    """Ask git to end, which then removes its locks; where it does not, end it."""
+    _signal(process, signal.SIGTERM)
+    try:
+        async with asyncio.timeout(_GRACE):
+            await process.wait()
+    except TimeoutError:
+        _signal(process, signal.SIGKILL)
+        await process.wait()
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
     if process.returncode is None:
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+            os.killpg(process.pid, number)

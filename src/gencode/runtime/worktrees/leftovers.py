@@ -33,32 +33,37 @@ async def leftovers(home: Path) -> list[Leftover]:
     """Every worktree below a home, in order; at most so many as a person would read."""
     few = asyncio.Semaphore(_AT_ONCE)
 
-    async def look(path: Path) -> Leftover:
+    async def look(path: Path) -> Leftover | None:
         async with few:
             return await _looked_at(path)
 
-    return await asyncio.gather(*(look(path) for path in all_paths(home)[:MOST]))
+    found = await asyncio.gather(*(look(path) for path in all_paths(home)[:MOST]))
+    return [each for each in found if each is not None]
 
 
-async def _looked_at(path: Path) -> Leftover:
-    worktree = recorded(path)
+async def _looked_at(path: Path) -> Leftover | None:
+    """What is left at a path; None when that is neither a folder nor a branch."""
+    worktree, there = recorded(path), _is_folder(path)
     if worktree is None:
-        return Leftover(str(path), "", "", None, merged=False, gone=False)
-    nothing = Leftover(str(path), str(worktree.repository), worktree.branch, None, merged=False, gone=True)
-    if not worktree.common_dir.is_dir() or not worktree.main_dir.is_dir():
-        return nothing
+        return Leftover(str(path), "", "", None, merged=False, gone=False) if there else None
+    gone = not worktree.common_dir.is_dir() or not worktree.main_dir.is_dir()
+    unseen = Leftover(str(path), str(worktree.repository), worktree.branch, None, merged=False, gone=gone)
+    if gone:
+        return unseen if there else None
     try:
         return await _compared(worktree)
     except UserMistake:
-        return Leftover(str(path), nothing.repository, nothing.branch, None, merged=False, gone=False)
+        return unseen
 
 
-async def _compared(worktree: Worktree) -> Leftover:
+async def _compared(worktree: Worktree) -> Leftover | None:
     missing = not worktree.path.is_dir() or not worktree.git_dir.is_dir()
     git_dir = worktree.main_dir if missing else worktree.git_dir
     folder = worktree.common_dir if missing else worktree.path
     git = (await quiet_git(folder, folder, git_dir)).at(git_dir, folder)
     tip = await _commit(git, f"refs/heads/{worktree.branch}" if missing else "HEAD")
+    if missing and not tip and not worktree.path.is_dir():
+        return None
     ours = await _commit(git.at(worktree.main_dir, folder), "HEAD")
     names = await git.run(
         "diff-tree", "-r", "--name-only", "-z", "--no-renames", worktree.base, tip or worktree.base
@@ -81,6 +86,10 @@ async def _compared(worktree: Worktree) -> Leftover:
         gone=False,
         missing=missing,
     )
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir()
 
 
 async def _commit(git: Git, name: str) -> str:

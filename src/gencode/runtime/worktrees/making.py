@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.spec import Workspace
-from gencode.runtime.worktrees.git import Git, quiet_git, trouble
+from gencode.runtime.worktrees.git import Git, quiet_git, trouble, unbroken
 from gencode.runtime.worktrees.place import (
     BRANCHES,
     Worktree,
@@ -49,22 +49,21 @@ async def make(workspace: Workspace, home: Path, name: str) -> Worktree:
     folder = repository_folder(home, source.top)
     path = folder / name
     _must_be_text(path, source.top, workspace.root, workspace.cwd, workspace.home)
-    with made_folder(folder):
-        async with turn(folder):
-            git_dir = await _added(source, path)
+    git_dirs: list[Path] = []
     whole = False
     try:
-        begun = Worktree(
-            path, source.top, source.base, BRANCHES + name, workspace, (), git_dir, source.main_dir
-        )
+        with made_folder(folder):
+            await unbroken(_in_turn(source, path, git_dirs))
+        branch, git_dir = BRANCHES + name, git_dirs[0]
+        begun = Worktree(path, source.top, source.base, branch, workspace, (), git_dir, source.main_dir)
         finished = await _filled(begun, source, workspace)
         with made_folder(folder):
             write_record(finished)
         whole = True
         return finished
     finally:
-        if not whole:
-            await asyncio.shield(_undone(source, path, folder))
+        if git_dirs and not whole:
+            await unbroken(_undone(source, path, folder))
 
 
 @asynccontextmanager
@@ -133,6 +132,12 @@ def _must_be_text(*paths: Path) -> None:
             raise UserMistake(f"No worktree can be made: the name {shown} is not UTF-8.") from None
 
 
+async def _in_turn(source: _Source, path: Path, git_dirs: list[Path]) -> None:
+    """Add the worktree; git's folder of it is put where it is seen even if nobody waits any more."""
+    async with turn(path.parent):
+        git_dirs.append(await _added(source, path))
+
+
 async def _added(source: _Source, path: Path) -> Path:
     """The branch and an empty worktree on it; git's folder of the worktree."""
     branch, what = BRANCHES + path.name, f"No worktree can be made of {source.top}"
@@ -151,7 +156,7 @@ async def _added(source: _Source, path: Path) -> Path:
     try:
         said = await source.git.patiently("worktree", "add", "--no-checkout", str(path), branch)
         if not said.ok:
-            raise trouble(said, what)
+            raise trouble(said, what, path.parent)
         git_dir = Path(await replace(source.git, folder=path).tell("rev-parse", "--absolute-git-dir"))
         if not git_dir.is_absolute():
             raise UserMistake(f"{what}: it was made and is not there.")
@@ -159,7 +164,7 @@ async def _added(source: _Source, path: Path) -> Path:
         return git_dir
     finally:
         if not done:
-            await asyncio.shield(_forgotten(source, path))
+            await _forgotten(source, path)
 
 
 async def _filled(begun: Worktree, source: _Source, workspace: Workspace) -> Worktree:
@@ -167,7 +172,7 @@ async def _filled(begun: Worktree, source: _Source, workspace: Workspace) -> Wor
     git = source.git.at(begun.git_dir, begun.path)
     said = await git.run("reset", "--hard", "--quiet", "--no-recurse-submodules", seconds=CHECKOUT_SECONDS)
     if not said.ok:
-        raise trouble(said, f"The worktree {begun.path} cannot be filled")
+        raise trouble(said, f"The worktree {begun.path} cannot be filled", begun.path)
     try:
         shutil.copy2(begun.git_dir / "index", begun.snapshot)
     except OSError as error:

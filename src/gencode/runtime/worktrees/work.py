@@ -52,6 +52,7 @@ class _Taken(Struct, frozen=True):
 
     commit: str
     notes: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 async def result(worktree: Worktree) -> Work:
@@ -65,14 +66,13 @@ async def result(worktree: Worktree) -> Work:
         worktree.git_dir, worktree.path
     )
     taken = await _committed(git, worktree)
-    reasons = tuple(_reasons_to_keep(worktree)) if taken.commit == worktree.base else ("it was changed",)
-    reasons += tuple(await _ignored(git, worktree))
-    if taken.commit == worktree.base and not taken.notes and not reasons:
+    notes = (*taken.notes, *taken.ignored)
+    if taken.commit != worktree.base:
+        return await _told(git, worktree, replace(taken, notes=notes))
+    notes += tuple(_reasons_to_keep(worktree))
+    if not notes:
         return await _removed(git, worktree)
-    notes = (*taken.notes, *(each for each in reasons if each != "it was changed"))
-    if taken.commit == worktree.base:
-        return Work(True, taken.commit, merges="clean", notes=(*notes, f"it is kept: {worktree.path}"))
-    return await _told(git, worktree, replace(taken, notes=notes))
+    return Work(True, taken.commit, merges="clean", notes=(*notes, f"it is kept: {worktree.path}"))
 
 
 async def merged(worktree: Worktree) -> bool:
@@ -149,6 +149,7 @@ async def _committed(git: Git, worktree: Worktree) -> _Taken:
     try:
         await _begin_index(git, worktree, head, index)
         notes = await _add_all(git, worktree, str(index))
+        ignored = await _ignored(git, str(index))
         tree = await git.run("write-tree", index=str(index))
         if not tree.ok:
             raise trouble(tree, f"The work in {worktree.path} cannot be committed")
@@ -163,7 +164,7 @@ async def _committed(git: Git, worktree: Worktree) -> _Taken:
         if commit != worktree.base:
             with suppress(OSError):  # only git's own memory of what it has seen
                 index.replace(worktree.git_dir / "index")
-        return _Taken(commit, tuple(notes))
+        return _Taken(commit, tuple(notes), tuple(ignored))
     finally:
         index.unlink(missing_ok=True)
         lock.unlink(missing_ok=True)
@@ -253,16 +254,14 @@ def _reasons_to_keep(worktree: Worktree) -> Iterator[str]:
         yield "its .git was changed"
 
 
-async def _ignored(git: Git, worktree: Worktree) -> list[str]:
+async def _ignored(git: Git, index: str) -> list[str]:
     """Files that git ignores and no program makes anew are only in the worktree."""
-    said = await git.run(
-        *("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"),
-        index=str(worktree.snapshot),
-    )
-    if not said.ok:
+    said = await git.run("ls-files", "--others", "--ignored", "--exclude-standard", "-z", index=index)
+    if not said.ok and not said.cut:
         return ["whether there are ignored files could not be seen"]
     own = [name for name in said.names if _CACHES.isdisjoint(os.fsdecode(name).split("/"))]
-    return [f"ignored by git, in the worktree only: {_some(own)}"] if own else []
+    many = " at least" if said.cut else ""
+    return [f"ignored by git, in the worktree only{many}: {_some(own)}"] if own or said.cut else []
 
 
 async def _removed(git: Git, worktree: Worktree) -> Work:

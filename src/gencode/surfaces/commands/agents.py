@@ -4,7 +4,7 @@ import argparse
 import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from msgspec import Struct, structs
 
@@ -69,7 +69,7 @@ class AgentLine(Struct, frozen=True, rename="camel"):
 
 
 class AgentPage(AgentLine, frozen=True, rename="camel"):
-    """Everything about one agent. `used_model` is who would answer for it here, `resolved_tools` what it gets."""
+    """Everything about one agent, with the model that would answer here and the tools it really gets."""
 
     used_model: str
     resolved_tools: list[str]
@@ -154,7 +154,7 @@ def _said(args: argparse.Namespace, field: str, question: str) -> str:
     if given := getattr(args, field, None):
         return str(given)
     if "json" in args or not somebody_is_there():
-        way = "as the first word" if field == "name" else f"with --{field}"
+        way = "as the first word" if field == "name" else f"by --{field}"
         raise UserMistake(f"A new agent needs a {field}; say it {way}.")
     note(question)
     try:
@@ -238,7 +238,7 @@ def _linted_file(file: Read, toolbox: Toolbox) -> LintedFile:
 
 
 def _given(spec: AgentSpec, toolbox: Toolbox) -> list[str]:
-    """The tools an agent really gets when it is sent; those for sending others only when its file names them."""
+    """The tools an agent really gets; those for sending others only when its file names them."""
     box = toolbox.chosen(spec.tools)
     if spec.tools.allow is None:
         box = box.without((*DELEGATES, "SendMessage"))
@@ -258,7 +258,7 @@ def _lint_lines(file: LintedFile) -> Iterator[str]:
 
 
 def _told(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return ", ".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
 
 
 def _remarks(line: AgentLine) -> Iterator[str]:

@@ -205,7 +205,7 @@ def _agents(gen: GenCode) -> Check:
 
 
 def _worktrees(left: Sequence[Leftover]) -> Iterator[Check]:
-    """Work of agents that nobody has taken over or removed; it is theirs to keep, so nothing is wrong with it."""
+    """Work of agents that nobody has taken over or removed. It may stay, so nothing is wrong with it."""
     for each in left:
         there, path = f"git -C {shlex.quote(each.repository)}", shlex.quote(each.path)
         if not each.branch or each.gone:

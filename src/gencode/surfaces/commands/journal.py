@@ -3,26 +3,58 @@
 import argparse
 import asyncio
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+from msgspec import to_builtins
 
 from gencode.app import GenCode
 from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
-from gencode.core.task import replay
+from gencode.core.task import replay, transcript_of
 from gencode.core.wire import wire
+from gencode.delegation.differences import Comparison, compare
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.follow import tell_ending
 from gencode.surfaces.plain import Steps, answer, answer_json, answer_raw, has_terminal, note
+from gencode.surfaces.visible import visible_line
 
 LARGEST_FILE = 200_000_000
 
 
 def replayed(args: argparse.Namespace) -> int:
     """Play a task and everything below it again, and check that the journal tells the stored state."""
-    return asyncio.run(_replayed(args))
+    return asyncio.run(_compared(args) if "against" in args else _replayed(args))
+
+
+async def _compared(args: argparse.Namespace) -> int:
+    """Show where two runs went apart; 0 when they did not."""
+    async with opened(args) as gen:
+        tasks = [await gen.find(task) for task in (args.id, args.against)]
+        said = [transcript_of((await gen.journal(task.id))[0]) for task in tasks]
+        one, other = [await gen.outcome_of(task) for task in tasks]
+    found = compare(said[0], said[1], (one, other))
+    differ = bool(found.differences or found.facts)
+    if "json" in args:
+        answer_json({"one": one.agent_id, "other": other.agent_id, "same": not differ, **to_builtins(found)})
+    else:
+        answer("\n".join(_difference_lines(one.agent_id, other.agent_id, found)))
+    return 1 if differ else 0
+
+
+def _difference_lines(one: str, other: str, found: Comparison) -> Iterator[str]:
+    yield f"{one} and {other} have {found.same_steps} steps in common."
+    for name, left, right in found.facts:
+        yield f"{name}:"
+        yield f"  - {visible_line(left)}"
+        yield f"  + {visible_line(right)}"
+    for difference in found.differences:
+        yield f"at step {difference.step}:"
+        yield from (f"  - {visible_line(line)}" for line in difference.one)
+        yield from (f"  + {visible_line(line)}" for line in difference.other)
 
 
 async def _replayed(args: argparse.Namespace) -> int:

@@ -1,0 +1,129 @@
+"""Agents room: the linter. Every file below a path is read as the agent it is meant to be; nothing is run.
+
+What is there is hostile: links are not followed, pipes and devices not opened, and there is an end to files,
+folders and what is read of each.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePath
+
+from msgspec import Struct
+
+from gencode.agents.dialect import AgentFile
+from gencode.agents.reading import ENDINGS, read_agent_file
+from gencode.agents.recognising import from_path, home_of
+from gencode.agents.yaml_fields import mistake
+from gencode.core.errors import UserMistake
+from gencode.core.spec import same_name
+from gencode.permissions.brought import LARGEST_KEPT
+from gencode.runtime.prompt import one_line
+
+MOST_FILES = 20_000
+DEEPEST = 64
+_PASSED_OVER = (".git",)
+_SKILL = "SKILL.md"
+_OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Clash(Struct, frozen=True):
+    """Files of one dialect in one place whose agents have the same name; the first one counts."""
+
+    name: str
+    dialect: str
+    paths: list[str]
+
+
+class Report(Struct, frozen=True):
+    """What the linter found."""
+
+    files: list[AgentFile]
+    clashes: list[Clash]
+
+
+def lint(paths: Sequence[Path]) -> Report:
+    """Read the files and everything below the folders; UserMistake for a path that is not there."""
+    found: dict[str, None] = {}
+    for path in paths:
+        place = _plain(path)
+        if not os.path.lexists(place):
+            raise UserMistake(f"There is no file or folder {path}.")
+        for each in _below(place) if place.is_dir() else (str(place),):
+            found.setdefault(each)
+            if len(found) > MOST_FILES:
+                raise UserMistake(f"There are more than {MOST_FILES:,} files; name a smaller folder.")
+    named = {str(_plain(path)) for path in paths}
+    files = [_read(path, follow=path in named) for path in found]
+    return Report(files, list(_clashes(files)))
+
+
+def _below(folder: Path) -> Iterator[str]:
+    """The files in a folder and everything below it, in order of their names."""
+    waiting = [(str(folder), DEEPEST)]
+    while waiting:
+        here, deeper = waiting.pop()
+        try:
+            with os.scandir(here) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError:
+            continue
+        folders = [entry.path for entry in entries if _is_folder(entry)]
+        yield from (entry.path for entry in entries if _is_meant(entry))
+        if deeper:
+            waiting += [(each, deeper - 1) for each in reversed(folders)]
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False) and entry.name not in _PASSED_OVER
+
+
+def _is_meant(entry: os.DirEntry[str]) -> bool:
+    return not entry.is_dir(follow_symlinks=False) and entry.name.casefold().endswith(ENDINGS)
+
+
+def _read(path: str, *, follow: bool) -> AgentFile:
+    dialect = from_path(PurePath(path)) or ""
+    try:
+        if PurePath(path).name == _SKILL:
+            raise mistake(path, "it is a skill and no agent")
+        content = _content(path, follow=follow)
+    except UserMistake as error:
+        return AgentFile(path, dialect, why_not=str(error))
+    return read_agent_file(content, path)
+
+
+def _content(path: str, *, follow: bool) -> bytes:
+    """The beginning of a regular file, opened without waiting for anybody."""
+    try:
+        handle = os.open(path, _OPEN | (0 if follow else os.O_NOFOLLOW))
+    except OSError as error:
+        link = not follow and Path(path).is_symlink()
+        reason = "it is a link, and links are not followed" if link else error.strerror or str(error)
+        raise mistake(path, f"it cannot be read: {one_line(reason, 200)}") from None
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise mistake(path, "it is not a file")
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read(LARGEST_KEPT + 1)
+    except OSError as error:
+        raise mistake(path, f"it cannot be read: {one_line(error.strerror or str(error), 200)}") from None
+    finally:
+        os.close(handle)
+
+
+def _plain(path: Path) -> Path:
+    """An absolute path without `..`; links stay, so that a person finds their own words again."""
+    return Path(os.path.normpath(path.absolute()))
+
+
+def _clashes(files: Iterable[AgentFile]) -> Iterator[Clash]:
+    """Agents of one name, dialect and folder of agents."""
+    together: dict[tuple[str, str, str], list[AgentFile]] = {}
+    for file in files:
+        if file.spec is not None:
+            key = (same_name(file.spec.name), file.dialect, home_of(PurePath(file.path)))
+            together.setdefault(key, []).append(file)
+    for (_, dialect, _), several in together.items():
+        if len(several) > 1 and several[0].spec is not None:
+            yield Clash(several[0].spec.name, dialect, [file.path for file in several])

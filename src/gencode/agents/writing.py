@@ -1,0 +1,81 @@
+"""Agents room: a new agent file, written so that it reads back as exactly what was asked for."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+from msgspec import Struct
+
+from gencode.agents.dialect import AgentFile
+from gencode.agents.reading import read_agent_file
+from gencode.core.errors import UserMistake
+from gencode.core.spec import same_name
+
+_PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 ./_-]*[A-Za-z0-9.])?")
+_WORDS = ("true", "false", "null", "yes", "no", "on", "off", "n", "y")
+_INSTRUCTIONS = """\
+You {task}
+
+1. Find out what is there before you act: search widely, then read what matters.
+2. Do the whole job and nothing beside it.
+3. Check the result, and say what you could not check.
+
+Reply in under 2,000 characters: the result, the places it rests on as `path:line`, and what is left.
+"""
+
+
+class NewAgent(Struct, frozen=True):
+    """What an agent should be; what is empty takes its default."""
+
+    name: str
+    description: str
+    tools: tuple[str, ...] | None = None
+    model: str = ""
+    mode: str = ""
+    max_turns: int | None = None
+    prompt: str = ""
+
+
+def write_agent(new: NewAgent, folder: Path) -> AgentFile:
+    """Write a file that was not there, and read it back; UserMistake when it would not be an agent."""
+    slug = re.sub(r"[^\w-]+", "-", new.name.strip()).strip("-").lower()
+    if not same_name(slug):
+        raise UserMistake(f"{new.name!r} cannot be a name; use letters, digits, spaces, - and _.")
+    path = folder / f"{slug}.md"
+    text = _text(new)
+    read = read_agent_file(text.encode(), str(path), "gencode")
+    if read.spec is None:
+        raise UserMistake(read.why_not)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode())
+    except FileExistsError:
+        raise UserMistake(f"{path} is already there; choose another name, or edit that file.") from None
+    except OSError as error:
+        raise UserMistake(f"{path} cannot be written: {error.strerror}.") from None
+    return read
+
+
+def _text(new: NewAgent) -> str:
+    lines = ["---", f"name: {_value(new.name.strip())}", f"description: {_value(new.description.strip())}"]
+    lines.append(f"model: {_value(new.model or 'inherit')}")
+    if new.mode:
+        lines.append(f"permission-mode: {_value(new.mode)}")
+    if new.max_turns is not None:
+        lines.append(f"max-turns: {new.max_turns}")
+    if new.tools is not None:
+        lines += ["tools:", "  mode: allowlist", f"  allow: [{', '.join(map(_value, new.tools))}]"]
+    described = new.description.strip().rstrip(".")
+    task = f"{described[:1].lower()}{described[1:]}." if described else "do one piece of work."
+    body = new.prompt.strip() or _INSTRUCTIONS.format(task=task).strip()
+    return "\n".join([*lines, "---", "", body, ""])
+
+
+def _value(text: str) -> str:
+    """A text as YAML reads it back: plain where nothing can be mistaken in it, else in quotes."""
+    if _PLAIN.fullmatch(text) and text.casefold() not in _WORDS:
+        return text
+    return json.dumps(text, ensure_ascii=False)

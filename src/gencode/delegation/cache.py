@@ -1,0 +1,78 @@
+"""Results that can be given again: the same work for the same agent, and nothing it had read has changed.
+
+Off unless a setting says so. Only tasks count that did nothing but read; a file that is new is not noticed.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from gencode.core.events import TaskCreated
+from gencode.core.messages import AssistantMessage, FileChange, Message
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.runtime.openers import state_of
+from gencode.runtime.ports import Store, TaskQuery
+from gencode.runtime.seat import Ending, Seat
+
+READING = frozenset({"Read", "Grep", "Glob", "LS", "TodoWrite"})
+MOST_LOOKED_AT = 200
+LARGEST_HASHED = 50_000_000
+
+
+def given_again(task: Task) -> Ending:
+    """The end of a task that another one is answered with."""
+    mark = f"answered from the journal: task {task.id} of {task.ended_at}; no file it had read has changed"
+    return Ending(Status.COMPLETED, task.result, warnings=(mark,), output=task.output)
+
+
+def inputs_of(seat: Seat, transcript: Iterable[Message], task: Task) -> tuple[FileChange, ...] | None:
+    """The files that a task has read, as they were then; None when it did more, or when one has changed."""
+    called = {call.name for each in transcript if isinstance(each, AssistantMessage) for call in each.calls}
+    seen = task.evidence
+    if not called <= READING or seen.children:
+        return None
+    cwd = seat.workspace.cwd
+    found: list[FileChange] = []
+    for path in seen.files_read:
+        real = os.path.realpath(cwd / path)
+        known = seat.seen.state(real)
+        digest = _hash(Path(real))
+        if not digest or (known is not None and known != state_of(real)):
+            return None
+        found.append(FileChange(path, digest))
+    return tuple(found)
+
+
+async def find(store: Store, created: TaskCreated, model: str, system: str) -> Task | None:
+    """An earlier task whose result can be given for this one."""
+    query = TaskQuery(
+        cwd=created.cwd, statuses=(Status.COMPLETED,), conversations=False, limit=MOST_LOOKED_AT
+    )
+    for task in await store.tasks(query):
+        same = (task.agent, task.prompt, task.chosen_model) == (created.agent, created.prompt, model)
+        if not same or task.inputs is None or task.output_schema != created.output_schema:
+            continue
+        if _without_date(task.system) == _without_date(system) and _unchanged(task.inputs, Path(created.cwd)):
+            return task
+    return None
+
+
+def _unchanged(inputs: Iterable[FileChange], cwd: Path) -> bool:
+    return all(_hash(cwd / each.path) == each.sha256 for each in inputs)
+
+
+def _hash(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST_HASHED:
+            return ""
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def _without_date(system: str) -> str:
+    """A system prompt without its last line, which says what day it is."""
+    return system.rpartition("\n")[0]

@@ -1,0 +1,117 @@
+"""Crowds: a deep tree of agents under a small cap, and many writers on few files. Heavier in bench/control.py."""
+
+import asyncio
+import os
+import random
+from collections import Counter
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from gencode.app import GenCode
+from gencode.core.messages import ToolCall, ToolMessage, UserMessage
+from gencode.core.status import Status
+from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
+from gencode.stores.memory import MemoryStore
+
+SEEDS = int(os.environ.get("GEN_SEEDS", "1"))
+AGENTS = int(os.environ.get("GEN_CROWD", "120"))
+CAP = 8
+
+
+class Forest:
+    """A model whose agents send others below them, some in the background, until there are enough."""
+
+    def __init__(self, seed: int, most: int) -> None:
+        self._random = random.Random(seed)
+        self._left = most
+        self.working = 0
+        self.most_at_once = 0
+
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        """Send some agents in the first turn, and report in the one after."""
+        self.working += request.agent != "main"
+        self.most_at_once = max(self.most_at_once, self.working)
+        try:
+            await asyncio.sleep(self._random.uniform(0, 0.002))
+            tools = {tool.name for tool in request.tools}
+            if "Task" in tools and len(request.messages) == 1 and self._left > 0:
+                for number in range(min(self._left, self._random.randint(1, 9))):
+                    self._left -= 1
+                    arguments = {
+                        "subagent_type": "Walker",
+                        "prompt": "go down",
+                        "run_in_background": self._random.random() < 0.3,
+                    }
+                    yield CallPart(ToolCall(f"c{number}", "Task", arguments))
+            else:
+                yield TextPart("done")
+            yield EndPart("forest")
+        finally:
+            self.working -= request.agent != "main"
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+async def test_a_deep_tree_under_a_small_cap_ends_without_waiting_for_itself(
+    tmp_path: Path, home: Path, seed: int
+) -> None:
+    agents = home / ".gen" / "agents"
+    agents.mkdir(parents=True)
+    text = "---\nname: Walker\ndescription: Goes down.\ntools: Task(Walker), LS\npermission-mode: plan\n---\nGo.\n"
+    (agents / "Walker.md").write_text(text)
+    model = Forest(seed, AGENTS)
+    settings = {"max_agents": CAP, "max_depth": 4, "permission_mode": "dontAsk"}
+    async with asyncio.timeout(300), GenCode.open(tmp_path, model=model, settings=settings, store=MemoryStore()) as gen:
+        outcome = await gen.ask("go").outcome()
+        tasks = await gen.tasks()
+    assert outcome.status is Status.COMPLETED
+    assert Counter(task.status for task in tasks) == Counter({Status.COMPLETED: len(tasks)})
+    assert len(tasks) > AGENTS / 4
+    assert 1 < model.most_at_once <= CAP
+
+
+class Writers:
+    """A model whose agents read a file, add a line of their own and try again until that was accepted."""
+
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        first = request.messages[0]
+        name, line = first.text.split() if isinstance(first, UserMessage) else ("", "")
+        last = request.messages[-1]
+        results = last.results if isinstance(last, ToolMessage) else ()
+        if results and results[0].name == "Edit" and not results[0].error:
+            yield TextPart("added")
+        elif results and results[0].name == "Read":
+            arguments = {"file_path": name, "old_string": "end\n", "new_string": f"{line}\nend\n"}
+            yield CallPart(ToolCall("e", "Edit", arguments))
+        else:
+            yield CallPart(ToolCall("r", "Read", {"file_path": name}))
+        yield EndPart("writers")
+
+
+async def test_many_writers_on_few_files_lose_no_update(tmp_path: Path) -> None:
+    writers = 100
+    for number in range(10):
+        (tmp_path / f"{number}.txt").write_text("end\n")
+    settings = {"max_agents": 100, "permission_mode": "dontAsk"}
+    async with asyncio.timeout(300), GenCode.open(tmp_path, model=Writers(), settings=settings, store=MemoryStore()) as gen:
+        handles = [
+            await gen.task("general-purpose", f"{number % 10}.txt line{number}", background=True)
+            for number in range(writers)
+        ]
+        outcomes = [await handle.result() for handle in handles]
+        refusals = [
+            result.text
+            for handle in handles
+            for event in await gen.store.events(handle.id)
+            if isinstance(message := getattr(event.fact, "message", None), ToolMessage)
+            for result in message.results
+            if result.error
+        ]
+    added = sorted(
+        line for number in range(10) for line in (tmp_path / f"{number}.txt").read_text().split() if line != "end"
+    )
+    assert {each.status for each in outcomes} == {Status.COMPLETED}
+    assert added == sorted(f"line{number}" for number in range(writers))
+    assert refusals, "nobody was in anybody's way, so that nothing was shown"
+    assert all("(by the agent general-purpose, task " in text or "changed" in text for text in refusals)

@@ -1,0 +1,175 @@
+"""How servers are written down, and what is wrong with those that cannot be used."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gencode.core.errors import UserMistake
+from gencode.mcp.definition import Definition, Found, gathered, of_agent, of_mcp_json, of_settings
+
+
+def test_a_server_of_the_settings() -> None:
+    table = {
+        "git": {
+            "command": "mcp-server-git",
+            "args": ["-r", "."],
+            "env": {"A": "b"},
+            "cwd": "sub",
+            "reads": ["git_*"],
+        },
+        "web": {
+            "url": "https://x.example/mcp",
+            "headers": {"Authorization": "Bearer ${T}"},
+            "call_seconds": 5,
+        },
+    }
+    assert of_settings(table, "here", users=True) == (
+        Definition("git", "here", "mcp-server-git", ("-r", "."), {"A": "b"}, "sub", reads=("git_*",)),
+        Definition(
+            "web",
+            "here",
+            url="https://x.example/mcp",
+            headers={"Authorization": "Bearer ${T}"},
+            call_seconds=5.0,
+        ),
+    )
+
+
+def test_only_the_user_says_what_reads() -> None:
+    table = {"git": {"command": "x", "reads": ["*"]}}
+    assert [each.reads for each in of_settings(table, "project", users=False)] == [()]
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ({}, "needs a command to be started, or a url"),
+        ({"command": "a", "url": "https://b.example"}, "and not both"),
+        ({"comand": "a"}, "unknown field `comand`.*command"),
+        ({"command": ["a"]}, "Expected `str`"),
+        ({"command": "a", "args": "b"}, "Expected `array`"),
+        ({"command": "a", "env": {"A=B": "c"}}, "'?A=B'? is not the name of a variable"),
+        ({"command": "a\0b"}, "NUL"),
+        ({"command": "a", "type": "sse"}, "the type '?sse'? is not spoken here"),
+        ({"url": "https://a.example", "type": "sse"}, "streamable HTTP"),
+        ({"url": "ftp://a.example"}, "not an http or https address"),
+        ({"url": "https://a.example/ b"}, "not an http or https address"),
+        ({"url": "https://[a"}, "is not an address"),
+        ({"url": "http://a.example/mcp"}, "only reached by https"),
+        ({"url": "http://127.0.0.1.evil.example/mcp"}, "only reached by https"),
+        ({"url": "https://u:p@a.example"}, "a password does not belong in the address"),
+        ({"url": "https://a.example", "headers": {"X": "a\r\nY: b"}}, "the header '?X'? cannot be sent"),
+        ({"url": "https://a.example", "headers": {"Host": "b"}}, "the header '?Host'? cannot be sent"),
+        ({"command": "a", "call_seconds": 0}, "seconds are more than 0"),
+        ({"command": "a", "args": ["${{ secrets.X }}"]}, "only variables of the form"),
+        ({"command": "a", "args": ["x"] * 300}, "more than 256 parts"),
+    ],
+)
+def test_what_is_wrong_with_a_server_is_said(table: dict[str, Any], why: str) -> None:
+    with pytest.raises(UserMistake, match=f"(?s)^The MCP server '?s'? in file.*{why}"):
+        of_settings({"s": table}, "file", users=True)
+
+
+def test_a_server_on_this_machine_needs_no_https() -> None:
+    urls = ["http://localhost:1/mcp", "http://127.0.0.1:80", "http://[::1]:8080/x"]
+    found = of_settings({str(number): {"url": url} for number, url in enumerate(urls)}, "", users=True)
+    assert [each.kind for each in found] == ["http"] * 3
+
+
+def test_variables_are_filled_in_late() -> None:
+    (one,) = of_settings(
+        {"s": {"command": "${HOME}/x", "args": ["${A:-b c}", "$A", "${A"], "env": {"T": "${T}"}}},
+        "",
+        users=True,
+    )
+    filled = one.filled({"HOME": "/h", "T": "t"})
+    assert (filled.command, filled.args, filled.env) == ("/h/x", ("b c", "$A", "${A"), {"T": "t"})
+    assert filled.digest != one.digest
+    with pytest.raises(UserMistake, match="needs the variable HOME, which is not set"):
+        one.filled({})
+
+
+def test_an_address_is_judged_after_it_was_filled_in() -> None:
+    (one,) = of_settings({"s": {"url": "${WHERE}"}}, "", users=True)
+    with pytest.raises(UserMistake, match="only reached by https"):
+        one.filled({"WHERE": "http://evil.example"})
+
+
+def test_the_file_of_other_products_is_read() -> None:
+    servers = {
+        "one": {
+            "type": "stdio",
+            "command": "npx",
+            "args": ["-y", "x"],
+            "env": {"A": "1"},
+            "description": "?",
+        },
+        "two": {"type": "http", "url": "https://x.example", "timeout": 5_000},
+        "off": {"command": "x", "disabled": True},
+        "bad": {"type": "sse", "url": "https://x.example/sse"},
+        "odd": 7,
+    }
+    assert of_mcp_json(json.dumps({"mcpServers": servers}).encode(), ".mcp.json") == Found(
+        (
+            Definition("one", ".mcp.json", "npx", ("-y", "x"), {"A": "1"}),
+            Definition("two", ".mcp.json", url="https://x.example", call_seconds=5.0),
+            Definition("off", ".mcp.json", "x", disabled=True),
+        ),
+        (
+            "The MCP server 'bad' in .mcp.json: the type 'sse' is not spoken here; "
+            "give the address of its streamable HTTP endpoint.",
+            "The MCP server 'odd' in .mcp.json is not an object with a command or a url.",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"{", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"\xff", "is not JSON"),
+        (b"[]", "has no object mcpServers"),
+        (b" " * 300_000, "is larger than"),
+    ],
+)
+def test_a_file_that_cannot_be_read_brings_nothing(content: bytes, why: str) -> None:
+    found = of_mcp_json(content, ".mcp.json")
+    assert found.definitions == ()
+    assert why in found.problems[0]
+
+
+def test_an_agents_file_names_servers_or_brings_its_own() -> None:
+    names, found = of_agent(("git", {"own": {"command": "x"}}, 7, {"bad": {}}), "agent.md")
+    assert names == ("git",)
+    assert found.definitions == (Definition("own", "agent.md", "x"),)
+    assert len(found.problems) == 2
+
+
+def test_servers_of_all_places_add_up_and_the_last_of_a_name_counts() -> None:
+    file = json.dumps({"mcpServers": {"a": {"command": "1"}, "b": {"command": "2"}, "bad": {}}}).encode()
+    tables = [("user", {"b": {"command": "3"}, "c": {"command": "4", "reads": ["x"]}}, True)]
+    tables += [("project", {"c": {"command": "5", "reads": ["*"]}}, False)]
+    found = gathered(tables, {".mcp.json": file})
+    assert found.definitions == (
+        Definition("a", ".mcp.json", "1"),
+        Definition("b", "user", "3"),
+        Definition("c", "project", "5"),
+    )
+    assert len(found.problems) == 1
+
+
+def test_an_approval_is_for_what_decides_who_is_asked() -> None:
+    plain = Definition("s", command="a", env={"A": "1", "B": "2"})
+    same = Definition("t", "elsewhere", "a", env={"B": "2", "A": "1"}, call_seconds=1, reads=("x",))
+    others = [
+        Definition("s", command="b", env=plain.env),
+        Definition("s", command="a", env={"A": "1"}),
+        Definition("s", command="a", env={"A": "1", "B": "3"}),
+        Definition("s", command="a", args=("x",), env=plain.env),
+        Definition("s", command="a", env=plain.env, cwd="/"),
+        Definition("s", url="https://a"),
+    ]
+    assert same.digest == plain.digest
+    assert len({each.digest for each in (plain, *others)}) == len(others) + 1

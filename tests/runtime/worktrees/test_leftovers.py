@@ -1,0 +1,123 @@
+"""What is still there of worktrees, as the doctor tells it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.runtime.worktrees.yard import git, home_of, repository, worktree
+
+from gencode.core.spec import Workspace
+from gencode.runtime.worktrees.leftovers import Leftover, leftovers
+from gencode.runtime.worktrees.making import make
+from gencode.runtime.worktrees.place import worktrees_folder
+from gencode.runtime.worktrees.work import result
+
+
+def doctor(folder: Path) -> dict[str, Any]:
+    ended = subprocess.run(
+        [sys.executable, "-m", "gencode", "doctor", "--json"],
+        cwd=folder,
+        env=dict(os.environ),
+        capture_output=True,
+        check=False,
+    )
+    return json.loads(ended.stdout)
+
+
+async def test_no_worktree_is_no_leftover(tmp_path: Path) -> None:
+    assert await leftovers(tmp_path / "home") == []
+    assert not (tmp_path / "home").exists()
+
+
+async def test_leftovers_say_what_is_in_them_and_whether_it_is_merged(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    made = [await worktree(repo, name) for name in ("a-new", "b-done", "c-open", "d-merged")]
+    for each in made[1:]:
+        (each.path / each.name).write_text("work\n")
+    await result(made[1])
+    await result(made[3])
+    (made[1].path / "later").write_text("more\n")
+    git(repo, "merge", "--quiet", "gencode/d-merged")
+
+    def left(number: int, changed: int, *, merged: bool) -> Leftover:
+        each = made[number]
+        return Leftover(str(each.path), str(repo), each.branch, changed, merged=merged, gone=False)
+
+    assert await leftovers(home_of(repo)) == [
+        left(0, 0, merged=True),
+        left(1, 2, merged=False),
+        left(2, 1, merged=False),
+        left(3, 1, merged=True),
+    ]
+
+
+async def test_work_that_was_squashed_counts_as_merged(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    made = await worktree(repo)
+    (made.path / "x").write_text("work\n")
+    await result(made)
+    git(repo, "merge", "--quiet", "--squash", "gencode/one")
+    assert [each.merged for each in await leftovers(home_of(repo))] == [False]
+    git(repo, "commit", "--quiet", "--message", "squashed")
+    assert [each.merged for each in await leftovers(home_of(repo))] == [True]
+
+
+async def test_what_is_gone_is_told_and_what_is_wholly_gone_is_not(tmp_path: Path) -> None:
+    repo, lost = repository(tmp_path / "repo"), repository(tmp_path / "lost")
+    deleted, removed = await worktree(repo, "deleted"), await worktree(repo, "removed")
+    orphan = await worktree(lost, "orphan")
+    (deleted.path / "x").write_text("work\n")
+    await result(deleted)
+    shutil.rmtree(deleted.path)
+    git(repo, "worktree", "remove", str(removed.path))
+    git(repo, "branch", "--quiet", "-D", "gencode/removed")
+    shutil.rmtree(lost)
+    stray = worktrees_folder(home_of(repo)) / "other" / "stray"
+    stray.mkdir(parents=True)
+    assert await leftovers(home_of(repo)) == [
+        Leftover(str(orphan.path), str(lost), "gencode/orphan", None, merged=False, gone=True),
+        Leftover(str(stray), "", "", None, merged=False, gone=False),
+        Leftover(str(deleted.path), str(repo), "gencode/deleted", 1, merged=False, gone=False, missing=True),
+    ]
+
+
+async def test_a_record_that_is_damaged_or_names_another_is_not_believed(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    one, two = await worktree(repo, "one"), await worktree(repo, "two")
+    records = one.path.parent / ".records"
+    (records / "one.json").write_bytes((records / "two.json").read_bytes())
+    (records / "two.json").write_text('{"path": 1')
+    assert [each.branch for each in await leftovers(home_of(repo))] == ["", ""]
+    assert (one.path / "a.txt").exists()
+    assert (two.path / "a.txt").exists()
+
+
+async def test_the_doctor_lists_them_and_changes_nothing(tmp_path: Path, home: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    made = await make(Workspace(repo, repo, home), home / ".gen", "one")
+    (made.path / "x").write_text("work\n")
+    said = doctor(repo)
+    assert said["worktrees"] == [
+        {
+            "path": str(made.path),
+            "repository": str(repo),
+            "branch": "gencode/one",
+            "changed": 1,
+            "merged": False,
+            "gone": False,
+            "missing": False,
+        }
+    ]
+    assert [check for check in said["checks"] if check["name"] == "worktree"] == [
+        {
+            "name": "worktree",
+            "state": "ok",
+            "detail": f"{made.path}: gencode/one of {repo}, 1 files changed, not merged",
+            "fix": f"git -C {repo} merge gencode/one",
+        }
+    ]
+    assert git(made.path, "status", "--short") == "?? x"
