@@ -13,6 +13,7 @@ from gencode.agents.registry import Entry as Entry
 from gencode.core.budget import Budget
 from gencode.core.events import Event, TaskImported
 from gencode.core.outcome import Outcome
+from gencode.core.prices import Price
 from gencode.core.rules import Policy
 from gencode.core.spec import TaskRequest, Workspace
 from gencode.core.task import Task
@@ -38,9 +39,11 @@ from gencode.permissions.given import Given
 from gencode.permissions.trust import Standing, standing
 from gencode.places import database, outputs, workspace_at
 from gencode.providers.vendors import Switchboard
+from gencode.runtime.asking import Asker
 from gencode.runtime.bus import Bus, Listener
+from gencode.runtime.instructions import Instructions, no_instructions
 from gencode.runtime.models import OWN, Model, ModelRegistry
-from gencode.runtime.ports import Asker, Engine, Handover, Provider, Store, TaskQuery
+from gencode.runtime.ports import Engine, Handover, Provider, Store, TaskQuery
 from gencode.runtime.slots import Slots
 from gencode.runtime.toolbox import Tool, Toolbox
 from gencode.settings import Settings, gen_home, layers, merged, policy_named, root_policy
@@ -125,8 +128,9 @@ class GenCode:
         self.root = Root(around.policy)
         """The policy of the session; a change of it reaches every agent that runs."""
         known = (self.agents, self.models, self.toolbox)
-        seating = Seating(*known, self.settings.max_depth, self.switchboard.price)
         told = self.settings
+        kept = Instructions(gen_home()) if told.instructions else no_instructions
+        seating = Seating(*known, told.max_depth, self._price, kept)
         means = Means(gen_home(), around.engine, told.task_seconds, told.question_seconds, told.result_cache)
         self.launcher = Launcher(self.store, self.bus, supervisor, seating, means)
         self.records = Records(self.store, outputs(), self.workspace.cwd)
@@ -354,6 +358,11 @@ class GenCode:
     async def _close_shells(self) -> None:
         if self._shells is not None:
             await self._shells.close()
+
+    def _price(self, model: str) -> Price:
+        """What a model costs and holds; what the user says that all hold counts."""
+        price, room = self.switchboard.price(model), self.settings.context_tokens
+        return price if room is None else msgspec.structs.replace(price, context=room)
 
     def _budget(self) -> Budget:
         told = self.settings

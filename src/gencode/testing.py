@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from gencode.app import GenCode
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.ports import Asker, Part, Provider, Request, Store
+from gencode.runtime.asking import Asker
+from gencode.runtime.ports import Part, Provider, Request, Store
 from gencode.stores.memory import MemoryStore
 
 Turns = Sequence[Mapping[str, Any]]

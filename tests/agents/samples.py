@@ -127,7 +127,8 @@ SAMPLES = (
     Sample(
         "goose-recipe",
         ".goose/recipes/release.yaml",
-        "version: 1.0.0\ntitle: Release\ndescription: Releases.\ninstructions: Be careful.\nprompt: Release it.\n"
+        "version: 1.0.0\ntitle: Release\ndescription: Releases.\ninstructions: Be careful.\n"
+        "prompt: Release it.\n"
         "settings:\n  temperature: 0.5\nresponse:\n  json_schema: {type: object}\n",
         "release",
         ToolChoice(),
@@ -145,7 +146,8 @@ SAMPLES = (
     Sample(
         "kimi",
         ".kimi/agents/coder.yaml",
-        "version: 1\nagent:\n  extend: default\n  when_to_use: To code.\n  system_prompt_args:\n    ROLE: Code.\n"
+        "version: 1\nagent:\n  extend: default\n  when_to_use: To code.\n"
+        "  system_prompt_args:\n    ROLE: Code.\n"
         '  allowed_tools: ["kimi_cli.tools.file:ReadFile", "kimi_cli.tools.shell:Shell"]\n'
         '  exclude_tools: ["kimi_cli.tools.file:WriteFile"]\n  subagents:\n    scout: {path: x}\n',
         "coder",
@@ -155,7 +157,8 @@ SAMPLES = (
     Sample(
         "kimi-code",
         ".kimi-code/agents/kim.md",
-        "---\nname: kim\ndescription: Codes.\nwhenToUse: For code.\ntools: Read\nsubagents: [scout]\n---\nCode.",
+        "---\nname: kim\ndescription: Codes.\nwhenToUse: For code.\ntools: Read\n"
+        "subagents: [scout]\n---\nCode.",
         "kim",
         only("Read"),
         {"description": "Codes.\nFor code.", "sends": ("scout",)},
@@ -171,7 +174,8 @@ SAMPLES = (
     Sample(
         "letta",
         ".letta/agents/recall.md",
-        "---\nname: recall\ndescription: Remembers.\ntools: all\nmodel: inherit\nbackground: true\n---\nRecall.",
+        "---\nname: recall\ndescription: Remembers.\ntools: all\nmodel: inherit\n"
+        "background: true\n---\nRecall.",
         "recall",
         ToolChoice(),
         {"background": True},
@@ -211,7 +215,8 @@ SAMPLES = (
     Sample(
         "rovodev",
         ".rovodev/subagents/rover.md",
-        "---\nname: rover\ndescription: Roves.\ntools:\n  - open_files\n  - bash\nload_memory: true\n---\nRove.",
+        "---\nname: rover\ndescription: Roves.\ntools:\n  - open_files\n  - bash\n"
+        "load_memory: true\n---\nRove.",
         "rover",
         only("Read", "Bash"),
         {},

@@ -14,8 +14,9 @@ from gencode.core.rules import Action, Mode
 from gencode.core.spec import TaskRequest
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
+from gencode.runtime.asking import Answer, Question
 from gencode.runtime.calls import CHANGED
-from gencode.runtime.ports import Answer, Question, Store
+from gencode.runtime.ports import Store
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, call, says
 

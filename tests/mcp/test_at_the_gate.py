@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Mode, Policy, parse_rule
 from gencode.mcp.listing import offered
+from gencode.runtime.asking import Answer, Question
 from gencode.runtime.gate import Gate
-from gencode.runtime.ports import Answer, Question
 from gencode.runtime.toolbox import Toolbox
 from tests.mcp.fleet import Fleet, offer
 

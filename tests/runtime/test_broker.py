@@ -7,8 +7,8 @@ import pytest
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision
+from gencode.runtime.asking import Answer, Question
 from gencode.runtime.broker import Broker, Waiting
-from gencode.runtime.ports import Answer, Question
 
 YES = Answer(True)
 NO = Answer(False, why="A person said no")

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision, Effect, Mode, Policy, parse_rule
 from gencode.core.spec import Workspace
+from gencode.runtime.asking import Answer, Question
 from gencode.runtime.gate import Gate
-from gencode.runtime.ports import Answer, Question
 from gencode.runtime.toolbox import Tool, Toolbox, ToolContext, tool
 
 

@@ -9,8 +9,8 @@ from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule, offered_rules, parse_rule
 from gencode.core.spec import Workspace
 from gencode.permissions.given import Given
+from gencode.runtime.asking import Answer, Question, Reach
 from gencode.runtime.gate import Gate
-from gencode.runtime.ports import Answer, Question, Reach
 from gencode.runtime.toolbox import Toolbox
 from gencode.tools.bash import BASH
 from gencode.tools.read import READ

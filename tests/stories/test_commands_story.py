@@ -13,8 +13,8 @@ from gencode import GenCode
 from gencode.core.messages import CommandRun, Message, ToolMessage, ToolResult
 from gencode.core.task import transcript_of
 from gencode.runtime import shells
+from gencode.runtime.asking import Answer, Question
 from gencode.runtime.owner import new_owner
-from gencode.runtime.ports import Answer, Question
 from gencode.runtime.sandbox.choose import chosen
 from gencode.testing import call, says, scripted
 

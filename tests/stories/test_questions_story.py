@@ -7,7 +7,8 @@ import pytest
 
 from gencode.core.messages import Message, ToolMessage
 from gencode.core.task import transcript_of
-from gencode.runtime.ports import Answer, Question, TaskQuery
+from gencode.runtime.asking import Answer, Question
+from gencode.runtime.ports import TaskQuery
 from gencode.testing import call, says, scripted
 
 MAKE = call("Bash", command="make all")

@@ -6,7 +6,7 @@ import pytest
 
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision
-from gencode.runtime.ports import Answer, Question
+from gencode.runtime.asking import Answer, Question
 from gencode.surfaces.person import shown, understood
 from tests.surfaces.running import gen, in_terminal, script, send
 

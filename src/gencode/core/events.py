@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gencode.core.budget import Budget
 from gencode.core.errors import CorruptFact
-from gencode.core.messages import FileChange, Message
+from gencode.core.messages import FileChange, Message, Usage, UserMessage
 from gencode.core.rules import Decision, Mode, Policy
 from gencode.core.status import Status
 
@@ -73,6 +73,21 @@ class MessageAdded(Fact, tag="MessageAdded", frozen=True):
     """The transcript grew by one message."""
 
     message: Message
+
+
+class TranscriptCompacted(Fact, tag="TranscriptCompacted", frozen=True, omit_defaults=True):
+    """The transcript became shorter, since a model holds only so much; the journal keeps all of it.
+
+    Of its first `upto` messages those at the places `keeps` stay as they are, and `summary` stands for the
+    others. `model` wrote it (empty: the harness), for `usage`.
+    """
+
+    upto: int
+    summary: UserMessage
+    keeps: tuple[int, ...] = ()
+    why: str = ""
+    model: str = ""
+    usage: Usage | None = None
 
 
 class CallDecided(Fact, tag="CallDecided", frozen=True, omit_defaults=True):
@@ -164,6 +179,7 @@ DurableFact = (
     | TaskForked
     | TaskStarted
     | MessageAdded
+    | TranscriptCompacted
     | CallDecided
     | TaskBackgrounded
     | TaskStalled

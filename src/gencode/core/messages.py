@@ -86,13 +86,15 @@ class UserMessage(Struct, frozen=True, tag="user", tag_field="role", omit_defaul
     """Something said to the agent. `sender` is `user`, `system`, or the id of another agent.
 
     `delivers` are the tasks whose results are in it: with this message they count as handed over. `mail` is
-    the number of the letter it is, if it was sent to the agent while that was at work.
+    the number of the letter it is, if it was sent to the agent while that was at work. `replaces` is how many
+    replies it stands for, if it is a summary of what was said before.
     """
 
     text: str
     sender: str = "user"
     delivers: tuple[str, ...] = ()
     mail: int = 0
+    replaces: int = 0
 
 
 class AssistantMessage(Struct, frozen=True, tag="assistant", tag_field="role", omit_defaults=True):

@@ -21,6 +21,7 @@ from gencode.core.events import (
     TaskImported,
     TaskStalled,
     TaskStarted,
+    TranscriptCompacted,
 )
 from gencode.core.ids import moment
 from gencode.core.messages import (
@@ -123,14 +124,35 @@ def replay(events: Iterable[Event]) -> Task | None:
 
 
 def transcript_of(events: Iterable[Event]) -> list[Message]:
-    """The messages among these facts, in order."""
+    """The messages among these facts, in order, as a model is told them: summed up where that was done."""
     found: list[Message] = []
     for event in events:
-        if isinstance(event.fact, MessageAdded):
-            found.append(event.fact.message)
-        elif isinstance(event.fact, TaskForked):
-            found += event.fact.messages
+        match event.fact:
+            case MessageAdded(message):
+                found.append(message)
+            case TaskForked() as forked:
+                found += forked.messages
+            case TranscriptCompacted() as fact:
+                found = compacted(found, fact)
+            case _:
+                pass
     return found
+
+
+def whole_transcript(events: Iterable[Event]) -> list[Message]:
+    """Every message among these facts, in order, also those that a summary stands for."""
+    return transcript_of(event for event in events if not isinstance(event.fact, TranscriptCompacted))
+
+
+def compacted(transcript: Sequence[Message], fact: TranscriptCompacted) -> list[Message]:
+    """A transcript after it was summed up.
+
+    How many tokens a reply that stays had before it says nothing about what the model is told from now on.
+    """
+    upto = min(max(fact.upto, 0), len(transcript))
+    kept = [transcript[place] for place in sorted({*fact.keeps}) if 0 <= place < upto]
+    told = (*kept, fact.summary, *transcript[upto:])
+    return [replace(each, usage=None) if isinstance(each, AssistantMessage) else each for each in told]
 
 
 def _impossible(event: Event, why: str) -> NoReturn:
@@ -180,6 +202,8 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             return replace(task, background=True)
         case TaskForked():
             return task
+        case TranscriptCompacted():
+            return replace(task, usage=task.usage + (fact.usage or Usage()), stalled=0.0)
         case TaskStalled():
             return replace(task, stalled=fact.seconds)
         case TaskImported():

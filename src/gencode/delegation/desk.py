@@ -13,7 +13,8 @@ from gencode.core.task import Task
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Live
 from gencode.delegation.origin import Origin
-from gencode.runtime.ports import Inquiry, Reply, Sent
+from gencode.runtime.asking import Inquiry, Reply
+from gencode.runtime.ports import Sent
 
 if TYPE_CHECKING:
     from gencode.delegation.launcher import Launcher

@@ -10,7 +10,7 @@ from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin
 from gencode.delegation.reach import Reach
 from gencode.delegation.supervisor import Supervisor
-from gencode.runtime.ports import Inquiry, Question, Reply
+from gencode.runtime.asking import Inquiry, Question, Reply
 
 NOBODY = "Nobody can be asked here"
 SILENCE = "Nobody answered in time"

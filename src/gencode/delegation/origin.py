@@ -12,8 +12,8 @@ from gencode.core.spec import AgentSpec, Workspace
 from gencode.permissions.calls import grant_key
 from gencode.permissions.chain import Chain, Link
 from gencode.permissions.given import Given
+from gencode.runtime.asking import Asker
 from gencode.runtime.models import Model
-from gencode.runtime.ports import Asker
 from gencode.runtime.purse import Purse
 from gencode.runtime.seen import Ledger, Seen
 from gencode.runtime.stop import Stop

@@ -18,6 +18,7 @@ from gencode.delegation.kinship import Kinship
 from gencode.delegation.origin import Origin
 from gencode.permissions.table import MEMORY_TOOLS
 from gencode.runtime.gate import Gate, Relation
+from gencode.runtime.instructions import no_instructions
 from gencode.runtime.limits import Limits
 from gencode.runtime.models import Model, ModelRegistry
 from gencode.runtime.ports import AgentSource
@@ -49,7 +50,7 @@ class Seating:
         toolbox: Toolbox,
         depth: int = SHALLOWEST,
         price: Callable[[str], Price] = lambda _: Price(),
-        instructions: Callable[[Workspace, Sequence[Policy]], str] = lambda *_: "",
+        instructions: Callable[[Workspace, Sequence[Policy]], str] = no_instructions,
     ) -> None:
         self._depth = depth
         self._price = price

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import ToolError
@@ -13,6 +14,7 @@ from gencode.mcp.server import Server
 from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput
 
 _MOST_ASKED = 1_000
+_LARGEST_INPUT = 4 * 1024 * 1024
 _WAY = "Only a person can let it through: it is asked when the tool is used where somebody can answer."
 
 
@@ -39,6 +41,12 @@ class ServerTool(Tool, frozen=True, eq=False, kw_only=True):
         if missing:
             takes = ", ".join(self.schema["properties"]) or "no arguments"
             raise ToolError(f"{self.name}: {', '.join(missing)} is required. It takes {takes}.")
+        try:
+            size = len(msgspec.json.encode(call.input))
+        except UnicodeEncodeError:
+            raise ToolError(f"{self.name}: the arguments hold half a character.") from None
+        if size > _LARGEST_INPUT:
+            raise ToolError(f"{self.name}: the arguments are larger than {_LARGEST_INPUT:,} bytes.")
         return Arguments(call.input)
 
 
@@ -51,7 +59,7 @@ class Door:
 
     def __init__(self, approvals: Approvals) -> None:
         self._approvals = approvals
-        self._asked: dict[tuple[str, str], None] = {}
+        self._asked: dict[tuple[str, str, str], None] = {}
 
     def tool(self, server: Server, offered: Offered, name: str, *, reads: bool) -> ServerTool:
         """A tool of a server under its public name; `reads`: the person said that it only reads."""
@@ -60,13 +68,13 @@ class Door:
             return self._doubt(server, offered)
 
         async def preview(ctx: ToolContext, input: dict[str, Any]) -> str:
-            self._ask(ctx)
+            self._ask(ctx, offered.digest)
             doubt = doubts()
             told = (doubt, server.definition.told(), f"  {offered.name}: {offered.description}")
             return "\n".join(each for each in told if each)
 
         async def use(ctx: ToolContext, input: dict[str, Any]) -> ToolOutput:
-            self._pass(ctx, doubts())
+            self._pass(ctx, offered.digest, doubts())
             self._note(server, offered)
             return await server.call(offered, input, ctx.progress)
 
@@ -88,11 +96,11 @@ class Door:
         why = f"How the MCP server {server.name} is started has changed since it was approved."
 
         async def preview(ctx: ToolContext, input: dict[str, Any]) -> str:
-            self._ask(ctx)
+            self._ask(ctx, server.definition.digest)
             return f"{why} It would be started like this now:\n{server.definition.told()}"
 
         async def use(ctx: ToolContext, input: dict[str, Any]) -> str:
-            self._pass(ctx, why)
+            self._pass(ctx, server.definition.digest, why)
             return await approve()
 
         return ServerTool(
@@ -114,14 +122,17 @@ class Door:
             f"{offered.name} of the MCP server {server.name} is not what it was when the server was approved."
         )
 
-    def _ask(self, ctx: ToolContext) -> None:
+    def _ask(self, ctx: ToolContext, form: str) -> None:
+        """A person is about to be shown this call of a tool in this form."""
         if len(self._asked) >= _MOST_ASKED:
             self._asked.pop(next(iter(self._asked)))
-        self._asked[(ctx.task, ctx.call.id)] = None
+        self._asked[(ctx.task, ctx.call.id, form)] = None
 
-    def _pass(self, ctx: ToolContext, doubt: str) -> None:
-        asked = (ctx.task, ctx.call.id) in self._asked
-        self._asked.pop((ctx.task, ctx.call.id), None)
+    def _pass(self, ctx: ToolContext, form: str, doubt: str) -> None:
+        """Go on, if there is no doubt or a person was asked; an answer counts for one call."""
+        key = (ctx.task, ctx.call.id, form)
+        asked = key in self._asked
+        self._asked.pop(key, None)
         if doubt and not asked:
             raise ToolError(f"{doubt} {_WAY}")
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.runtime.ports import Answer, Question
+from gencode.runtime.asking import Answer, Question
 
 NOBODY = Answer(False, why="Nobody answered")
 

@@ -26,7 +26,7 @@ from gencode.permissions.chain import grant_for
 from gencode.permissions.decision import decide, paths_of
 from gencode.permissions.given import Given
 from gencode.permissions.paths import PATH_TOOLS, Resolved, decide_path, resolve, shown
-from gencode.runtime.ports import Asker, Question
+from gencode.runtime.asking import Asker, Question
 from gencode.runtime.toolbox import Tool, Toolbox
 
 Relation = Literal["own", "kin", "foreign"]

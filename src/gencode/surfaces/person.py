@@ -7,8 +7,8 @@ import sys
 import termios
 from contextlib import suppress
 
+from gencode.runtime.asking import Answer, Asker, Inquiry, Question, Reach
 from gencode.runtime.broker import Broker
-from gencode.runtime.ports import Answer, Asker, Inquiry, Question, Reach
 from gencode.settings import remember
 from gencode.surfaces.follow import Painter
 from gencode.surfaces.plain import note

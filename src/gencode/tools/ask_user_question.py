@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from gencode.core.errors import ToolError
-from gencode.runtime.ports import Inquiry, Option
+from gencode.runtime.asking import Inquiry, Option
 from gencode.runtime.toolbox import ToolContext, tool
 
 MOST_QUESTIONS = 4

@@ -7,7 +7,8 @@ from typing import Any
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
-from gencode.runtime.ports import Asker, Store
+from gencode.runtime.asking import Asker
+from gencode.runtime.ports import Store
 from gencode.settings import waiting
 
 FLAGS = (

@@ -1,0 +1,77 @@
+"""Asking: what a person or another agent is asked, what they say, and who can be asked."""
+
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from gencode.core.messages import ToolCall
+from gencode.core.rules import Decision
+
+
+class Option(Struct, frozen=True):
+    """One answer to choose."""
+
+    label: str
+    description: str = ""
+
+
+class Inquiry(Struct, frozen=True):
+    """Something that an agent wants to know; with `many`, more than one option may be chosen."""
+
+    question: str
+    header: str = ""
+    options: tuple[Option, ...] = ()
+    many: bool = False
+
+
+class Reply(Struct, frozen=True):
+    """What came of inquiries: the answer to each, or none, and who gave them or why nobody did.
+
+    With `later` the answer comes as a message of its own.
+    """
+
+    by: str
+    words: tuple[str, ...] = ()
+    later: bool = False
+
+
+class Question(Struct, frozen=True):
+    """What a person is asked: whether a call may run, or what an agent wants to know (`inquiries`).
+
+    `path` are the agents from the main one down to the one that asks, `preview` shows what would change,
+    `rules` are what a yes for more than this call would allow (none: it can only stand for this call).
+    """
+
+    task: str
+    agent: str
+    call: ToolCall
+    decision: Decision
+    path: tuple[str, ...] = ()
+    preview: str = ""
+    rules: tuple[str, ...] = ()
+    inquiries: tuple[Inquiry, ...] = ()
+
+
+Reach = Literal["call", "agent", "subtree", "session", "always"]
+"""What a yes stands for: this call; this agent; it and all below it; this session; every session to come."""
+
+
+class Answer(Struct, frozen=True):
+    """What a person said; `words` answer the inquiries of the question, one each.
+
+    `network` lets this one command reach the network from inside its sandbox.
+    """
+
+    allow: bool
+    reach: Reach = "call"
+    why: str = ""
+    network: bool = False
+    words: tuple[str, ...] = ()
+
+
+class Asker(Protocol):
+    """Who can be asked."""
+
+    async def ask(self, question: Question) -> Answer:
+        """What a person says to exactly this call."""
+        ...

@@ -1,0 +1,104 @@
+"""Tools of servers in the hands of an agent: the whole way from a model's call to the program and back."""
+
+from gencode import GenCode
+from gencode.core.messages import ToolMessage
+from gencode.core.task import transcript_of
+from gencode.mcp.servers import Servers
+from gencode.providers.scripted import ScriptedProvider
+from gencode.runtime.asking import Answer, Question
+from gencode.stores.memory import MemoryStore
+from gencode.testing import call, says
+from tests.mcp.fleet import Fleet, offer
+from tests.runtime.processes.living import eventually
+
+DO_ONE = says("", call("mcp__odd__one"))
+
+
+class Person:
+    """Says yes or no to everything, and keeps the questions."""
+
+    def __init__(self, allow: bool) -> None:
+        self.allow = allow
+        self.questions: list[Question] = []
+
+    async def ask(self, question: Question) -> Answer:
+        self.questions.append(question)
+        return Answer(self.allow)
+
+
+async def told(
+    fleet: Fleet, servers: Servers, person: Person | None, *turns: dict[str, object], mode: str = "default"
+) -> list[tuple[str, bool]]:
+    """The results of the calls of a conversation, each with whether it was an error."""
+    provider = ScriptedProvider.of({"main": [*turns, says("done")]})
+    tools = servers.tools()
+    opened = GenCode.open(
+        fleet.folder,
+        model=provider,
+        tools=tools,
+        store=MemoryStore(),
+        asker=person,
+        settings={"permission_mode": mode},
+    )
+    async with opened as gen:
+        outcome = await gen.ask("go").outcome()
+        transcript = transcript_of(await gen.store.events(outcome.agent_id))
+    answers = [message for message in transcript if isinstance(message, ToolMessage)]
+    return [(result.text, result.error) for message in answers for result in message.results]
+
+
+def calls(fleet: Fleet) -> int:
+    """How many calls have reached the server."""
+    return sum(message.get("method") == "tools/call" for message in fleet.heard())
+
+
+async def test_a_person_is_asked_once_and_sees_who_would_run(fleet: Fleet) -> None:
+    servers, person = await fleet.open(odd=fleet.odd(tools=offer("one"))), Person(True)
+    found = await told(fleet, servers, person, DO_ONE, DO_ONE)
+    assert [error for _, error in found] == [False, False]
+    (question,) = person.questions
+    assert question.preview.startswith("The MCP server odd (settings.toml)\n  started by ")
+    assert calls(fleet) == 2
+
+
+async def test_where_nobody_can_be_asked_nothing_is_used(fleet: Fleet) -> None:
+    servers = await fleet.open(odd=fleet.odd(tools=offer("one")))
+    ((text, error),) = await told(fleet, servers, None, DO_ONE)
+    assert error and "nobody can be asked here" in text
+    assert calls(fleet) == 0
+
+
+async def test_a_changed_tool_is_not_used_without_a_yes_whatever_the_mode(fleet: Fleet) -> None:
+    table = fleet.odd(tools=offer("one"))
+    before = await fleet.open(odd=table)
+    assert [error for _, error in await told(fleet, before, None, DO_ONE, mode="dontAsk")] == [False]
+    await before.close()
+    fleet.tell(tools=offer("one", description="Something else."))
+    servers = await fleet.open(odd=table)
+    ((_, error),) = await told(fleet, servers, None, DO_ONE, mode="dontAsk")
+    assert error
+    ((_, error),) = await told(fleet, servers, Person(False), DO_ONE)
+    assert error
+    assert calls(fleet) == 1
+    person = Person(True)
+    assert [error for _, error in await told(fleet, servers, person, DO_ONE)] == [False]
+    assert person.questions[0].preview.startswith(
+        "one of the MCP server odd is not what it was when the server was approved."
+    )
+    assert [error for _, error in await told(fleet, servers, None, DO_ONE, mode="dontAsk")] == [False]
+
+
+async def test_a_call_that_takes_too_long_is_ended_and_the_server_told(fleet: Fleet) -> None:
+    table = {**fleet.odd(tools=offer("sleep")), "call_seconds": 0.2}
+    servers = await fleet.open(odd=table)
+    found = await told(fleet, servers, None, says("", call("mcp__odd__sleep")), mode="dontAsk")
+    assert found == [("mcp__odd__sleep did not finish in time and was stopped.", True)]
+    assert await eventually(lambda: "notifications/cancelled" in [each["method"] for each in fleet.heard()])
+
+
+async def test_bad_arguments_are_told_and_reach_nobody(fleet: Fleet) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    servers = await fleet.open(odd=fleet.odd(tools=offer("one", inputSchema=schema)))
+    found = await told(fleet, servers, None, DO_ONE, mode="dontAsk")
+    assert found == [("mcp__odd__one: a is required. It takes a.", True)]
+    assert calls(fleet) == 0
