@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import msgspec
 
+from gencode.agents.library import Library
 from gencode.agents.registry import MAIN, Registry
 from gencode.agents.registry import Entry as Entry
 from gencode.core.budget import Budget
@@ -26,7 +27,7 @@ from gencode.delegation.origin import Origin
 from gencode.delegation.orphans import close_orphans, close_task
 from gencode.delegation.pulse import Liveness
 from gencode.delegation.records import Records
-from gencode.delegation.seating import Seating
+from gencode.delegation.seating import Customs, Seating
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.watch import Watch, facts_of
 from gencode.delegation.work import Terms, Work
@@ -62,6 +63,7 @@ from gencode.tools.rack import on_request
 from gencode.tools.read import READ
 from gencode.tools.ripgrep import find_ripgrep as find_ripgrep
 from gencode.tools.send_message import SEND_MESSAGE
+from gencode.tools.skill import amounts_to, skill_tool
 from gencode.tools.spawn import SPAWN, SPAWN_SUBAGENT
 from gencode.tools.task import TASK
 from gencode.tools.task_output import TASK_OUTPUT, TASK_STOP
@@ -116,21 +118,23 @@ class GenCode:
         self.bus = Bus(around.store.events)
         self.project = around.project
         """How the folder stands: what it brings counts only when a person trusts it."""
-        self.agents = Registry.load(gen_home(), around.project)
+        self.library = Library(gen_home(), around.project, amounts_to)
+        """The agents and skills there are, as their files are now."""
         self.switchboard = Switchboard(around.settings.prices)
         self.models = ModelRegistry(
             self.switchboard.makers(), self.switchboard.tiers(around.settings.models)
         )
         self.plugins = Plugins()
-        self.toolbox = Toolbox((*TOOLS, *on_request(gen_home), *tools), self.plugins)
+        skill = skill_tool(lambda: self.library.skills, delegates=True)
+        self.toolbox = Toolbox((*TOOLS, skill, *on_request(gen_home), *tools), self.plugins)
         for rule in around.policy.rules:
             check_tool(rule.tool, self.toolbox)
         self.root = Root(around.policy)
         """The policy of the session; a change of it reaches every agent that runs."""
-        known = (self.agents, self.models, self.toolbox)
         told = self.settings
         kept = Instructions(gen_home()) if told.instructions else no_instructions
-        seating = Seating(*known, told.max_depth, self._price, kept)
+        customs = Customs(told.max_depth, self._price, kept, self.library, told.hooks)
+        seating = Seating(self.library, self.models, self.toolbox, customs)
         means = Means(gen_home(), around.engine, told.task_seconds, told.question_seconds, told.result_cache)
         self.launcher = Launcher(self.store, self.bus, supervisor, seating, means)
         self.records = Records(self.store, outputs(), self.workspace.cwd)
@@ -187,6 +191,11 @@ class GenCode:
             if own is None and not chosen.model:
                 gen.usual = await gen.switchboard.usual()
             yield gen
+
+    @property
+    def agents(self) -> Registry:
+        """The agents there are, as their files are now."""
+        return self.library.agents
 
     @property
     def model(self) -> Model:

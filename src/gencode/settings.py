@@ -23,7 +23,7 @@ from gencode.permissions.trust import Standing, standing
 
 PREFIX = "GEN_"
 LISTS = (Action.ALLOW.value, Action.ASK.value, Action.DENY.value)
-TABLES = ("models", "prices", "agent_caps", "mcp_servers")
+TABLES = ("models", "prices", "agent_caps", "hooks", "mcp_servers")
 
 NARROWING = frozenset({Action.ASK.value, Action.DENY.value})
 """What every project's file may set."""
@@ -72,6 +72,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     instructions: bool = True
     context_tokens: int | None = None
     agent_caps: dict[str, int] = {}
+    hooks: dict[str, Any] = {}
     models: dict[str, str] = {}
     prices: dict[str, Price] = {}
     mcp_servers: dict[str, dict[str, Any]] = {}

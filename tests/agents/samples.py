@@ -36,13 +36,13 @@ SAMPLES = (
         ".claude/agents/deep/reviewer.md",
         "---\nname: code-reviewer\ndescription: Reviews.\ntools: Read, LS, MultiEdit\n"
         "disallowedTools: Bash\npermissionMode: dontAsk\nmaxTurns: 9\nskills: [a, b]\nmemory: project\n"
-        "background: true\neffort: max\nisolation: worktree\ncolor: red\nmodel: sonnet\n"
+        "background: true\neffort: max\ncolor: red\nmodel: sonnet\n"
         "mcpServers: [github]\ninitialPrompt: Begin.\n---\nReview.",
         "code-reviewer",
         ToolChoice(("Read", "LS", "Edit"), ("Bash",)),
         {
             **{"mode": Mode.UNATTENDED, "max_turns": 9, "skills": ("a", "b"), "memory": "project"},
-            **{"background": True, "effort": "high", "isolation": "worktree", "colour": "red"},
+            **{"background": True, "effort": "high", "colour": "red"},
             **{"model": "sonnet", "mcp_servers": ("github",), "initial_prompt": "Begin."},
         },
     ),

@@ -7,6 +7,7 @@ import pytest
 from gencode.agents.places import MODULES, USER_FOLDERS, dialect
 from gencode.agents.reading import read_agent_file
 from gencode.agents.registry import Registry
+from gencode.core.budget import Budget
 from gencode.core.rules import Action, Mode, Rule
 from gencode.core.spec import AgentSpec, ToolChoice
 from gencode.permissions.brought import AGENT_FOLDERS, agent_dialect
@@ -153,6 +154,14 @@ def test_hooks_in_a_form_that_would_not_run_are_kept_and_pointed_out():
         "hooks:\n  PreToolUse:\n    - matcher: Bash\n      hooks: [{type: command, command: ./check}]"
     )
     assert list(good.hooks) == ["PreToolUse"]
+
+
+def test_an_agent_may_have_a_place_of_its_own_a_schema_and_a_budget():
+    spec = claude("isolation: worktree\noutput-schema: {type: object}\nbudget: {tokens: 9000, usd: 0.5}")
+    assert (spec.isolation, spec.output_schema, spec.budget) == (
+        *("worktree", {"type": "object"}),
+        Budget(tokens=9_000, usd=0.5),
+    )
 
 
 def test_a_field_of_the_wrong_kind_costs_the_field_and_not_the_agent():

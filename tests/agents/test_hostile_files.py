@@ -70,7 +70,7 @@ def test_links_pipes_and_folders_are_not_opened(tmp_path: Path):
     (tmp_path / "in/folder.md").mkdir()
     os.mkfifo(tmp_path / "in/pipe.md")
     told = {Path(file.path).name: file.why_not for file in lint([tmp_path / "in"]).files}
-    assert set(told) == {"link.md", "pipe.md", "away", "loop"} - {"away", "loop"}
+    assert set(told) == {"link.md", "pipe.md"}
     assert "a link" in told["link.md"] and "not a file" in told["pipe.md"]
     (named,) = lint([tmp_path / "in/link.md"]).files
     assert named.spec is not None
@@ -91,30 +91,9 @@ def test_one_bad_file_does_not_stop_the_others(tmp_path: Path):
 
 PIECES = st.sampled_from(
     [
-        "name: x",
-        "description: d",
-        "tools: ",
-        "tools:",
-        "- Read",
-        "'*'",
-        "[",
-        "{",
-        "a: b: c",
-        "user: hi",
-        "\t",
-        "  ",
-    ]
-    + [
-        "permission: {bash: {'*': deny}}",
-        "agent:",
-        "hooks:",
-        "mode: subagent",
-        "---",
-        "&a",
-        "*a",
-        "!x",
-        '"',
-        "#",
+        *("name: x", "description: d", "tools: ", "tools:", "- Read", "'*'", "[", "{", "a: b: c", "user: hi"),
+        *("permission: {bash: {'*': deny}}", "agent:", "hooks:", "mode: subagent", "---", "&a", "*a", "!x"),
+        *("\t", "  ", '"', "#"),
     ]
 )
 

@@ -59,7 +59,7 @@ async def test_calls_are_answered_in_order_and_the_loop_goes_on(tmp_path: Path) 
 async def test_arguments_that_do_not_fit_are_an_error_the_model_reads_and_the_loop_goes_on(
     tmp_path: Path,
 ) -> None:
-    turns = [says("", call("Read", path="a")), says("sorry")]
+    turns = [says("", call("Read", folder="a")), says("sorry")]
     async with scripted(tmp_path, Explore=turns) as gen:
         outcome = await gen.task("Explore", "look")
         (answered,) = results(await messages(gen, outcome.agent_id))

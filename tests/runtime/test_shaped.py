@@ -250,7 +250,8 @@ def test_of_several_forms_the_nearest_is_explained() -> None:
     told = complaint('{"kind": "square", "side": "long"}', {"oneOf": forms})
     assert told.splitlines()[1:-1] == [
         "- at $: the value is not valid under any of the schemas listed in the 'oneOf' keyword; "
-        'it is an object with "kind", "side" (nearest is form 2: at $.side: the value is not of type "number")'
+        'it is an object with "kind", "side" '
+        '(nearest is form 2: at $.side: the value is not of type "number")'
     ]
 
 

@@ -5,10 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.agents.skills import Skills
-from gencode.app import GenCode
 from gencode.core.skill import Skill, SkillEntry
-from gencode.permissions.trust import standing
 from gencode.surfaces.cli import main
 from gencode.surfaces.commands.skills import skill_line, told
 
@@ -24,12 +21,9 @@ def write(folder: Path, name: str, text: str = TEXT) -> str:
 
 @pytest.fixture
 def project(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a skill, beside one of the user's; every GenCode here has them."""
-    (home / ".gen").mkdir()
+    """A folder with a skill, beside one of the user's."""
     write(home / ".gen" / "skills", "mine")
     write(tmp_path / ".claude" / "skills", "theirs")
-    skills = Skills.load(home / ".gen", standing(tmp_path, home / ".gen"))
-    monkeypatch.setattr(GenCode, "skills", skills, raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -174,7 +174,7 @@ async def test_what_cannot_be_used_says_why(desk: Desk, name: str, why: str):
     ],
 )
 def test_a_call_that_sends_an_agent_amounts_to_a_call_of_task(call: ToolCall, agent: str | None):
-    found = amounts_to(call, Shelf(NOTES, ROUTED))
+    found = amounts_to(call, lambda: Shelf(NOTES, ROUTED))
     if agent is None:
         assert found is None
     else:

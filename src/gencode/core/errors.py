@@ -50,7 +50,8 @@ class ProviderError(GenCodeError):
     """A model could not answer.
 
     `retryable`: waiting helps. `retry_after`: how many seconds it asked to be left alone. `limited`: it was
-    asked too much, so everybody who asks it should wait, not only this one.
+    asked too much, so everybody who asks it should wait, not only this one. `too_long`: the conversation is
+    more than the model can hold.
     """
 
     def __init__(
@@ -60,11 +61,13 @@ class ProviderError(GenCodeError):
         retryable: bool = False,
         retry_after: float | None = None,
         limited: bool = False,
+        too_long: bool = False,
     ) -> None:
         super().__init__(message)
         self.retryable = retryable
         self.retry_after = retry_after
         self.limited = limited
+        self.too_long = too_long
 
 
 class Stopped(GenCodeError):

@@ -31,10 +31,11 @@ class Lifetime(StrEnum):
 
 
 class ToolChoice(Struct, frozen=True):
-    """Which tools an agent gets: those of `allow` (None: all of them) without those of `deny`."""
+    """Which tools an agent gets: those of `allow` (None: all usual ones) and `also`, without those of `deny`."""
 
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 class AgentSpec(Struct, frozen=True):

@@ -30,6 +30,8 @@ def warnings_of(seat: Seat, transcript: Sequence[Message], task: Task, ending: E
     if seat.delegate is not None:
         found += children_warnings(seat.delegate.sent())
     found += shells_warnings(seat, task)
+    if seat.hooks is not None:
+        found += seat.hooks.warnings
     if ending.status is Status.COMPLETED and not task.conversation:
         if seat.toolbox and not task.evidence.tool_calls:
             found.append(NO_TOOL)

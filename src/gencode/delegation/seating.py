@@ -1,15 +1,16 @@
 """Makes seats: which tools, which prompt and which gate an agent gets at the place it is sent to."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskStarted
-from gencode.core.messages import Usage
+from gencode.core.messages import ToolCall, Usage
 from gencode.core.prices import Price
 from gencode.core.rules import Mode, Policy
 from gencode.core.spec import AgentSpec, ToolChoice, Workspace, same_name
@@ -17,44 +18,79 @@ from gencode.core.task import Task
 from gencode.delegation.kinship import Kinship
 from gencode.delegation.origin import Origin
 from gencode.permissions.table import MEMORY_TOOLS
-from gencode.runtime.gate import Gate, Relation
+from gencode.runtime.gate import Gate, Relation, nothing_else
 from gencode.runtime.instructions import no_instructions
 from gencode.runtime.limits import Limits
 from gencode.runtime.models import Model, ModelRegistry
 from gencode.runtime.ports import AgentSource
 from gencode.runtime.prompt import system_prompt
 from gencode.runtime.purse import NO_PRICE
-from gencode.runtime.seat import Seat
+from gencode.runtime.seat import USUAL_CONTEXT, Seat
 from gencode.runtime.seen import Seen
 from gencode.runtime.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from gencode.runtime.hooks import Hooks
+    from gencode.runtime.processes.command import Command, Ended
 
 SHALLOWEST = 1
 """How deep agents are nested at least: the main agent may send agents, those may not."""
 
 DELEGATES = ("Task", "TaskOutput", "TaskStop", "spawn", "spawn_subagent")
+SKILL = "Skill"
+SKILLS = "Skills, instructions for kinds of work. Load one with the tool Skill before you begin such work:"
+OUTDATED = "an earlier version is used: "
+"""How the warning begins that an agent is not as its file is now."""
 MOST_LISTED = 10
 SHELL_PREFIX = "shell_"
 """What the ids of commands in the background begin with."""
 
 
-class Seating:
-    """Knows agents, models and tools, and puts an agent in its place. `depth` is how deep they are nested.
+class Told(Protocol):
+    """Text for an agent, and what its receipt should warn of."""
 
-    `instructions` is what files say to agents that work somewhere under some policies.
+    @property
+    def text(self) -> str: ...
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+
+
+class Shelf(Protocol):
+    """Skills, as far as a seat has to know of them."""
+
+    def skill_lines(self) -> str:
+        """Those an agent may choose from, a line each; empty when there are none."""
+        ...
+
+    def preloaded(self, names: Sequence[str]) -> Told:
+        """The text of those that an agent's file wants to have from the start."""
+        ...
+
+    def amounts_to(self, call: ToolCall) -> ToolCall | None:
+        """The call of Task that the use of a skill amounts to; None when it sends nobody."""
+        ...
+
+
+class Customs(Struct, frozen=True, eq=False):
+    """What holds for every seat: how deep agents are nested, what models cost, what files say to agents.
+
+    `hooks` are those of the settings; `skills` is where skills come from, if there are any.
     """
 
+    depth: int = SHALLOWEST
+    price: Callable[[str], Price] = lambda _: Price()
+    instructions: Callable[[Workspace, Sequence[Policy]], str] = no_instructions
+    skills: Shelf | None = None
+    hooks: Mapping[str, Any] = {}
+
+
+class Seating:
+    """Knows agents, models and tools, and puts an agent in its place."""
+
     def __init__(
-        self,
-        agents: AgentSource,
-        models: ModelRegistry,
-        toolbox: Toolbox,
-        depth: int = SHALLOWEST,
-        price: Callable[[str], Price] = lambda _: Price(),
-        instructions: Callable[[Workspace, Sequence[Policy]], str] = no_instructions,
+        self, agents: AgentSource, models: ModelRegistry, toolbox: Toolbox, customs: Customs | None = None
     ) -> None:
-        self._depth = depth
-        self._price = price
-        self._instructions = instructions
+        self._customs = customs or Customs()
         self._agents = agents
         self._models = models
         self._toolbox = toolbox
@@ -74,7 +110,7 @@ class Seating:
 
     def may_send(self, origin: Origin) -> bool:
         """Whether agents may be sent from a place: it is not too deep, and its agent's file names some."""
-        return origin.depth < self._depth and (origin.depth == 0 or bool(origin.sends))
+        return origin.depth < self._customs.depth and (origin.depth == 0 or bool(origin.sends))
 
     def agent_kind(self, name: str) -> Literal["builtin-reader", "other"]:
         """Whether an agent is a built-in one that only reads, and so may be sent without a question."""
@@ -97,9 +133,12 @@ class Seating:
         deepest = not self.may_send(origin)
         plans = any(policy.mode is Mode.PLAN for policy in origin.chain)
         sent = origin.depth > 0
-        key = (spec.tools, deepest, plans, sent)
+        choice = spec.tools
+        if not sent and choice.allow is None and self._skill_lines():
+            choice = replace(choice, also=(*choice.also, SKILL))
+        key = (choice, deepest, plans, sent)
         if key not in self._toolboxes:  # agents of a kind share one, and with it what is encoded of it
-            toolbox = self._toolbox.chosen(spec.tools).without(DELEGATES if deepest else ())
+            toolbox = self._toolbox.chosen(choice).without(DELEGATES if deepest else ())
             if sent and spec.tools.allow is None:  # an agent writes to others only when its file says so
                 toolbox = toolbox.without(("SendMessage",))
             written = [name for name, tool in toolbox.items() if tool.effect == "write"] if plans else ()
@@ -115,6 +154,8 @@ class Seating:
         lost = [name for name in had if name not in self._toolbox and name not in missing]
         warnings += [f"the tool {name}, which it had before, is not there any more" for name in lost]
         warnings += self._withheld(spec, origin)
+        warnings += [each for each in spec.warnings if each.startswith(OUTDATED)]
+        warnings += self._preloaded(spec)[1]
         warnings += [note.text for note in origin.notes()]
         return TaskStarted(origin.model.name, system, tuple(toolbox), tuple(warnings))
 
@@ -122,14 +163,18 @@ class Seating:
         """Refuse a budget of money for a model whose price nobody knows, before anything is spent."""
         if place.purse is None or place.purse.left().usd is None:
             return
-        if self._price(place.model.name).of(Usage()) is None:
+        if self._customs.price(place.model.name).of(Usage()) is None:
             raise UserMistake(f"{place.model.name}: {NO_PRICE}")
 
     def system(self, spec: AgentSpec, toolbox: Toolbox, origin: Origin, task: str) -> str:
         """The system prompt of an agent at its place."""
         sends = "Task" in toolbox or "spawn_subagent" in toolbox
-        if spec.instructions and (kept := self._instructions(origin.workspace, origin.chain)):
-            spec = replace(spec, prompt=f"{spec.prompt.rstrip()}\n\n{kept}")
+        more = [self._customs.instructions(origin.workspace, origin.chain)] if spec.instructions else []
+        more.append(self._preloaded(spec)[0])
+        if SKILL in toolbox and (lines := self._skill_lines()):
+            more.append(f"{SKILLS}\n{lines}")
+        if kept := [text for text in more if text]:
+            spec = replace(spec, prompt="\n\n".join((spec.prompt.rstrip(), *kept)))
         return system_prompt(
             spec,
             task=task,
@@ -143,6 +188,7 @@ class Seating:
     def seat(self, spec: AgentSpec, task: Task, toolbox: Toolbox, origin: Origin, limits: Limits) -> Seat:
         """Everything the loop needs to run this agent."""
         self.kinship.learn(task.id, task.parent)
+        price = self._customs.price(origin.model.name)
         gate = Gate(
             chain=origin.chain,
             toolbox=toolbox,
@@ -159,6 +205,7 @@ class Seating:
             given=origin.given,
             lineage=origin.lineage,
             own=partial(self._own, origin, task.id),
+            amounts_to=self._customs.skills.amounts_to if self._customs.skills else nothing_else,
         )
         return Seat(
             agent=spec.name,
@@ -173,9 +220,37 @@ class Seating:
             shells=origin.shells,
             seen=origin.seen or Seen(origin.ledger, f"the agent {spec.name}, task {task.id}"),
             purse=origin.purse,
-            price=self._price(origin.model.name) if origin.purse is not None else Price(),
+            price=price,
             schema=task.output_schema,
+            context=price.context or USUAL_CONTEXT,
+            hooks=self._hooks(spec, task, toolbox, origin),
         )
+
+    def _hooks(self, spec: AgentSpec, task: Task, toolbox: Toolbox, origin: Origin) -> "Hooks | None":
+        """What is run around the work of an agent; nothing is loaded for it where there is nothing."""
+        if not spec.hooks and not self._customs.hooks:
+            return None
+        from gencode.runtime.hooks import Around, hooks_for
+        from gencode.runtime.hooks_file import parse_hooks
+
+        own = parse_hooks(spec.hooks, of_agent=True).hooks
+        everybodys = parse_hooks(self._customs.hooks, of_agent=False).hooks
+        around = Around(task.id, spec.name, origin.workspace, toolbox, main=task.conversation)
+        run = partial(self._enclosed, origin)
+        return hooks_for(around, run, (*own, *everybodys))
+
+    async def _enclosed(self, origin: Origin, command: "Command") -> "Ended":
+        return await origin.shells().enclosed(command, origin.workspace)
+
+    def _skill_lines(self) -> str:
+        return self._customs.skills.skill_lines() if self._customs.skills else ""
+
+    def _preloaded(self, spec: AgentSpec) -> tuple[str, tuple[str, ...]]:
+        """The skills an agent has from the start, and what is wrong with them."""
+        if not spec.skills or self._customs.skills is None:
+            return "", ()
+        found = self._customs.skills.preloaded(spec.skills)
+        return found.text, found.warnings
 
     def _withheld(self, spec: AgentSpec, origin: Origin) -> list[str]:
         """That an agent's file names tools which an agent at this place does not get."""

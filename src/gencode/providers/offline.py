@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from gencode.core.errors import ProviderError
 from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from gencode.providers.offline_search import answer
 from gencode.providers.offline_search.intents import Greet, ListIt, ReadIt, Refuse, intent_of
@@ -47,6 +48,8 @@ class OfflineProvider:
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Tool calls, or the final text in a few pieces."""
+        if request.sums_up:
+            raise ProviderError(f"{answer.MODEL} searches and writes no summaries.")
         turn = turn_of(request)
         reply = await asyncio.to_thread(reply_to, turn)
         if isinstance(reply, str):

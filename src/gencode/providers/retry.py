@@ -91,7 +91,9 @@ def _told(error: ProviderError, tries: int, *, late: bool) -> ProviderError:
         text = (
             f"{text.removesuffix('.')}. The provider asks to wait {_long(error.retry_after)}; try again then."
         )
-    return ProviderError(text, retryable=error.retryable, retry_after=error.retry_after)
+    return ProviderError(
+        text, retryable=error.retryable, retry_after=error.retry_after, too_long=error.too_long
+    )
 
 
 def _long(seconds: float) -> str:

@@ -2,7 +2,8 @@
 
 {"agents": {"main": [turn, …], "Explore": [turn, …], "*": [turn, …]}}, a turn being
 {"text": "…", "calls": [{"name": "Task", "input": {…}}], "delay_ms": 0, "error": "rate_limit"}.
-It keeps no state: the place in an agent's list is the number of replies in its transcript.
+It keeps no state: the place in an agent's list is the number of replies in its transcript. Summaries of long
+conversations are the first turn of "summary"; without that list the harness writes them.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from gencode.core.messages import AssistantMessage, Message, ToolCall, Usage, Us
 from gencode.core.spec import same_name
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
 
+SUMMARY = "summary"
 RETRYABLE = {"rate_limit", "overloaded", "server_error", "timeout"}
 
 
@@ -83,6 +85,10 @@ class ScriptedProvider:
         yield EndPart(self._name, "tool_use" if turn.calls else "end_turn", turn.usage)
 
     def _next(self, request: Request) -> tuple[int, Turn]:
+        if request.sums_up:
+            if not (turns := self._turns.get(SUMMARY)):
+                raise ProviderError(f"{self._name} has no turn for a summary.")
+            return 0, turns[0]
         turns = self._turns.get(same_name(request.agent), self._turns.get("*"))
         if turns is None:
             raise ProviderError(
@@ -103,6 +109,8 @@ def _place(messages: Sequence[Message], length: int) -> int:
     for message in messages:
         if isinstance(message, AssistantMessage):
             played += 1
+        elif isinstance(message, UserMessage) and message.replaces:
+            played += message.replaces
         elif isinstance(message, UserMessage) and message.sender == "user" and played >= length:
             played = 0
     return played

@@ -29,6 +29,13 @@ WAITING_HELPS = frozenset(
         *("overloaded", "engine_overloaded", "service_unavailable", "slow_down", "timeout"),
     }
 )
+TOO_LONG = (400, 413, 422)
+LENGTH = (
+    *("context_length", "context length", "context window", "context size", "context_size", "context limit"),
+    *("prompt is too long", "input is too long", "input token count", "too many tokens", "too many input"),
+    *("request_too_large", "maximum number of tokens", "exceed_context", "reduce the length"),
+)
+"""Words of vendors and local servers for a conversation that is too long."""
 THINKING = (b"effort", b"thinking", b"reasoning", b"budget_tokens", b"output_config")
 WAITING_NEVER_HELPS = frozenset({"insufficient_quota", "billing_error", "billing_hard_limit_reached"})
 
@@ -45,11 +52,19 @@ class Speaker:
         self._secrets = sorted((each for each in secrets if len(each) >= SHORTEST_SECRET), key=len)[::-1]
 
     def trouble(
-        self, text: str, *, retryable: bool = False, retry_after: float | None = None, limited: bool = False
+        self,
+        text: str,
+        *,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        limited: bool = False,
+        too_long: bool = False,
     ) -> ProviderError:
         """The error for a sentence that goes on after the model's name."""
         sentence = self._without_keys(f"{self.name} {text}")
-        return ProviderError(sentence, retryable=retryable, retry_after=retry_after, limited=limited)
+        return ProviderError(
+            sentence, retryable=retryable, retry_after=retry_after, limited=limited, too_long=too_long
+        )
 
     def refusal(
         self, status: int, headers: Mapping[str, str], body: bytes, thinking: str | None = None
@@ -71,7 +86,8 @@ class Speaker:
             return self.trouble(f"cannot be reached: the proxy wants a name and password ({said}).")
         if not may_be_retried(status, code):
             advice = f" {_advice(thinking)}" if thinking and (not words or speaks_of_thinking(body)) else ""
-            return self.trouble(f"refused the request ({said}).{advice}")
+            too_long = status in TOO_LONG and speaks_of_length(code, told)
+            return self.trouble(f"refused the request ({said}).{advice}", too_long=too_long)
         pause = "has had too many requests" if status == 429 else "cannot answer just now"
         wait = wait_asked_for(headers)
         limited = status in ASKED_TOO_MUCH or code in TOO_MUCH
@@ -85,7 +101,10 @@ class Speaker:
         status = int(code) if len(code) == 3 and code.isascii() and code.isdigit() else 0
         limited = status in ASKED_TOO_MUCH or code in TOO_MUCH
         retryable = may_be_retried(status, code)
-        return self.trouble(f"broke off with an error ({said}).", retryable=retryable, limited=limited)
+        too_long = not retryable and speaks_of_length(code, words)
+        return self.trouble(
+            f"broke off with an error ({said}).", retryable=retryable, limited=limited, too_long=too_long
+        )
 
     def nothing(self) -> ProviderError:
         """The error for a connection that was closed before the first byte of an answer."""
@@ -132,6 +151,11 @@ def speaks_of_thinking(body: bytes) -> bool:
     """Whether the words of a refusal are about being asked to think; an older thought is another matter."""
     told = body.lower().replace(b"reasoning_content", b"")
     return any(word in told for word in THINKING)
+
+
+def speaks_of_length(code: str, words: str) -> bool:
+    """Whether a refusal says that the conversation is more than the model can hold."""
+    return any(each in f"{code} {words[:WINDOW]}".lower() for each in LENGTH)
 
 
 def may_be_retried(status: int, code: str) -> bool:

@@ -82,7 +82,7 @@ async def perform(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> ToolR
         tool, arguments = _ready(seat, wish, record)
         record.tell(CallStarted(call.id, tool.name, summary(call)))
         with stop.interrupts(tool.timeout), record.parked() if _ends_by_itself(tool) else nullcontext():
-            output = await tool.run(_context(seat, wish, record), arguments)
+            output = await _run(seat, wish, record, tool, arguments)
     except (ToolError, UserMistake) as error:
         output = ToolOutput(str(error), error=True)
     except TimeoutError:
@@ -94,6 +94,20 @@ async def perform(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> ToolR
         output = ToolOutput(f"{call.name} failed by a fault of its own; the log has the details.", error=True)
     record.tell(CallFinished(call.id, call.name, output.text.partition("\n")[0][:200], output.error))
     return ToolResult(call.id, call.name, clip(output.text), output.error, output.trace, output.images)
+
+
+async def _run(seat: Seat, wish: Wish, record: Recorder, tool: Tool, arguments: Struct) -> ToolOutput:
+    """Run a tool, between the hooks there are: one before it may refuse, one after it may add a word."""
+    context = _context(seat, wish, record)
+    if seat.hooks is None:
+        return await tool.run(context, arguments)
+    refused = await seat.hooks.before(wish.call)
+    if refused is not None:
+        raise Denied(f"A hook refused it: {refused}")
+    output = await tool.run(context, arguments)
+    result = ToolResult(wish.call.id, wish.call.name, output.text, output.error)
+    more = await seat.hooks.after(wish.call, result)
+    return replace(output, text=f"{output.text}\n[hook] {more}") if more else output
 
 
 def _ends_by_itself(tool: Tool) -> bool:

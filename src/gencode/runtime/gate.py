@@ -46,6 +46,11 @@ def _none_of_its_own(_target: str) -> Sequence[str]:
     return ()
 
 
+def nothing_else(_call: ToolCall) -> ToolCall | None:
+    """A call that is just what it says."""
+    return None
+
+
 def _its_parents(_agent: str) -> Mode | None:
     return None
 
@@ -81,6 +86,8 @@ class Gate(Struct, kw_only=True, eq=False):
     given: Given = field(default_factory=Given)
     lineage: tuple[str, ...] = ()
     own: Callable[[str], Sequence[str]] = _none_of_its_own
+    amounts_to: Callable[[ToolCall], ToolCall | None] = nothing_else
+    """The call that another one leads to, which is judged as well."""
     _handed: dict[str, Rule] = {}
     _readable: dict[tuple[Resolved, tuple[Policy, ...]], bool] = {}
 
@@ -94,7 +101,11 @@ class Gate(Struct, kw_only=True, eq=False):
         return tuple(f"{policy.owner}: {policy.mode}" for policy in self.chain)
 
     def judge(self, call: ToolCall) -> Decision:
-        """The decision without asking anybody."""
+        """The decision without asking anybody; the strictest, where a call leads to another one."""
+        decision, other = self._judged(call), self.amounts_to(call)
+        return decision if other is None else strictest((decision, self._judged(other)))
+
+    def _judged(self, call: ToolCall) -> Decision:
         if call.name not in self.toolbox:
             return self._absent(call)
         facts = self._facts(call, self.toolbox[call.name])
@@ -106,6 +117,9 @@ class Gate(Struct, kw_only=True, eq=False):
         decision = self.judge(call)
         if decision.action is not Action.ASK or self.asker is None:
             return Admission(decision)
+        other = self.amounts_to(call)
+        if other is not None and self._judged(call).action is Action.ALLOW:
+            call = other  # that is what a person has to know
         facts = self._facts(call, self.toolbox[call.name])
         if (wider := wider_words(facts)) and wider not in decision.why:
             decision = replace(decision, why=f"{decision.why} Also, {wider}.")

@@ -55,6 +55,13 @@ class Course(Struct):
 async def run(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop) -> Ending:
     """Talk to the model and run its calls until it has nothing left to call."""
     course = Course()
+    if seat.hooks is not None:
+        with stop.interrupts():
+            said = await seat.hooks.started()
+        if said.blocked is not None:
+            return Ending(Status.FAILED, error=f"a hook did not let it begin: {said.blocked}")
+        if said.note:
+            await tell(transcript, record, said.note)
     while not seat.limits.reached(course.turns):
         stop.check()
         await deliver(seat, transcript, record)
@@ -104,6 +111,9 @@ async def finished(
     if only_announced and not course.reminded:
         course.reminded = True
         await tell(transcript, record, ASK_AGAIN)
+        return None
+    if seat.hooks is not None and (more := await seat.hooks.stopping(reply.text)) is not None:
+        await tell(transcript, record, more)
         return None
     ending = ending_of(reply, (NOT_DONE,) if only_announced else ())
     if seat.schema is None or ending.status is not Status.COMPLETED:

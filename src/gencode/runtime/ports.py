@@ -24,7 +24,10 @@ class ToolSchema(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """Everything a model is told for one turn; a limit, temperature or effort of None is the provider's."""
+    """Everything a model is told for one turn; a limit, temperature or effort of None is the provider's.
+
+    One that `sums_up` asks for a summary of a conversation; who cannot write one says so with a ProviderError.
+    """
 
     model: str
     system: str
@@ -35,6 +38,7 @@ class Request(Struct, frozen=True):
     temperature: float | None = None
     max_tokens: int | None = None
     effort: Effort | None = None
+    sums_up: bool = False
 
 
 class TextPart(Struct, frozen=True):

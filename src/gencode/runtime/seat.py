@@ -15,16 +15,20 @@ from gencode.runtime.seen import Seen
 from gencode.runtime.toolbox import Toolbox, no_shells
 
 if TYPE_CHECKING:
+    from gencode.runtime.hooks import Hooks
     from gencode.runtime.purse import Purse
     from gencode.runtime.shells import Shells
     from gencode.runtime.slots import Slot
+
+USUAL_CONTEXT = 128_000
+"""So many tokens a model is taken to hold when nobody knows better."""
 
 
 class Seat(Struct, frozen=True, eq=False):
     """Everything one run of the loop needs; the main agent and a subagent differ only here.
 
-    `slot` is its right to be at work beside others (None: always), `purse` what it may spend (None: no bound),
-    `schema` what its result has to look like.
+    `slot` is its right to be at work beside others (None: always), `purse` what it may spend (None: all it
+    wants), `schema` what its result has to look like, `context` how many tokens its model holds.
     """
 
     agent: str
@@ -44,6 +48,8 @@ class Seat(Struct, frozen=True, eq=False):
     purse: "Purse | None" = None
     price: Price = Price()
     schema: dict[str, Any] | None = None
+    hooks: "Hooks | None" = None
+    context: int = USUAL_CONTEXT
 
 
 class Ending(Struct, frozen=True):

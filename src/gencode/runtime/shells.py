@@ -122,6 +122,13 @@ class Shells:
         """The background commands that a task started."""
         return {name: shell for name, shell in self._shells.items() if shell.order.task == task}
 
+    async def enclosed(self, command: Command, workspace: Workspace) -> Ended:
+        """Run a command that is none of an agent's, inside the same walls, to its end."""
+        commands = await self._ready()
+        plan = enclosure(workspace.root, self._temp, self._home, network=self._network)
+        words = tuple(self._sandbox.enclose(command.run, plan)) if self._sandbox else command.run
+        return await commands.run(replace(command, run=words))
+
     async def close(self) -> None:
         """End every command."""
         if self._commands is not None:

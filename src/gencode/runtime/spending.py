@@ -1,16 +1,20 @@
-"""What one call of a model may cost before it is made, and what it did cost afterwards."""
+"""What one call of a model may cost before it is made, what it did cost, and how much room it takes."""
 
 from collections.abc import Sequence
 
 import msgspec
 
-from gencode.core.messages import Usage
+from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage
 from gencode.core.prices import Price
 from gencode.runtime.ports import Request
 
 SHORTEST_TOKEN = 2
 """A token has at least so many bytes, in all but contrived texts."""
 USUAL_TOKEN = 4
+PICTURE = 1_500
+"""So many tokens a picture takes."""
+WRAPPING = 8
+"""So many tokens stand around a message."""
 LONGEST_REPLY = 8_192
 """So many tokens a reply is taken to have at most where no limit is named."""
 
@@ -32,6 +36,37 @@ def cost(usage: Usage | None, request: Request, text: Sequence[str], *, whole: b
     if whole:
         return Usage()
     return Usage(_bytes(request) // USUAL_TOKEN, sum(map(len, text)) // USUAL_TOKEN)
+
+
+def taken(transcript: Sequence[Message], beside: int) -> int:
+    """How many tokens a transcript takes: as the last reply says, and by its size what came after that.
+
+    `beside` are the tokens of what is told with it, where no reply says anything.
+    """
+    since = 0
+    for message in reversed(transcript):
+        if isinstance(message, AssistantMessage) and message.usage is not None and message.usage.input_tokens:
+            return message.usage.input_tokens + message.usage.output_tokens + since
+        since += weight(message)
+    return since + beside
+
+
+def weight(message: Message) -> int:
+    """About how many tokens a message has, by its size."""
+    match message:
+        case ToolMessage():
+            pictures = sum(len(result.images) for result in message.results) * PICTURE
+            return sum(_size(result.text) for result in message.results) // USUAL_TOKEN + pictures + WRAPPING
+        case AssistantMessage():
+            calls = sum(_size(str(value)) for call in message.calls for value in call.input.values())
+            thought = sum(_size(each.text) for each in message.thinking)
+            return (_size(message.text) + calls + thought) // USUAL_TOKEN + WRAPPING
+        case _:
+            return _size(message.text) // USUAL_TOKEN + WRAPPING
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def _bytes(request: Request) -> int:

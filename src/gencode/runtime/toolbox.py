@@ -272,6 +272,8 @@ class Toolbox(Mapping[str, Tool]):
     def chosen(self, choice: ToolChoice) -> "Toolbox":
         """The tools an agent's file asks for."""
         box = self.usual() if choice.allow is None else self.only(choice.allow)
+        if choice.also:
+            box = Toolbox((*box.values(), *self.only(choice.also).values()))
         return box.without(choice.deny)
 
     def missing(self, choice: ToolChoice) -> tuple[str, ...]:

@@ -71,19 +71,20 @@ def skill_tool(skills: Callable[[], SkillSource], *, delegates: bool) -> Tool:
     return use
 
 
-def amounts_to(call: ToolCall, skills: SkillSource) -> ToolCall | None:
+def amounts_to(call: ToolCall, skills: Callable[[], SkillSource]) -> ToolCall | None:
     """The call of Task that a call of Skill amounts to, for the gate; None when it sends nobody."""
     name, arguments = call.input.get("skill"), call.input.get("arguments", "")
     if same_name(call.name) != same_name(NAME) or not isinstance(name, str):
         return None
+    source = skills()
     try:
-        found = _found(skills, name)
+        found = _found(source, name)
     except UserMistake:
         return None
     if not found.agent:
         return None
     said = arguments if isinstance(arguments, str) else ""
-    return ToolCall(call.id, "Task", _input(_request(found, said, skills.files(found))))
+    return ToolCall(call.id, "Task", _input(_request(found, said, source.files(found))))
 
 
 def instructions(skill: Skill, arguments: str, files: Sequence[str] = ()) -> str:

@@ -4,12 +4,10 @@ import argparse
 import asyncio
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol, cast
 
 from msgspec import Struct
 
-from gencode.app import GenCode, forgetful
-from gencode.core.errors import UserMistake
+from gencode.app import forgetful
 from gencode.core.skill import Skill, SkillEntry
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.plain import answer, answer_json, table
@@ -33,14 +31,6 @@ class SkillLine(Struct, frozen=True, rename="camel"):
     untrusted: str | None
 
 
-class Listed(Protocol):
-    """The skills of an open GenCode."""
-
-    def listing(self) -> list[SkillEntry]:
-        """Every file that was looked at."""
-        ...
-
-
 def show(args: argparse.Namespace) -> int:
     """List the skills."""
     return asyncio.run(_show(args))
@@ -48,20 +38,13 @@ def show(args: argparse.Namespace) -> int:
 
 async def _show(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
-        lines = [skill_line(entry) for entry in _skills(gen).listing()]
+        lines = [skill_line(entry) for entry in gen.library.skills.listing()]
     if "json" in args:
         answer_json({"skills": lines})
         return 0
     for text in told(lines):
         answer(text)
     return 0
-
-
-def _skills(gen: GenCode) -> Listed:
-    found = getattr(gen, "skills", None)
-    if found is None:
-        raise UserMistake("This GenCode was opened without skills.")
-    return cast("Listed", found)
 
 
 def skill_line(entry: SkillEntry) -> SkillLine:

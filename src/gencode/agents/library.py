@@ -1,0 +1,57 @@
+"""Agents room: agents and skills as their files are now, each kind read when it is first asked for."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gencode.agents.registry import Registry
+from gencode.agents.skills import Preloaded, Skills
+from gencode.agents.watching import Living, living_agents, living_skills
+from gencode.core.messages import ToolCall
+from gencode.core.spec import AgentSpec
+from gencode.permissions.trust import Standing
+
+Amounts = Callable[[ToolCall, Callable[[], Skills]], ToolCall | None]
+"""Tells which call the use of a skill amounts to; it looks at skills only for a call that uses one."""
+
+
+class Library:
+    """What the user and a project bring. A change of a file is in force for whoever begins after it."""
+
+    def __init__(self, home: Path, project: Standing, amounts: Amounts) -> None:
+        self._home = home
+        self._amounts = amounts
+        self._project = project
+        self._agents: Living[Registry] = living_agents(home, [project])
+        self._skills: Living[Skills] | None = None
+
+    @property
+    def agents(self) -> Registry:
+        """The agents there are now."""
+        return self._agents.current()
+
+    @property
+    def skills(self) -> Skills:
+        """The skills there are now."""
+        if self._skills is None:
+            self._skills = living_skills(self._home, [self._project])
+        return self._skills.current()
+
+    def find(self, name: str) -> AgentSpec:
+        """An agent by name; UnknownName offers the nearest."""
+        return self.agents.find(name)
+
+    def spawnable(self) -> Sequence[AgentSpec]:
+        """Every agent that may be sent."""
+        return self.agents.spawnable()
+
+    def skill_lines(self) -> str:
+        """The skills an agent may choose from, a line each; empty when there are none."""
+        return self.skills.lines()
+
+    def amounts_to(self, call: ToolCall) -> ToolCall | None:
+        """The call of Task that the use of a skill amounts to; None when it sends nobody."""
+        return self._amounts(call, lambda: self.skills)
+
+    def preloaded(self, names: Sequence[str]) -> Preloaded:
+        """The text of the skills that an agent's file wants to have from the start."""
+        return self.skills.preloaded(names)

@@ -1,0 +1,189 @@
+"""Runtime room: a transcript that becomes too long for its model is summed up, and nothing in progress is lost.
+
+What stays word for word: what was asked first and last with the notes that belong to it, what the agent has not
+answered yet, and its last turns, whose calls are never parted from their results. For the rest stands one
+message: a summary that the model writes itself, or the harness where it cannot, and then what only the harness
+knows for sure (`summaries`). The journal keeps everything: one fact says what took the place of what, so that a
+crash leaves it done or not done.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from gencode.core.errors import ProviderError
+from gencode.core.events import ProgressMade, TranscriptCompacted
+from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from gencode.core.task import compacted
+from gencode.runtime import summaries
+from gencode.runtime.loop import admitted, beside, settle
+from gencode.runtime.ports import AgainPart, EndPart, Request, TextPart
+from gencode.runtime.purse import BudgetSpent
+from gencode.runtime.recorder import Recorder
+from gencode.runtime.seat import Seat
+from gencode.runtime.spending import cost, taken, weight
+from gencode.runtime.stop import Stop
+
+if TYPE_CHECKING:
+    from gencode.runtime.purse import Reservation
+
+log = logging.getLogger(__name__)
+
+TAIL = 5
+"""The last turns stay as far as they fit into this part of the room: a fifth."""
+MOST_TURNS = 12
+LARGEST_KEPT = 4
+"""What was asked stays word for word if it takes no more than this part of the room: a quarter."""
+LEAST = 10
+"""Less than this part of the room is not worth a summary: a tenth."""
+MOST_NOTE = 30_000
+LEAST_NOTE = 4_000
+PROGRESS = "summing up the conversation, which is long"
+
+
+class Plan(Struct, frozen=True):
+    """What a summary will stand for: the first `upto` messages but those at the places `keeps`."""
+
+    upto: int
+    keeps: tuple[int, ...]
+
+    def gone(self, transcript: Sequence[Message]) -> list[Message]:
+        """The messages that will not be told any more."""
+        kept = {*self.keeps}
+        return [each for place, each in enumerate(transcript[: self.upto]) if place not in kept]
+
+
+async def compact(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> bool:
+    """Sum up the beginning of a transcript; False when there is nothing in it that could be left out.
+
+    Nothing may be running that this agent waits for: it is called between two turns, or for a conversation at
+    rest.
+    """
+    room = min(seat.context, taken(transcript, beside(seat)))
+    plan = planned(transcript, room)
+    if plan is None:
+        return False
+    record.tell(ProgressMade(PROGRESS))
+    gone = plan.gone(transcript)
+    most = min(max(room, LEAST_NOTE), MOST_NOTE)
+    said, end = await _written(seat, record, stop, summaries.question(gone, 2 * room))
+    known = await summaries.known(seat, transcript, record.task, most // 2)
+    unseen = _unseen(transcript, plan)
+    body = summaries.by_model(said, most // 2) if said else summaries.by_harness(gone, most // 2)
+    note = summaries.note(body, gone, known, summaries.results(unseen, most // 2))
+    fact = TranscriptCompacted(
+        plan.upto,
+        UserMessage(note, sender="system", replaces=_replies(gone)),
+        plan.keeps,
+        why,
+        end.model if end else "",
+        end.usage if end else None,
+    )
+    await record.commit(fact)
+    transcript[:] = compacted(transcript, fact)
+    return True
+
+
+def planned(transcript: Sequence[Message], room: int) -> Plan | None:
+    """What to sum up so that a transcript takes far less than `room` tokens; None when it is not worth it."""
+    upto = _tail(transcript, room // TAIL)
+    plan = Plan(upto, tuple(_asked(transcript, upto, room // LARGEST_KEPT)))
+    gone = plan.gone(transcript)
+    worth = any(isinstance(each, AssistantMessage) for each in gone)
+    return plan if worth and sum(map(weight, gone)) * LEAST >= room else None
+
+
+def _tail(transcript: Sequence[Message], room: int) -> int:
+    """Where the part begins that stays: what is not answered yet, and as many last turns as there is room for.
+
+    A call is never parted from its result.
+    """
+    start = len(transcript)
+    while start and isinstance(transcript[start - 1], UserMessage):
+        start -= 1
+    turns, place = 0, start
+    while place and turns < MOST_TURNS:
+        place -= 1
+        room -= weight(transcript[place])
+        if room < 0:
+            break
+        turns += isinstance(transcript[place], AssistantMessage)
+        if not _belongs_to_call(transcript, place):
+            start = place
+    return start
+
+
+def _belongs_to_call(transcript: Sequence[Message], place: int) -> bool:
+    before = transcript[place - 1] if place else None
+    called = isinstance(before, AssistantMessage) and bool(before.calls)
+    return called or isinstance(transcript[place], ToolMessage)
+
+
+def _asked(transcript: Sequence[Message], upto: int, largest: int) -> list[int]:
+    """The places of what was asked first and last, and of the notes of the harness that came with it."""
+    asked = [place for place, each in enumerate(transcript) if _is_asked(each)]
+    kept: set[int] = set()
+    for place in {asked[0], asked[-1]} if asked else ():
+        kept.add(place)
+        for after in range(place + 1, len(transcript)):
+            message = transcript[after]
+            if not isinstance(message, UserMessage):
+                break
+            if message.sender == "system" and not message.delivers and not message.replaces:
+                kept.add(after)
+    return sorted(place for place in kept if place < upto and weight(transcript[place]) <= largest)
+
+
+def _is_asked(message: Message) -> bool:
+    return isinstance(message, UserMessage) and message.sender != "system"
+
+
+def _unseen(transcript: Sequence[Message], plan: Plan) -> list[Message]:
+    """The results among what goes that the agent has not answered: they were too long to stay."""
+    if any(isinstance(each, AssistantMessage) for each in transcript[plan.upto :]):
+        return []
+    last = max((place for place, each in enumerate(transcript) if isinstance(each, AssistantMessage)), default=0)
+    return [each for each in transcript[last : plan.upto] if isinstance(each, ToolMessage)]
+
+
+def _replies(gone: Sequence[Message]) -> int:
+    """How many replies a summary of these stands for."""
+    earlier = sum(each.replaces for each in gone if isinstance(each, UserMessage))
+    return earlier + sum(isinstance(each, AssistantMessage) for each in gone)
+
+
+async def _written(seat: Seat, record: Recorder, stop: Stop, question: str) -> tuple[str, EndPart | None]:
+    """What the model says in one call without tools; nothing where it could not."""
+    asked = (UserMessage(question, sender="system"),)
+    request = Request(seat.model, summaries.SYSTEM, asked, (), seat.agent, sums_up=True)
+    text: list[str] = []
+    end = EndPart(seat.model)
+    paid: Reservation | None = None
+    whole = False
+    try:
+        with stop.interrupts():
+            paid = await admitted(seat, request, record)
+            async with aclosing(seat.provider.stream(request)) as parts:
+                async for part in parts:
+                    record.heard = time.monotonic()
+                    match part:
+                        case TextPart():
+                            text.append(part.text)
+                        case AgainPart():
+                            text = []
+                        case EndPart():
+                            end = part
+                        case _:
+                            pass
+        whole = True
+    except (ProviderError, BudgetSpent) as trouble:
+        log.info("task %s is summed up by the harness: %s", record.task.id, trouble)
+        return "", None
+    finally:
+        if paid is not None:
+            settle(paid, seat, cost(end.usage, request, text, whole=whole))
+    return "".join(text).strip(), end

@@ -1,0 +1,143 @@
+"""`gen agents show`, `lint` and `new`, as a person types them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.agents.samples import SAMPLES
+from tests.surfaces.running import gen
+
+CLAUDE = """---
+name: reviewer
+description: Reviews code: carefully.
+tools: Read, MultiEdit, Shell, Nonsense
+disallowedTools: WebFetch
+model: claude-sonnet-4-20250514
+permissionMode: bypassPermissions
+---
+Review.
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "repo" / ".claude" / "agents"
+    place.mkdir(parents=True)
+    (place / "reviewer.md").write_text(CLAUDE)
+    (place / "README.md").write_text("# Agents\n")
+    (place / "again.md").write_text(CLAUDE.replace("carefully", "again"))
+    return tmp_path / "repo"
+
+
+def test_lint_prints_every_file_with_its_own_words_and_ours(folder: Path):
+    told = gen("agents", "lint", str(folder), "--json", cwd=folder.parent).json
+    place = folder / ".claude" / "agents"
+    assert [Path(file["path"]).name for file in told["files"]] == ["README.md", "again.md", "reviewer.md"]
+    file = told["files"][2]
+    warnings = {each["code"]: each["line"] for each in file.pop("warnings")}
+    assert file == {
+        "path": str(place / "reviewer.md"),
+        "dialect": "claude",
+        "loadable": True,
+        "name": "reviewer",
+        "description": "Reviews code: carefully.",
+        "tools": ["Read", "MultiEdit", "Shell", "Nonsense"],
+        "disallowedTools": ["WebFetch"],
+        "resolvedTools": ["Read", "Edit", "Bash"],
+        "model": "claude-sonnet-4-20250514",
+        "mode": "dontAsk",
+        "stage": "requoted",
+        "why_not": None,
+    }
+    assert warnings == {
+        "recovered": 3,
+        "mode-wide": 7,
+        "tool-retired": 4,
+        "tool-unknown": 4,
+        "model-mapped": 6,
+    }
+    assert told["clashes"] == [
+        {
+            "name": "reviewer",
+            "dialect": "claude",
+            "paths": [str(place / "again.md"), str(place / "reviewer.md")],
+        }
+    ]
+
+
+def test_lint_says_why_a_page_is_no_agent(folder: Path):
+    told = gen("agents", "lint", str(folder), "--json", cwd=folder).json["files"][0]
+    assert (told["loadable"], told["name"], told["tools"], told["resolvedTools"]) == (False, None, None, [])
+    assert told["why_not"].startswith(told["path"]) and "no front matter" in told["why_not"]
+
+
+def test_lint_reads_like_a_linter(folder: Path):
+    out = gen("agents", "lint", ".", cwd=folder).out
+    assert f"{folder}/.claude/agents/reviewer.md:4: the tool Nonsense is not known here [tool-unknown]" in out
+    assert out.splitlines()[-1] == "3 files, 2 agents, 1 clashes"
+
+
+def test_lint_tells_all_tools_from_none(tmp_path: Path):
+    (tmp_path / "all.md").write_text("---\nname: a\ndescription: d\ntools: '*'\n---\nx")
+    (tmp_path / "none.md").write_text("---\nname: b\ndescription: d\ntools: []\n---\nx")
+    files = gen("agents", "lint", str(tmp_path), "--json", cwd=tmp_path).json["files"]
+    assert [file["tools"] for file in files] == ["all", []]
+    assert "Bash" in files[0]["resolvedTools"] and "Task" not in files[0]["resolvedTools"]
+    assert files[1]["resolvedTools"] == []
+
+
+def test_lint_of_nothing_is_a_mistake(tmp_path: Path):
+    ended = gen("agents", "lint", "nowhere", cwd=tmp_path)
+    assert (ended.code, "There is no file or folder" in ended.err) == (2, True)
+
+
+def test_lint_knows_every_dialect_by_its_place(tmp_path: Path):
+    for sample in SAMPLES:
+        file = tmp_path / sample.path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(sample.text)
+    files = gen("agents", "lint", str(tmp_path), "--json", cwd=tmp_path).json["files"]
+    assert {(file["dialect"], file["name"]) for file in files} == {
+        (each.dialect, each.name) for each in SAMPLES
+    }
+
+
+def test_show_tells_what_was_asked_for_and_what_is_used(tmp_path: Path, home: Path):
+    place = home / ".claude" / "agents" / "reviewer.md"
+    place.parent.mkdir(parents=True)
+    place.write_text(CLAUDE)
+    told = gen("agents", "show", "Reviewer", "--json", cwd=tmp_path).json
+    assert (told["model"], told["usedModel"]) == ("anthropic/claude-sonnet-4-20250514", "offline-search")
+    assert (told["resolvedTools"], told["missing"], told["prompt"]) == (
+        ["Read", "Edit", "Bash"],
+        ["Nonsense"],
+        "Review.",
+    )
+    out = gen("agents", "show", "reviewer", cwd=tmp_path).out
+    assert "used model: offline-search" in out and out.rstrip().endswith("Review.")
+
+
+def test_show_of_an_unknown_agent_offers_the_nearest(tmp_path: Path):
+    ended = gen("agents", "show", "Explor", cwd=tmp_path)
+    assert (ended.code, "Did you mean Explore" in ended.err) == (2, True)
+
+
+def test_new_writes_a_file_for_this_folder_and_says_where(tmp_path: Path):
+    words = ("--description", "Runs the tests.", "--tools", "Bash,Read", "--max-turns", "9")
+    ended = gen("agents", "new", "tester", *words, cwd=tmp_path)
+    path = tmp_path / ".gen" / "agents" / "tester.md"
+    assert (ended.code, ended.out.splitlines()) == (0, [f"Wrote {path}"])
+    assert "gen trust" in ended.err
+    listed = gen("agents", "list", "--json", cwd=tmp_path).json["agents"]
+    assert [agent["source"] for agent in listed if agent["untrusted"]] == [str(path)]
+
+
+def test_new_for_all_folders_counts_at_once(tmp_path: Path, home: Path):
+    ended = gen("agents", "new", "tester", "--description", "Tests.", "--user", "--json", cwd=tmp_path)
+    assert ended.json["path"] == str(home / ".gen" / "agents" / "tester.md")
+    assert gen("agents", "show", "tester", "--json", cwd=tmp_path).json["description"] == "Tests."
+
+
+def test_new_without_a_description_says_what_is_missing(tmp_path: Path):
+    ended = gen("agents", "new", "tester", cwd=tmp_path)
+    assert (ended.code, "needs a description" in ended.err) == (2, True)

@@ -1,0 +1,93 @@
+"""An agent of each dialect really runs, with exactly its tools, and keeps to what its file says."""
+
+from pathlib import Path
+
+import pytest
+
+from gencode import GenCode
+from gencode.core.messages import ToolMessage
+from gencode.core.rules import Mode
+from gencode.core.task import transcript_of
+from gencode.permissions.trust import standing, trust
+from gencode.providers.scripted import ScriptedProvider
+from gencode.settings import gen_home
+from gencode.stores.memory import MemoryStore
+from gencode.testing import Overhearing, call, says
+from tests.agents.samples import SAMPLES, Sample
+from tests.house.source import ROOT
+
+SENDING = {"Task", "TaskOutput", "TaskStop", "SendMessage", "spawn", "spawn_subagent"}
+
+
+def trusted(folder: Path, path: str, text: str) -> Path:
+    file = folder / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    trust(standing(folder, gen_home()), gen_home())
+    return folder
+
+
+async def tools_of(folder: Path, name: str) -> list[str]:
+    """The tools that the model of an agent is shown."""
+    provider = Overhearing(ScriptedProvider.of({"*": [says("{}")]}))
+    async with GenCode.open(folder, model=provider, store=MemoryStore()) as gen:
+        outcome = await gen.task(name, "Do it.")
+    assert (outcome.status, outcome.agent) == ("completed", name)
+    return [tool.name for tool in provider.requests[0].tools]
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.dialect)
+async def test_an_agent_of_each_dialect_runs_with_exactly_its_tools(sample: Sample, tmp_path: Path):
+    shown = await tools_of(trusted(tmp_path, sample.path, sample.text), sample.name)
+    plans = sample.also.get("mode") is Mode.PLAN
+    if sample.tools.allow is not None:
+        named = [name for name in sample.tools.allow if name not in sample.tools.deny]
+        assert shown == [name for name in named if not name.startswith("mcp__")]
+    else:
+        assert {"Read", "Glob", "Grep"} <= set(shown)
+        assert ("Write" in shown) is not plans
+        assert not SENDING & set(shown)
+
+
+TABLES = {
+    "general": "current_time sleep get_env set_env Read Write LS delete_file move_file get_file_info Edit "
+    "Grep http_get http_post http_request WebSearch json_parse json_stringify base64_encode base64_decode "
+    "memory_list memory_read memory_write memory_patch memory_append task_list task_replay notify",
+    "explore": "current_time get_env Read LS get_file_info Grep http_get WebSearch json_parse base64_decode "
+    "memory_list memory_read task_list task_replay notify",
+    "plan": "current_time get_env Read LS get_file_info Grep http_get WebSearch json_parse base64_decode "
+    "memory_list memory_read memory_write memory_append task_list task_replay notify",
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+async def test_the_example_types_take_the_place_of_built_in_agents_with_exactly_their_tables(
+    name: str, tmp_path: Path
+):
+    text = (ROOT / "examples" / "subagents" / name / "SUBAGENT.md").read_text("utf-8")
+    shown = await tools_of(trusted(tmp_path, f"subagents/{name}/SUBAGENT.md", text), name)
+    assert shown == TABLES[name].split()
+
+
+async def told(folder: Path, *commands: str, mode: str = "dontAsk") -> list[bool]:
+    """Whether each command of the agent x was refused, where nobody can be asked."""
+    turns = [says("", *(call("Bash", command=command) for command in commands)), says("done")]
+    provider = ScriptedProvider.of({"x": turns})
+    settings = {"permission_mode": mode}
+    async with GenCode.open(folder, model=provider, store=MemoryStore(), settings=settings) as gen:
+        outcome = await gen.task("x", "Do it.")
+        transcript = transcript_of(await gen.store.events(outcome.agent_id))
+    return [each.error for each in transcript if isinstance(each, ToolMessage) for each in each.results]
+
+
+async def test_a_pattern_keeps_a_tool_to_its_calls_even_below_full_autonomy(tmp_path: Path):
+    text = "---\nname: x\ndescription: d\ntools: Bash(mkdir *), Write\n---\nbody"
+    folder = trusted(tmp_path, ".claude/agents/x.md", text)
+    assert await told(folder, "mkdir made", "touch file", "ls") == [False, True, False]
+    assert ((tmp_path / "made").exists(), (tmp_path / "file").exists()) == (True, False)
+
+
+async def test_a_denied_pattern_is_refused(tmp_path: Path):
+    text = "---\nname: x\ndescription: d\ndisallowedTools: Bash(touch *)\n---\nbody"
+    folder = trusted(tmp_path, ".claude/agents/x.md", text)
+    assert await told(folder, "touch file", "mkdir made") == [True, False]

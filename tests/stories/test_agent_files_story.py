@@ -1,0 +1,101 @@
+"""Agent files and skills while GenCode runs: changes count for the next one, hooks run, skills are used."""
+
+import os
+from pathlib import Path
+
+from gencode.core.messages import ToolMessage
+from gencode.core.status import Status
+from gencode.core.task import transcript_of
+from gencode.testing import call, says, scripted
+
+
+def write_agent(home: Path, name: str, tools: str, body: str = "Work.", more: str = "") -> Path:
+    folder = home / ".gen" / "agents"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.md"
+    path.write_text(f"---\nname: {name}\ndescription: Does it.\ntools: {tools}\n{more}---\n{body}\n")
+    os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns - 10**9))
+    return path
+
+
+async def test_an_edited_file_counts_for_the_next_agent_and_a_broken_one_keeps_its_last_good_version(
+    tmp_path: Path, home: Path
+) -> None:
+    path = write_agent(home, "Worker", "Read", "The first version.")
+    async with scripted(tmp_path, Worker=[says("done")]) as gen:
+        first = await gen.task("Worker", "go")
+        write_agent(home, "Worker", "Read, LS", "The second version.")
+        second = await gen.task("Worker", "go")
+        path.write_text("---\nname: [broken\n")
+        third = await gen.task("Worker", "go")
+        write_agent(home, "Late", "LS")
+        assert gen.agents.find("late").name == "Late"
+        systems = [(await gen.find(each.agent_id)).system for each in (first, second, third)]
+    assert ["The first version." in text for text in systems] == [True, False, False]
+    assert ["The second version." in text for text in systems] == [False, True, True]
+    assert [each.evidence.warnings for each in (first, second)] == [("no tool was called",)] * 2
+    assert third.evidence.warnings[0].startswith("an earlier version is used: ")
+
+
+async def test_a_hook_of_an_agent_refuses_a_call_and_the_agent_reads_why(tmp_path: Path, home: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    hook = (
+        "hooks:\n  PreToolUse:\n    - matcher: Read\n      hooks:\n        - type: command\n"
+        "          command: echo not today >&2; exit 2\n"
+    )
+    write_agent(home, "Worker", "Read, LS", more=hook)
+    turns = [says("", call("LS", path=".")), says("", call("Read", file_path="a.txt")), says("done")]
+    async with scripted(tmp_path, Worker=turns) as gen:
+        outcome = await gen.task("Worker", "go")
+        said = transcript_of(await gen.store.events(outcome.agent_id))
+    results = [each.results[0] for each in said if isinstance(each, ToolMessage)]
+    assert [result.error for result in results] == [False, True]
+    assert results[1].text == "A hook refused it: not today"
+    assert outcome.evidence.files_read == ()
+
+
+async def test_a_skill_is_listed_loaded_and_sent_to_its_agent(tmp_path: Path, home: Path) -> None:
+    for name, more in (("notes", ""), ("hunt", "agent: Explore\n")):
+        folder = home / ".gen" / "skills" / name
+        folder.mkdir(parents=True)
+        text = f"---\nname: {name}\ndescription: How to {name}.\n{more}---\nFollow the way of {name}.\n"
+        (folder / "SKILL.md").write_text(text)
+    main = [
+        says("", call("Skill", skill="notes")),
+        says("", call("Skill", skill="hunt", arguments="the bug")),
+        says("done"),
+    ]
+    async with scripted(tmp_path, main=main, Explore=[says("caught")]) as gen:
+        outcome = await gen.ask("go").outcome()
+        state = await gen.find(outcome.agent_id)
+        said = transcript_of(await gen.store.events(outcome.agent_id))
+        (child,) = await gen.tasks()
+    results = [each.results[0].text for each in said if isinstance(each, ToolMessage)]
+    assert "- notes: How to notes." in state.system and "- hunt: How to hunt." in state.system
+    assert "Follow the way of notes." in results[0]
+    assert (results[1], child.agent, "the bug" in child.prompt) == ("caught", "Explore", True)
+
+
+async def test_a_rule_against_an_agent_is_not_walked_around_by_a_skill(tmp_path: Path, home: Path) -> None:
+    folder = home / ".gen" / "skills" / "hunt"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: hunt\ndescription: Hunt.\nagent: Explore\n---\nHunt.\n")
+    main = [says("", call("Skill", skill="hunt")), says("not done")]
+    settings = {"deny": ["Task(Explore)"]}
+    async with scripted(tmp_path, settings=settings, main=main, Explore=[says("never")]) as gen:
+        outcome = await gen.ask("go").outcome()
+        tasks = await gen.tasks()
+    assert (outcome.status, tasks) == (Status.COMPLETED, [])
+    assert any("Skill was not allowed" in each for each in outcome.evidence.warnings)
+
+
+async def test_an_agent_has_the_skills_its_file_names_from_the_start(tmp_path: Path, home: Path) -> None:
+    folder = home / ".gen" / "skills" / "notes"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: notes\ndescription: Notes.\n---\nWrite them down.\n")
+    write_agent(home, "Worker", "Read", more="skills: [notes, missing]\n")
+    async with scripted(tmp_path, Worker=[says("done")]) as gen:
+        outcome = await gen.task("Worker", "go")
+        system = (await gen.find(outcome.agent_id)).system
+    assert "Write them down." in system
+    assert any("missing" in each for each in outcome.evidence.warnings)
