@@ -99,6 +99,46 @@ def test_the_repair_leaves_block_texts_and_later_fields_alone():
     assert read.lines["name"] == 9
 
 
+DIALOGUE = """---
+name: reviewer
+description: Use it after a change. Examples:
+<example>
+Context: The user: "wrote" code.
+user: "Check: this"
+assistant: "I will: check"
+user: "Thanks"
+</example>
+tools: Read, Grep
+model: sonnet
+---
+body"""
+
+
+def test_a_dialogue_at_the_beginning_of_lines_stays_in_its_description():
+    read = read_front_matter(DIALOGUE, "x.md")
+    assert (read.stage, sorted(read.fields), read.lines["tools"]) == (
+        *("split", ["description", "model", "name", "tools"]),
+        10,
+    )
+    assert read.fields["description"].endswith('user: "Thanks"\n</example>')
+    assert read.fields["tools"] == "Read, Grep"
+    assert read.warnings == ("the front matter is not YAML; it was cut at the names of its fields",)
+
+
+def test_what_says_twice_which_tools_there_are_is_never_guessed():
+    assert "cannot be read" in refusal(DIALOGUE.replace("model: sonnet", "tools: '*'"))
+
+
+def test_tabs_are_read_as_spaces():
+    read = read_front_matter("---\nname: x\ntools:\n\t- Read\n\t- Grep\n---\n", "x.md")
+    assert (read.fields["tools"], read.stage) == (["Read", "Grep"], "requoted")
+
+
+def test_a_file_in_a_code_fence_is_taken_out_of_it():
+    read = read_front_matter("```markdown\n---\nname: x\na: [\n  b]\n---\nbody\n```\n", "x.md")
+    assert (read.fields, read.lines["name"], read.body) == ({"name": "x", "a": ["b"]}, 3, "body")
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -20,11 +20,12 @@ ENDINGS = (".md", ".toml", ".yaml", ".yml", ".json")
 MOST_DOTS = 100
 """A TOML key of more parts than this is no agent's; the time to read one grows with their square."""
 
+
 def read_agent_file(
     content: bytes, path: str, dialect: str | None = None, *, builtin: bool = False
 ) -> AgentFile:
     """A file as one of a dialect; without one it is told from its path and what it holds."""
-    name = dialect or "gencode"
+    name = dialect or ""
     try:
         text = _decoded(content, path)
         if dialect is None:

@@ -15,7 +15,7 @@ from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, TaskRequest, same_name
-from gencode.core.task import Task, transcript_of
+from gencode.core.task import Task, whole_transcript
 from gencode.delegation.accounts import bound, half, spent_by, tightest
 from gencode.delegation.apart import Apart, new_task
 from gencode.delegation.desk import Desk
@@ -116,7 +116,7 @@ class Launcher:
         workplace = await self._workplaces.make(order.place.workspace)
         return (
             replace(order, place=replace(order.place, workspace=workplace.workspace), workplace=workplace),
-            replace(created, worktree=str(workplace.workspace.root)),
+            replace(created, worktree=workplace.path),
         )
 
     async def detach(self, request: TaskRequest, origin: Origin, seconds: float | None = None) -> str:
@@ -235,7 +235,7 @@ class Launcher:
         spec = self.agent_of(task)
         workplace: Workplace | None = None
         if task.worktree:
-            workplace = await self._workplaces.again(task.worktree, place.workspace)
+            workplace = self._workplaces.again(task.worktree)
             place = replace(place, workspace=workplace.workspace)
         named = None if request.budget == Budget() else request.budget
         budget = named or task.budget
@@ -331,7 +331,7 @@ class Launcher:
         """A task with its transcript, as far as that can be read."""
         found = await self.known(task)
         events, _ = await facts_of(self._store, task)
-        transcript: list[dict[str, Any]] = [to_builtins(message) for message in transcript_of(events)]
+        transcript: list[dict[str, Any]] = [to_builtins(message) for message in whole_transcript(events)]
         return replace(self.told(found), transcript=transcript)
 
     async def known(self, task: str) -> Task:

@@ -79,8 +79,10 @@ def never_read(seat: Seat, transcript: Sequence[Message], task: Task, report: st
 
 def _names(report: str, workspace: Workspace) -> list[str]:
     """The names of files that exist, as they are called from the working directory."""
-    cwd = os.path.realpath(workspace.cwd)
     words = dict.fromkeys(word.rstrip(".-") for word in _NAME.findall(report[:MOST_TEXT]))
+    if not words:
+        return []
+    cwd = os.path.realpath(workspace.cwd)
     found: dict[str, None] = {}
     for word in list(words)[:MOST_NAMED]:
         name = os.path.relpath(word, cwd) if word.startswith("/") else os.path.normpath(word)

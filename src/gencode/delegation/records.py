@@ -14,7 +14,7 @@ from gencode.core.ids import clean_id
 from gencode.core.messages import Usage
 from gencode.core.outcome import Outcome, outcome_of, output_file
 from gencode.core.status import Status
-from gencode.core.task import Task, transcript_of
+from gencode.core.task import Task, whole_transcript
 from gencode.delegation.outputs import make_whole
 from gencode.delegation.watch import facts_of
 from gencode.runtime.ports import Store, TaskQuery
@@ -58,7 +58,7 @@ class Records:
             task = replace(task, evidence=replace(task.evidence, warnings=warnings))
         return replace(
             await self.outcome_of(task),
-            transcript=[msgspec.to_builtins(message) for message in transcript_of(events)],
+            transcript=[msgspec.to_builtins(message) for message in whole_transcript(events)],
             decisions=[plain(event) for event in events if isinstance(event.fact, CallDecided)],
         )
 

@@ -90,12 +90,12 @@ class Starting:
         then = (*before, self._seating.started(spec, toolbox, origin, system), *map(MessageAdded, heard))
         slot = None if known else self._slot(created, origin)
         at_once = slot is None or slot.try_take()
+        lease: Lease | None = None
         try:
             lease = await self._store.create(created, self._supervisor.owner, then if at_once else ())
-        except BaseException:
-            if slot is not None:
+        finally:
+            if lease is None and slot is not None:
                 slot.give_back()
-            raise
         facts = enumerate((created, *(then if at_once else ())), start=1)
         at = lease.state.created_at
         record = Recorder(self._store, self._bus, lease, self._outputs)

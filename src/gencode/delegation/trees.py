@@ -4,6 +4,7 @@ What makes worktrees is loaded when the first one is wanted.
 """
 
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,11 @@ from gencode.core.spec import Workspace
 from gencode.runtime.seat import Ending
 
 if TYPE_CHECKING:
-    from gencode.runtime.worktrees import Worktree
+    from gencode.runtime.worktrees.place import Worktree
+    from gencode.runtime.worktrees.work import Work
 
 NO_HOME = "A worktree needs a folder of GenCode's own, and there is none here; leave isolation out."
+MOST_FILES = 50
 
 
 class Workplace:
@@ -31,21 +34,22 @@ class Workplace:
         return self._tree.workspace
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """What the agent's sender should know of it."""
-        return self._tree.notes
+    def path(self) -> str:
+        """The folder of the whole worktree."""
+        return str(self._tree.path)
 
     async def summed_up(self, ending: Ending) -> Ending:
         """How the agent ended, with what it changed and how that can be taken over."""
-        from gencode.runtime.worktrees import result
+        from gencode.runtime.worktrees.work import result
 
         try:
             work = await result(self._tree)
         except GenCodeError as trouble:
-            kept = f"its worktree {self._tree.path} is kept as it is: {trouble}"
+            kept = f"its worktree {self.path} is kept as it is: {trouble}"
             return replace(ending, warnings=(*ending.warnings, kept))
-        text = "\n\n".join(part for part in (ending.text.strip(), work.told()) if part)
-        return replace(ending, text=text, warnings=(*ending.warnings, *self.notes))
+        text = "\n\n".join(part for part in (ending.text.strip(), "\n".join(told(self._tree, work))) if part)
+        notes = (*self._tree.notes, *work.notes)
+        return replace(ending, text=text, warnings=(*ending.warnings, *notes))
 
 
 class Workplaces:
@@ -56,14 +60,48 @@ class Workplaces:
 
     async def make(self, workspace: Workspace) -> Workplace:
         """A worktree for a new agent; UserMistake where there can be none."""
-        from gencode.runtime.worktrees import make
+        from gencode.runtime.worktrees.making import make
 
         if self._home is None:
             raise UserMistake(NO_HOME)
         return Workplace(await make(workspace, self._home, secrets.token_hex(4)))
 
-    async def again(self, path: str, workspace: Workspace) -> Workplace:
+    def again(self, path: str) -> Workplace:
         """The worktree that an agent had before; UserMistake when it is gone."""
-        from gencode.runtime.worktrees import find
+        from gencode.runtime.worktrees.place import recorded
 
-        return Workplace(await find(Path(path), workspace))
+        tree = recorded(Path(path))
+        if tree is None or not tree.path.is_dir():
+            raise UserMistake(
+                f"The worktree {path} of the task is gone, so it cannot go on there; send the agent anew."
+            )
+        return Workplace(tree)
+
+
+def told(tree: "Worktree", work: "Work") -> Iterator[str]:
+    """What the sender reads about the worktree of an agent that has ended."""
+    if not work.kept:
+        yield "[It changed no file in its worktree, which was removed.]"
+        return
+    yield f"[Its changes are on the branch {tree.branch}, in {tree.path}, and not in your checkout.]"
+    for file in work.files[:MOST_FILES]:
+        lines = "" if file.added is None else f" +{file.added} -{file.removed}"
+        yield f"{file.status} {file.path}{lines}"
+    if rest := len(work.files) - MOST_FILES + work.more_files:
+        if rest > 0:
+            yield f"and {rest} more files"
+    yield _merge_words(work)
+    yield from (f"To take it over: {command}" for command in work.how)
+    if work.diff:
+        yield f"```diff\n{work.diff.rstrip()}\n```"
+
+
+def _merge_words(work: "Work") -> str:
+    match work.merges:
+        case "clean":
+            also = f" Not committed there: {', '.join(work.overlaps)}." if work.overlaps else ""
+            return f"It can be merged as things are.{also}"
+        case "conflicts":
+            return f"A merge would conflict in: {', '.join(work.conflicts)}."
+        case _:
+            return "Whether it can be merged could not be found out."

@@ -18,12 +18,13 @@ from gencode.delegation.records import Records
 from gencode.delegation.resumption import Resumption
 from gencode.permissions.chain import Root
 from gencode.runtime.limits import Limits
-from gencode.runtime.models import ModelRegistry
-from gencode.runtime.ports import Handover, Store
-from gencode.runtime.purse import Purse
+from gencode.runtime.models import Model, ModelRegistry
+from gencode.runtime.ports import Handover, Store, TaskQuery
+from gencode.runtime.purse import Purse, check_budget
 from gencode.runtime.seen import Seen
 
 SESSION = "the session"
+COME_BACK = "Work that you sent to the background has ended. Tell the user what came of it."
 
 
 class Terms(Struct, frozen=True):
@@ -50,7 +51,9 @@ class Work:
         self._launcher = launcher
         self._records = records
         self._store = store
+        self._models = models
         self._here = here
+        self._model: Model | None = None
         self._terms = terms
         self._resumption = Resumption(launcher, models, self._origin, root)
         bounded = terms.budget != NO_BUDGET
@@ -123,12 +126,44 @@ class Work:
         self._seen[job.id] = job.seat.seen
         return job
 
+    async def hear(self, spec: AgentSpec, session: str) -> Job | None:
+        """Start a turn in which a conversation at rest hears what came back to it, or was said to it.
+
+        None when nothing waits for it.
+        """
+        found = await self._records.find(session)
+        children = await self._store.tasks(TaskQuery(parent=found.id))
+        come = [each for each in children if each.background and each.status.ended]
+        if any(each.id not in found.delivered for each in come):
+            await self._store.post(found.id, COME_BACK, "system")
+        elif not await self._store.waiting(found.id):
+            return None
+        return await self.turn(spec, "", found.id)
+
+    def use(self, model: str) -> Model:
+        """Let another model lead conversations, and what they send, from the next turn on."""
+        self._model = self._models.resolve(model)
+        return self._model
+
+    def bound(self, budget: Budget) -> None:
+        """Bound conversations by another budget from their next turn on; what they spent before counts."""
+        check_budget(budget)
+        self._terms = replace(self._terms, budget=budget)
+        self._purse = Purse(SESSION, budget) if budget != NO_BUDGET else None
+        self._purses.clear()
+
+    @property
+    def budget(self) -> Budget:
+        """What a conversation may spend."""
+        return self._terms.budget
+
     def origin(self, spec: AgentSpec | None = None) -> Origin:
         """The place where work is asked for, or that of an agent which leads a conversation there."""
         return self._led_by(spec) if spec else self._origin()
 
     def _origin(self) -> Origin:
-        return replace(self._here(), purse=self._purse)
+        here = replace(self._here(), purse=self._purse)
+        return here if self._model is None else replace(here, model=self._model)
 
     def _led_by(self, spec: AgentSpec) -> Origin:
         origin = self._origin()

@@ -17,8 +17,8 @@ CALM = 60.0
 """So many seconds after a refusal it is forgotten; most limits count by the minute."""
 ENOUGH = 3
 """With so many answers for each refusal there is no need to ask more slowly."""
-FASTER = 8
-"""After about so many answers requests leave twice as fast as they were measured, then three times, and so on."""
+FASTER = 7
+"""After so many answers requests leave twice as fast as answers came, after so many more three times."""
 LONGEST_GAP = 15.0
 
 

@@ -50,6 +50,8 @@ class EventSplitter:
 
     def _with_plain_ends(self, piece: bytes) -> bytes:
         """The bytes with one kind of line end out of the three there are; one may be cut in two."""
+        if not piece:
+            return piece
         if self._cut:
             piece = piece.removeprefix(b"\n")
         self._cut = piece.endswith(b"\r")

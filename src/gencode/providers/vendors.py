@@ -131,6 +131,8 @@ class Switchboard:
         """How a vendor is reached, for a person: its address, and whether its key is there."""
         if name in EXTRAS:
             return EXTRAS[name]
+        if name in ("offline", "scripted"):
+            return "on this machine, without a key"
         vendor = next(each for each in VENDORS if each.name == name)
         # A query may hold a key, and a name before the host a password.
         place = f"at {vendor.address(self._environ).partition('?')[0].rpartition('@')[2]}"

@@ -1,10 +1,10 @@
-"""Runtime room: a transcript that becomes too long for its model is summed up, and nothing in progress is lost.
+"""Runtime room: a transcript that becomes too long for its model is summed up, and no work in it is lost.
 
-What stays word for word: what was asked first and last with the notes that belong to it, what the agent has not
-answered yet, and its last turns, whose calls are never parted from their results. For the rest stands one
-message: a summary that the model writes itself, or the harness where it cannot, and then what only the harness
-knows for sure (`summaries`). The journal keeps everything: one fact says what took the place of what, so that a
-crash leaves it done or not done.
+What stays word for word: what was asked first and last with the notes that belong to it, what the agent has
+not answered yet, and its last turns, whose calls are never parted from their results. For the rest stands
+one message: a summary that the model writes itself, or the harness where it cannot, and then what only the
+harness knows for sure (`summaries`). The journal keeps everything: one fact says what took the place of what,
+so that a crash leaves it done or not done.
 """
 
 import logging
@@ -36,12 +36,12 @@ log = logging.getLogger(__name__)
 TAIL = 5
 """The last turns stay as far as they fit into this part of the room: a fifth."""
 MOST_TURNS = 12
-LARGEST_KEPT = 4
-"""What was asked stays word for word if it takes no more than this part of the room: a quarter."""
+LARGEST_KEPT = 8
+"""What was asked stays word for word if it takes no more than this part of the room: an eighth."""
 LEAST = 10
 """Less than this part of the room is not worth a summary: a tenth."""
 MOST_NOTE = 30_000
-LEAST_NOTE = 4_000
+LEAST_NOTE = 3_000
 PROGRESS = "summing up the conversation, which is long"
 
 
@@ -69,12 +69,14 @@ async def compact(seat: Seat, transcript: list[Message], record: Recorder, stop:
         return False
     record.tell(ProgressMade(PROGRESS))
     gone = plan.gone(transcript)
-    most = min(max(room, LEAST_NOTE), MOST_NOTE)
+    most = min(max(room // 2, LEAST_NOTE), MOST_NOTE)
     said, end = await _written(seat, record, stop, summaries.question(gone, 2 * room))
-    known = await summaries.known(seat, transcript, record.task, most // 2)
-    unseen = _unseen(transcript, plan)
     body = summaries.by_model(said, most // 2) if said else summaries.by_harness(gone, most // 2)
-    note = summaries.note(body, gone, known, summaries.results(unseen, most // 2))
+    note = summaries.note(
+        *(body, len(gone), summaries.asked(gone, most // 4)),
+        summaries.unseen(_unanswered(transcript, plan), most // 4),
+        await summaries.known(seat, transcript, record.task, most),
+    )
     fact = TranscriptCompacted(
         plan.upto,
         UserMessage(note, sender="system", replaces=_replies(gone)),
@@ -98,7 +100,7 @@ def planned(transcript: Sequence[Message], room: int) -> Plan | None:
 
 
 def _tail(transcript: Sequence[Message], room: int) -> int:
-    """Where the part begins that stays: what is not answered yet, and as many last turns as there is room for.
+    """Where the part begins that stays: what is not answered yet, and as many last turns as fit.
 
     A call is never parted from its result.
     """
@@ -142,11 +144,13 @@ def _is_asked(message: Message) -> bool:
     return isinstance(message, UserMessage) and message.sender != "system"
 
 
-def _unseen(transcript: Sequence[Message], plan: Plan) -> list[Message]:
+def _unanswered(transcript: Sequence[Message], plan: Plan) -> list[Message]:
     """The results among what goes that the agent has not answered: they were too long to stay."""
     if any(isinstance(each, AssistantMessage) for each in transcript[plan.upto :]):
         return []
-    last = max((place for place, each in enumerate(transcript) if isinstance(each, AssistantMessage)), default=0)
+    last = max(
+        (place for place, each in enumerate(transcript) if isinstance(each, AssistantMessage)), default=0
+    )
     return [each for each in transcript[last : plan.upto] if isinstance(each, ToolMessage)]
 
 

@@ -106,10 +106,11 @@ class Gate(Struct, kw_only=True, eq=False):
         return decision if other is None else strictest((decision, self._judged(other)))
 
     def _judged(self, call: ToolCall) -> Decision:
-        if call.name not in self.toolbox:
+        tool = self.toolbox.get(call.name)
+        if tool is None:
             return self._absent(call)
-        facts = self._facts(call, self.toolbox[call.name])
-        decision = decide(facts, self._now(*(text for text in call.input.values() if isinstance(text, str))))
+        texts = [text for text in call.input.values() if isinstance(text, str)] if self._handed else ()
+        decision = decide(self._facts(call, tool), self._now(*texts))
         return self._with_candidates(call, decision) if decision.action is Action.DENY else decision
 
     async def admit(self, call: ToolCall, preview: str = "") -> Admission:
@@ -234,5 +235,8 @@ class Gate(Struct, kw_only=True, eq=False):
 
 def _target(call: ToolCall) -> str | None:
     """The task or shell that a call speaks of."""
-    target = next((call.input[name] for name in _TARGET_FIELDS if name in call.input), None)
-    return target if isinstance(target, str) else None
+    for name in _TARGET_FIELDS:
+        if name in call.input:
+            target = call.input[name]
+            return target if isinstance(target, str) else None
+    return None

@@ -1,10 +1,12 @@
 """The loop: one function for every agent; only the seat differs.
 
-It holds no retries (a provider wrapper), no persistence (inside the recorder), no screens (listeners).
+It holds no retries (a provider wrapper), no persistence (inside the recorder), no summing up (compaction), no
+screens (listeners).
 Three things are always true: a stored message is never changed; every tool call has exactly one result,
 even after a stop; nothing unbounded enters a transcript (`clip` is the only road in).
 """
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.core.errors import Interrupted
+from gencode.core.errors import Interrupted, ProviderError, ToolError
 from gencode.core.events import MessageAdded, ReplyRestarted, TextArrived, ThinkingArrived
 from gencode.core.messages import (
     AssistantMessage,
@@ -28,7 +30,7 @@ from gencode.runtime.calls import answer
 from gencode.runtime.ports import AgainPart, CallPart, EndPart, Request, TextPart, ThinkingPart, ToolSchema
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Ending, Seat
-from gencode.runtime.spending import at_most, cost
+from gencode.runtime.spending import USUAL_TOKEN, USUAL_TOOL, at_most, cost, taken
 from gencode.runtime.stop import Stop
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ ASK_AGAIN = (
 NOT_DONE = "its last reply announces work that was not done"
 CUT = "You were interrupted: {why}. What you were doing was cut; go on from here."
 MOST_REPAIRS = 2
+FULL = 0.8
+"""What a model holds is taken as full here: its reply needs room too."""
 
 
 class Course(Struct):
@@ -67,7 +71,7 @@ async def run(seat: Seat, transcript: list[Message], record: Recorder, stop: Sto
         await deliver(seat, transcript, record)
         course.turns += 1
         try:
-            reply = await listen(seat, transcript, seat.toolbox.schemas(), record, stop)
+            reply = await heard(seat, transcript, seat.toolbox.schemas(), record, stop)
             transcript.append(reply)
             if reply.calls:
                 course.called = True
@@ -118,7 +122,7 @@ async def finished(
     ending = ending_of(reply, (NOT_DONE,) if only_announced else ())
     if seat.schema is None or ending.status is not Status.COMPLETED:
         return ending
-    output, problem = shaped(reply.text, seat.schema)
+    output, problem = await shaped(reply.text, seat.schema)
     if not problem:
         return replace(ending, output=output)
     if course.repairs < MOST_REPAIRS:
@@ -128,13 +132,13 @@ async def finished(
     return Ending(Status.FAILED, reply.text, f"its result does not fit the schema: {problem}")
 
 
-def shaped(text: str, schema: dict[str, Any]) -> tuple[Any, str]:
+async def shaped(text: str, schema: dict[str, Any]) -> tuple[Any, str]:
     """A final text as the value that a schema asks for, or what is wrong with it."""
-    from gencode.runtime.shaped import NotFitting, read_output
+    from gencode.runtime.shaped import read_output
 
     try:
-        return read_output(text, schema), ""
-    except NotFitting as problem:
+        return await asyncio.to_thread(read_output, text, schema), ""
+    except ToolError as problem:
         return None, str(problem)
 
 
@@ -164,7 +168,7 @@ def ending_of(reply: AssistantMessage, warnings: tuple[str, ...] = ()) -> Ending
 async def last_word(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop) -> Ending:
     """One more turn without tools, so that a limit never throws away what was found."""
     text = await sum_up(seat, transcript, record, stop, seat.limits.last_word())
-    output = shaped(text, seat.schema)[0] if seat.schema is not None else None
+    output = (await shaped(text, seat.schema))[0] if seat.schema is not None else None
     return Ending(Status.LIMIT_REACHED, text, seat.limits.reached_words(), output=output)
 
 
@@ -173,10 +177,36 @@ async def sum_up(seat: Seat, transcript: list[Message], record: Recorder, stop: 
     stop.check()
     await deliver(seat, transcript, record)
     await tell(transcript, record, why)
-    reply = replace(await listen(seat, transcript, (), record, stop), calls=())
+    reply = replace(await heard(seat, transcript, (), record, stop), calls=())
     transcript.append(reply)
     record.defer(MessageAdded(reply))
     return reply.text
+
+
+async def heard(
+    seat: Seat, transcript: list[Message], tools: Sequence[ToolSchema], record: Recorder, stop: Stop
+) -> AssistantMessage:
+    """One reply of the model to what it can hold: a transcript that is too long for it is summed up first."""
+    if taken(transcript, beside(seat)) > seat.context * FULL:
+        await slim(seat, transcript, record, stop, "the model holds no more")
+    try:
+        return await listen(seat, transcript, tools, record, stop)
+    except ProviderError as refused:
+        if not refused.too_long or not await slim(seat, transcript, record, stop, str(refused)):
+            raise
+    return await listen(seat, transcript, tools, record, stop)
+
+
+async def slim(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> bool:
+    """Sum up the beginning of a transcript; what does that is loaded when it is first needed."""
+    from gencode.runtime.compaction import compact
+
+    return await compact(seat, transcript, record, stop, why)
+
+
+def beside(seat: Seat) -> int:
+    """About how many tokens the model is told besides the transcript."""
+    return len(seat.system) // USUAL_TOKEN + len(seat.toolbox.schemas()) * USUAL_TOOL
 
 
 async def listen(

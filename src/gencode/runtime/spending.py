@@ -11,6 +11,8 @@ from gencode.runtime.ports import Request
 SHORTEST_TOKEN = 2
 """A token has at least so many bytes, in all but contrived texts."""
 USUAL_TOKEN = 4
+USUAL_TOOL = 200
+"""So many tokens the description of a tool has."""
 PICTURE = 1_500
 """So many tokens a picture takes."""
 WRAPPING = 8

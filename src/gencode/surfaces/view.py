@@ -3,6 +3,7 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.core.budget import Budget
 from gencode.core.events import (
     CallFinished,
     CallStarted,
@@ -10,15 +11,17 @@ from gencode.core.events import (
     MessageAdded,
     ProgressMade,
     QueueMoved,
+    TaskBackgrounded,
     TaskCreated,
     TaskEnded,
     TaskStalled,
     TaskStarted,
     TextArrived,
     ThinkingArrived,
+    TranscriptCompacted,
 )
 from gencode.core.ids import moment
-from gencode.core.messages import AssistantMessage, ToolMessage
+from gencode.core.messages import AssistantMessage, ToolMessage, Usage, UserMessage
 from gencode.core.status import Status
 from gencode.runtime.calls import summary
 
@@ -26,7 +29,11 @@ STEP_ROOM = 200
 
 
 class AgentView(Struct, frozen=True):
-    """One agent as a screen shows it."""
+    """One agent as a screen shows it.
+
+    `place` is its place in the queue while it waits to begin, `stalled` for how many seconds it had been
+    silent when that was noticed. It is `resting` when it has answered and waits for what comes back to it.
+    """
 
     id: str
     agent: str = ""
@@ -41,12 +48,23 @@ class AgentView(Struct, frozen=True):
     ended_at: str | None = None
     result: str = ""
     error: str | None = None
+    background: bool = False
+    usage: Usage = Usage()
+    budget: Budget = Budget()
+    place: int = 0
+    stalled: float = 0.0
+    resting: bool = False
 
     def elapsed(self, now: str) -> float:
         """Seconds since it started, until `now` or its end."""
         if self.started_at is None:
             return 0.0
         return max((moment(self.ended_at or now) - moment(self.started_at)).total_seconds(), 0.0)
+
+    @property
+    def working(self) -> bool:
+        """Whether it is at work at this moment, or waits for its turn to be."""
+        return not self.status.ended and not self.resting
 
 
 class View(Struct, frozen=True):
@@ -76,28 +94,50 @@ def fold(view: View, event: Event) -> View:
 
 
 def _after(agent: AgentView, event: Event) -> AgentView:
+    if agent.stalled:
+        agent = replace(agent, stalled=0.0)
     match event.fact:
         case TaskCreated() as fact:
             title = fact.description or fact.prompt
-            named = replace(agent, agent=fact.agent, title=title[:STEP_ROOM])
-            return replace(named, parent=fact.parent, conversation=fact.conversation)
+            named = replace(agent, agent=fact.agent, title=title[:STEP_ROOM], parent=fact.parent)
+            return replace(
+                named, conversation=fact.conversation, background=fact.background, budget=fact.budget
+            )
         case TaskStarted() as fact:
             begun = agent.started_at or event.at
             model = fact.model or agent.model
-            running = replace(agent, status=Status.RUNNING, model=model, step="thinking")
-            return replace(running, started_at=begun, ended_at=None)
+            budget = agent.budget if fact.budget is None else fact.budget
+            running = replace(agent, status=Status.RUNNING, model=model, step="thinking", budget=budget)
+            return replace(running, started_at=begun, ended_at=None, place=0, resting=False)
+        case TaskBackgrounded():
+            return replace(agent, background=True)
         case TaskEnded() as fact:
             end = replace(agent, status=fact.status, result=fact.result, error=fact.error)
-            return replace(end, ended_at=event.at, step="")
-        case MessageAdded(AssistantMessage() as message):
-            step = ", ".join(summary(call) for call in message.calls)[:STEP_ROOM]
-            model = message.model or agent.model
-            return replace(agent, turns=agent.turns + 1, model=model, step=step or agent.step)
-        case MessageAdded(ToolMessage()):
-            return replace(agent, step="thinking")
+            return replace(end, ended_at=event.at, step="", place=0, resting=False)
+        case TranscriptCompacted() as fact:
+            return replace(agent, usage=agent.usage + (fact.usage or Usage()))
+        case MessageAdded() as fact:
+            return _told(agent, fact)
+        case QueueMoved(position):
+            return replace(agent, place=position, step=f"waiting, {position}. in line")
+        case TaskStalled(seconds):
+            return replace(agent, stalled=seconds, step=f"silent for {seconds:.0f} s")
         case _:
             step = _step(event)
             return agent if step is None or step == agent.step else replace(agent, step=step)
+
+
+def _told(agent: AgentView, fact: MessageAdded) -> AgentView:
+    match fact.message:
+        case AssistantMessage() as reply:
+            step = ", ".join(summary(call) for call in reply.calls)[:STEP_ROOM] or agent.step
+            usage = agent.usage + (reply.usage or Usage())
+            spoken = replace(agent, turns=agent.turns + 1, model=reply.model or agent.model, usage=usage)
+            return replace(spoken, step=step, resting=not reply.calls and not reply.partial)
+        case ToolMessage():
+            return replace(agent, step="thinking")
+        case UserMessage():
+            return replace(agent, resting=False) if agent.resting else agent
 
 
 def _step(event: Event) -> str | None:
@@ -109,10 +149,6 @@ def _step(event: Event) -> str | None:
             return f"{fact.tool} failed: {fact.summary}"[:STEP_ROOM]
         case ProgressMade(text):
             return text[:STEP_ROOM]
-        case QueueMoved(position):
-            return f"waiting, {position}. in line"
-        case TaskStalled(seconds):
-            return f"silent for {seconds:.0f} s"
         case TextArrived():
             return "answering"
         case ThinkingArrived():

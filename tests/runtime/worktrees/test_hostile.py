@@ -12,6 +12,8 @@ from gencode.runtime.worktrees.changes import FileChange
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.runtime.worktrees.work import merged, result
 
+pytestmark = pytest.mark.needs("git")
+
 HOOKS = (
     *(
         "post-checkout",

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.runtime.worktrees.yard import git, home_of, repository, worktree
 
 from gencode.core.spec import Workspace
@@ -15,6 +16,8 @@ from gencode.runtime.worktrees.leftovers import Leftover, leftovers
 from gencode.runtime.worktrees.making import make
 from gencode.runtime.worktrees.place import worktrees_folder
 from gencode.runtime.worktrees.work import result
+
+pytestmark = pytest.mark.needs("git")
 
 
 def doctor(folder: Path) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from gencode.runtime.worktrees.git import Said, trouble
 from gencode.runtime.worktrees.making import make
 from gencode.runtime.worktrees.place import Worktree, recorded, repository_folder, worktrees_folder
 
+pytestmark = pytest.mark.needs("git")
+
 
 async def mistake(repository: Path, name: str = "one", below: str = ".") -> str:
     with pytest.raises(UserMistake) as caught:

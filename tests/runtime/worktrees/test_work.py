@@ -16,6 +16,8 @@ from gencode.runtime.worktrees.merging import Preview, preview, preview_of_old_g
 from gencode.runtime.worktrees.place import Worktree, recorded
 from gencode.runtime.worktrees.work import Work, merged, result
 
+pytestmark = pytest.mark.needs("git")
+
 
 def shell(command: str) -> None:
     subprocess.run(["sh", "-ec", command], check=True, capture_output=True)

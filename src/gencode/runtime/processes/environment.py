@@ -102,6 +102,9 @@ def _git_that_only_reads(empty: Path, more: Mapping[str, str]) -> dict[str, str]
     environment = {
         "GIT_CONFIG_COUNT": str(len(settings)),
         "GIT_OPTIONAL_LOCKS": "0",
+        # A repository may allow single transports, one that runs a program among them; this wins over all.
+        "GIT_ALLOW_PROTOCOL": "",
+        "GIT_NO_LAZY_FETCH": "1",
         "GIT_TERMINAL_PROMPT": "0",
     }
     for number, (name, value) in enumerate(settings.items()):

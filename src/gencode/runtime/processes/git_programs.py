@@ -19,7 +19,7 @@ MOST_BYTES = 1 << 20
 
 _PROGRAM = re.compile(
     r"diff\.external|diff\..+\.(?:command|textconv)|filter\..+\.(?:clean|smudge|process)"
-    r"|gpg\.(?:.+\.)?program|core\.alternaterefscommand",
+    r"|gpg\.(?:.+\.)?program|core\.alternaterefscommand|merge\..+\.driver|hook\..+\.command|core\.gitproxy",
     re.IGNORECASE | re.DOTALL,
 )
 _REQUIRED = re.compile(r"filter\..+\.required", re.IGNORECASE | re.DOTALL)

@@ -94,7 +94,7 @@ class LintedFile(Struct, frozen=True, rename={"disallowed": "disallowedTools", "
     """One file as `gen agents lint --json` shows it."""
 
     path: str
-    dialect: str
+    dialect: str | None
     loadable: bool
     name: str | None
     description: str | None
@@ -222,7 +222,7 @@ def _linted_file(file: Read, toolbox: Toolbox) -> LintedFile:
     spec = file.spec
     return LintedFile(
         path=file.path,
-        dialect=file.dialect,
+        dialect=file.dialect or None,
         loadable=spec is not None,
         name=spec.name if spec else None,
         description=spec.description if spec else None,

@@ -12,7 +12,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.messages import AssistantMessage, Message, UserMessage
 from gencode.core.outcome import Outcome, TreeUsage
 from gencode.core.status import Status
-from gencode.core.task import Task, transcript_of
+from gencode.core.task import Task, whole_transcript
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import piped_text
@@ -60,7 +60,7 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
 
 async def _said(gen: GenCode, outcome: Outcome) -> str:
     """Everything that was said to the person: what it said before results came back, and what came after."""
-    messages = transcript_of((await gen.journal(outcome.agent_id))[0])
+    messages = whole_transcript((await gen.journal(outcome.agent_id))[0])
     asked = max((at for at, each in enumerate(messages) if _is_prompt(each)), default=0)
     before = [
         reply.text.strip()

@@ -1,0 +1,88 @@
+"""What a person should hear of although they look elsewhere: one line for what happens beside them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from gencode.core.events import (
+    Event,
+    ProgressMade,
+    TaskBackgrounded,
+    TaskCreated,
+    TaskEnded,
+    TaskStalled,
+    TranscriptCompacted,
+)
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.surfaces.figures import name_of
+from gencode.surfaces.plain import ending, noted
+from gencode.surfaces.view import View
+from gencode.surfaces.visible import visible_line
+
+MOST_NAMED = 10
+Kind = Literal["note", "result", "warning", "error"]
+
+
+class Notice(Struct, frozen=True):
+    """One line for the person, and the task it speaks of, if it speaks of one."""
+
+    text: str
+    kind: Kind = "note"
+    task: str = ""
+
+
+def notice_of(view: View, event: Event) -> Notice | None:
+    """The line about an event that `view` has already taken in; None for what needs no word."""
+    agent = view.agents.get(event.task)
+    if agent is None or (agent.conversation and not isinstance(event.fact, TranscriptCompacted)):
+        return None
+    match event.fact:
+        case TaskCreated(background=True):
+            return Notice(f"[Task running in background: agent-{agent.id}] {_way(agent.id)}", task=agent.id)
+        case TaskBackgrounded():
+            return Notice(f"{name_of(agent)} goes on in the background. {_way(agent.id)}", task=agent.id)
+        case TaskEnded() as fact if agent.background:
+            kind: Kind = "result" if fact.status is Status.COMPLETED else "error"
+            why = f": {visible_line(fact.error, 200)}" if fact.error else ""
+            text = f"{name_of(agent)} ({agent.id}) {ending(agent, event.at)}{why}"
+            return Notice(text, kind, agent.id)
+        case TaskStalled(seconds):
+            text = f"{name_of(agent)} ({agent.id}) gave no sign of life for {seconds:.0f} s."
+            return Notice(text, "warning", agent.id)
+        case ProgressMade(text, note=True):
+            return Notice(noted(view, event.task, text), "warning", agent.id)
+        case TranscriptCompacted():
+            return Notice(f"{visible_line(agent.agent)} summed up what was said so far.", task=agent.id)
+        case _:
+            return None
+
+
+def _way(task: str) -> str:
+    return f"You can continue working. Use /task-status {task} to check progress."
+
+
+def ended_meanwhile(session: Task, children: Iterable[Task]) -> list[Notice]:
+    """What came back to a conversation while nobody had it open."""
+    come = [
+        each
+        for each in children
+        if each.background and each.status.ended and each.id not in session.delivered
+    ]
+    return [
+        Notice(
+            f"While this conversation was closed: {visible_line(each.agent)} {each.id} "
+            f"({visible_line(each.description or each.prompt, 60)}) ended as {each.status}. "
+            "The main agent hears of it with your next message.",
+            "result" if each.status is Status.COMPLETED else "error",
+            each.id,
+        )
+        for each in come
+    ]
+
+
+def named(tasks: Sequence[Task]) -> str:
+    """Several tasks by id and agent, the first few of them."""
+    names = ", ".join(f"{each.id} ({visible_line(each.agent)})" for each in tasks[:MOST_NAMED])
+    return f"{names} and {len(tasks) - MOST_NAMED} more" if len(tasks) > MOST_NAMED else names

@@ -1,0 +1,43 @@
+"""Markdown that is still being spoken, cut where it cannot change any more."""
+
+import re
+
+_FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
+LONGEST_PIECE = 4_000
+
+
+def cut(text: str) -> list[str]:
+    """Whole blocks of Markdown, the last of them still open; together they are the text.
+
+    A block ends at an empty line that stands in no fence and before no indented line: a list or a quote may
+    go on behind one, and is cut only where it has become very long.
+    """
+    pieces: list[str] = []
+    lines = text.split("\n")
+    begin = 0
+    fence = ""
+    length = 0
+    for at, line in enumerate(lines):
+        length += len(line) + 1
+        fence = _fenced(fence, line)
+        if fence or line.strip() or at + 1 >= len(lines):
+            continue
+        if _goes_on(lines[at + 1]) and length < LONGEST_PIECE:
+            continue
+        pieces.append("\n".join(lines[begin : at + 1]) + "\n")
+        begin, length = at + 1, 0
+    return [*pieces, "\n".join(lines[begin:])]
+
+
+def _fenced(fence: str, line: str) -> str:
+    """The fence that stands open after a line; empty when none does."""
+    found = _FENCE.match(line)
+    if not fence:
+        return found[1] if found else ""
+    closes = found and found[1][0] == fence[0] and len(found[1]) >= len(fence)
+    return "" if closes and not line.strip().strip(fence[0]) else fence
+
+
+def _goes_on(line: str) -> bool:
+    """Whether the line behind an empty one may belong to what stands before it."""
+    return not line or line[0] in " \t" or bool(re.match(r"([-*+]|\d+[.)])\s", line))

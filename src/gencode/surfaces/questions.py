@@ -1,0 +1,111 @@
+"""A question to a person in its parts: who asks, exactly what, which rule asked, and the answers by scope."""
+
+import json
+
+from msgspec import Struct
+
+from gencode.runtime.asking import Answer, Inquiry, Question, Reach
+from gencode.surfaces.visible import exact, exact_line
+
+MOST_LINES = 240
+RUNS_COMMANDS = frozenset({"Bash"})
+WITH_NETWORK = "w"
+SAID_NO = "A person said no"
+NOT_ANSWERED = "The user did not answer"
+REACHES: dict[str, tuple[Reach, str]] = {
+    "y": ("call", "yes, this once"),
+    "a": ("agent", "yes, for this agent"),
+    "t": ("subtree", "yes, for this agent and those below it"),
+    "s": ("session", "yes, for this session"),
+    "!": ("always", "yes, always"),
+}
+_TEXT_FIELDS = ("command", "url", "file_path", "path", "prompt")
+_SHOWN_BY_PREVIEW = frozenset({"content", "old_string", "new_string", "edits"})
+
+
+class Choice(Struct, frozen=True):
+    """One answer: the key that gives it, what it means, and what it then allows."""
+
+    key: str
+    says: str
+    answer: Answer
+
+
+def who(question: Question) -> str:
+    """The agents from the main one down to the one that asks."""
+    return " › ".join(exact_line(agent) for agent in question.path) or exact_line(question.agent)
+
+
+def headline(question: Question) -> str:
+    """Who wants to do what."""
+    return f"{who(question)} wants to use {exact_line(question.call.name)}"
+
+
+def exactly(question: Question) -> str:
+    """The text that would be run, fetched or written to, then everything else the call says."""
+    arguments = dict(question.call.input)
+    main = next((name for name in _TEXT_FIELDS if isinstance(arguments.get(name), str)), "")
+    lines = [exact(str(arguments.pop(main)))] if main else []
+    for name, value in arguments.items():
+        if not (question.preview and name in _SHOWN_BY_PREVIEW):
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            lines.append(f"{_short(name, 40)}: {_short(text, 300)}")
+    return "\n".join(lines)
+
+
+def preview_lines(question: Question) -> list[str]:
+    """What would change, as lines of a diff; the first of them, and how many are not shown."""
+    if not question.preview:
+        return []
+    lines = exact(question.preview.replace("\r\n", "\n")).splitlines()
+    more = [f"… {len(lines) - MOST_LINES} more lines that are not shown"] if len(lines) > MOST_LINES else []
+    return [*lines[:MOST_LINES], *more]
+
+
+def reason(question: Question) -> str:
+    """Why a person is asked, and by which rule or policy."""
+    decision = question.decision
+    by = " · ".join(
+        part
+        for part in (
+            f"rule {exact_line(decision.rule)}" if decision.rule else "",
+            f"policy of {exact_line(decision.policy)}" if decision.policy else "",
+        )
+        if part
+    )
+    return exact(decision.why) + (f"\n({by})" if by else "")
+
+
+def choices(question: Question) -> list[Choice]:
+    """The answers there are: those beyond this call only where a rule says what they would allow."""
+    found = [
+        Choice(key, says, Answer(True, reach))
+        for key, (reach, says) in REACHES.items()
+        if question.rules or key == "y"
+    ]
+    if question.call.name in RUNS_COMMANDS:
+        found.insert(1, Choice(WITH_NETWORK, "yes, with the network", Answer(True, network=True)))
+    return [*found, Choice("n", "no", Answer(False, why=SAID_NO))]
+
+
+def allows(question: Question) -> str:
+    """What a yes for more than this call would let through from then on."""
+    return ", ".join(exact_line(rule) for rule in question.rules)
+
+
+def inquiry_choices(inquiry: Inquiry) -> list[tuple[str, str]]:
+    """The answers an agent offers, each with what it says about it."""
+    return [(exact_line(each.label), exact_line(each.description)) for each in inquiry.options]
+
+
+def answered(words: list[str]) -> Answer:
+    """The answer to all inquiries of a question; a no when one of them was left open."""
+    if not all(word.strip() for word in words):
+        return Answer(False, why=NOT_ANSWERED)
+    return Answer(True, words=tuple(words))
+
+
+def _short(text: str, most: int) -> str:
+    """`text` on one line, and how much of it is not shown."""
+    line = exact_line(text[:most])
+    return line if len(text) <= most else f"{line}… ({len(text) - most:,} more characters)"

@@ -1,0 +1,96 @@
+"""Agents in worktrees of their own, through the public door."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gencode.core.errors import UserMistake
+from gencode.core.status import Status
+from gencode.testing import call, says, scripted
+
+pytestmark = pytest.mark.needs("git")
+
+FREE = {"permission_mode": "dontAsk"}
+
+
+def git(folder: Path, *words: str) -> str:
+    environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    name = ("-c", "user.name=T", "-c", "user.email=t@example.com")
+    done = subprocess.run(["git", *name, *words], cwd=folder, check=True, capture_output=True, env=environ)
+    return done.stdout.decode().strip()
+
+
+def repository(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "a.txt").write_text("one\n")
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "first")
+    return folder
+
+
+async def test_an_agent_changes_its_own_worktree_and_hands_back_a_diff_that_can_be_merged(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "project")
+    turns = [
+        says("", call("Read", file_path="a.txt")),
+        says("", call("Edit", file_path="a.txt", old_string="one", new_string="two")),
+        says("changed it"),
+    ]
+    async with scripted(folder, settings=FREE, general_purpose=turns) as gen:
+        outcome = await gen.task("general-purpose", "change it", isolation="worktree")
+        here = (folder / "a.txt").read_text()
+        branch = git(folder, "branch", "--list", "gencode/*").removeprefix("+").strip()
+        git(folder, "merge", "-q", branch)
+    assert (outcome.status, here, (folder / "a.txt").read_text()) == (Status.COMPLETED, "one\n", "two\n")
+    assert outcome.result.startswith("changed it\n\n[Its changes are on the branch gencode/")
+    assert "It can be merged as things are." in outcome.result
+    assert "-one\n+two" in outcome.result
+    assert [each.path for each in outcome.evidence.files_changed] == ["a.txt"]
+
+
+async def test_a_worktree_without_changes_is_removed(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "project")
+    async with scripted(folder, settings=FREE, Explore=[says("", call("LS", path=".")), says("nothing")]) as gen:
+        outcome = await gen.task("Explore", "look", isolation="worktree")
+    assert outcome.result == "nothing\n\n[It changed no file in its worktree, which was removed.]"
+    assert git(folder, "branch", "--list", "gencode/*") == ""
+    assert len(git(folder, "worktree", "list").splitlines()) == 1
+
+
+async def test_two_agents_side_by_side_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "project")
+    sent = [
+        call("Task", subagent_type="general-purpose", prompt=f"write {name}", isolation="worktree")
+        for name in ("left", "right")
+    ]
+    turns = [says("", call("Write", file_path="new.txt", content="mine\n")), says("wrote it")]
+    async with scripted(folder, settings=FREE, main=[says("", *sent), says("told")], general_purpose=turns) as gen:
+        await gen.ask("go").outcome()
+        tasks = await gen.tasks()
+    assert [each.status for each in tasks] == [Status.COMPLETED] * 2
+    assert not (folder / "new.txt").exists()
+    assert len(git(folder, "branch", "--list", "gencode/*").splitlines()) == 2
+
+
+async def test_where_there_is_no_repository_nothing_is_started(tmp_path: Path) -> None:
+    async with scripted(tmp_path, settings=FREE, Explore=[says("never")]) as gen:
+        with pytest.raises(UserMistake, match="(?i)repository"):
+            await gen.task("Explore", "look", isolation="worktree")
+        assert await gen.tasks() == []
+
+
+async def test_an_agent_goes_on_in_the_worktree_it_had(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "project")
+    turns = [
+        says("", call("Write", file_path="new.txt", content="first\n")),
+        says("wrote it"),
+        says("", call("Read", file_path="new.txt")),
+        says("it is still there"),
+    ]
+    async with scripted(folder, settings=FREE, general_purpose=turns) as gen:
+        first = await gen.task("general-purpose", "write", isolation="worktree")
+        second = await gen.resume(first.agent_id, "look again")
+    assert second.result.startswith("it is still there")
+    assert second.evidence.files_read == ("new.txt",)

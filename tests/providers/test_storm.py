@@ -1,0 +1,288 @@
+"""A hundred agents at a model that has had enough: real HTTP, one shared pause, at most twice the requests."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pytest
+
+from gencode.core.errors import ProviderError
+from gencode.core.messages import UserMessage
+from gencode.providers.cooldown import Cooldown
+from gencode.providers.retry import Patience, Retrying
+from gencode.runtime.ports import EndPart, Part, Request, TextPart
+from tests.contracts.provider import Play
+from tests.providers.dialects import chat, provider_at
+from tests.providers.fake_server import Exchange, fake_server, in_json, streamed
+
+AGENTS = 100
+TURNS = 3
+SCALED = Patience(first=0.02, longest=0.5, whole=20)
+"""The usual patience, some twenty times faster."""
+ENDS = 60.0
+"""Whatever takes longer hangs."""
+ASKED = Request("some-model", "", (UserMessage("go"),), ())
+
+
+class Limit(Protocol):
+    """How much a server takes."""
+
+    def wait(self, now: float) -> float:
+        """Seconds after which the request that comes now would be taken; 0 takes it."""
+        ...
+
+    def done(self) -> None:
+        """A request that was taken is answered."""
+        ...
+
+
+@dataclass
+class Bucket:
+    """So many requests at most, which come back evenly over so many seconds; nothing before it `opens`."""
+
+    size: float
+    seconds: float
+    opens: float = 0.0
+    began: float = 0.0
+    level: float = 0.0
+    at: float = 0.0
+
+    def wait(self, now: float) -> float:
+        if not self.began:
+            self.began, self.level = now, self.size
+        if now - self.began < self.opens:
+            return self.began + self.opens - now
+        self.level = min(self.size, self.level + (now - self.at) * self.size / self.seconds)
+        self.at = now
+        if self.level < 1:
+            return (1 - self.level) * self.seconds / self.size
+        self.level -= 1
+        return 0.0
+
+    def done(self) -> None:
+        pass
+
+
+@dataclass
+class Window:
+    """So many requests in every so many seconds of the clock."""
+
+    size: int
+    seconds: float
+    number: int = -1
+    taken: int = 0
+
+    def wait(self, now: float) -> float:
+        if self.number != (number := int(now / self.seconds)):
+            self.number, self.taken = number, 0
+        if self.taken == self.size:
+            return (number + 1) * self.seconds - now
+        self.taken += 1
+        return 0.0
+
+    def done(self) -> None:
+        pass
+
+
+@dataclass
+class AtOnce:
+    """So many requests at the same time."""
+
+    size: int
+    busy: int = 0
+
+    def wait(self, now: float) -> float:
+        if self.busy == self.size:
+            return 0.02
+        self.busy += 1
+        return 0.0
+
+    def done(self) -> None:
+        self.busy -= 1
+
+
+@dataclass
+class Unsteady:
+    """Every so manieth request is refused, however slowly they come."""
+
+    every: int
+    count: int = 0
+
+    def wait(self, now: float) -> float:
+        self.count += 1
+        return 0.0 if self.count % self.every else 0.02
+
+    def done(self) -> None:
+        pass
+
+
+@dataclass
+class Model:
+    """A server with a limit; `says_when` is whether a refusal tells how long to wait."""
+
+    limit: Limit
+    refusal: str = "429 Too Many Requests"
+    says_when: bool = True
+    answered: int = 0
+    refused: int = 0
+
+    async def act(self, exchange: Exchange) -> bool:
+        wait = self.limit.wait(asyncio.get_running_loop().time())
+        if wait:
+            self.refused += 1
+            headers = {"retry_after": f"{wait:.4f}"} if self.says_when else {}
+            return bool(await in_json({"error": {"message": "slow down"}}, self.refusal, **headers)(exchange))
+        try:
+            await asyncio.sleep(0.005)
+            return bool(await streamed(b"".join(chat(Play(("yes",)))))(exchange))
+        finally:
+            self.answered += 1
+            self.limit.done()
+
+
+async def crowd(model: Model) -> list[str]:
+    """What all agents heard in all their turns."""
+    async with asyncio.timeout(ENDS), fake_server(model.act) as server:
+        provider = Retrying(provider_at("chat", server.url), Cooldown(), SCALED)
+
+        async def agent() -> list[str]:
+            return [await heard(provider) for _ in range(TURNS)]
+
+        told = await asyncio.gather(*(agent() for _ in range(AGENTS)))
+    assert len(server.asked) == model.answered + model.refused
+    return [text for texts in told for text in texts]
+
+
+async def heard(provider: Retrying) -> str:
+    return "".join([part.text async for part in provider.stream(ASKED) if isinstance(part, TextPart)])
+
+
+async def test_a_calm_run_asks_once_for_every_turn() -> None:
+    model = Model(Bucket(10_000, 1))
+    assert await crowd(model) == ["yes"] * AGENTS * TURNS
+    assert (model.answered, model.refused) == (AGENTS * TURNS, 0)
+
+
+@pytest.mark.parametrize("says_when", [True, False], ids=["told when", "not told when"])
+@pytest.mark.parametrize(
+    ("limit", "refusal"),
+    [
+        (lambda: Bucket(20, 0.2), "429 Too Many Requests"),
+        (lambda: Bucket(1, 0.02), "429 Too Many Requests"),
+        (lambda: Bucket(10_000, 1, opens=0.5), "429 Too Many Requests"),
+        (lambda: Bucket(20, 0.2, opens=0.5), "503 Service Unavailable"),
+        (lambda: Window(20, 0.4), "429 Too Many Requests"),
+        (lambda: AtOnce(3), "429 Too Many Requests"),
+        (lambda: AtOnce(10), "529 Overloaded"),
+        (lambda: Unsteady(6), "529 Overloaded"),
+    ],
+    ids=[
+        "bucket",
+        "one by one",
+        "outage",
+        "outage, then bucket",
+        "window",
+        "three at once",
+        "ten at once",
+        "unsteady",
+    ],
+)
+async def test_a_storm_asks_at_most_twice_as_often_and_everybody_is_answered(
+    limit: Callable[[], Limit], refusal: str, says_when: bool
+) -> None:
+    model = Model(limit(), refusal, says_when)
+    assert await crowd(model) == ["yes"] * AGENTS * TURNS
+    assert model.answered == AGENTS * TURNS
+    assert 0 < model.refused <= AGENTS * TURNS
+
+
+@dataclass
+class Told:
+    """A provider that does as `answers` says for each request: True answers it, False has had too many."""
+
+    answers: Callable[[Request], bool]
+    asked: list[str] = field(default_factory=list[str])
+
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        self.asked.append(request.agent)
+        await asyncio.sleep(0.001)
+        if not self.answers(request):
+            raise ProviderError("m is busy", retryable=True, limited=True)
+        yield TextPart("yes")
+        yield EndPart("m")
+
+
+async def outcome(provider: Retrying, agent: str) -> str:
+    """What an agent hears: the answer or the error."""
+    request = Request("m", "", (UserMessage("go"),), (), agent=agent)
+    try:
+        return "".join([part.text async for part in provider.stream(request) if isinstance(part, TextPart)])
+    except ProviderError as error:
+        return str(error)
+
+
+async def together(told: Told, cooldown: Cooldown, patience: Patience, agents: int) -> list[str]:
+    async with asyncio.timeout(ENDS):
+        provider = Retrying(told, cooldown, patience)
+        return await asyncio.gather(*(outcome(provider, f"{n}") for n in range(agents)))
+
+
+async def test_refusals_of_what_was_on_its_way_do_not_lengthen_the_pause() -> None:
+    cooldown = Cooldown()
+    trouble = ProviderError("m is busy", retryable=True, limited=True)
+    turns = [await cooldown.turn(ENDS).__aenter__() for _ in range(3)]
+    turns[0].refused(0.01, trouble)
+    for late in turns[1:]:
+        late.refused(1000.0, trouble)
+    async with asyncio.timeout(ENDS), cooldown.turn(ENDS) as turn:
+        turn.answered()
+    assert (cooldown.pauses, cooldown.refusals) == (1, 0)
+
+
+async def test_nobody_runs_out_of_tries_because_others_hit_the_limit() -> None:
+    refused = iter([False] * 60)
+    told = Told(lambda _: next(refused, True))
+    patience = Patience(tries=2, first=0.001, longest=0.002, whole=20)
+    assert await together(told, Cooldown(), patience, 40) == ["yes"] * 40
+
+
+async def test_a_request_that_is_refused_whenever_others_are_answered_is_given_up_by_itself() -> None:
+    told = Told(lambda request: request.agent != "7")
+    patience = Patience(tries=3, first=0.001, longest=0.002, whole=20)
+    answers = await together(told, Cooldown(), patience, 20)
+    assert answers == ["m is busy (tried 3 times)" if n == 7 else "yes" for n in range(20)]
+
+
+async def test_a_provider_that_answers_nobody_is_given_up_by_all_in_line() -> None:
+    told = Told(lambda _: False)
+    patience = Patience(tries=1000, first=0.05, longest=0.1, whole=0.3)
+    answers = await together(told, Cooldown(), patience, 50)
+    assert {answer.partition(" (")[0] for answer in answers} == {"m is busy"}
+    assert 50 < len(told.asked) <= 100
+
+
+async def test_whoever_is_stopped_in_line_or_while_asking_leaves_its_place_to_the_others() -> None:
+    opened = asyncio.Event()
+    told = Told(lambda _: opened.is_set())
+    cooldown = Cooldown()
+    provider = Retrying(told, cooldown, Patience(tries=1000, first=0.005, longest=0.01, whole=20))
+    agents = [asyncio.create_task(outcome(provider, f"{n}")) for n in range(20)]
+    for n, agent in enumerate(agents[:-1]):
+        await asyncio.sleep(0.001 * n)
+        agent.cancel()
+    opened.set()
+    async with asyncio.timeout(ENDS):
+        assert await agents[-1] == "yes"
+        assert await outcome(provider, "later") == "yes"
+
+
+async def test_a_refusal_is_forgotten_when_it_has_been_calm_for_a_while() -> None:
+    refused = iter([False])
+    told = Told(lambda _: next(refused, True))
+    cooldown = Cooldown(calm=0.0)
+    provider = Retrying(told, cooldown, Patience(first=0.001, longest=0.002))
+    assert [await outcome(provider, "a"), cooldown.cold] == ["yes", True]
+    await asyncio.sleep(0.01)
+    assert [await outcome(provider, "a"), cooldown.cold] == ["yes", False]
+    assert len(told.asked) == 3
