@@ -33,6 +33,7 @@ from gencode.delegation.watch import Watch, facts_of
 from gencode.delegation.work import Terms, Work
 from gencode.engines.process import ProcessEngine
 from gencode.engines.process import WorkOrder as WorkOrder
+from gencode.mcp.session import FILES, Session, Tables
 from gencode.permissions.chain import Chain, Root
 from gencode.permissions.decision import check_tool
 from gencode.permissions.explain import Explanation
@@ -47,7 +48,7 @@ from gencode.runtime.models import OWN, Model, ModelRegistry
 from gencode.runtime.ports import Engine, Handover, Provider, Store, TaskQuery
 from gencode.runtime.slots import Slots
 from gencode.runtime.toolbox import Tool, Toolbox
-from gencode.settings import Settings, gen_home, layers, merged, policy_named, root_policy
+from gencode.settings import Settings, gen_home, layers, merged, policy_named, root_policy, server_tables
 from gencode.stores.memory import MemoryStore
 from gencode.stores.schema import VERSION
 from gencode.stores.schema import migrate as migrate
@@ -105,6 +106,7 @@ class Surroundings(msgspec.Struct, frozen=True, eq=False):
     provider: Provider | None = None
     engine: Engine | None = None
     flags: Mapping[str, Any] = {}
+    servers: Tables = ()
 
 
 class GenCode:
@@ -133,7 +135,11 @@ class GenCode:
         """The policy of the session; a change of it reaches every agent that runs."""
         told = self.settings
         kept = Instructions(gen_home()) if told.instructions else no_instructions
-        customs = Customs(told.max_depth, self._price, kept, self.library, told.hooks)
+        self._answered: set[str] = set()
+        brought = around.project.brought.texts if around.project.trusted else {}
+        files = {name: brought[name] for name in FILES if name in brought}
+        self.servers = Session(gen_home(), self.workspace.root, around.servers, files, self._answered)
+        customs = Customs(told.max_depth, self._price, kept, self.library, told.hooks, self.servers)
         seating = Seating(self.library, self.models, self.toolbox, customs)
         means = Means(gen_home(), around.engine, told.task_seconds, told.question_seconds, told.result_cache)
         self.launcher = Launcher(self.store, self.bus, supervisor, seating, means)
@@ -143,7 +149,6 @@ class GenCode:
         terms = Terms(self.settings.max_turns, self.settings.max_seconds, self._budget())
         self.work = Work(self.launcher, self.records, self.store, self.models, self._origin, terms, root)
         self._asker = around.asker
-        self._answered: set[str] = set()
         self._given = Given()
         self._shells: Shells | None = None
         self.usual = ("offline", "")
@@ -185,8 +190,10 @@ class GenCode:
             await close_orphans(store, supervisor.owner, outputs())
             own = None if isinstance(model, str) else model
             policy = root_policy(found, chosen)
-            around = Surroundings(chosen, policy, workspace, project, store, asker, own, engine, flags)
-            gen = cls(around, supervisor, tools)
+            given = (store, asker, own, engine, flags, server_tables(found))
+            gen = cls(Surroundings(chosen, policy, workspace, project, *given), supervisor, tools)
+            stack.push_async_callback(gen.servers.close)
+            gen.servers.start()
             stack.push_async_callback(gen._close_shells)
             if own is None and not chosen.model:
                 gen.usual = await gen.switchboard.usual()

@@ -141,6 +141,10 @@ def test_models_of_all_products_have_a_name_here(written: str, called: str):
     assert claude(f"model: {written}").model == called
 
 
+def test_names_of_other_products_may_hold_a_slash():
+    assert read("claude", "---\nname: UI/UX Designer\ndescription: d\n---\nb").name == "UI/UX Designer"
+
+
 def test_a_model_that_nobody_knows_is_pointed_out():
     found = read_agent_file(b"---\nname: x\ndescription: d\nmodel: fable\n---\nb", "x.md", "claude")
     assert [(each.code, each.line) for each in found.findings] == [("model-unknown", 4)]

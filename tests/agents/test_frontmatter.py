@@ -77,6 +77,7 @@ def test_a_number_with_very_many_digits_stays_a_text():
         ("description: **Bold** words", "**Bold** words"),
         ("description: *", "*"),
         ("description: @someone", "@someone"),
+        ("description: !Important words", "!Important words"),
         ("description: ends with:", "ends with:"),
         ("description: Use when: x\n  and also: y", "Use when: x and also: y"),
     ],

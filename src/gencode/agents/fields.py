@@ -15,6 +15,7 @@ from gencode.core.spec import same_name
 from gencode.runtime.prompt import inert, one_line
 
 LONGEST_NAME = 64
+LONGEST_OF_OTHERS = 128
 LONGEST_WORD = 200
 LONGEST_LIST = 4_096
 LONGEST_DESCRIPTION = 4_096
@@ -98,9 +99,10 @@ class Fields:
         name = str(given).strip() if given is not None else ""
         derived = not name
         name = name or usual
-        if len(name) > LONGEST_NAME:
-            self.refuse("name", f"the name is longer than {LONGEST_NAME} characters")
-        parts = name.split("/") if derived else [name]
+        longest = LONGEST_NAME if self.strict else LONGEST_OF_OTHERS
+        if len(name) > longest:
+            self.refuse("name", f"the name is longer than {longest} characters")
+        parts = name.split("/") if derived or not self.strict else [name]  # such as UI/UX Designer
         if not all(map(_is_name, parts)):
             self.refuse("name", f"{name!r} cannot be a name; use letters, digits, spaces, - and _")
         self._remark_name(name, usual, derived=derived)

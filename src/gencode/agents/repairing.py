@@ -113,6 +113,6 @@ def _belongs(line: str, indent: int) -> bool:
 
 
 def _misleading(value: str) -> bool:
-    if value[0] in "\"'[{|>&!#":
+    if value[0] in "\"'[{|>&#" or value.startswith("!!"):
         return False
-    return value[0] in "*@`%" or ": " in value or value.endswith(":")
+    return value[0] in "*@`%!" or ": " in value or value.endswith(":")

@@ -19,6 +19,7 @@ DEEPEST = 8
 DEEPEST_FILE = 16
 """For a file that is YAML as a whole, and may hold schemas."""
 
+_NO_TAGS = "tags (!) are not allowed; put the text in quotes"
 _INTEGER = re.compile(r"(0|-?[1-9][0-9]{0,17})\Z")
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 
@@ -123,8 +124,11 @@ class _Builder:
     def _refuse_magic(self, event: "yaml.Event") -> None:
         if getattr(event, "anchor", None) is not None:
             self._refuse(event, "anchors and aliases (& and *) are not allowed; put the text in quotes")
-        if getattr(event, "tag", None) is not None:
-            self._refuse(event, "tags (!) are not allowed; put the text in quotes")
+        tag = getattr(event, "tag", None)
+        if isinstance(tag, str) and tag.startswith("!"):  # a word after an exclamation mark, most often
+            raise Unreadable(_NO_TAGS, event.start_mark.line + 1)
+        if tag is not None:
+            self._refuse(event, _NO_TAGS)
 
     def _line(self, event: "yaml.Event") -> int:
         return event.start_mark.line + 1 + self._before

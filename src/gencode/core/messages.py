@@ -1,5 +1,6 @@
 """What is said: the messages of a transcript and the pieces inside them."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -116,6 +117,11 @@ class ToolMessage(Struct, frozen=True, tag="tool", tag_field="role"):
 
 
 Message = UserMessage | AssistantMessage | ToolMessage
+
+
+def is_summed_up(messages: Iterable[Message]) -> bool:
+    """Whether a summary stands for a part of these."""
+    return any(isinstance(each, UserMessage) and each.replaces for each in messages)
 
 
 def unanswered(messages: list[Message]) -> tuple[ToolCall, ...]:

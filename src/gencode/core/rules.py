@@ -7,6 +7,7 @@ command or a URL is decided in `permissions/`.
 import re
 from collections.abc import Iterable
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from msgspec import Struct
@@ -38,6 +39,10 @@ class Mode(StrEnum):
     UNATTENDED = "unattended"
 
 
+SERVERS = "mcp__"
+"""How the names of all tools of MCP servers begin."""
+
+
 class Rule(Struct, frozen=True, cache_hash=True):
     """`action` for every call of `tool` that `pattern` matches. `origin` says where it was written."""
 
@@ -56,7 +61,15 @@ class Rule(Struct, frozen=True, cache_hash=True):
 
     def names(self, tool: str) -> bool:
         """Whether it speaks of this tool at all."""
-        return self.tool == "*" or self.tool.casefold() == tool.casefold()
+        if self.tool == "*" or self.tool.casefold() == tool.casefold():
+            return True
+        return self.tool.startswith(SERVERS) and _of_server(self.tool, tool)
+
+
+def _of_server(pattern: str, tool: str) -> bool:
+    """Whether a tool of an MCP server is one that a rule means: `mcp__git`, `mcp__git__*`, `mcp__*__read`."""
+    tool, pattern = tool.casefold(), pattern.casefold()
+    return tool.startswith(f"{pattern}__") or ("*" in pattern and fnmatchcase(tool, pattern))
 
 
 class Policy(Struct, frozen=True, cache_hash=True):

@@ -5,11 +5,11 @@ Off unless a setting says so. Only tasks count that did nothing but read; a file
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gencode.core.events import TaskCreated
-from gencode.core.messages import AssistantMessage, FileChange, Message
+from gencode.core.messages import AssistantMessage, FileChange, Message, is_summed_up
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.openers import state_of
@@ -27,11 +27,11 @@ def given_again(task: Task) -> Ending:
     return Ending(Status.COMPLETED, task.result, warnings=(mark,), output=task.output)
 
 
-def inputs_of(seat: Seat, transcript: Iterable[Message], task: Task) -> tuple[FileChange, ...] | None:
+def inputs_of(seat: Seat, transcript: Sequence[Message], task: Task) -> tuple[FileChange, ...] | None:
     """The files that a task has read, as they were then; None when it did more, or when one has changed."""
     called = {call.name for each in transcript if isinstance(each, AssistantMessage) for call in each.calls}
     seen = task.evidence
-    if not called <= READING or seen.children:
+    if not called <= READING or seen.children or is_summed_up(transcript):
         return None
     cwd = seat.workspace.cwd
     found: list[FileChange] = []

@@ -5,7 +5,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 
-from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_summed_up
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -69,7 +69,12 @@ def shells_warnings(seat: Seat, task: Task) -> list[str]:
 
 
 def never_read(seat: Seat, transcript: Sequence[Message], task: Task, report: str) -> Iterator[str]:
-    """Files of the workspace that a report names and that no call read, changed, listed or was given."""
+    """Files of the workspace that a report names and that no call read, changed, listed or was given.
+
+    Nobody can tell where a part of the transcript was summed up.
+    """
+    if is_summed_up(transcript):
+        return
     known = {*task.evidence.files_read, *(change.path for change in task.evidence.files_changed)}
     named = [name for name in _names(report, seat.workspace) if name not in known]
     for name in named:

@@ -12,7 +12,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import TaskStarted
 from gencode.core.messages import ToolCall, Usage
 from gencode.core.prices import Price
-from gencode.core.rules import Mode, Policy
+from gencode.core.rules import SERVERS, Mode, Policy
 from gencode.core.spec import AgentSpec, ToolChoice, Workspace, same_name
 from gencode.core.task import Task
 from gencode.delegation.kinship import Kinship
@@ -27,7 +27,7 @@ from gencode.runtime.prompt import system_prompt
 from gencode.runtime.purse import NO_PRICE
 from gencode.runtime.seat import USUAL_CONTEXT, Seat
 from gencode.runtime.seen import Seen
-from gencode.runtime.toolbox import Toolbox
+from gencode.runtime.toolbox import Tool, Toolbox
 
 if TYPE_CHECKING:
     from gencode.runtime.hooks import Hooks
@@ -71,6 +71,22 @@ class Shelf(Protocol):
         ...
 
 
+class Outside(Protocol):
+    """Tools that come from servers, as far as a seat has to know of them."""
+
+    async def ready(self, spec: AgentSpec) -> None:
+        """Wait a little for the servers that an agent would use."""
+        ...
+
+    def tools(self, spec: AgentSpec) -> Sequence[Tool]:
+        """Those an agent gets."""
+        ...
+
+    def warnings(self, spec: AgentSpec) -> Sequence[str]:
+        """What its receipt should say about servers."""
+        ...
+
+
 class Customs(Struct, frozen=True, eq=False):
     """What holds for every seat: how deep agents are nested, what models cost, what files say to agents.
 
@@ -82,6 +98,7 @@ class Customs(Struct, frozen=True, eq=False):
     instructions: Callable[[Workspace, Sequence[Policy]], str] = no_instructions
     skills: Shelf | None = None
     hooks: Mapping[str, Any] = {}
+    outside: Outside | None = None
 
 
 class Seating:
@@ -128,10 +145,22 @@ class Seating:
             return self._models.resolve(asked, parent)
         return self._models.resolve(spec.model, parent, from_file=True)
 
+    async def ready(self, spec: AgentSpec) -> None:
+        """Wait a little for what an agent needs and is not here yet."""
+        if self._customs.outside is not None:
+            await self._customs.outside.ready(spec)
+
     def tools(self, spec: AgentSpec, origin: Origin) -> Toolbox:
         """The tools an agent sees. What it may not use is hidden here and refused again at the gate."""
-        deepest = not self.may_send(origin)
         plans = any(policy.mode is Mode.PLAN for policy in origin.chain)
+        own = self._own_tools(spec, origin, plans=plans)
+        more = self._customs.outside.tools(spec) if self._customs.outside is not None else ()
+        if not more:
+            return own
+        return Toolbox((*own.values(), *(tool for tool in more if tool.effect == "read" or not plans)))
+
+    def _own_tools(self, spec: AgentSpec, origin: Origin, *, plans: bool) -> Toolbox:
+        deepest = not self.may_send(origin)
         sent = origin.depth > 0
         choice = spec.tools
         if not sent and choice.allow is None and self._skill_lines():
@@ -149,13 +178,17 @@ class Seating:
         self, spec: AgentSpec, toolbox: Toolbox, origin: Origin, system: str, had: Sequence[str] = ()
     ) -> TaskStarted:
         """The fact that an agent begins to work, with what is missing for it; `had` are its earlier tools."""
+        outside = self._customs.outside
         missing = self._toolbox.missing(spec.tools)
+        if outside is not None:
+            missing = [name for name in missing if not name.startswith(SERVERS)]
         warnings = [f"the tool {name} is not there" for name in missing] + list(origin.model.warnings)
         lost = [name for name in had if name not in self._toolbox and name not in missing]
         warnings += [f"the tool {name}, which it had before, is not there any more" for name in lost]
         warnings += self._withheld(spec, origin)
         warnings += [each for each in spec.warnings if each.startswith(OUTDATED)]
         warnings += self._preloaded(spec)[1]
+        warnings += outside.warnings(spec) if outside is not None else ()
         warnings += [note.text for note in origin.notes()]
         return TaskStarted(origin.model.name, system, tuple(toolbox), tuple(warnings))
 

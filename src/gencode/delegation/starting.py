@@ -82,6 +82,7 @@ class Starting:
         `before` are facts that come between its birth and its start.
         """
         spec, origin = order.spec, order.place
+        await self._seating.ready(spec)
         toolbox = self._seating.tools(spec, origin)
         task = "" if created.conversation else created.prompt
         system = self._seating.system(spec, toolbox, origin, task)
@@ -134,6 +135,7 @@ class Starting:
                 await record.commit(*cut)
                 events = await self._store.events(lease.task)
             earlier = transcript_of(events)
+            await self._seating.ready(spec)
             toolbox = self._seating.tools(spec, origin)
             system = "" if lease.state.system else self._seating.system(spec, toolbox, origin, "")
             heard = _heard(lease.state, more.prompt, letters, earlier, origin)
@@ -144,6 +146,7 @@ class Starting:
             children = await self._learn_family(lease.state)
             slot = self._slot(lease.state, origin)
             seat = self._seat(order, record, toolbox, slot, lease.state.system or system)
+            _hand_out_again(seat, record)
             job = self._job(order, seat, [*earlier, *heard], record, desk, children)
             if slot is None or slot.try_take():
                 await record.commit(*then)
@@ -208,6 +211,14 @@ class Starting:
             above = await self._store.task(task.parent)
             self._seating.kinship.learn(task.parent, above.parent if above else None)
         return children
+
+
+def _hand_out_again(seat: Seat, record: Recorder) -> None:
+    """Let an agent read the outputs of its earlier runs, which its transcript names."""
+    from gencode.runtime.artifacts import files_in
+
+    for file in files_in(record.folder) if record.folder else ():
+        seat.gate.hand_out(file)
 
 
 def _shape(task: Task | TaskCreated) -> list[UserMessage]:

@@ -60,6 +60,8 @@ MOST_PROBLEMS = 10
 _FILES = (SETTINGS, ".mcp.json")
 _SKILLS = (".gen/skills", ".claude/skills", ".agents/skills")
 _SKILL_TREES = tuple(f"{folder}/" for folder in _SKILLS)
+SERVERS = (".mcp.json", ".gen/mcp.json")
+"""Where a project names MCP servers."""
 _SKILL = "SKILL.md"
 _NAMED = AGENT_FOLDERS["task-types"]
 _FOUND_IN = {
@@ -282,7 +284,7 @@ def agent_dialect(path: str) -> str | None:
 def _is_used(path: str) -> bool:
     """Whether this version reads the file once the folder is trusted."""
     skill = path.endswith(f"/{_SKILL}") and path.startswith(_SKILL_TREES)
-    return path == SETTINGS or skill or agent_dialect(path) is not None
+    return path in (SETTINGS, *SERVERS) or skill or agent_dialect(path) is not None
 
 
 def _is_unicode(path: str) -> bool:

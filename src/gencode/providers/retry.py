@@ -75,7 +75,7 @@ class Retrying:
         pause = self._patience.pause(self._cooldown.refusals + 1 if limited else failed, error)
         end = max(began, self._cooldown.answered_at) + self._patience.whole
         late = asyncio.get_running_loop().time() + pause > end
-        if limited and not late:
+        if limited and (error.retry_after or 0.0) <= self._patience.whole:
             turn.refused(pause, error)
         if not error.retryable or failed >= self._patience.tries or late:
             raise _told(error, failed, late=late)

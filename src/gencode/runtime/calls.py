@@ -17,11 +17,14 @@ from gencode.runtime.gate import CHANGED
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
 from gencode.runtime.stop import Stop
-from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput, clip
+from gencode.runtime.toolbox import CLIP, Tool, ToolContext, ToolOutput, clip
 
 log = logging.getLogger(__name__)
 
 SIDE_BY_SIDE = ("read", "delegate")
+READERS = ("Read", "Grep")
+PAGED = 4_096
+"""So much longer a result may be whose tool has cut it in the middle, so that its end is not lost."""
 INTERRUPTED = "Interrupted: {why}. It is not known how far this call came; it was not repeated."
 UNJUDGED = Decision(Action.DENY, "it was not judged")
 
@@ -93,7 +96,8 @@ async def perform(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> ToolR
         log.exception("the tool %s failed on %s", call.name, call.input)
         output = ToolOutput(f"{call.name} failed by a fault of its own; the log has the details.", error=True)
     record.tell(CallFinished(call.id, call.name, output.text.partition("\n")[0][:200], output.error))
-    return ToolResult(call.id, call.name, clip(output.text), output.error, output.trace, output.images)
+    text = await _fitting(seat, record, output)
+    return ToolResult(call.id, call.name, text, output.error, output.trace, output.images)
 
 
 async def _run(seat: Seat, wish: Wish, record: Recorder, tool: Tool, arguments: Struct) -> ToolOutput:
@@ -108,6 +112,24 @@ async def _run(seat: Seat, wish: Wish, record: Recorder, tool: Tool, arguments: 
     result = ToolResult(wish.call.id, wish.call.name, output.text, output.error)
     more = await seat.hooks.after(wish.call, result)
     return replace(output, text=f"{output.text}\n[hook] {more}") if more else output
+
+
+async def _fitting(seat: Seat, record: Recorder, output: ToolOutput) -> str:
+    """A result as it enters the transcript; one that is too long is kept whole where the agent reads it."""
+    text, folder = output.text, record.folder
+    if output.paged:
+        return clip(text, CLIP + PAGED)
+    if len(text) <= CLIP or folder is None or not any(name in seat.toolbox for name in READERS):
+        return clip(text)
+    from gencode.runtime.artifacts import keep, where
+
+    try:
+        file = await asyncio.to_thread(keep, folder, text)
+    except OSError as error:
+        log.info("a result of %s could not be kept: %s", record.lease.task, error.strerror)
+        return clip(text)
+    seat.gate.hand_out(file)
+    return clip(text, rest=where(file, len(text)))
 
 
 def _ends_by_itself(tool: Tool) -> bool:

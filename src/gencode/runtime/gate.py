@@ -111,6 +111,8 @@ class Gate(Struct, kw_only=True, eq=False):
             return self._absent(call)
         texts = [text for text in call.input.values() if isinstance(text, str)] if self._handed else ()
         decision = decide(self._facts(call, tool), self._now(*texts))
+        if decision.action is Action.ALLOW and (why := tool.doubt()):
+            decision = self._doubted(why)
         return self._with_candidates(call, decision) if decision.action is Action.DENY else decision
 
     async def admit(self, call: ToolCall, preview: str = "") -> Admission:
@@ -196,6 +198,12 @@ class Gate(Struct, kw_only=True, eq=False):
         return (
             tuple(replace(policy, rules=merge(policy.rules, given)) for policy in chain) if given else chain
         )
+
+    def _doubted(self, why: str) -> Decision:
+        """A call that only a person can let through: where nobody can be asked it is refused."""
+        unattended = any(policy.mode is Mode.UNATTENDED for policy in self.chain)
+        nobody = self.background or self.asker is None or unattended
+        return Decision(Action.DENY if nobody else Action.ASK, why, lifts="a person's yes")
 
     def _facts(self, call: ToolCall, tool: Tool) -> CallFacts:
         target = _target(call)

@@ -54,6 +54,11 @@ class Recorder:
         return self.lease.state
 
     @property
+    def folder(self) -> Path | None:
+        """Where the outputs of the task are kept, if anywhere."""
+        return self._outputs / self.lease.task if self._outputs else None
+
+    @property
     def trouble(self) -> str:
         """Why the output file is not whole, if it is not."""
         return self._file.trouble if self._file else ""

@@ -41,6 +41,8 @@ class ToolOutput(msgspec.Struct, frozen=True):
     trace: Trace = Trace()
     error: bool = False
     images: tuple[Image, ...] = ()
+    paged: bool = False
+    """Whether the tool has cut it itself, and says where the rest is."""
 
 
 def no_shells() -> NoReturn:
@@ -118,6 +120,10 @@ class Tool(msgspec.Struct, frozen=True, eq=False):
             ours = self.synonyms.get(name, name)
             named[name if ours in given or ours in named else ours] = value
         return msgspec.structs.replace(call, input=named)
+
+    def doubt(self) -> str:
+        """Why a person must be asked about a call although it would be allowed; mostly nothing."""
+        return ""
 
     def parse(self, call: ToolCall) -> msgspec.Struct:
         """Arguments that fit the signature, or a ToolError that says how to repair them."""
@@ -309,13 +315,16 @@ class Toolbox(Mapping[str, Tool]):
             self._by_key |= {same_name(name): tool.name for name in (*tool.aliases, tool.name)}
 
 
-def clip(text: str, most: int = CLIP) -> str:
-    """The only road into a transcript: at most `most` characters, cut at a line, with a note."""
+def clip(text: str, most: int = CLIP, rest: str = "") -> str:
+    """The only road into a transcript: at most `most` characters, cut at a line, with a note.
+
+    `rest` says where the whole text is.
+    """
     if len(text) <= most:
         return text
     cut = text.rfind("\n", most // 2, most)
     cut = most if cut < 0 else cut
-    return f"{text[:cut]}\n[… {len(text) - cut:,} of {len(text):,} characters were left out]"
+    return f"{text[:cut]}\n[… {len(text) - cut:,} of {len(text):,} characters were left out{rest}]"
 
 
 def _plain(message: str) -> str:

@@ -5,17 +5,24 @@ the agent works is a letter, which it hears before its next reply.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, UserMistake
-from gencode.core.events import Event, TaskCreated, TaskEnded
+from gencode.core.events import Event, MessageAdded, TaskEnded, TextArrived, ThinkingArrived
+from gencode.core.messages import UserMessage
+from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.reach import Verb
 from gencode.runtime.ports import TaskQuery
-from gencode.surfaces.notices import Notice, ended_meanwhile, named, notice_of
+from gencode.surfaces.family import busy
+from gencode.surfaces.figures import name_of
+from gencode.surfaces.notices import Notice, ended_meanwhile, notice_of
+from gencode.surfaces.striking import was_hit
 from gencode.surfaces.transcripts import MOST_KEPT, Transcript, adopt, hear, retold
-from gencode.surfaces.view import AgentView, View, fold
+from gencode.surfaces.view import AgentView, View, fold, seen
 
 if TYPE_CHECKING:
     from gencode.app import GenCode
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.5
 INTERRUPTED = "a person interrupted it"
 STOPPED = "a person stopped it"
-MOST_SPOKEN = 256
+AT_WORK = "The conversation is at work; interrupt it first, with Esc."
 
 
 class Talk:
@@ -50,7 +57,7 @@ class Talk:
         self._agent = agent
         self._heard = heard
         self._told = told
-        self._spoken: dict[str, Transcript] = {}
+        self._voices: dict[str, Transcript] = {}
         """What every agent is just saying, so that whoever looks at one later misses nothing."""
         self._job: Job | None = None
         self._seqs: dict[str, int] = {}
@@ -63,13 +70,14 @@ class Talk:
         return self.view.agents.get(self.session) if self.session else None
 
     @property
-    def working(self) -> bool:
-        """Whether the agent that leads is at work; not when it only waits for what comes back."""
-        return bool(self._open and self.lead and self.lead.working)
+    def running(self) -> bool:
+        """Whether a turn is open, at work or waiting for what comes back."""
+        return self._job is not None and not self._job.over
 
     @property
-    def _open(self) -> bool:
-        return self._job is not None and not self._job.over
+    def working(self) -> bool:
+        """Whether the agent that leads is at work; not when it only waits for what comes back."""
+        return self.running and (self.lead is None or self.lead.working)
 
     async def listen(self) -> None:
         """Take in everything that happens, until cancelled."""
@@ -83,30 +91,26 @@ class Talk:
             listener.close()
 
     def take(self, event: Event) -> None:
-        """Take in one event."""
+        """Take in one event; a fact that comes twice counts once."""
         if event.seq is not None:
             if event.seq <= self._seqs.get(event.task, 0):
                 return
             self._seqs[event.task] = event.seq
-        before = self.queued
         self.view = fold(self.view, event)
         self._hear_voice(event)
-        if event.task == self.session and before and event.seq is not None:
-            self._forget_heard(event)
         if notice := notice_of(self.view, event):
             self._told(notice)
         self._heard(event)
         if isinstance(event.fact, TaskEnded):
-            self._spoken.pop(event.task, None)
-            self._come_back(event.task)
+            self._after_end(event.task)
 
     async def say(self, text: str) -> None:
         """Say something: it begins a turn, or is heard by the one that is open before its next reply."""
         async with self._beginning:
-            if self._open and self.session is not None:
+            if self.running and self.session is not None:
                 await self._post(self.session, text)
-                return
-            await self._begin(lambda: self.gen.start_turn(text, self.session, self._agent))
+            else:
+                await self._begin(self.gen.start_turn(text, self.session, self._agent))
 
     async def steer(self, task: str, text: str) -> Task:
         """Say something to any agent; one that has ended is woken by it."""
@@ -131,12 +135,18 @@ class Talk:
             stops = await reach.interrupt(found.id, INTERRUPTED, message)
         else:
             stops = await reach.stop(found.id, STOPPED, tree=verb == "tree", report=verb == "keep")
-        self._told(Notice(self._struck(found, verb, stops.hit), task=found.id))
+        hit = {each.id for each in stops.hit}
+        behind = [
+            f"{name_of(each)} ({each.id})"
+            for each in busy(self.view, found.id)
+            if each.background and each.id not in hit
+        ]
+        self._told(Notice(was_hit(verb, found, stops.hit, behind), task=found.id))
         return stops.hit
 
     async def interrupt(self) -> None:
         """Cut the turn and what it waits for; what is in the background goes on, and that is said."""
-        if self._open and self.session is not None:
+        if self.running and self.session is not None:
             await self.strike(self.session, "interrupt")
 
     async def send_back(self, task: str = "") -> None:
@@ -160,39 +170,32 @@ class Talk:
         found = await self.gen.records.find(session, conversation=True)
         if not found.conversation:
             raise UserMistake(f"{found.id} is no conversation; look at it with /open {found.id}.")
-        if self._open:
-            raise UserMistake("The conversation is at work; interrupt it first, with Esc.")
         self.leave()
         self.session = found.id
         self._agent = "" if found.agent == "main" else found.agent
-        await self._read_family(found.id)
-        for letter in await self.gen.store.waiting(found.id):
-            self.queued[letter.number] = letter.text
+        await self._read_family(found)
+        self.queued = {each.number: each.text for each in await self.gen.store.waiting(found.id)}
         children = await self.gen.store.tasks(TaskQuery(parent=found.id))
         for notice in ended_meanwhile(found, children):
             self._told(notice)
 
     def leave(self) -> None:
         """Begin anew: the next thing that is said starts a conversation of its own."""
-        if self._open:
-            raise UserMistake("The conversation is at work; interrupt it first, with Esc.")
+        if self.running:
+            raise UserMistake(AT_WORK)
         self.session = None
         self._job = None
         self.queued = {}
-        self.view = View({task: each for task, each in self.view.agents.items() if not each.status.ended})
 
     async def transcript(self, task: str, most: int = MOST_KEPT) -> Transcript:
-        """All of an agent's transcript up to now, with what it is just saying."""
+        """An agent's transcript up to now, with what it is just saying."""
         events, _ = await self.gen.journal(task)
         found = retold(task, events, most)
         for child in await self.gen.store.tasks(TaskQuery(parent=task)):
             if child.call:
                 found = adopt(found, child.id, child.call)
-        if live := self._spoken.get(task):
-            from msgspec.structs import replace
-
-            found = replace(found, text=live.text, thinking=live.thinking)
-        return found
+        voice = self._voices.get(task)
+        return replace(found, text=voice.text, thinking=voice.thinking) if voice else found
 
     async def close(self) -> None:
         """Let go of everything that was begun here."""
@@ -205,16 +208,85 @@ class Talk:
         agents = self.gen.agents
         return agents.main() if self._agent in ("", "main") else agents.find(self._agent)
 
-    async def _begin(self, start: Callable[[], "asyncio.Future[Job] | object"]) -> None:
-        job: Job | None = await start()  # type: ignore[misc]
+    async def _begin(self, starting: "Awaitable[Job | None]") -> None:
+        job = await starting
         if job is not None:
             self._job = job
             self.session = job.id
 
     async def _post(self, session: str, text: str) -> None:
         """Leave a letter; a turn that ended without hearing it is followed by one that does."""
-        number = await self.gen.store.post(session, text, "user")
-        self.queued = {**self.queued, number: text}
-        now = await self._deliver(session)
-        if now.status.ended and now.mailed < number:
-            await self._begin(lambda: self.gen.work.hear(self._spec(), session))
+        sending = asyncio.ensure_future(self.gen.launcher.reach.send(session, text))
+        await asyncio.wait([sending], timeout=0.05)
+        await self._count_letters(session)
+        now = await sending
+        if now.status.ended:
+            await self._begin(self.gen.work.hear(self._spec(), session))
+        await self._count_letters(session)
+
+    async def _count_letters(self, session: str) -> None:
+        self.queued = {each.number: each.text for each in await self.gen.store.waiting(session)}
+
+    def _hear_voice(self, event: Event) -> None:
+        match event.fact:
+            case TextArrived() | ThinkingArrived():
+                voice = self._voices.get(event.task) or Transcript(event.task)
+                self._voices[event.task] = hear(voice, event)
+            case MessageAdded(UserMessage(mail=mail)) if mail and event.task == self.session:
+                self.queued = {number: text for number, text in self.queued.items() if number > mail}
+            case _ if event.seq is not None:
+                self._voices.pop(event.task, None)
+            case _:
+                pass
+
+    def _after_end(self, task: str) -> None:
+        """A turn that ended may have left letters unheard, a background task has something to tell."""
+        agent = self.view.agents[task]
+        if task == self.session and agent.status is Status.COMPLETED:
+            self._do(self._hear_more(task, only_letters=True))
+        elif agent.background and agent.parent == self.session and self.session:
+            self._do(self._hear_more(self.session, only_letters=False))
+
+    async def _hear_more(self, session: str, *, only_letters: bool) -> None:
+        if self._job is not None and only_letters:
+            await self._job.wait(LOOK_SECONDS)
+            if not await self.gen.store.waiting(session):
+                return
+        async with self._beginning:
+            if not self.running and session == self.session and self._job is not None:
+                await self._begin(self.gen.work.hear(self._spec(), session))
+
+    def _do(self, chore: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(self._done(chore))
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
+
+    async def _done(self, chore: Coroutine[Any, Any, None]) -> None:
+        try:
+            await chore
+        except GenCodeError as trouble:
+            self._told(Notice(str(trouble), "error"))
+
+    async def _read_family(self, root: Task) -> None:
+        """Everything below a task, as the journal tells it."""
+        level = [root]
+        while level:
+            fresh = {each.id: seen(each) for each in level}
+            self.view = View({**self.view.agents, **fresh})
+            self._seqs |= {each.id: each.seq for each in level}
+            found = [await self.gen.store.tasks(TaskQuery(parent=each.id)) for each in level]
+            level = [each for several in found for each in several if each.id not in self.view.agents]
+
+    async def _look_elsewhere(self) -> None:
+        """Hear of agents that another process runs, by looking into the journal."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for agent in list(self.view.agents.values()):
+                if agent.status.ended or self.gen.supervisor.find(agent.id) is not None:
+                    continue
+                try:
+                    await self.gen.watch.task(agent.id)
+                    for event in await self.gen.store.events(agent.id, self._seqs.get(agent.id, 0)):
+                        self.take(event)
+                except GenCodeError:
+                    continue

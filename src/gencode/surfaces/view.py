@@ -23,6 +23,7 @@ from gencode.core.events import (
 from gencode.core.ids import moment
 from gencode.core.messages import AssistantMessage, ToolMessage, Usage, UserMessage
 from gencode.core.status import Status
+from gencode.core.task import Task
 from gencode.runtime.calls import summary
 
 STEP_ROOM = 200
@@ -84,6 +85,28 @@ class View(Struct, frozen=True):
             if each.parent in below:
                 below.add(each.id)
         return [task for task in self.agents if task in below and task != root]
+
+
+def seen(task: Task) -> AgentView:
+    """An agent as its folded task tells it, for those whose events nobody heard."""
+    return AgentView(
+        id=task.id,
+        agent=task.agent,
+        title=(task.description or task.prompt)[:STEP_ROOM],
+        parent=task.parent,
+        conversation=task.conversation,
+        model=task.model,
+        status=task.status,
+        turns=task.turns,
+        started_at=task.started_at,
+        ended_at=task.ended_at,
+        result=task.result if task.status.ended else "",
+        error=task.error,
+        background=task.background,
+        usage=task.usage,
+        budget=task.budget,
+        stalled=task.stalled,
+    )
 
 
 def fold(view: View, event: Event) -> View:

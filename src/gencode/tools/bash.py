@@ -67,4 +67,4 @@ def _told(ctx: ToolContext, command: str, result: "Result") -> ToolOutput:
         said.append(f"Warning: it touched guarded files that make other programs run something: {names}.")
     text = "\n".join(part for part in said if part) or "(it wrote nothing)"
     failed = ended.cause != "exited" or ended.exit_code != 0
-    return ToolOutput(text, Trace(commands=(CommandRun(command, ended.exit_code),)), error=failed)
+    return ToolOutput(text, Trace(commands=(CommandRun(command, ended.exit_code),)), error=failed, paged=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from gencode.app import GenCode
-from gencode.core.events import CallDecided, Event, MessageAdded
+from gencode.core.events import CallDecided, Event, MessageAdded, TranscriptCompacted
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from gencode.surfaces.visible import visible, visible_line
 
@@ -27,6 +27,8 @@ def told(events: Iterable[Event]) -> Iterator[str]:
         match event.fact:
             case MessageAdded(message):
                 yield from said(message)
+            case TranscriptCompacted() as fact:
+                yield f"= summed up, since it had become long: {visible_line(fact.why)}"
             case CallDecided() as fact:
                 chain = visible_line(" > ".join(fact.chain))
                 why = visible_line(fact.decision.why)

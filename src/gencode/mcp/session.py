@@ -1,0 +1,79 @@
+"""mcp: the servers of one open GenCode, as far as nobody has to load them: most sessions have none."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gencode.core.spec import AgentSpec
+from gencode.runtime.toolbox import Tool
+
+if TYPE_CHECKING:
+    from gencode.mcp.server import Status
+    from gencode.mcp.servers import Servers
+
+FILES = (".mcp.json", ".gen/mcp.json")
+"""What a trusted project may bring."""
+
+Tables = Sequence[tuple[str, dict[str, Any], bool]]
+"""The tables of the settings: where each was written, what it says, and whether the user wrote it."""
+
+
+class Session:
+    """Servers that the settings, a project and agents name; they are started when there are any.
+
+    `answered` is what a person said yes to in this session.
+    """
+
+    def __init__(
+        self, home: Path, cwd: Path, tables: Tables, files: Mapping[str, bytes], answered: set[str]
+    ) -> None:
+        self._home = home
+        self._cwd = cwd
+        self._tables = tables
+        self._files = files
+        self._answered = answered
+        self._problems: tuple[str, ...] = ()
+        self._servers: Servers | None = None
+
+    def start(self) -> None:
+        """Start what the settings and the project name, in the background."""
+        if self._tables or self._files:
+            self._all()
+
+    async def ready(self, spec: AgentSpec) -> None:
+        """Wait a little for the servers that an agent would use."""
+        if self._wanted(spec):
+            from gencode.mcp.servers import FIRST_WAIT
+
+            await self._all().ready(FIRST_WAIT, spec)
+
+    def tools(self, spec: AgentSpec) -> Sequence[Tool]:
+        """The tools of servers that an agent gets."""
+        return self._all().tools(spec) if self._wanted(spec) else ()
+
+    def warnings(self, spec: AgentSpec) -> Sequence[str]:
+        """What its receipt should say about servers."""
+        return [*self._problems, *self._all().warnings(spec)] if self._wanted(spec) else ()
+
+    def status(self) -> "Sequence[Status]":
+        """How every server is."""
+        return self._all().status() if self._tables or self._files or self._servers else ()
+
+    async def close(self) -> None:
+        """End every server."""
+        if self._servers is not None:
+            await self._servers.close()
+
+    def _wanted(self, spec: AgentSpec) -> bool:
+        return bool(self._tables or self._files or spec.mcp_servers)
+
+    def _all(self) -> "Servers":
+        if self._servers is None:
+            from gencode.mcp.definition import gathered
+            from gencode.mcp.servers import Servers
+
+            found = gathered(self._tables, self._files)
+            self._problems = tuple(found.problems)
+            self._servers = Servers(self._home, self._cwd, found.definitions, answered=self._answered)
+            self._servers.start()
+        return self._servers
