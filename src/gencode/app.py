@@ -48,7 +48,7 @@ from gencode.runtime.models import OWN, Model, ModelRegistry
 from gencode.runtime.ports import Engine, Handover, Provider, Store, TaskQuery
 from gencode.runtime.slots import Slots
 from gencode.runtime.toolbox import Tool, Toolbox
-from gencode.settings import Settings, gen_home, layers, merged, policy_named, root_policy, server_tables
+from gencode.settings import Settings, folders_above, gen_home, layers, merged, policy_named, root_policy, server_tables
 from gencode.stores.memory import MemoryStore
 from gencode.stores.schema import VERSION
 from gencode.stores.schema import migrate as migrate
@@ -120,7 +120,8 @@ class GenCode:
         self.bus = Bus(around.store.events)
         self.project = around.project
         """How the folder stands: what it brings counts only when a person trusts it."""
-        self.library = Library(gen_home(), around.project, amounts_to)
+        above = [standing(each, gen_home()) for each in folders_above(self.workspace.root)]
+        self.library = Library(gen_home(), [around.project, *above], amounts_to)
         """The agents and skills there are, as their files are now."""
         self.switchboard = Switchboard(around.settings.prices)
         self.models = ModelRegistry(

@@ -16,7 +16,7 @@ from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.prices import Price
 from gencode.core.rules import Action, Policy, merge, parse_mode, parse_rule
 from gencode.permissions import answers
-from gencode.permissions.brought import AGENTS, LARGEST_SETTINGS, SETTINGS, is_users, project_settings
+from gencode.permissions.brought import LARGEST_SETTINGS, SETTINGS, agent_dialect, is_users, project_settings
 from gencode.permissions.decision import check_tool
 from gencode.permissions.paths import PATH_TOOLS, shown
 from gencode.permissions.trust import Standing, standing
@@ -33,7 +33,7 @@ OF_PROJECTS = frozenset(
 """What a trusted project's file may set. Everything else is only the user's: the sandbox, their journal."""
 DEEPEST = 4
 """So deep agents may be nested at most."""
-LEAST_CONTEXT = 2_000
+LEAST_CONTEXT = 8_000
 """A model that holds fewer tokens has no room for a task."""
 _AT_LEAST_ONE = ("max_turns", "max_tokens_total", "max_spawns", "max_agents", "max_depth")
 _ABOVE_ZERO = (
@@ -115,7 +115,7 @@ def layers(
     home = gen_home(environ)
     users = home / "settings.toml"
     project = project or standing(cwd, home)
-    projects = [folder for folder in (cwd, *_above(cwd)) if not is_users(folder, home)]
+    projects = [folder for folder in (cwd, *folders_above(cwd)) if not is_users(folder, home)]
     return [
         Layer(str(users), _read(users)),
         Layer(str(home / answers.FILE), _read(home / answers.FILE)),
@@ -176,7 +176,7 @@ def policy_named(flags: Mapping[str, Any]) -> bool:
     return any(flags.get(key) for key in (*LISTS, "permission_mode"))
 
 
-def _above(cwd: Path) -> list[Path]:
+def folders_above(cwd: Path) -> list[Path]:
     """The folders above one that belong to the same git repository; none outside of one."""
     top = next((folder for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), cwd)
     return [folder for folder in cwd.parents if folder.is_relative_to(top)]
@@ -192,7 +192,7 @@ def waiting(project: Standing) -> tuple[str, ...]:
     if project.state in ("nothing", "trusted"):
         return ()
     settings = {*project_values(project)} & (OF_PROJECTS - NARROWING)
-    agents = any(path.startswith(f"{AGENTS}/") for path in project.brought.texts)
+    agents = any(agent_dialect(path) for path in project.brought.texts)
     return (*(["settings"] if settings else []), *(["agents"] if agents else []))
 
 

@@ -38,6 +38,7 @@ WATCHED = (
 USED = (
     *(".agents/agents/a.md", ".agents/skills/s/SKILL.md", ".claude/agents/deep/b.md", ".codex/agents/f.toml"),
     *(".gen/agents/c.md", ".gen/settings.toml", ".gen/skills/s/SKILL.md", ".github/agents/g.agent.md"),
+    *(".gen/mcp.json", ".mcp.json"),
     *(".kiro/agents/deep/h.json", "data/subagents/d/SUBAGENT.md", "subagents/e/SUBAGENT.md"),
 )
 NOT_WATCHED = (

@@ -6,7 +6,7 @@ import pytest
 
 from gencode.core.errors import ProviderError
 from gencode.core.messages import UserMessage
-from gencode.core.spec import Effort
+from gencode.core.spec import AgentSpec, Effort
 from gencode.providers.anthropic import AnthropicProvider
 from gencode.providers.cooldown import Cooldown
 from gencode.providers.pydantic_ai import PydanticAIProvider
@@ -24,20 +24,24 @@ def dialect(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
+def agent(effort: Effort | None) -> AgentSpec:
+    return AgentSpec("a", "An agent.", effort=effort)
+
+
 def asked(effort: Effort | None, **more: Any) -> Request:
     return Request("m", "", [UserMessage("Go.")], (LOOKUP,), effort=effort, **more)
 
 
 def test_a_child_thinks_as_hard_as_its_sender_as_long_as_it_has_its_model() -> None:
     models = ModelRegistry({"acme": lambda _: ScriptedProvider.of({})}, {})
-    parent = models.resolve("acme/large").thinking("high")
+    parent = models.resolve("acme/large").for_agent(agent("high"))
     assert [models.resolve(asked, parent).effort for asked in ("", "inherit", "acme/small")] == [
         "high",
         "high",
         None,
     ]
     assert models.resolve("unknown", parent, from_file=True).effort == "high"
-    assert (parent.thinking("low").effort, parent.thinking(None).effort) == ("low", "high")
+    assert (parent.for_agent(agent("low")).effort, parent.for_agent(agent(None)).effort) == ("low", "high")
 
 
 WORDS = ("thinking", "output_config", "reasoning", "reasoning_effort", "include", "temperature", "max_tokens")

@@ -15,13 +15,16 @@ Amounts = Callable[[ToolCall, Callable[[], Skills]], ToolCall | None]
 
 
 class Library:
-    """What the user and a project bring. A change of a file is in force for whoever begins after it."""
+    """What the user and projects bring, the nearest first.
 
-    def __init__(self, home: Path, project: Standing, amounts: Amounts) -> None:
+    A change of a file is in force for whoever begins after it.
+    """
+
+    def __init__(self, home: Path, projects: Sequence[Standing], amounts: Amounts) -> None:
         self._home = home
+        self._projects = projects
         self._amounts = amounts
-        self._project = project
-        self._agents: Living[Registry] = living_agents(home, [project])
+        self._agents: Living[Registry] = living_agents(home, projects)
         self._skills: Living[Skills] | None = None
 
     @property
@@ -33,7 +36,7 @@ class Library:
     def skills(self) -> Skills:
         """The skills there are now."""
         if self._skills is None:
-            self._skills = living_skills(self._home, [self._project])
+            self._skills = living_skills(self._home, self._projects)
         return self._skills.current()
 
     def find(self, name: str) -> AgentSpec:

@@ -37,6 +37,11 @@ SHALLOWEST = 1
 """How deep agents are nested at least: the main agent may send agents, those may not."""
 
 DELEGATES = ("Task", "TaskOutput", "TaskStop", "spawn", "spawn_subagent")
+MEMORY = ("memory_list", "memory_read", "memory_write", "memory_append", "memory_patch")
+NOTES = (
+    "You keep notes for later tasks of yours: list and read them (memory_list, memory_read, scope `{scope}`) "
+    "before you begin, and add what will be useful again (memory_append, memory_write)."
+)
 SKILL = "Skill"
 SKILLS = "Skills, instructions for kinds of work. Load one with the tool Skill before you begin such work:"
 OUTDATED = "an earlier version is used: "
@@ -163,6 +168,8 @@ class Seating:
         deepest = not self.may_send(origin)
         sent = origin.depth > 0
         choice = spec.tools
+        if spec.memory:
+            choice = replace(choice, also=(*choice.also, *MEMORY))
         if not sent and choice.allow is None and self._skill_lines():
             choice = replace(choice, also=(*choice.also, SKILL))
         key = (choice, deepest, plans, sent)
@@ -203,7 +210,8 @@ class Seating:
         """The system prompt of an agent at its place."""
         sends = "Task" in toolbox or "spawn_subagent" in toolbox
         more = [self._customs.instructions(origin.workspace, origin.chain)] if spec.instructions else []
-        more.append(self._preloaded(spec)[0])
+        scope = spec.memory if spec.memory in ("user", "project") else "agent"
+        more += [self._preloaded(spec)[0], NOTES.format(scope=scope) if spec.memory else ""]
         if SKILL in toolbox and (lines := self._skill_lines()):
             more.append(f"{SKILLS}\n{lines}")
         if kept := [text for text in more if text]:
@@ -257,6 +265,7 @@ class Seating:
             schema=task.output_schema,
             context=price.context or USUAL_CONTEXT,
             hooks=self._hooks(spec, task, toolbox, origin),
+            temperature=origin.model.temperature,
         )
 
     def _hooks(self, spec: AgentSpec, task: Task, toolbox: Toolbox, origin: Origin) -> "Hooks | None":

@@ -47,6 +47,10 @@ class Order(Struct, frozen=True, eq=False):
     remembers: bool = False
     """Whether its result may be given again, and an earlier one be given for it."""
 
+    def minded(self) -> "Order":
+        """With the model asked as the agent's file says, so that those it sends are asked likewise."""
+        return replace(self, place=replace(self.place, model=self.place.model.for_agent(self.spec)))
+
 
 class More(Struct, frozen=True):
     """What an earlier task is told when it goes on: from now on in the background when it is `behind`."""
@@ -81,13 +85,15 @@ class Starting:
         Where too many agents are at work, only its birth is; the rest is written when it is its turn.
         `before` are facts that come between its birth and its start.
         """
+        order = order.minded()
         spec, origin = order.spec, order.place
         await self._seating.ready(spec)
         toolbox = self._seating.tools(spec, origin)
         task = "" if created.conversation else created.prompt
         system = self._seating.system(spec, toolbox, origin, task)
         known = await find(self._store, created, origin.model.name, system) if order.remembers else None
-        heard = [UserMessage(created.prompt), *origin.notes(), *_shape(created)]
+        first = [UserMessage(spec.initial_prompt)] if created.conversation and spec.initial_prompt else []
+        heard = [*first, UserMessage(created.prompt), *origin.notes(), *_shape(created)]
         then = (*before, self._seating.started(spec, toolbox, origin, system), *map(MessageAdded, heard))
         slot = None if known else self._slot(created, origin)
         at_once = slot is None or slot.try_take()
@@ -123,6 +129,7 @@ class Starting:
 
     async def _taken(self, lease: Lease, order: Order, more: More, desk: Desk) -> Job:
         """An earlier task with something more to do. It keeps the system prompt it had."""
+        order = order.minded()
         spec, origin = order.spec, order.place
         begun = False
         try:
@@ -165,8 +172,7 @@ class Starting:
         return self._supervisor.slots.slot("", task.parent or "", origin.model.name)
 
     def _seat(self, order: Order, record: Recorder, toolbox: Toolbox, slot: Slot | None, system: str) -> Seat:
-        origin = replace(order.place, model=order.place.model.thinking(order.spec.effort))
-        seat = self._seating.seat(order.spec, record.task, toolbox, origin, order.limits)
+        seat = self._seating.seat(order.spec, record.task, toolbox, order.place, order.limits)
         if slot is not None:
             slot.task = record.task.id
         return replace(seat, slot=slot, system=system)

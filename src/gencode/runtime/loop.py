@@ -214,7 +214,9 @@ async def listen(
 ) -> AssistantMessage:
     """One reply of the model. Half a reply is kept in the journal when it is cut."""
     request = Request(
-        seat.model, seat.system, transcript, tools, seat.agent, record.lease.task, effort=seat.effort
+        *(seat.model, seat.system, transcript, tools, seat.agent, record.lease.task),
+        effort=seat.effort,
+        temperature=seat.temperature,
     )
     text: list[str] = []
     thinking: list[ThinkingPart] = []

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UnknownName, UserMistake
-from gencode.core.spec import Effort
+from gencode.core.spec import AgentSpec, Effort
 from gencode.runtime.ports import Provider
 
 TIERS = ("fast", "balanced", "powerful")
@@ -29,15 +29,19 @@ class Model(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     why: str = ""
     effort: Effort | None = None
+    temperature: float | None = None
 
     @property
     def lasting(self) -> str:
         """The name under which another process, or a later one, gets this very model."""
         return "offline" if self.name == OFFLINE else self.name
 
-    def thinking(self, effort: Effort | None) -> "Model":
-        """This model, asked to think as hard as an agent says; one that says nothing changes nothing."""
-        return self if effort is None else replace(self, effort=effort)
+    def for_agent(self, spec: AgentSpec) -> "Model":
+        """This model, asked as an agent's file says; what it does not say stays as its sender has it."""
+        if spec.effort is None and spec.temperature is None:
+            return self
+        warmth = self.temperature if spec.temperature is None else spec.temperature
+        return replace(self, effort=spec.effort or self.effort, temperature=warmth)
 
 
 class ModelRegistry:

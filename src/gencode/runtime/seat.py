@@ -49,6 +49,7 @@ class Seat(Struct, frozen=True, eq=False):
     price: Price = Price()
     schema: dict[str, Any] | None = None
     hooks: "Hooks | None" = None
+    temperature: float | None = None
     context: int = USUAL_CONTEXT
 
 

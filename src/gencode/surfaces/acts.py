@@ -1,0 +1,297 @@
+"""What the commands of a conversation do, whatever the screen: each gives something to read, show or confirm."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.budget import Budget
+from gencode.core.errors import UserMistake
+from gencode.core.rules import parse_mode
+from gencode.core.spec import TaskRequest
+from gencode.delegation.forks import Fork
+from gencode.delegation.reach import Verb
+from gencode.surfaces.pages import (
+    budget_page,
+    cost_page,
+    modes_page,
+    printed,
+    rules_page,
+    servers_page,
+    status_page,
+)
+from gencode.surfaces.slash import Typed, help_text, keys_text
+from gencode.surfaces.striking import would_hit
+from gencode.surfaces.talk import Talk
+from gencode.surfaces.visible import visible_line
+
+GO_ON = "Go on where you were."
+Place = Literal["tree", "agent", "sessions", "agents", "new", "edit", "trust", "theme", "quit", "opened"]
+
+
+class Page(Struct, frozen=True):
+    """Something to read."""
+
+    title: str
+    text: str
+
+
+class Show(Struct, frozen=True):
+    """A place of the screen to go to, and what about."""
+
+    place: Place
+    what: str = ""
+
+
+class Confirm(Struct, frozen=True):
+    """A verb that hits something: what it would hit is shown before it does."""
+
+    verb: Verb
+    task: str
+    text: str
+    message: str = ""
+
+
+class Word(Struct, frozen=True):
+    """A line for the person: it is done."""
+
+    text: str = ""
+
+
+Deed = Page | Show | Confirm | Word
+_VERBS: dict[str, Verb] = {"interrupt": "interrupt", "keep": "keep", "stop": "stop", "stop-tree": "tree"}
+_KINDS = ("tokens", "usd", "spawns")
+
+
+async def act(talk: Talk, typed: Typed, here: str = "") -> Deed:
+    """Do what was typed; `here` is the agent that is looked at, for commands that name none."""
+    if typed.name in _VERBS:
+        return await _verb(talk, typed, here or talk.session or "")
+    return await _ACTS[typed.name](talk, typed, here)
+
+
+async def _verb(talk: Talk, typed: Typed, here: str) -> Confirm:
+    verb = _VERBS[typed.name]
+    word, rest = typed.first()
+    if not word and not here:
+        raise UserMistake(f"Nothing runs here; say which agent: /{typed.name} ID.")
+    task = (await talk.gen.find(word or here)).id
+    return Confirm(verb, task, would_hit(verb, task, await talk.hits(task, verb)), rest)
+
+
+async def _help(talk: Talk, typed: Typed, here: str) -> Deed:
+    return Page("Commands and keys", f"{help_text()}\n\n{keys_text()}")
+
+
+async def _tree(talk: Talk, typed: Typed, here: str) -> Deed:
+    return Show("tree")
+
+
+async def _status(talk: Talk, typed: Typed, here: str) -> Deed:
+    task = await talk.gen.find(_needed(typed, here))
+    view = talk.view.agents.get(task.id)
+    return Page(f"Task {task.id}", status_page(await talk.gen.get(task.id), view.place if view else 0))
+
+
+async def _open(talk: Talk, typed: Typed, here: str) -> Deed:
+    return Show("agent", (await talk.gen.find(_needed(typed, ""))).id)
+
+
+async def _background(talk: Talk, typed: Typed, here: str) -> Deed:
+    await talk.send_back(typed.first()[0] or (here if here != talk.session else ""))
+    return Word()
+
+
+async def _steer(talk: Talk, typed: Typed, here: str) -> Deed:
+    task, text = typed.first()
+    if not text:
+        raise UserMistake("Say which agent and what it should hear: /steer ID TEXT.")
+    now = await talk.steer(task, text)
+    return Word(
+        "" if now.status.ended else f"{visible_line(now.agent)} {now.id} hears it before its next reply."
+    )
+
+
+async def _resume(talk: Talk, typed: Typed, here: str) -> Deed:
+    task, text = typed.first()
+    if not task:
+        return Show("sessions")
+    found = await talk.gen.find(task)
+    if found.conversation:
+        await talk.open(found.id)
+        if text:
+            await talk.say(text)
+        return Show("opened", found.id)
+    await talk.steer(found.id, text or GO_ON)
+    return Show("agent", found.id)
+
+
+async def _fork(talk: Talk, typed: Typed, here: str) -> Deed:
+    word, text = typed.first()
+    task, at, number = word.partition("@")
+    if not text or (at and not number.isdecimal()):
+        raise UserMistake("Say which agent, at which fact if not the last, and what to do: /fork ID@12 TEXT.")
+    request = TaskRequest("", text, background=True)
+    job = await talk.gen.work.fork(task, Fork(int(number) if at else None), request)
+    return Show("agent", job.id)
+
+
+async def _sessions(talk: Talk, typed: Typed, here: str) -> Deed:
+    return Show("sessions")
+
+
+async def _new(talk: Talk, typed: Typed, here: str) -> Deed:
+    talk.leave()
+    return Show("new")
+
+
+async def _agents(talk: Talk, typed: Typed, here: str) -> Deed:
+    words = typed.words()
+    cwd = talk.gen.workspace.cwd
+    match words:
+        case []:
+            return Show("agents")
+        case ["lint", *paths]:
+            return Page("gen agents lint", await printed(["agents", "lint", *paths], cwd))
+        case ["trust"]:
+            return Show("trust", await printed(["trust", "--show"], cwd))
+        case ["new", name, first, *more]:
+            said = ["agents", "new", name, "--description", " ".join((first, *more))]
+            return Page("gen agents new", await printed(said, cwd))
+        case ["new", *_]:
+            raise UserMistake("Say its name and when it should be sent: /agents new tester Runs the tests.")
+        case ["edit", name]:
+            return Show("edit", _own_file(talk, name))
+        case [name]:
+            return Page(f"gen agents show {name}", await printed(["agents", "show", name], cwd))
+        case _:
+            raise UserMistake("Say a name, lint, new NAME DESCRIPTION, edit NAME or trust after /agents.")
+
+
+def _own_file(talk: Talk, name: str) -> str:
+    spec = talk.gen.agents.find(name)
+    if spec.builtin:
+        raise UserMistake(f"{spec.name} is built in; make one of your own with /agents new.")
+    return spec.source
+
+
+async def _model(talk: Talk, typed: Typed, here: str) -> Deed:
+    if not typed.rest:
+        return Page("gen models", await printed(["models"], talk.gen.workspace.cwd))
+    chosen = talk.gen.work.use(typed.rest)
+    return Word(f"From the next turn on {visible_line(chosen.name)} answers.")
+
+
+async def _mode(talk: Talk, typed: Typed, here: str) -> Deed:
+    root = talk.gen.root
+    if not typed.rest:
+        return Page("Permission modes", modes_page(root.policy.mode))
+    root.switch(parse_mode(typed.rest))
+    return Word(f"All agents of this session are in the mode {root.policy.mode} from now on.")
+
+
+async def _permissions(talk: Talk, typed: Typed, here: str) -> Deed:
+    tool, rest = typed.first()
+    if not tool:
+        return Page("Permissions", rules_page(talk.gen))
+    words = typed.words()[1:]
+    said = ["permissions", "explain", "--tool", tool, "--input", words[0] if len(words) == 1 else rest]
+    mode = ["--mode", str(talk.gen.root.policy.mode)]
+    rules = [
+        part
+        for rule in talk.gen.root.policy.rules
+        if rule.origin.startswith("the flag")
+        for part in (f"--{rule.action}", f"{rule.tool}({rule.pattern})")
+    ]
+    return Page("gen permissions explain", await printed([*said, *mode, *rules], talk.gen.workspace.cwd))
+
+
+async def _budget(talk: Talk, typed: Typed, here: str) -> Deed:
+    words = typed.words()
+    if words == ["none"]:
+        talk.gen.work.bound(Budget())
+    elif len(words) == 2 and words[0] in _KINDS:
+        try:
+            amount = msgspec.convert(words[1], float if words[0] == "usd" else int, strict=False)
+        except msgspec.ValidationError:
+            raise UserMistake(f"{words[1]!r} is no amount of {words[0]}.") from None
+        talk.gen.work.bound(replace(talk.gen.work.budget, **{words[0]: amount}))
+    elif words:
+        raise UserMistake("Say /budget tokens 200000, /budget usd 2.5, /budget spawns 8 or /budget none.")
+    return Page("Budget", budget_page(talk.gen, talk.view, talk.session))
+
+
+async def _cost(talk: Talk, typed: Typed, here: str) -> Deed:
+    if talk.session is None:
+        return Word("Nothing was asked yet, so nothing was spent.")
+    return Page("Cost", cost_page(talk.view, talk.session))
+
+
+async def _skills(talk: Talk, typed: Typed, here: str) -> Deed:
+    return Page("gen skills list", await printed(["skills", "list"], talk.gen.workspace.cwd))
+
+
+async def _servers(talk: Talk, typed: Typed, here: str) -> Deed:
+    return Page("MCP servers", servers_page(talk.gen))
+
+
+async def _export(talk: Talk, typed: Typed, here: str) -> Deed:
+    task = here or talk.session
+    if task is None:
+        raise UserMistake("Nothing was asked yet, so there is nothing to export.")
+    path = talk.gen.workspace.cwd / Path(typed.rest or f"gencode-{task}.jsonl").expanduser()
+    text = await talk.gen.export(task)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UserMistake(f"{path} is there already; name another file: /export FILE.") from None
+    except OSError as error:
+        raise UserMistake(f"{path} cannot be written: {error.strerror}; name another file.") from None
+    return Word(f"Wrote {path}; it can be read again with: gen task import {path}")
+
+
+async def _theme(talk: Talk, typed: Typed, here: str) -> Deed:
+    if typed.rest not in ("", "dark", "light"):
+        raise UserMistake("There are the themes dark and light.")
+    return Show("theme", typed.rest)
+
+
+async def _quit(talk: Talk, typed: Typed, here: str) -> Deed:
+    return Show("quit")
+
+
+def _needed(typed: Typed, here: str) -> str:
+    """The id that was typed, or the agent that is looked at."""
+    word = typed.first()[0] or here
+    if not word:
+        raise UserMistake(f"Say which agent: /{typed.name} ID. /tasks shows them all.")
+    return word
+
+
+_ACTS: dict[str, Callable[[Talk, Typed, str], Awaitable[Deed]]] = {
+    "help": _help,
+    "tasks": _tree,
+    "task-status": _status,
+    "open": _open,
+    "background": _background,
+    "steer": _steer,
+    "resume": _resume,
+    "fork": _fork,
+    "sessions": _sessions,
+    "new": _new,
+    "agents": _agents,
+    "model": _model,
+    "mode": _mode,
+    "permissions": _permissions,
+    "budget": _budget,
+    "cost": _cost,
+    "skills": _skills,
+    "mcp": _servers,
+    "export": _export,
+    "theme": _theme,
+    "quit": _quit,
+}

@@ -1,0 +1,132 @@
+"""Pages that a person reads inside a conversation: agents, costs, rules, and what other commands print."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gencode.core.errors import UserMistake
+from gencode.core.outcome import Outcome
+from gencode.core.rules import Mode
+from gencode.surfaces.family import rows, spent
+from gencode.surfaces.figures import bar_text, bars, money, tokens
+from gencode.surfaces.plain import seconds, table, turns
+from gencode.surfaces.view import View
+from gencode.surfaces.visible import visible, visible_line
+
+if TYPE_CHECKING:
+    from gencode.app import GenCode
+
+WIDE = 400
+MODES = {
+    Mode.PLAN: "reads only",
+    Mode.DEFAULT: "asks before it changes anything",
+    Mode.ACCEPT_EDITS: "writes files without asking",
+    Mode.UNATTENDED: "never asks, and is refused instead",
+    Mode.DONT_ASK: "full autonomy: asks nobody about anything",
+}
+CYCLE = (Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.PLAN)
+"""The modes that a key steps through; full autonomy has to be named."""
+
+
+def next_mode(mode: Mode) -> Mode:
+    """The mode after this one; from one that is not in the cycle, its beginning."""
+    return CYCLE[(CYCLE.index(mode) + 1) % len(CYCLE)] if mode in CYCLE else CYCLE[0]
+
+
+async def printed(words: Sequence[str], cwd: Path) -> str:
+    """What `gen` prints for these words; UserMistake with its own sentence when it complains."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-m", "gencode", *words),
+        cwd=cwd,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    said, complaint = out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+    if process.returncode == 2:
+        raise UserMistake(complaint.strip().removeprefix("gen: ") or f"gen {' '.join(words)} failed.")
+    return "\n".join(part.strip("\n") for part in (said, complaint) if part.strip())
+
+
+def status_page(outcome: Outcome, place: int = 0) -> str:
+    """How one agent stands, and what it has found."""
+    took = "" if outcome.duration_ms is None else f" in {seconds(outcome.duration_ms / 1000)}"
+    line = f", {place}. in line" if place else ""
+    lines = [
+        f"{visible_line(outcome.agent)} {outcome.agent_id}: {outcome.status}{line} after "
+        f"{turns(outcome.turns)}{took}",
+        f"  task     {visible_line(outcome.description or outcome.prompt, 200)}",
+        f"  model    {visible_line(outcome.model)}",
+        f"  usage    {tokens(outcome.usage.tree)} {money(outcome.usage.tree.usd)}".rstrip(),
+        f"  sent by  {outcome.parent_id or 'a person'}{' (in the background)' if outcome.background else ''}",
+    ]
+    if outcome.error:
+        lines.append(f"  error    {visible_line(outcome.error)}")
+    lines += [f"  warning  {visible_line(each)}" for each in outcome.evidence.warnings]
+    said = "What it found:" if outcome.status.ended else "What it said last:"
+    return "\n".join((*lines, "", said, visible(outcome.result) or "(nothing yet)"))
+
+
+def cost_page(view: View, session: str) -> str:
+    """What a conversation has cost, agent by agent."""
+    head = ("AGENT", "STATUS", "TURNS", "TOKENS IN", "OUT", "CACHED", "COST")
+    listed = [
+        (
+            f"{row.lead}{visible_line(row.agent.agent, 30)} {row.agent.id}",
+            str(row.agent.status),
+            str(row.agent.turns),
+            f"{row.agent.usage.input_tokens:,}",
+            f"{row.agent.usage.output_tokens:,}",
+            f"{row.agent.usage.cached_tokens:,}",
+            money(row.agent.usage.usd) or "?",
+        )
+        for row in rows(view, session)
+    ]
+    total = spent(view, session)
+    cost = money(total.usd) or "a price that is not known"
+    return f"{table(head, listed, WIDE)}\n\nIn all: {tokens(total)}, {cost}."
+
+
+def budget_page(gen: "GenCode", view: View, session: str | None) -> str:
+    """What a conversation may spend, and what of it is spent."""
+    budget = gen.work.budget
+    total = rows(view, session)[0] if session and session in view.agents else None
+    found = bars(budget, total.spent, total.turns, total.below) if total else []
+    lines = [bar_text(bar, 20) for bar in found] or [
+        f"{name}: at most {limit:g}"
+        for name, limit in (("tokens", budget.tokens), ("usd", budget.usd), ("agents", budget.spawns))
+        if limit is not None
+    ]
+    bound = "\n".join(lines) or "Nothing bounds this conversation."
+    return f"{bound}\n\nSet one with /budget tokens 200000, usd 2.5 or spawns 8; /budget none takes it away."
+
+
+def rules_page(gen: "GenCode") -> str:
+    """The policy of the session: its mode and its rules, each with the place it was written at."""
+    policy = gen.root.policy
+    lines = [f"mode {policy.mode}: {MODES[policy.mode]}"]
+    lines += [
+        f"{rule.action:5} {visible_line(f'{rule.tool}({rule.pattern})')}   ({visible_line(rule.origin)})"
+        for rule in policy.rules
+    ]
+    if not policy.rules:
+        lines.append("There are no rules beyond those of the mode.")
+    return "\n".join((*lines, "", 'What is decided about a call: /permissions Bash "git push"'))
+
+
+def modes_page(now: Mode) -> str:
+    """Every mode and what it means; the one that counts is marked."""
+    return "\n".join(f"{'→' if mode is now else ' '} {mode:12} {says}" for mode, says in MODES.items())
+
+
+def servers_page(gen: "GenCode") -> str:
+    """The MCP servers of the settings and the tools that came from them."""
+    names = sorted(gen.settings.mcp_servers)
+    listed = [name for name, tool in gen.toolbox.items() if tool.source == "mcp"]
+    if not names and not listed:
+        return "No MCP server is set; name one in settings.toml, [mcp_servers.NAME]."
+    lines = [f"{visible_line(name)}" for name in names]
+    return "\n".join((*lines, "", "Tools from them:", *(visible_line(name) for name in listed or ["none"])))
