@@ -38,11 +38,7 @@ def test_the_signature_is_the_schema() -> None:
         "type": "object",
         "properties": {
             "path": {"type": "string", "description": "Where to look"},
-            "-A": {
-                "anyOf": [{"type": "integer"}, {"type": "null"}],
-                "description": "Lines after",
-                "default": None,
-            },
+            "-A": {"type": "integer", "description": "Lines after"},
             "how": {"enum": ["far", "near"], "default": "near"},
         },
         "required": ["path"],

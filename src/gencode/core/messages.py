@@ -1,6 +1,6 @@
 """What is said: the messages of a transcript and the pieces inside them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -117,6 +117,14 @@ class ToolMessage(Struct, frozen=True, tag="tool", tag_field="role"):
 
 
 Message = UserMessage | AssistantMessage | ToolMessage
+
+
+def beginning(messages: Sequence[Message]) -> int:
+    """How many messages come before the first reply, or before the summary that stands for it."""
+    for place, each in enumerate(messages):
+        if isinstance(each, AssistantMessage) or (isinstance(each, UserMessage) and each.replaces):
+            return place
+    return len(messages)
 
 
 def is_summed_up(messages: Iterable[Message]) -> bool:

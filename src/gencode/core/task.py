@@ -33,6 +33,7 @@ from gencode.core.messages import (
     ToolResult,
     Usage,
     UserMessage,
+    beginning,
 )
 from gencode.core.rules import Action, Mode, Policy
 from gencode.core.status import Status
@@ -145,13 +146,16 @@ def whole_transcript(events: Iterable[Event]) -> list[Message]:
 
 
 def compacted(transcript: Sequence[Message], fact: TranscriptCompacted) -> list[Message]:
-    """A transcript after it was summed up.
+    """A transcript after it was summed up: how it began, the summary, and what came last.
 
     How many tokens a reply that stays had before it says nothing about what the model is told from now on.
     """
     upto = min(max(fact.upto, 0), len(transcript))
-    kept = [transcript[place] for place in sorted({*fact.keeps}) if 0 <= place < upto]
-    told = (*kept, fact.summary, *transcript[upto:])
+    places = [place for place in sorted({*fact.keeps}) if 0 <= place < upto]
+    first = beginning(transcript)
+    before = [transcript[place] for place in places if place < first]
+    after = [transcript[place] for place in places if place >= first]
+    told = (*before, fact.summary, *after, *transcript[upto:])
     return [replace(each, usage=None) if isinstance(each, AssistantMessage) else each for each in told]
 
 

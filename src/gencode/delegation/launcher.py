@@ -222,6 +222,11 @@ class Launcher:
         )
         return await self._starting.begin(order, created, Desk(self))
 
+    async def compact(self, spec: AgentSpec, origin: Origin, session: str, why: str) -> bool:
+        """Sum up a conversation at rest; False when there is nothing to leave out."""
+        order = Order(spec, origin.talking(spec), Limits())
+        return await self._starting.compact(session, order, Desk(self), why)
+
     async def resume(
         self, task: Task, request: TaskRequest, place: Origin, seconds: float | None = None
     ) -> Job:

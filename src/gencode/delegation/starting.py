@@ -127,6 +127,24 @@ class Starting:
                 "can be read of it."
             ) from None
 
+    async def compact(self, task: str, order: Order, desk: Desk, why: str) -> bool:
+        """Sum up the transcript of a task that is at rest; False when there is nothing to leave out."""
+        from gencode.runtime.compaction import compact
+
+        await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
+        lease = await self._store.take(task, self._supervisor.owner)
+        try:
+            order = order.minded()
+            record = Recorder(self._store, self._bus, lease, self._outputs)
+            toolbox = self._seating.tools(order.spec, order.place)
+            seat = self._seat(order, record, toolbox, None, lease.state.system)
+            earlier = transcript_of(await self._store.events(task))
+            job = self._job(order, seat, earlier, record, desk, await self._learn_family(lease.state))
+            job.turns.fall()
+            return await compact(job.seat, job.transcript, record, order.place.stop, why)
+        finally:
+            await self._store.release(lease)
+
     async def _taken(self, lease: Lease, order: Order, more: More, desk: Desk) -> Job:
         """An earlier task with something more to do. It keeps the system prompt it had."""
         order = order.minded()

@@ -157,6 +157,12 @@ class Work:
         """What a conversation may spend."""
         return self._terms.budget
 
+    async def compact(self, spec: AgentSpec, session: str, why: str = "a person asked for it") -> bool:
+        """Sum up a conversation at rest that this agent leads; False when there is nothing to leave out."""
+        found = await self._records.find(session)
+        origin = replace(self._led_by(spec), purse=await self._conversation_purse(found))
+        return await self._launcher.compact(spec, origin, found.id, why)
+
     def origin(self, spec: AgentSpec | None = None) -> Origin:
         """The place where work is asked for, or that of an agent which leads a conversation there."""
         return self._led_by(spec) if spec else self._origin()

@@ -1,4 +1,4 @@
-"""runtime: what is planned for later, and how it is written down. Who runs it is `delegation/scheduler.py`."""
+"""runtime: what is planned for later, and how it is written down; `delegation/scheduler.py` runs it."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from gencode.core.errors import ProviderError
 from gencode.core.events import ProgressMade, TranscriptCompacted
-from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, beginning
 from gencode.core.task import compacted
 from gencode.runtime import summaries
 from gencode.runtime.loop import admitted, beside, settle
@@ -126,10 +126,11 @@ def _belongs_to_call(transcript: Sequence[Message], place: int) -> bool:
 
 
 def _asked(transcript: Sequence[Message], upto: int, largest: int) -> list[int]:
-    """The places of what was asked first and last, and of the notes of the harness that came with it."""
+    """The places of what was asked at first and last, and of the notes of the harness that came with it."""
     asked = [place for place, each in enumerate(transcript) if _is_asked(each)]
+    begins = beginning(transcript)
     kept: set[int] = set()
-    for place in {asked[0], asked[-1]} if asked else ():
+    for place in {*(each for each in asked if each < begins), *asked[-1:]}:
         kept.add(place)
         for after in range(place + 1, len(transcript)):
             message = transcript[after]

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
@@ -13,6 +13,10 @@ from gencode.core.spec import AgentSpec, Effort, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.asking import Inquiry, Reply
+
+if TYPE_CHECKING:
+    from gencode.runtime.agenda import Agenda
+    from gencode.runtime.channels import Tray
 
 
 class ToolSchema(Struct, frozen=True):
@@ -227,7 +231,17 @@ class Archive(Protocol):
 
 
 class Store(Journal, Archive, Protocol):
-    """A journal that can be read, and closed."""
+    """A journal that can be read, and closed, and what is planned and on its way beside it."""
+
+    @property
+    def agenda(self) -> "Agenda":
+        """What is planned for later."""
+        ...
+
+    @property
+    def tray(self) -> "Tray":
+        """Messages that are not delivered yet."""
+        ...
 
     async def close(self) -> None:
         """Let go of files and connections; nothing that was appended is lost."""

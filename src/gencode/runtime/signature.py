@@ -73,19 +73,32 @@ def _described(hint: Any) -> tuple[Any, Param]:
 
 
 def _inline(schema: Any, defs: Mapping[str, Any]) -> Any:
-    """A schema without references and titles: smaller, and read by every provider."""
+    """A schema without what a model need not read: references, titles, empty defaults, null for "left out"."""
     match schema:
         case {"$ref": str(target)}:
-            return _inline(defs[target.rsplit("/", 1)[1]], defs)
+            found = cast("dict[str, Any]", defs[target.rsplit("/", 1)[1]])
+            return _inline({key: value for key, value in found.items() if not _prose(key, value)}, defs)
+        case {"anyOf": [only, {"type": "null"}], **rest}:
+            return {**_inline(rest, defs), **_inline(only, defs)}
         case dict():
             entries = cast("dict[str, Any]", schema).items()
-            return {key: _inline(value, defs) for key, value in entries if not _title(key, value)}
+            return {key: _inline(value, defs) for key, value in entries if not _needless(key, value)}
         case list():
             return [_inline(each, defs) for each in cast("list[Any]", schema)]
         case _:
             return schema
 
 
-def _title(key: str, value: Any) -> bool:
-    """Whether an entry only repeats a Python name; a parameter called `title` is not text but a schema."""
-    return key == "title" and isinstance(value, str)
+def _needless(key: str, value: Any) -> bool:
+    """Whether an entry only repeats a Python name, or says that what is left out is empty.
+
+    A parameter called `title` or `default` is not text or a value but a schema.
+    """
+    return (key == "title" and isinstance(value, str)) or (
+        key == "default" and value in ("", None, False, [], 0)
+    )
+
+
+def _prose(key: str, value: Any) -> bool:
+    """Whether an entry is the docstring of a record, which says nothing to a model."""
+    return key == "description" and isinstance(value, str)

@@ -139,3 +139,17 @@ def missing(task: str) -> UserMistake:
 def taken(task: str) -> UserMistake:
     """What somebody hears who imports a task whose id is there already."""
     return UserMistake(f"There is already a task {task} in this database; nothing was imported.")
+
+
+def crowded(most: int) -> UserMistake:
+    """What somebody hears who plans more than there is room for."""
+    return UserMistake(
+        f"There are {most} scheduled jobs already; remove some first: gen cron list --all, gen cron remove ID."
+    )
+
+
+def full() -> UserMistake:
+    """What somebody hears who sends more messages than anybody takes."""
+    return UserMistake(
+        "Too many messages wait to be delivered already; nothing more is taken until some are."
+    )

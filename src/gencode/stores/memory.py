@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
@@ -23,6 +25,9 @@ from gencode.stores.facts import (
     taken,
     unheard,
 )
+
+if TYPE_CHECKING:
+    from gencode.stores.memory_agenda import MemoryAgenda, MemoryTray
 
 
 class _Record:
@@ -47,6 +52,20 @@ class MemoryStore:
         self._mail: dict[str, list[Letter]] = {}
         self._lease_seconds = lease_seconds
         self._draw = draw
+
+    @cached_property
+    def tray(self) -> "MemoryTray":
+        """Messages that are not delivered yet."""
+        from gencode.stores.memory_agenda import MemoryTray
+
+        return MemoryTray()
+
+    @cached_property
+    def agenda(self) -> "MemoryAgenda":
+        """What is planned for later; nothing of it is loaded before somebody asks."""
+        from gencode.stores.memory_agenda import MemoryAgenda
+
+        return MemoryAgenda(self.tray, self._draw)
 
     async def close(self) -> None:
         """Nothing to let go of: the facts stay readable while the store exists."""

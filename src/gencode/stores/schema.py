@@ -117,7 +117,33 @@ _VERSION_3 = (
     "PRAGMA user_version = 3",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
+_VERSION_4 = (
+    """
+    CREATE TABLE Appointments (
+        Id TEXT PRIMARY KEY,
+        Due TEXT,
+        Owner TEXT NOT NULL DEFAULT '',
+        Revision INTEGER NOT NULL DEFAULT 0,
+        Body TEXT NOT NULL,
+        CreatedAt TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE Outbox (
+        Number INTEGER PRIMARY KEY AUTOINCREMENT,
+        Channel TEXT NOT NULL,
+        Chat TEXT NOT NULL,
+        Text TEXT NOT NULL,
+        Sender TEXT NOT NULL,
+        At TEXT NOT NULL,
+        Tries INTEGER NOT NULL DEFAULT 0,
+        NotBefore TEXT NOT NULL DEFAULT ''
+    )
+    """,
+    "PRAGMA user_version = 4",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
 """Step n leads from version n to version n + 1 and ends by writing that number down."""
 
 VERSION = len(MIGRATIONS)

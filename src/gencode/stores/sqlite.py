@@ -10,8 +10,9 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import msgspec
 
@@ -24,6 +25,9 @@ from gencode.stores.facts import DRAWS, adopted, first, held, is_moment, letter_
 from gencode.stores.schema import Durability, PlainErrors, Transaction, open_pair
 from gencode.stores.steps import FOLD, RELEASE, Append, Delete, Insert, Post
 from gencode.stores.together import Pen, Step, patiently
+
+if TYPE_CHECKING:
+    from gencode.stores.agenda import SqliteAgenda, SqliteTray
 
 T = TypeVar("T")
 
@@ -112,6 +116,20 @@ class SqliteStore:
         connections = await asyncio.to_thread(open_pair, path, durability)
         thread = ThreadPoolExecutor(1, "gencode-commit") if durability == "power" else None
         return cls(path, connections, thread, lease_seconds, draw)
+
+    @cached_property
+    def agenda(self) -> "SqliteAgenda":
+        """What is planned for later; nothing of it is loaded before somebody asks."""
+        from gencode.stores.agenda import SqliteAgenda
+
+        return SqliteAgenda(self._pen, self._writer, self._reader, self._plain_errors, self._draw)
+
+    @cached_property
+    def tray(self) -> "SqliteTray":
+        """Messages that are not delivered yet."""
+        from gencode.stores.agenda import SqliteTray
+
+        return SqliteTray(self._pen, self._writer, self._reader, self._plain_errors)
 
     async def close(self) -> None:
         """Let go of the file; nothing that was appended is lost."""

@@ -1,4 +1,4 @@
-"""What the commands of a conversation do, whatever the screen: each gives something to read, show or confirm."""
+"""What the commands of a conversation do, whatever the screen: something to read, to show or to confirm."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -242,8 +242,15 @@ async def _export(talk: Talk, typed: Typed, here: str) -> Deed:
     task = here or talk.session
     if task is None:
         raise UserMistake("Nothing was asked yet, so there is nothing to export.")
-    path = talk.gen.workspace.cwd / Path(typed.rest or f"gencode-{task}.jsonl").expanduser()
-    text = await talk.gen.export(task)
+    path = _written(
+        talk.gen.workspace.cwd, typed.rest or f"gencode-{task}.jsonl", await talk.gen.export(task)
+    )
+    return Word(f"Wrote {path}; it can be read again with: gen task import {path}")
+
+
+def _written(folder: Path, name: str, text: str) -> Path:
+    """A new file; never one that is there already."""
+    path = folder / Path(name).expanduser()
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -251,7 +258,7 @@ async def _export(talk: Talk, typed: Typed, here: str) -> Deed:
         raise UserMistake(f"{path} is there already; name another file: /export FILE.") from None
     except OSError as error:
         raise UserMistake(f"{path} cannot be written: {error.strerror}; name another file.") from None
-    return Word(f"Wrote {path}; it can be read again with: gen task import {path}")
+    return path
 
 
 async def _theme(talk: Talk, typed: Typed, here: str) -> Deed:

@@ -1,0 +1,149 @@
+"""How the entries of a transcript look: one function for each kind, from plain records to drawings."""
+
+import json
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.markdown import Markdown
+from rich.padding import Padding
+from rich.syntax import Syntax
+from rich.text import Text
+
+from gencode.surfaces.diffs import diff_of, kind_of
+from gencode.surfaces.transcripts import Call, Remark, Reply, Said, Thought
+from gencode.surfaces.visible import visible, visible_line
+
+RESULT_LINES = 200
+LONGEST_CODE = 60_000
+_SIGNS = {
+    "asked": ("?", "warn"),
+    "waiting": ("○", "faint"),
+    "running": ("●", "busy"),
+    "done": ("●", "good"),
+    "failed": ("✗", "bad"),
+    "denied": ("⊘", "bad"),
+}
+_PEOPLE = {"user": "You", "system": "GenCode", "summary": "Summary"}
+
+
+def markdown(text: str, code: str) -> RenderableType:
+    """Markdown as it is read: no links that act, code in colours."""
+    return Markdown(visible(text), code_theme=code, hyperlinks=False)
+
+
+def said(entry: Said, names: dict[str, str]) -> RenderableType:
+    """Something that was said to the agent, and by whom."""
+    text = visible(entry.text).rstrip("\n")
+    if entry.sender == "user":
+        return Text.assemble(("› ", "you"), (text.replace("\n", "\n  "), "you"))
+    sender = _PEOPLE.get(entry.sender) or names.get(entry.sender, entry.sender)
+    lines = text.splitlines()
+    head = Text.assemble((f"⋮ {visible_line(sender, 40)}: ", "system"), (lines[0] if lines else "", "system"))
+    if len(lines) > 1:
+        head.append(f" (+{len(lines) - 1} lines)", "faint")
+    return head
+
+
+def said_open(entry: Said, names: dict[str, str]) -> RenderableType:
+    """All of what the harness or another agent said."""
+    sender = _PEOPLE.get(entry.sender) or names.get(entry.sender, entry.sender)
+    return Group(
+        Text(f"⋮ {visible_line(sender, 40)}:", "system"),
+        Padding(Text(visible(entry.text).rstrip("\n"), "system"), (0, 0, 0, 2)),
+    )
+
+
+def thought(entry: Thought, *, opened: bool) -> RenderableType:
+    """What the model thought: a line, or all of it."""
+    words = len(entry.text.split())
+    head = Text(f"{'▾' if opened else '▸'} thought for {words} word{'' if words == 1 else 's'}", "thought")
+    if not opened:
+        return head
+    return Group(head, Padding(Text(visible(entry.text).strip(), "thought"), (0, 0, 0, 2)))
+
+
+def reply(entry: Reply, code: str) -> RenderableType:
+    """What the model said."""
+    if not entry.partial:
+        return markdown(entry.text, code)
+    return Group(markdown(entry.text, code), Text("(cut here)", "warn"))
+
+
+def call(entry: Call, *, opened: bool) -> RenderableType:
+    """A call as one line; opened, with everything it said and what came of it."""
+    sign, style = _SIGNS[entry.state]
+    line = Text(no_wrap=not opened, overflow="ellipsis")
+    line.append(f"{sign} ", style)
+    line.append(visible_line(entry.line, 200), "call")
+    if remark := _remark(entry):
+        line.append(f"  {remark}", "bad" if entry.state in ("failed", "denied") else "faint")
+    parts: list[RenderableType] = [line]
+    if diff := diff_of(entry.tool, entry.input):
+        shown = diff if opened else diff[:8]
+        parts.append(Padding(diff_lines(shown), (0, 0, 0, 2)))
+        if len(diff) > len(shown):
+            parts.append(Text(f"  … {len(diff) - len(shown)} more lines (Enter opens)", "faint"))
+    if opened:
+        parts += _details(entry, with_input=not diff)
+    return parts[0] if len(parts) == 1 else Group(*parts)
+
+
+def _remark(entry: Call) -> str:
+    match entry.state:
+        case "asked":
+            return "waits for an answer"
+        case "denied":
+            return f"not allowed: {visible_line(entry.why, 160)}"
+        case "running":
+            return visible_line(entry.step, 100)
+        case "failed":
+            return visible_line(entry.result or entry.step, 160)
+        case _:
+            lines = entry.result.count("\n") + 1 if entry.result.strip() else 0
+            return (
+                ""
+                if not lines
+                else f"→ {lines} lines"
+                if lines > 1
+                else f"→ {visible_line(entry.result, 80)}"
+            )
+
+
+def _details(entry: Call, *, with_input: bool) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    if with_input and entry.input:
+        text = visible(json.dumps(entry.input, ensure_ascii=False, indent=1))[:LONGEST_CODE]
+        parts.append(
+            Padding(Syntax(text, "json", theme="ansi_dark", background_color="default"), (0, 0, 0, 2))
+        )
+    if entry.result:
+        lines = visible(entry.result).splitlines()
+        more = [f"… {len(lines) - RESULT_LINES} more lines"] if len(lines) > RESULT_LINES else []
+        body = Text("\n".join((*lines[:RESULT_LINES], *more)), "bad" if entry.state == "failed" else "faint")
+        parts.append(Padding(body, (0, 0, 0, 2)))
+    if entry.why:
+        parts.append(Text(f"  {visible_line(entry.why, 400)}", "faint"))
+    return parts
+
+
+def diff_lines(lines: Sequence[str]) -> Text:
+    """Lines of a diff, each in its colour; what is added and removed is also marked by its sign."""
+    drawn = Text()
+    for number, line in enumerate(lines):
+        drawn.append("\n" if number else "")
+        drawn.append(visible(line), kind_of(line))
+    return drawn
+
+
+def remark(entry: Remark) -> RenderableType:
+    """What the harness says about the run."""
+    return Text(f"— {visible_line(entry.text, 500)}", "bad" if entry.bad else "warn")
+
+
+def waits(text: str) -> RenderableType:
+    """What was typed and not heard yet."""
+    line = Text(no_wrap=True, overflow="ellipsis")
+    line.append("› ", "you")
+    line.append(visible_line(text, 200), "faint")
+    line.append("  (heard before the next reply)", "warn")
+    return line
