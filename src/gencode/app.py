@@ -46,6 +46,7 @@ from gencode.runtime.bus import Bus, Listener
 from gencode.runtime.instructions import Instructions, no_instructions
 from gencode.runtime.models import OWN, Model, ModelRegistry
 from gencode.runtime.ports import Engine, Handover, Provider, Store, TaskQuery
+from gencode.runtime.secretary import Business, Secretary
 from gencode.runtime.slots import Slots
 from gencode.runtime.toolbox import Tool, Toolbox
 from gencode.settings import Settings, folders_above, gen_home, layers, merged, policy_named, root_policy, server_tables
@@ -53,35 +54,16 @@ from gencode.stores.memory import MemoryStore
 from gencode.stores.schema import VERSION
 from gencode.stores.schema import migrate as migrate
 from gencode.stores.sqlite import SqliteStore
-from gencode.tools.ask_user_question import ASK_USER_QUESTION
-from gencode.tools.bash import BASH, KILL_SHELL
-from gencode.tools.edit import EDIT
-from gencode.tools.glob import GLOB
-from gencode.tools.grep import GREP
-from gencode.tools.ls import LS
 from gencode.tools.plugins import Plugins
 from gencode.tools.rack import on_request
-from gencode.tools.read import READ
 from gencode.tools.ripgrep import find_ripgrep as find_ripgrep
-from gencode.tools.send_message import SEND_MESSAGE
 from gencode.tools.skill import amounts_to, skill_tool
-from gencode.tools.spawn import SPAWN, SPAWN_SUBAGENT
-from gencode.tools.task import TASK
-from gencode.tools.task_output import TASK_OUTPUT, TASK_STOP
-from gencode.tools.todo import TODO_WRITE
-from gencode.tools.web_fetch import WEB_FETCH
-from gencode.tools.web_search import WEB_SEARCH
-from gencode.tools.write import WRITE
+from gencode.tools.usual import TOOLS as TOOLS
 
 if TYPE_CHECKING:
     from gencode.runtime.shells import Shells
 
 SCHEMA_VERSION = VERSION
-TOOLS = (
-    *(TASK, TASK_OUTPUT, TASK_STOP, SEND_MESSAGE, READ, GLOB, GREP, LS, WRITE, EDIT, BASH, KILL_SHELL),
-    *(WEB_FETCH, WEB_SEARCH, TODO_WRITE, ASK_USER_QUESTION),
-    *(SPAWN, SPAWN_SUBAGENT),
-)
 
 
 def forgetful() -> Store:
@@ -129,7 +111,10 @@ class GenCode:
         )
         self.plugins = Plugins()
         skill = skill_tool(lambda: self.library.skills, delegates=True)
-        self.toolbox = Toolbox((*TOOLS, skill, *on_request(gen_home), *tools), self.plugins)
+        self.secretary = self._secretary()
+        shelf = on_request(gen_home, self.secretary)
+        self.toolbox = Toolbox((*TOOLS, skill, *shelf, *tools), self.plugins)
+        self._named = self.toolbox.matching(self.settings.tools)
         for rule in around.policy.rules:
             check_tool(rule.tool, self.toolbox)
         self.root = Root(around.policy)
@@ -338,7 +323,7 @@ class GenCode:
 
     async def start_turn(self, prompt: str, session: str | None = None, agent: str = "") -> Job:
         """Start a turn of the main conversation, or of one with `agent` in the main seat."""
-        spec = self.agents.find(agent) if agent not in ("", MAIN) else self.agents.main()
+        spec = self.agents.find(agent) if agent not in ("", MAIN) else self.agents.main(self._named)
         return await self.work.turn(spec, prompt, session)
 
     def explain(
@@ -375,6 +360,12 @@ class GenCode:
     async def _close_shells(self) -> None:
         if self._shells is not None:
             await self._shells.close()
+
+    def _secretary(self) -> Secretary:
+        told = self.settings
+        here = (gen_home(), self.workspace.cwd, lambda: self.root.policy, told.model, self.library.find)
+        business = Business(*here, lambda task: self.supervisor.find(task) is not None, told.channels)
+        return Secretary(self.store, self.bus, business)
 
     def _price(self, model: str) -> Price:
         """What a model costs and holds; what the user says that all hold counts."""

@@ -23,12 +23,17 @@ from gencode.permissions.trust import Standing, standing
 
 PREFIX = "GEN_"
 LISTS = (Action.ALLOW.value, Action.ASK.value, Action.DENY.value)
-TABLES = ("models", "prices", "agent_caps", "hooks", "mcp_servers")
+NAMES = ("tools",)
+"""Lists that are no rules; of these the last layer wins."""
+TABLES = ("models", "prices", "agent_caps", "hooks", "mcp_servers", "channels")
 
 NARROWING = frozenset({Action.ASK.value, Action.DENY.value})
 """What every project's file may set."""
 OF_PROJECTS = frozenset(
-    {*LISTS, "model", "permission_mode", "max_turns", "max_seconds", "models", "prices", "mcp_servers"},
+    {
+        *(*LISTS, *NAMES, "model", "permission_mode", "max_turns", "max_seconds", "models", "prices"),
+        "mcp_servers",
+    },
 )
 """What a trusted project's file may set. Everything else is only the user's: the sandbox, their journal."""
 DEEPEST = 4
@@ -76,6 +81,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     models: dict[str, str] = {}
     prices: dict[str, Price] = {}
     mcp_servers: dict[str, dict[str, Any]] = {}
+    tools: tuple[str, ...] = ()
+    channels: dict[str, dict[str, Any]] = {}
 
 
 class Layer(Struct, frozen=True):
@@ -293,9 +300,8 @@ def _from(environ: Mapping[str, str]) -> dict[str, Any]:
     for name in Settings.__struct_fields__:
         value = environ.get(PREFIX + name.upper(), "")
         if value and name not in TABLES:
-            found[name] = (
-                [part.strip() for part in value.split(";") if part.strip()] if name in LISTS else value
-            )
+            several = name in (*LISTS, *NAMES)
+            found[name] = [part.strip() for part in value.split(";") if part.strip()] if several else value
     return found
 
 

@@ -12,8 +12,11 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.messages import ToolCall, ToolMessage, UserMessage
 from gencode.core.status import Status
+from gencode.core.task import transcript_of
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
+from gencode.testing import call, says, scripted
+from tests.control.words import results
 
 SEEDS = int(os.environ.get("GEN_SEEDS", "1"))
 AGENTS = int(os.environ.get("GEN_CROWD", "120"))
@@ -115,3 +118,25 @@ async def test_many_writers_on_few_files_lose_no_update(tmp_path: Path) -> None:
     assert added == sorted(f"line{number}" for number in range(writers))
     assert refusals, "nobody was in anybody's way, so that nothing was shown"
     assert all("(by the agent general-purpose, task " in text or "changed" in text for text in refusals)
+
+
+async def test_a_stale_write_names_the_agent_of_another_process(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    read = says("", call("Read", file_path="a.txt"))
+    edit = says("", call("Edit", file_path="a.txt", old_string="one", new_string="two"))
+    settings = {"permission_mode": "dontAsk"}
+    store = MemoryStore()
+    slow = {**edit, "delay_ms": 400}
+    async with (
+        scripted(tmp_path, settings=settings, store=store, general_purpose=[read, slow, says("late")]) as here,
+        scripted(tmp_path, settings=settings, store=store, general_purpose=[read, edit, says("done")]) as there,
+    ):
+        handle = await here.task("general-purpose", "change it", background=True)
+        await asyncio.sleep(0.1)
+        quick = await there.task("general-purpose", "change it")
+        await handle.result()
+        said = results(transcript_of(await store.events(handle.id)))
+    assert said[1] == (
+        f"a.txt changed since it was read (by the agent general-purpose, task {quick.agent_id}); "
+        "Read it again first."
+    )

@@ -149,7 +149,7 @@ def test_the_harness_tells_the_last_calls_and_how_many_lines_it_left_out() -> No
             AssistantMessage("", (call,)),
             ToolMessage((ToolResult(call.id, "Read", f"text {number}\nmore"),)),
         ]
-    whom, text = by_harness(said, 200)
+    whom, text = by_harness(said, 180)
     assert whom == "the harness, call by call"
     assert text.split("\n") == [
         "[… 94 earlier lines were left out]",

@@ -89,11 +89,11 @@ class Registry:
         return cls([*built_in, *users, *(entry for entry in brought if entry.path not in own)])
 
     @staticmethod
-    def main() -> AgentSpec:
-        """The agent that leads the conversation: it has no turn limit."""
+    def main(also: tuple[str, ...] = ()) -> AgentSpec:
+        """The agent that leads the conversation: it has no turn limit, and `also` these tools."""
         path = _HERE / "main.md"
         found = read_agent(path.read_text("utf-8"), str(path), OURS, builtin=True)
-        return replace(found, max_turns=None)
+        return replace(found, max_turns=None, tools=replace(found.tools, also=also))
 
     @staticmethod
     def lint(paths: Sequence[Path]) -> "Report":

@@ -61,9 +61,14 @@ class Desk:
         """The outcome of a task, after at most so many seconds of waiting for its end."""
         return await self._launcher.look(_id(task), seconds)
 
-    async def stop(self, task: str) -> tuple[Outcome, bool]:
-        """Stop a task in the background; its outcome, and whether it was still running."""
-        return await self._launcher.stop(_id(task), f"the agent {self._origin.lineage[-1]} stopped it")
+    async def stop(self, task: str) -> tuple[Outcome, Sequence[Sent]]:
+        """Stop a task in the background and the work it waits for; its outcome, and everything that it hit."""
+        outcome, hit = await self._launcher.stop(_id(task), f"the agent {self._origin.lineage[-1]} stopped it")
+        return outcome, [_as_sent(each) for each in hit]
+
+    async def author(self, path: str, sha256: str) -> str:
+        """Which other agent brought a file of the workspace into this state, in any process."""
+        return await self._launcher.author(str(self._origin.workspace.cwd), path, sha256, self._origin.task)
 
     async def send(self, task: str, message: str) -> tuple[Outcome, bool]:
         """Say something to a task: a running one hears it before its next reply, a finished one is woken.

@@ -37,6 +37,10 @@ from gencode.runtime.ports import Engine, Store, TaskQuery
 from gencode.runtime.purse import NOTHING
 
 
+MOST_ASKED = 200
+"""So many of the latest tasks of a folder are looked at for who changed a file."""
+
+
 class Means(Struct, frozen=True):
     """What a launcher has at hand.
 
@@ -346,10 +350,19 @@ class Launcher:
             raise UserMistake(f"There is no task {task}.")
         return found
 
-    async def stop(self, task: str, why: str) -> tuple[Outcome, bool]:
-        """Stop a task; its outcome, and whether it was still running."""
+    async def stop(self, task: str, why: str) -> tuple[Outcome, Sequence[Task]]:
+        """Stop a task; its outcome, and everything that it hit."""
         stops = await self.reach.stop(task, why)
-        return await self.look(task, 0), bool(stops.hit)
+        return await self.look(task, 0), stops.hit
+
+    async def author(self, cwd: str, path: str, sha256: str, but: str | None) -> str:
+        """Which agent in a folder left a file in this state, as the journals tell; empty if none did."""
+        latest = await self._store.tasks(TaskQuery(cwd=cwd, limit=MOST_ASKED)) if sha256 else []
+        for task in reversed(latest):
+            changed = task.evidence.files_changed
+            if task.id != but and any((each.path, each.sha256) == (path, sha256) for each in changed):
+                return f"the agent {task.agent}, task {task.id}"
+        return ""
 
     async def outcome(self, job: Live) -> Outcome:
         """The outcome of a job, once it has ended."""

@@ -317,8 +317,12 @@ class Delegate(Protocol):
         """The outcome of a task, after at most so many seconds of waiting for its end."""
         ...
 
-    async def stop(self, task: str) -> tuple[Outcome, bool]:
-        """Stop a task in the background; its outcome, and whether it was still running."""
+    async def stop(self, task: str) -> tuple[Outcome, Sequence[Sent]]:
+        """Stop a task in the background and the work it waits for; its outcome, and everything that it hit."""
+        ...
+
+    async def author(self, path: str, sha256: str) -> str:
+        """Which agent brought a file of the workspace into this state, in any process; empty if none did."""
         ...
 
     async def own(self) -> Sequence[Outcome]:

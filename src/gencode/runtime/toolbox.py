@@ -9,8 +9,9 @@ Python name says so: `after: Annotated[int | None, Param("Lines after a match", 
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -281,6 +282,20 @@ class Toolbox(Mapping[str, Tool]):
         if choice.also:
             box = Toolbox((*box.values(), *self.only(choice.also).values()))
         return box.without(choice.deny)
+
+    def matching(self, patterns: Sequence[str]) -> tuple[str, ...]:
+        """The names that patterns such as `memory_*` mean here; UnknownName when one means nothing.
+
+        Tools of servers come later, so what is said of them is left as it is.
+        """
+        found: list[str] = []
+        for pattern in patterns:
+            key = same_name(pattern)
+            names = [name for name in self if fnmatchcase(same_name(name), key)] if "*" in key else [pattern]
+            if not pattern.startswith(MCP) and not any(name in self for name in names):
+                raise UnknownName("tool", pattern, self)
+            found += names
+        return tuple(dict.fromkeys(found))
 
     def missing(self, choice: ToolChoice) -> tuple[str, ...]:
         """The names an agent's file asks for that are not here."""

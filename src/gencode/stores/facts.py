@@ -144,7 +144,7 @@ def taken(task: str) -> UserMistake:
 def crowded(most: int) -> UserMistake:
     """What somebody hears who plans more than there is room for."""
     return UserMistake(
-        f"There are {most} scheduled jobs already; remove some first: gen cron list --all, gen cron remove ID."
+        f"There are {most} scheduled jobs already; remove some first: gen cron list --all; gen cron remove ID"
     )
 
 

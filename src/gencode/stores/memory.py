@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gencode.core.errors import StoreTrouble
@@ -52,20 +51,24 @@ class MemoryStore:
         self._mail: dict[str, list[Letter]] = {}
         self._lease_seconds = lease_seconds
         self._draw = draw
+        self._tray: MemoryTray | None = None
+        self._agenda: MemoryAgenda | None = None
 
-    @cached_property
+    @property
     def tray(self) -> "MemoryTray":
         """Messages that are not delivered yet."""
         from gencode.stores.memory_agenda import MemoryTray
 
-        return MemoryTray()
+        self._tray = self._tray or MemoryTray()
+        return self._tray
 
-    @cached_property
+    @property
     def agenda(self) -> "MemoryAgenda":
         """What is planned for later; nothing of it is loaded before somebody asks."""
         from gencode.stores.memory_agenda import MemoryAgenda
 
-        return MemoryAgenda(self.tray, self._draw)
+        self._agenda = self._agenda or MemoryAgenda(self.tray, self._draw)
+        return self._agenda
 
     async def close(self) -> None:
         """Nothing to let go of: the facts stay readable while the store exists."""

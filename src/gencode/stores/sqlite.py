@@ -10,7 +10,6 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -117,14 +116,14 @@ class SqliteStore:
         thread = ThreadPoolExecutor(1, "gencode-commit") if durability == "power" else None
         return cls(path, connections, thread, lease_seconds, draw)
 
-    @cached_property
+    @property
     def agenda(self) -> "SqliteAgenda":
         """What is planned for later; nothing of it is loaded before somebody asks."""
         from gencode.stores.agenda import SqliteAgenda
 
         return SqliteAgenda(self._pen, self._writer, self._reader, self._plain_errors, self._draw)
 
-    @cached_property
+    @property
     def tray(self) -> "SqliteTray":
         """Messages that are not delivered yet."""
         from gencode.stores.agenda import SqliteTray

@@ -14,10 +14,20 @@ from gencode.runtime.toolbox import ToolContext
 from gencode.tools.files import relative
 
 Answer = TypeVar("Answer")
+LARGEST_HASHED = 50_000_000
 
 
 class Cut(ToolError):
     """Nobody waits for the change any more; it was not made."""
+
+
+class Stale(ToolError):
+    """A file is not as the agent has seen it; `path` and `sha256` are what it is now."""
+
+    def __init__(self, path: str, sha256: str, text: str) -> None:
+        super().__init__(text)
+        self.path = path
+        self.sha256 = sha256
 
 
 class Wanted:
@@ -34,6 +44,17 @@ class Wanted:
     def drop(self) -> None:
         """Nobody does any more."""
         self._gone.set()
+
+
+async def changing(ctx: ToolContext, work: Callable[[Wanted], Answer]) -> Answer:
+    """Run work that changes a file; a file that another agent changed meanwhile is told with that agent."""
+    try:
+        return await to_the_end(work)
+    except Stale as stale:
+        who = await ctx.delegate.author(stale.path, stale.sha256) if ctx.delegate else ""
+        if not who:
+            raise
+        raise ToolError(f"{stale.path} changed since it was read (by {who}); Read it again first.") from None
 
 
 async def to_the_end(work: Callable[[Wanted], Answer]) -> Answer:
@@ -56,7 +77,10 @@ def as_seen(ctx: ToolContext, place: Resolved, file: BinaryIO) -> Identity:
     if seen is None:
         raise ToolError(f"{shown} exists and was not read in this task; Read it first, then change it.")
     if seen != now:
-        raise ToolError(f"{shown} changed since it was read{by(ctx, place)}; Read it again first.")
+        if who := by(ctx, place):
+            raise ToolError(f"{shown} changed since it was read{who}; Read it again first.")
+        digest = hashlib.file_digest(file, "sha256").hexdigest() if now.size <= LARGEST_HASHED else ""
+        raise Stale(shown, digest, f"{shown} changed since it was read; Read it again first.")
     return now
 
 

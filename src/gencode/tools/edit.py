@@ -12,7 +12,7 @@ from gencode.core.messages import Trace
 from gencode.permissions.paths import Resolved
 from gencode.runtime.openers import NotThere, open_for_reading
 from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
-from gencode.tools.changes import Wanted, as_seen, change, to_the_end
+from gencode.tools.changes import Wanted, as_seen, change, changing
 from gencode.tools.diffs import difference
 from gencode.tools.files import missing, relative
 from gencode.tools.replacing import Edit, Edited, Span, edited
@@ -56,7 +56,7 @@ async def EDIT(
     Give enough lines to name one place. An empty old_string fills a new file.
     """
     asked = _asked(old_string, new_string, replace_all, edits)
-    return await to_the_end(lambda wanted: _edit(ctx, file_path, asked, wanted))
+    return await changing(ctx, lambda wanted: _edit(ctx, file_path, asked, wanted))
 
 
 def _asked(old: _Text, new: _Text, replace_all: bool, edits: _Edits) -> Sequence[Edit]:

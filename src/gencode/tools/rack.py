@@ -4,6 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
+from gencode.runtime.secretary import Secretary
 from gencode.runtime.toolbox import Shelved, Tool
 
 _READY = {
@@ -23,15 +24,17 @@ _READY = {
     "notify": "notify",
 }
 _HTTP = ("http_get", "http_post", "http_request")
+_SECRETARYS = ("message", "cron")
 _MEMORY = ("memory_list", "memory_read", "memory_write", "memory_patch", "memory_append")
 
 
-def on_request(home: Callable[[], Path]) -> tuple[Shelved, ...]:
-    """The tools that have to be named; `home` tells where the per-user folder is."""
+def on_request(home: Callable[[], Path], secretary: Secretary | None = None) -> tuple[Shelved, ...]:
+    """The tools that have to be named; `home` is where the per-user folder is, `secretary` writes and plans."""
     return (
         *(Shelved(name, lambda at=module, of=name: _ready(at, of)) for name, module in _READY.items()),
         *(Shelved(name, lambda of=name: _made("http", of)) for name in _HTTP),
         *(Shelved(name, lambda of=name: _made("memory", of, home)) for name in _MEMORY),
+        *(Shelved(name, lambda of=name: _made(of, of, secretary)) for name in _SECRETARYS),
     )
 
 

@@ -56,12 +56,14 @@ async def TASK_STOP(ctx: ToolContext, task_id: Annotated[str, "The id that Task 
     before = await _delegate(ctx).look(task_id, 0.0)
     if not before.background and not before.status.ended:
         raise ToolError(in_foreground(before))
-    outcome, ran = await _delegate(ctx).stop(task_id)
+    outcome, hit = await _delegate(ctx).stop(task_id)
     who = f"Task {outcome.agent_id} of {outcome.agent}"
-    if not ran:
+    if not hit:
         return f"{who} had already ended as {outcome.status}; nothing was stopped."
     turns = "1 turn" if outcome.turns == 1 else f"{outcome.turns} turns"
-    return f"{who} was stopped after {turns} and is now {outcome.status}."
+    below = ", ".join(f"{each.task} ({each.agent})" for each in hit if each.task != outcome.agent_id)
+    also = f" What it waited for was stopped, too: {below}." if below else ""
+    return f"{who} was stopped after {turns} and is now {outcome.status}.{also}"
 
 
 def in_foreground(outcome: Outcome) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 from gencode.core.messages import Trace
 from gencode.runtime.openers import Expected, NotThere, open_for_reading
 from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
-from gencode.tools.changes import Wanted, as_seen, change, to_the_end
+from gencode.tools.changes import Wanted, as_seen, change, changing
 from gencode.tools.diffs import difference
 from gencode.tools.files import size_text
 from gencode.tools.textfile import NoText, checked, counted, line_count, read_text
@@ -24,7 +24,7 @@ async def WRITE(
     content: Annotated[str, "The whole new content"],
 ) -> ToolOutput:
     """Create a file, or replace a whole file that you have Read. Change parts of one with Edit."""
-    return await to_the_end(lambda wanted: _write(ctx, file_path, content, wanted))
+    return await changing(ctx, lambda wanted: _write(ctx, file_path, content, wanted))
 
 
 def _write(ctx: ToolContext, file_path: str, content: str, wanted: Wanted) -> ToolOutput:

@@ -1,4 +1,4 @@
-"""Paper: draws anything Rich can draw as lines of a certain width, in the colours of a dark or a light screen."""
+"""Paper: draws what Rich can draw as lines of a certain width, in colours for dark and light screens."""
 
 import io
 

@@ -1,0 +1,71 @@
+"""A task from what a database holds of it: its snapshot and the facts after that (stores rack)."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from gencode.core.errors import CorruptFact
+from gencode.core.events import Event, decode_fact
+from gencode.core.task import Task, fold
+from gencode.stores.facts import is_moment
+
+StoredFact = tuple[int, str, str | bytes]
+"""Number, time and JSON of a fact."""
+
+_decoder = msgspec.json.Decoder(Task)
+
+
+def event_of(task: str, row: StoredFact, expected: int) -> Event:
+    """One stored fact; CorruptFact says which one cannot be read and why."""
+    seq, at, body = row
+    if seq != expected:
+        raise gap(task, expected)
+    if not is_moment(at):
+        raise CorruptFact(f"Fact {seq} of task {task} cannot be read: {at!r} is not a moment.")
+    try:
+        return Event(task, seq, at, decode_fact(body))
+    except CorruptFact as error:
+        raise CorruptFact(f"Fact {seq} of task {task} {error}") from None
+
+
+def events_of(task: str, rows: Iterable[StoredFact], after: int, last: int) -> list[Event]:
+    """The facts from one number to the last; CorruptFact carries those before the one that is wrong."""
+    events: list[Event] = []
+    for expected, row in enumerate(rows, start=after + 1):
+        try:
+            events.append(event_of(task, row, expected))
+        except CorruptFact as corrupt:
+            raise CorruptFact(str(corrupt), events) from None
+    if after + len(events) < last:
+        raise CorruptFact(str(gap(task, after + len(events) + 1)), events)
+    return events
+
+
+def folded(
+    task: str, state: Task | None, rows: Iterable[StoredFact], last: int
+) -> tuple[Task | None, CorruptFact | None]:
+    """A task from its snapshot and the facts after it, as far as that goes, and what ended it too early."""
+    known = state.seq if state else 0
+    try:
+        for expected, row in enumerate(rows, start=known + 1):
+            if expected > last:
+                break
+            state = fold(state, event_of(task, row, expected))
+    except CorruptFact as trouble:
+        return state, trouble
+    if state is None or state.seq != last:
+        return state, gap(task, state.seq + 1 if state else 1)
+    return state, None
+
+
+def snapshot_of(body: str | bytes | None) -> Task | None:
+    """The stored fold; None (so that everything is folded again) when there is none that can be read."""
+    try:
+        return None if body is None else _decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def gap(task: str, number: int) -> CorruptFact:
+    """What a reader hears when a fact is not there."""
+    return CorruptFact(f"Fact {number} of task {task} is missing from the journal.")

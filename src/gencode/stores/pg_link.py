@@ -1,0 +1,178 @@
+"""The connections to Postgres: a pool that outlives the server, and one that listens (stores rack).
+
+A step that the server could not take, because it restarts or the network fails, is taken again for as long as
+somebody is willing to wait. The step is then told so: what it sent before may have been written.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import asyncpg
+
+from gencode.core.errors import StoreTrouble
+from gencode.stores.pg_trouble import CLOSED, OLDEST, TROUBLES, check_url, shown, too_old, trouble, waiting_helps
+
+T = TypeVar("T")
+Connection = Any
+"""A connection of asyncpg, or its stand-in of a pool."""
+Step = Callable[[Connection, bool], Awaitable[T]]
+"""Something to do on a connection; the flag says that an earlier try may have been written."""
+
+PATIENCE = 10.0
+"""Seconds for which the server may be away before a step gives up."""
+CONNECT_SECONDS = 5.0
+COMMAND_SECONDS = 10.0
+"""A server that is cut off without a word is noticed after so long."""
+MOST_CONNECTIONS = 8
+_SHORT_PAUSE = 0.02
+_LONG_PAUSE = 0.5
+WAKE = "gen_wake"
+"""The channel that tells an owner to look; nothing rests on its words being heard."""
+
+
+class Link:
+    """A pool of connections to one database."""
+
+    def __init__(self, url: str, pool: Any, patience: float) -> None:
+        self.url = url
+        self.address = shown(url)
+        self.pool = pool
+        self._patience = patience
+        self._closed = False
+
+    @classmethod
+    async def open(cls, url: str, *, patience: float = PATIENCE, most: int = MOST_CONNECTIONS) -> "Link":
+        """Connect; a server that is not there is not waited for."""
+        address = shown(check_url(url))
+        try:
+            pool = await asyncpg.create_pool(
+                url,
+                min_size=1,
+                max_size=most,
+                reset=_nothing,
+                timeout=CONNECT_SECONDS,
+                command_timeout=COMMAND_SECONDS,
+                server_settings={"application_name": "gencode"},
+            )
+        except ValueError:  # its words may show a part of the password
+            raise trouble(asyncpg.InvalidPasswordError("the address cannot be read"), address) from None
+        except TROUBLES as error:
+            raise trouble(error, address) from error
+        link = cls(url, pool, patience)
+        try:
+            version = await link.patiently(_version)
+            if version // 10_000 < OLDEST:
+                raise too_old(version // 10_000, address)
+        except StoreTrouble:
+            await link.close()
+            raise
+        return link
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        self._closed = True
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await self.pool.close()
+        except TROUBLES:
+            self.pool.terminate()
+
+    async def patiently(self, step: Step[T], patience: float | None = None) -> T:
+        """Take a step; while the server is away, sleep (a little longer each time) and take it again."""
+        until = time.monotonic() + (self._patience if patience is None else patience)
+        pause, again = _SHORT_PAUSE, False
+        while True:
+            if self._closed:
+                raise StoreTrouble(CLOSED)
+            try:
+                async with self.pool.acquire(timeout=CONNECT_SECONDS) as connection:
+                    return await step(connection, again)
+            except TROUBLES as error:
+                if self._closed:
+                    raise StoreTrouble(CLOSED) from None
+                if not waiting_helps(error) or time.monotonic() > until:
+                    raise trouble(error, self.address) from error
+                again = True
+            await asyncio.sleep(pause * (0.5 + secrets.randbelow(1000) / 1000))
+            pause = min(pause * 2, _LONG_PAUSE)
+
+    async def fetch(self, statement: str, *values: object) -> list[Any]:
+        """The rows of a statement that may be repeated."""
+        return await self.patiently(lambda connection, _: connection.fetch(statement, *values))
+
+
+class Ear:
+    """One connection of its own: it hears who should look, and renews leases where nothing queues before it."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._connection: Any = None
+        self._connecting = asyncio.Lock()
+        self._heard: set[str] = set()
+        self._looked: dict[str, float] = {}
+
+    def hear(self, owner: str) -> None:
+        """Something is new for an owner."""
+        self._heard.add(owner)
+
+    async def quiet(self, what: str, owner: str, seconds: float) -> bool:
+        """Whether nothing was heard for an owner since `what` was last looked at, not so long ago."""
+        now = time.monotonic()
+        key = f"{what} {owner}"
+        if not await self._listening():
+            return False
+        if owner in self._heard:
+            self._heard.discard(owner)
+            self._looked = {each: at for each, at in self._looked.items() if not each.endswith(owner)}
+        if now - self._looked.get(key, -seconds) < seconds:
+            return True
+        self._looked[key] = now
+        return False
+
+    async def run(self, statement: str, *values: object) -> None:
+        """A statement on this connection; TROUBLES when that is not possible."""
+        if not await self._listening():
+            raise ConnectionError("not connected")
+        await self._connection.execute(statement, *values, timeout=CONNECT_SECONDS)
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(*TROUBLES):
+                await connection.close(timeout=CONNECT_SECONDS)
+
+    async def _listening(self) -> bool:
+        if self._connection is not None and not self._connection.is_closed():
+            return True
+        async with self._connecting:
+            if self._connection is not None and not self._connection.is_closed():
+                return True
+            try:
+                self._connection = connection = await asyncpg.connect(
+                    self._link.url,
+                    timeout=CONNECT_SECONDS,
+                    command_timeout=COMMAND_SECONDS,
+                    server_settings={"application_name": "gencode ear"},
+                )
+                await connection.add_listener(WAKE, self._told)
+            except TROUBLES:
+                return False
+            self._looked.clear()  # whatever was said meanwhile was not heard
+        return True
+
+    def _told(self, _connection: object, _process: int, _channel: str, owner: object) -> None:
+        self._heard.add(str(owner))
+
+
+async def _nothing(_connection: Connection) -> None:
+    """No state is ever left on a connection, so there is nothing to reset when it goes back."""
+
+
+async def _version(connection: Connection, _again: bool) -> int:
+    version: int = int(await connection.fetchval("SHOW server_version_num"))
+    return version

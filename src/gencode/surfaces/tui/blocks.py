@@ -1,0 +1,136 @@
+"""A transcript as blocks that are drawn once and kept until something about them changes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from rich.console import Group, RenderableType
+from rich.text import Text
+from textual.strip import Strip
+
+from gencode.surfaces.pieces import cut
+from gencode.surfaces.transcripts import Call, Entry, Remark, Reply, Said, Thought, Transcript
+from gencode.surfaces.tui import cards, painting
+from gencode.surfaces.tui.paper import Paper
+from gencode.surfaces.view import AgentView
+
+Agents = Mapping[str, AgentView]
+
+
+class Block(Struct, eq=False):
+    """Some entries that are drawn together. `mark` is everything that their drawing depends on."""
+
+    key: int
+    entries: tuple[Entry, ...]
+    mark: tuple[object, ...] = ()
+    strips: Sequence[Strip] = ()
+
+    @property
+    def opens(self) -> bool:
+        """Whether there is more to see of it."""
+        match self.entries:
+            case (Said(sender=sender),):
+                return sender != "user"
+            case (Thought() | Call(), *_):
+                return True
+            case _:
+                return False
+
+    @property
+    def children(self) -> list[str]:
+        """The agents that it sent."""
+        return [each.child for each in self.entries if isinstance(each, Call) and each.child]
+
+
+def grouped(transcript: Transcript) -> list[Block]:
+    """The entries as blocks: calls of one reply that send agents belong together."""
+    found: list[Block] = []
+    entries = transcript.entries
+    at = 0
+    while at < len(entries):
+        entry = entries[at]
+        size = 1
+        if isinstance(entry, Call) and entry.sends and entry.group > 1:
+            while size < entry.group and at + size < len(entries) and _sends(entries[at + size]):
+                size += 1
+        found.append(Block(transcript.dropped + at, entries[at : at + size]))
+        at += size
+    return found
+
+
+def _sends(entry: Entry) -> bool:
+    return isinstance(entry, Call) and entry.sends
+
+
+class Drawing:
+    """Draws blocks on a paper, each only when its mark has changed."""
+
+    def __init__(self, paper: Paper) -> None:
+        self.paper = paper
+        self._pieces: dict[str, Sequence[Strip]] = {}
+
+    def draw(self, block: Block, width: int, agents: Agents, now: str, *, opened: bool) -> None:
+        """Draw a block anew if it must be."""
+        calls = [each for each in block.entries if isinstance(each, Call) and each.sends]
+        known = tuple(agents.get(each.child) for each in calls)
+        alive = any(each is not None and not each.status.ended for each in known)
+        mark = (id(self.paper), width, opened, *block.entries, *known, now[:19] if alive else "")
+        if block.mark == mark:
+            return
+        block.mark = mark
+        drawn = self._drawn(block, width, agents, now, opened=opened)
+        block.strips = self.paper.lines(drawn, width)
+
+    def _drawn(self, block: Block, width: int, agents: Agents, now: str, *, opened: bool) -> RenderableType:
+        names = {task: agent.agent for task, agent in agents.items()} if _from_agent(block) else {}
+        match block.entries[0]:
+            case Said() as entry if entry.sender == "user" or not opened:
+                return Group(Text(""), painting.said(entry, names))
+            case Said() as entry:
+                return painting.said_open(entry, names)
+            case Thought() as entry:
+                return painting.thought(entry, opened=opened)
+            case Reply() as entry:
+                return Group(Text(""), painting.reply(entry, self.paper.code))
+            case Remark() as entry:
+                return painting.remark(entry)
+            case Call() as entry if not entry.sends or (opened and len(block.entries) == 1):
+                return painting.call(entry, opened=opened)
+            case Call():
+                calls = [each for each in block.entries if isinstance(each, Call)]
+                found = [agents.get(each.child) for each in calls]
+                return Group(Text(""), cards.sent(calls, found, now, width))
+
+    def live(self, transcript: Transcript, queued: Sequence[str], width: int) -> Iterator[Strip]:
+        """What is just being thought and said, and what waits to be heard."""
+        if transcript.thinking and not transcript.text:
+            words = len(transcript.thinking.split())
+            yield from self.paper.lines(Text(f"\n▸ thinking… ({words} words)", "thought"), width)
+        if transcript.text.strip():
+            yield Strip([])
+            yield from self._streamed(transcript.text, width)
+        else:
+            self._pieces = {}
+        for text in queued:
+            yield from self.paper.lines(painting.waits(text), width)
+
+    def _streamed(self, text: str, width: int) -> Iterator[Strip]:
+        """Markdown that still grows: only its last piece is drawn again."""
+        kept: dict[str, Sequence[Strip]] = {}
+        *whole, last = cut(text)
+        for number, piece in enumerate(whole):
+            key = f"{id(self.paper)} {width} {number} {piece}"
+            kept[key] = self._pieces.get(key) or self._piece(piece, width, first=number == 0)
+            yield from kept[key]
+        self._pieces = kept
+        yield from self._piece(last, width, first=not whole)
+
+    def _piece(self, text: str, width: int, *, first: bool) -> Sequence[Strip]:
+        if not text.strip():
+            return ()
+        lines = self.paper.lines(painting.markdown(text, self.paper.code), width)
+        return lines if first else [Strip([]), *lines]
+
+
+def _from_agent(block: Block) -> bool:
+    first = block.entries[0]
+    return isinstance(first, Said) and first.sender not in ("user", "system")

@@ -1,0 +1,195 @@
+"""Where a person types: several lines, history, paste, and completion behind `@` and `/`."""
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widgets import OptionList, TextArea
+from textual.widgets.option_list import Option
+
+from gencode.surfaces.completing import Offer
+from gencode.surfaces.history import History
+from gencode.surfaces.visible import visible_line
+
+MOST_PASTED = 2_000_000
+
+
+class Editor(TextArea):
+    """The text itself. Keys that belong to the composer are handed to it first."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+j,shift+enter,alt+enter", "new_line", "new line", show=False)
+    ]
+
+    class Pressed(Message):
+        """A key that may mean something else than text."""
+
+        def __init__(self, key: str) -> None:
+            super().__init__()
+            self.key = key
+
+    def __init__(self, taken: Callable[[str], bool]) -> None:
+        super().__init__(soft_wrap=True, show_line_numbers=False, compact=True)
+        self._taken = taken
+
+    def on_key(self, event: events.Key) -> None:
+        """Let the composer have the key; what it does not want is text."""
+        if self._taken(event.key):
+            event.stop()
+            event.prevent_default()
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Put pasted text in, whatever its line ends; nothing in it is a key."""
+        event.stop()
+        event.prevent_default()
+        text = event.text.replace("\r\n", "\n").replace("\r", "\n")[:MOST_PASTED]
+        self.replace(text, *self.selection, maintain_selection_offset=False)
+
+    def action_new_line(self) -> None:
+        """Break the line."""
+        self.replace("\n", *self.selection, maintain_selection_offset=False)
+
+
+class Composer(Vertical):
+    """Sends what is typed."""
+
+    class Sent(Message):
+        """A person said something."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Left(Message):
+        """Somebody wants to go from here to the transcript."""
+
+    def __init__(self, history: History, offers: Callable[[str], Sequence[Offer]]) -> None:
+        super().__init__()
+        self._history = history
+        self._offers = offers
+        self._offered: Sequence[Offer] = ()
+        self._settled = ""
+        """The text for which no completion is wanted."""
+        self.editor = Editor(self._taken)
+        self.choices = OptionList(markup=False)
+
+    def compose(self) -> ComposeResult:
+        """The completions above the text."""
+        self.choices.can_focus = False
+        self.choices.display = False
+        yield self.choices
+        yield self.editor
+
+    @property
+    def text(self) -> str:
+        """What is typed."""
+        return self.editor.text
+
+    @property
+    def completing(self) -> bool:
+        """Whether completions are shown."""
+        return bool(self.choices.display)
+
+    def put(self, text: str) -> None:
+        """Replace what is typed, and stand at its end."""
+        self._settled = text
+        self.editor.load_text(text)
+        self.editor.move_cursor(self.editor.document.end)
+        self.hide()
+
+    def hide(self) -> None:
+        """Show no completions."""
+        self._offered = ()
+        self.choices.display = False
+
+    def on_text_area_changed(self) -> None:
+        """Offer what may follow."""
+        before = self.editor.get_text_range((0, 0), self.editor.cursor_location)
+        if self.text == self._settled:
+            return
+        self._settled = ""
+        self._offered = self._offers(before) if before == self.text else ()
+        self.choices.clear_options()
+        for offer in self._offered:
+            line = Text(visible_line(offer.shown, 80), no_wrap=True, overflow="ellipsis")
+            line.append(f"  {visible_line(offer.says, 120)}" if offer.says else "", "dim")
+            self.choices.add_option(Option(line))
+        self.choices.display = bool(self._offered)
+        if self._offered:
+            self.choices.highlighted = 0
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """A completion was clicked."""
+        event.stop()
+        self.choices.highlighted = event.option_index
+        self._complete()
+
+    def _taken(self, key: str) -> bool:
+        """What a key means here; False when it is only text."""
+        if self.completing and key in ("up", "down", "tab", "enter", "escape"):
+            return self._in_choices(key)
+        match key:
+            case "enter":
+                self._send()
+            case "up" if self.editor.cursor_at_first_line and self._earlier():
+                pass
+            case "down" if self.editor.cursor_at_last_line and self._later():
+                pass
+            case "tab":
+                self.post_message(self.Left())
+            case _:
+                return False
+        return True
+
+    def _in_choices(self, key: str) -> bool:
+        match key:
+            case "up":
+                self.choices.action_cursor_up()
+            case "down":
+                self.choices.action_cursor_down()
+            case "enter" if self._is_whole():
+                self._send()
+            case "tab" | "enter":
+                self._complete()
+            case _:
+                self._settled = self.text
+                self.hide()
+        return True
+
+    def _is_whole(self) -> bool:
+        """Whether what is typed is already what would be taken."""
+        chosen = self._chosen()
+        return chosen is not None and chosen.text.strip() == self.text.strip() and "@" not in self.text
+
+    def _chosen(self) -> Offer | None:
+        at = self.choices.highlighted
+        return self._offered[at] if at is not None and at < len(self._offered) else None
+
+    def _complete(self) -> None:
+        if chosen := self._chosen():
+            self.put(chosen.text)
+
+    def _send(self) -> None:
+        text = self.text.strip("\n").rstrip()
+        if not text.strip():
+            return
+        self._history.add(text)
+        self.put("")
+        self.post_message(self.Sent(text))
+
+    def _earlier(self) -> bool:
+        found = self._history.earlier(self.text)
+        if found is not None:
+            self.put(found)
+        return found is not None or not self.text
+
+    def _later(self) -> bool:
+        found = self._history.later()
+        if found is not None:
+            self.put(found)
+        return found is not None

@@ -1,0 +1,222 @@
+"""A transcript on the screen: only the lines that are seen are given out, only what has changed is drawn."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from gencode.surfaces.transcripts import Transcript
+from gencode.surfaces.tui.blocks import Agents, Block, Drawing, grouped
+from gencode.surfaces.tui.paper import Paper
+
+WINDOW = 60
+"""So many blocks are drawn at once; more when somebody scrolls up to them."""
+GUTTER = 2
+NOTHING = Transcript("")
+
+
+class TranscriptView(ScrollView, can_focus=True):
+    """Shows one transcript. It follows what comes as long as its end is in sight."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", "entry up", show=False),
+        Binding("down", "move(1)", "entry down", show=False),
+        Binding("enter", "unfold", "open or close", show=False),
+        Binding("home", "scroll_home", show=False),
+        Binding("end", "to_end", show=False),
+        Binding("pageup", "page_up", show=False),
+        Binding("pagedown", "page_down", show=False),
+    ]
+
+    class Opened(Message):
+        """An agent, or several, are to be looked at."""
+
+        def __init__(self, tasks: Sequence[str]) -> None:
+            super().__init__()
+            self.tasks = tasks
+
+    class MoreWanted(Message):
+        """Somebody reads at the beginning of what is kept here."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._drawing = Drawing(Paper(dark=True))
+        self._transcript = NOTHING
+        self._agents: Agents = {}
+        self._queued: Sequence[str] = ()
+        self._now = ""
+        self._blocks: list[Block] = []
+        self._tops: list[int] = []
+        self._live: list[Strip] = []
+        self._from: int | None = None
+        """The first block that is drawn while somebody reads further up; None: those at the end."""
+        self._opened: set[int] = set()
+        self._all_open = False
+        self._chosen: int | None = None
+
+    @property
+    def lines(self) -> int:
+        """How many lines there are to scroll through."""
+        return (self._tops[-1] if self._tops else 0) + len(self._live)
+
+    def use(self, paper: Paper) -> None:
+        """Draw everything in other colours."""
+        self._drawing = Drawing(paper)
+        self.redraw()
+
+    def show(self, transcript: Transcript, agents: Agents, queued: Sequence[str], now: str) -> None:
+        """Show how a transcript stands now."""
+        if transcript.task != self._transcript.task:
+            self._blocks, self._from, self._chosen = [], None, None
+            self._opened = set()
+        self._transcript, self._agents, self._queued, self._now = transcript, agents, queued, now
+        self.redraw()
+
+    def toggle_all(self) -> None:
+        """Open or close everything."""
+        self._all_open = not self._all_open
+        self._opened = set()
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw what has changed, and stay at the end if that is where we are."""
+        width = self._width
+        if width < 1:
+            return
+        following = self._from is None and self.is_vertical_scroll_end
+        known = {block.key: block for block in self._blocks}
+        blocks = self._window(grouped(self._transcript))
+        self._blocks = [self._kept(known.get(block.key), block) for block in blocks]
+        self._tops = [0]
+        for block in self._blocks:
+            opened = (block.key in self._opened) != self._all_open
+            self._drawing.draw(block, width, self._agents, self._now, opened=opened)
+            self._tops.append(self._tops[-1] + len(block.strips))
+        self._live = list(self._drawing.live(self._transcript, self._queued, width))
+        self.virtual_size = Size(self.size.width, self.lines)
+        if following:
+            self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
+        self.refresh()
+
+    @property
+    def _width(self) -> int:
+        return self.scrollable_content_region.width - GUTTER
+
+    def _kept(self, before: Block | None, now: Block) -> Block:
+        if before is None:
+            return now
+        before.entries = now.entries
+        return before
+
+    def _window(self, blocks: list[Block]) -> list[Block]:
+        if self._from is None:
+            return blocks[-WINDOW:]
+        return [block for block in blocks if block.key >= self._from]
+
+    def render_line(self, y: int) -> Strip:
+        """One line of what is seen."""
+        line = y + self.scroll_offset.y
+        width = self.size.width
+        style = self.rich_style
+        end = self._tops[-1] if self._tops else 0
+        if line < end:
+            place = bisect_right(self._tops, line) - 1
+            strip = self._blocks[place].strips[line - self._tops[place]]
+            chosen = self.has_focus and self._blocks[place].key == self._chosen
+        elif line < self.lines:
+            strip, chosen = self._live[line - end], False
+        else:
+            return Strip.blank(width, style)
+        gutter = Segment("▌ " if chosen else "  ")
+        return Strip([gutter, *strip]).crop_extend(0, width, style).apply_style(style)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Who reads further up stays there; who comes near the beginning gets more."""
+        super().watch_scroll_y(old_value, new_value)
+        if not self._blocks:
+            return
+        if self.is_vertical_scroll_end:
+            if self._from is not None and len(self._blocks) > 2 * WINDOW:
+                self._from = None
+                self.call_later(self.redraw)
+            self._from = None
+        elif self._from is None:
+            self._from = self._blocks[0].key
+        if round(new_value) <= 2 and new_value < old_value:
+            self.call_later(self._extend)
+
+    def _extend(self) -> None:
+        """Draw some blocks more at the beginning, and stay where we are."""
+        first = self._blocks[0].key if self._blocks else 0
+        earlier = [block.key for block in grouped(self._transcript) if block.key < first]
+        if not earlier:
+            if self._transcript.dropped:
+                self.post_message(self.MoreWanted())
+            return
+        before = self.lines
+        self._from = earlier[-WINDOW:][0]
+        self.redraw()
+        self.scroll_to(y=self.scroll_offset.y + self.lines - before, animate=False, immediate=True)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Lines break elsewhere now."""
+        self.redraw()
+
+    def on_focus(self) -> None:
+        """Something is always chosen while it has the focus."""
+        if self._chosen is None:
+            self.action_move(-1)
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """Nothing is chosen while it has not."""
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        """A click opens what it hits."""
+        line = event.y + self.scroll_offset.y
+        if self._tops and line < self._tops[-1]:
+            self._chosen = self._blocks[bisect_right(self._tops, line) - 1].key
+            self.action_unfold()
+
+    def action_move(self, by: int) -> None:
+        """Choose the next entry that can be opened; scroll where there is none."""
+        places = [place for place, block in enumerate(self._blocks) if block.opens]
+        keys = [self._blocks[place].key for place in places]
+        if not places:
+            self.scroll_relative(y=by, animate=False)
+            return
+        at = keys.index(self._chosen) + by if self._chosen in keys else len(keys) - 1
+        if not 0 <= at < len(keys):
+            self.scroll_relative(y=3 * by, animate=False)
+            return
+        self._chosen = keys[at]
+        top = self._tops[places[at]]
+        height = self.scrollable_content_region.height
+        if not self.scroll_offset.y <= top < self.scroll_offset.y + height - 1:
+            self.scroll_to(y=max(top - height // 3, 0), animate=False)
+        self.refresh()
+
+    def action_unfold(self) -> None:
+        """Open or close what is chosen; an agent is looked at instead."""
+        block = next((each for each in self._blocks if each.key == self._chosen), None)
+        if block is None:
+            return
+        if block.children:
+            self.post_message(self.Opened(block.children))
+            return
+        self._opened ^= {block.key}
+        self.redraw()
+
+    def action_to_end(self) -> None:
+        """Follow what comes."""
+        self._from = None
+        self.redraw()
+        self.scroll_to(y=self.max_scroll_y, animate=False)

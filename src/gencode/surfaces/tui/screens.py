@@ -1,0 +1,306 @@
+"""The two screens: the conversation, and the live transcript of any one agent. Both are read and typed in."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.screen import Screen
+
+from gencode.core.events import Event
+from gencode.core.ids import stamp
+from gencode.surfaces.family import busy, path, spent
+from gencode.surfaces.figures import figures, money, state, tokens
+from gencode.surfaces.pages import MODES
+from gencode.surfaces.transcripts import Transcript, hear
+from gencode.surfaces.tui.bars import Bar
+from gencode.surfaces.tui.cards import line
+from gencode.surfaces.tui.composer import Composer
+from gencode.surfaces.tui.paper import Paper
+from gencode.surfaces.tui.reading import TranscriptView
+from gencode.surfaces.tui.tree import TreePanel
+from gencode.surfaces.view import AgentView, View
+from gencode.surfaces.visible import visible_line
+
+if TYPE_CHECKING:
+    from gencode.surfaces.tui.app import TerminalApp
+
+MOST_STRIP = 4
+NOTICE_STYLES = {"note": "faint", "result": "good", "warning": "warn", "error": "bad"}
+_NO_VIEW = View()
+WELCOME = "Ask something, or type /help. @ names a file, / a command."
+
+
+class TranscriptScreen(Screen[None]):
+    """A transcript with everything around it. `task` is whose; empty before anything was asked."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "escape", show=False),
+        Binding("pageup", "page(-1)", show=False, priority=True),
+        Binding("pagedown", "page(1)", show=False, priority=True),
+        Binding("ctrl+o", "unfold_all", show=False, priority=True),
+    ]
+
+    def __init__(self, host: "TerminalApp", task: str = "") -> None:
+        super().__init__()
+        self.host = host
+        self.task = task
+        self.transcript = Transcript(task)
+        self.reading = TranscriptView()
+        self.composer = Composer(host.history, host.offers)
+        self.head = Bar(id="head")
+        self.strip = Bar(id="strip")
+        self.foot = Bar(id="foot")
+        self.dirty = True
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield self.head
+        yield from self.middle()
+        yield self.strip
+        yield self.composer
+        yield self.foot
+
+    def middle(self) -> ComposeResult:
+        """What is read."""
+        yield self.reading
+
+    def on_mount(self) -> None:
+        """Typing comes first."""
+        self.use(self.host.paper)
+        self.composer.editor.focus()
+
+    def use(self, paper: Paper) -> None:
+        """Draw everything in other colours."""
+        for part in (self.reading, self.head, self.strip, self.foot):
+            part.use(paper)
+
+    async def load(self, most: int | None = None) -> None:
+        """Read the transcript from the journal."""
+        talk = self.host.talk
+        if talk is None or not self.task:
+            self.transcript = Transcript(self.task)
+        else:
+            wanted = self.transcript.most if most is None else most
+            self.transcript = await talk.transcript(self.task, wanted)
+        self.dirty = True
+
+    def hear(self, event: Event) -> None:
+        """Take in one event."""
+        self.transcript = hear(self.transcript, event)
+        self.dirty = True
+
+    def paint(self) -> None:
+        """Show how everything stands now."""
+        if not self.is_mounted:
+            return
+        now = stamp()
+        talk = self.host.talk
+        agents = talk.view.agents if talk else {}
+        queued = list(talk.queued.values()) if talk and self.task == talk.session else []
+        self.head.show([self.title_line()])
+        self.strip.show([*self.agents_at_work(now), *self.host.notice_lines()])
+        self.foot.show([self.foot_line()])
+        self.reading.show(self.transcript, agents, queued, now)
+        self.dirty = False
+
+    def title_line(self) -> Text:
+        """What this screen shows."""
+        raise NotImplementedError
+
+    def foot_line(self) -> Text:
+        """What can be done here."""
+        raise NotImplementedError
+
+    def agents_at_work(self, now: str) -> list[Text]:
+        """One line for each agent at work below this one, the first few of them."""
+        talk = self.host.talk
+        below = busy(talk.view, self.task) if talk and self.task else []
+        lines = [line(agent, now) for agent in below[:MOST_STRIP]]
+        if len(below) > MOST_STRIP:
+            lines.append(Text(f"… and {len(below) - MOST_STRIP} more agents (Ctrl+T)", "faint"))
+        return lines
+
+    @property
+    def agent(self) -> AgentView | None:
+        """The agent whose transcript this is."""
+        return self.host.talk.view.agents.get(self.task) if self.host.talk else None
+
+    def on_transcript_view_opened(self, event: TranscriptView.Opened) -> None:
+        """One agent is looked at; of several the tree is shown."""
+        if len(event.tasks) == 1:
+            self.host.look_at(event.tasks[0])
+        else:
+            self.host.show_tree(event.tasks[0])
+
+    async def on_transcript_view_more_wanted(self) -> None:
+        """Read further back than what is kept."""
+        await self.load(self.transcript.most * 2)
+
+    def on_composer_left(self) -> None:
+        """From the text to the transcript."""
+        self.reading.focus()
+
+    def on_composer_sent(self, event: Composer.Sent) -> None:
+        """Something was said, or a command given."""
+        self.reading.action_to_end()
+        self.host.typed(event.text, self.task)
+
+    def on_key(self) -> None:
+        """Keys that mean nothing here are no reason to do anything."""
+
+    def action_page(self, by: int) -> None:
+        """Scroll the transcript, wherever the focus is."""
+        if by < 0:
+            self.reading.action_page_up()
+        else:
+            self.reading.action_page_down()
+
+    def action_unfold_all(self) -> None:
+        """Open or close all details."""
+        self.reading.toggle_all()
+
+    def action_escape(self) -> None:
+        """Go back to typing; there it means more."""
+        if not self.composer.editor.has_focus:
+            self.composer.editor.focus()
+        else:
+            self.escaped()
+
+    def escaped(self) -> None:
+        """Escape was pressed while nothing else was to be closed."""
+        raise NotImplementedError
+
+
+class ConversationScreen(TranscriptScreen):
+    """The main conversation, with the tree of all agents beside or above it."""
+
+    def __init__(self, host: "TerminalApp") -> None:
+        super().__init__(host)
+        self.tree = TreePanel()
+
+    def middle(self) -> ComposeResult:
+        """The transcript and the tree."""
+        with Horizontal(id="middle"):
+            yield self.reading
+            self.tree.display = False
+            yield self.tree
+
+    def use(self, paper: Paper) -> None:
+        """Draw everything in other colours."""
+        super().use(paper)
+        self.tree.use(paper)
+
+    def on_resize(self) -> None:
+        """Where there is room, both are seen."""
+        self._arrange()
+
+    def _arrange(self) -> None:
+        self.reading.display = not self.tree.display or self.size.width >= 150
+
+    def toggle_tree(self, task: str = "") -> None:
+        """Show the tree and stand in it, or put it away."""
+        self.tree.display = True if task else not self.tree.display
+        self._arrange()
+        self.paint()
+        if self.tree.display:
+            self.tree.focus()
+            if task:
+                self.tree.choose(task)
+        else:
+            self.composer.editor.focus()
+
+    def paint(self) -> None:
+        """The tree too, when it is in sight."""
+        super().paint()
+        if self.is_mounted and self.tree.display:
+            talk = self.host.talk
+            self.tree.show(talk.view if talk else _NO_VIEW, self.task, stamp())
+
+    def agents_at_work(self, now: str) -> list[Text]:
+        """Nothing twice: the tree shows them already."""
+        return [] if self.tree.display else super().agents_at_work(now)
+
+    def title_line(self) -> Text:
+        """Where we are, who answers, and how it stands."""
+        host, agent = self.host, self.agent
+        line = Text("GenCode", "bold")
+        line.append(f" · {visible_line(host.folder, 60)}", "faint")
+        line.append(f" · {visible_line(host.model_name, 40)}", "faint")
+        if agent is not None and host.talk is not None:
+            total = spent(host.talk.view, self.task)
+            cost = money(total.usd)
+            line.append(f" · session {self.task} · {tokens(total)}{f' · {cost}' if cost else ''}", "faint")
+        return line
+
+    def foot_line(self) -> Text:
+        """The mode, what typing does at this moment, and the keys."""
+        host, talk = self.host, self.host.talk
+        mode = host.mode
+        line = Text(f"[{mode}] ", "warn" if mode.value == "dontAsk" else "good")
+        if talk is None:
+            return line.append(host.opening, "faint")
+        if talk.working:
+            return line.append(
+                "● working · Enter: heard before the next reply · Esc interrupts · Ctrl+B background", "busy"
+            )
+        if talk.running:
+            return line.append("◌ waits for background work · Enter: answered at once · Ctrl+T tree", "busy")
+        hint = f"{MODES[mode]} · {WELCOME}" if not self.task else "Enter sends · Ctrl+T tree · /help"
+        return line.append(hint, "faint")
+
+    def escaped(self) -> None:
+        """Put the tree away, or interrupt the turn."""
+        if self.tree.display:
+            self.toggle_tree()
+        else:
+            self.host.interrupt()
+
+    def on_tree_panel_opened(self, event: TreePanel.Opened) -> None:
+        """An agent is looked at; the conversation itself is here."""
+        if event.task == self.task:
+            self.toggle_tree()
+        else:
+            self.host.look_at(event.task)
+
+    def on_tree_panel_struck(self, event: TreePanel.Struck) -> None:
+        """A verb is meant for an agent; steering is done where its transcript is."""
+        if event.verb == "steer":
+            self.host.look_at(event.task)
+        else:
+            self.host.strike(event.task, event.verb)
+
+    def on_tree_panel_sent_back(self, event: TreePanel.SentBack) -> None:
+        """An agent goes to the background."""
+        self.host.typed(f"/background {event.task}", self.task)
+
+
+class AgentScreen(TranscriptScreen):
+    """The live transcript of one agent; what is typed here steers it."""
+
+    def title_line(self) -> Text:
+        """Which agent this is, from the main one down, and how it stands."""
+        talk, agent = self.host.talk, self.agent
+        names = path(talk.view, self.task) if talk else ()
+        line = Text(" › ".join(visible_line(name, 30) for name in names) or self.task, "bold")
+        line.append(f" · {self.task}", "faint")
+        if agent is not None:
+            where = " · background" if agent.background else ""
+            line.append(f" · {state(agent)}{where} · {figures(agent, stamp())}", "busy")
+        return line
+
+    def foot_line(self) -> Text:
+        """What typing does here."""
+        agent = self.agent
+        name = visible_line(agent.agent, 30) if agent else self.task
+        ended = agent is not None and agent.status.ended
+        does = f"wakes {name}, which has ended" if ended else f"steers {name} before its next reply"
+        line = Text(f"Enter: {does} ", "good")
+        return line.append("· /interrupt /keep /stop /stop-tree · Esc back", "faint")
+
+    def escaped(self) -> None:
+        """Go back to where we came from."""
+        self.host.look_back()
+
+

@@ -1,0 +1,182 @@
+"""The tree of all agents of a session: one line each, whoever sent them, however many there are."""
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from gencode.core.status import Status
+from gencode.surfaces.family import Row, rows
+from gencode.surfaces.figures import SIGNS, bar_text, money, state, tokens
+from gencode.surfaces.plain import seconds
+from gencode.surfaces.striking import VERBS, AnyVerb
+from gencode.surfaces.tui.paper import Paper
+from gencode.surfaces.view import View
+from gencode.surfaces.visible import visible_line
+
+NAME_ROOM = 44
+
+
+class TreePanel(ScrollView, can_focus=True):
+    """Every agent below its sender. Only the lines that are seen are drawn."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", show=False),
+        Binding("down", "move(1)", show=False),
+        Binding("pageup", "move(-10)", show=False),
+        Binding("pagedown", "move(10)", show=False),
+        Binding("home", "move(-1000000)", show=False),
+        Binding("end", "move(1000000)", show=False),
+        Binding("enter", "open", show=False),
+        Binding("b", "background", show=False),
+    ]
+
+    class Opened(Message):
+        """The transcript of an agent is to be looked at."""
+
+        def __init__(self, task: str) -> None:
+            super().__init__()
+            self.task = task
+
+    class Struck(Message):
+        """A verb is meant for an agent."""
+
+        def __init__(self, task: str, verb: AnyVerb) -> None:
+            super().__init__()
+            self.task = task
+            self.verb = verb
+
+    class SentBack(Message):
+        """An agent is to go to the background."""
+
+        def __init__(self, task: str) -> None:
+            super().__init__()
+            self.task = task
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._paper = Paper(dark=True)
+        self._rows: list[Row] = []
+        self._now = ""
+        self._chosen = ""
+
+    def use(self, paper: Paper) -> None:
+        """Draw in other colours."""
+        self._paper = paper
+        self.refresh()
+
+    def show(self, view: View, root: str | None, now: str) -> None:
+        """Show how the tree stands now."""
+        self._rows = rows(view, root) if root else []
+        self._now = now
+        if self._rows and self._chosen not in {row.agent.id for row in self._rows}:
+            self._chosen = self._rows[0].agent.id
+        self.virtual_size = Size(self.size.width, len(self._rows) + 1)
+        self.refresh()
+
+    def choose(self, task: str) -> None:
+        """Stand on an agent."""
+        self._chosen = task
+        self.action_move(0)
+
+    @property
+    def place(self) -> int:
+        """The number of the line somebody stands on."""
+        found = (place for place, row in enumerate(self._rows) if row.agent.id == self._chosen)
+        return next(found, 0)
+
+    def render_line(self, y: int) -> Strip:
+        """One line of what is seen; the first one says which keys there are."""
+        width, style = self.size.width, self.rich_style
+        line = y + self.scroll_offset.y
+        if line == 0:
+            drawn = self._head()
+        elif line - 1 < len(self._rows):
+            drawn = self._line(self._rows[line - 1], width)
+        else:
+            return Strip.blank(width, style)
+        strip = self._paper.lines(drawn, width)[0]
+        return strip.crop_extend(0, width, style).apply_style(style)
+
+    def _head(self) -> Text:
+        verbs = " · ".join(f"{each.key} {each.name.lower()}" for each in VERBS)
+        head = Text("Agents  ", "bold", no_wrap=True, overflow="ellipsis")
+        head.append(f"Enter open · {verbs} · b background · Esc back", "faint")
+        return head
+
+    def _line(self, row: Row, width: int) -> Text:
+        agent = row.agent
+        chosen = agent.id == self._chosen
+        colour = _colour(row)
+        line = Text(no_wrap=True, overflow="ellipsis")
+        line.append("▌" if chosen else " ", "you")
+        line.append(row.lead, "faint")
+        line.append(f"{SIGNS[agent.status]} ", colour)
+        line.append(visible_line(agent.agent, 24), "bold reverse" if chosen and self.has_focus else "bold")
+        line.append(f" {agent.id}", "faint")
+        line.append(f" {state(agent)}{' · background' if agent.background else ''}", colour)
+        for bar in row.bars:
+            line.append(f" {bar_text(bar, 6)}", "warn" if bar.share >= 0.8 else "faint")
+        cost = money(row.spent.usd)
+        figures = (f"{row.turns}t", tokens(row.spent), *((cost,) if cost else ()))
+        line.append(f" · {' · '.join(figures)} · {seconds(agent.elapsed(self._now))}", "faint")
+        step = agent.step if agent.working else ""
+        title = visible_line(agent.title, 60)
+        line.append(f" · {title}" if title else "", "call")
+        line.append(f" ↳ {visible_line(step, 80)}" if step else "", "busy")
+        return line
+
+    def on_click(self, event: events.Click) -> None:
+        """A click chooses an agent, a second one opens it."""
+        place = event.y + self.scroll_offset.y - 1
+        if 0 <= place < len(self._rows):
+            again = self._rows[place].agent.id == self._chosen
+            self._chosen = self._rows[place].agent.id
+            self.refresh()
+            if again:
+                self.action_open()
+
+    def on_key(self, event: events.Key) -> None:
+        """The verbs have a key each."""
+        for verb in VERBS:
+            if event.character == verb.key and self._rows:
+                event.stop()
+                event.prevent_default()
+                self.post_message(self.Struck(self._chosen, verb.verb))
+                return
+
+    def action_move(self, by: int) -> None:
+        """Stand on another agent."""
+        if not self._rows:
+            return
+        place = max(0, min(self.place + by, len(self._rows) - 1))
+        self._chosen = self._rows[place].agent.id
+        height = max(self.scrollable_content_region.height, 1)
+        top = self.scroll_offset.y
+        if place + 1 < top + 1:
+            self.scroll_to(y=place, animate=False, immediate=True)
+        elif place + 1 >= top + height:
+            self.scroll_to(y=place + 2 - height, animate=False, immediate=True)
+        self.refresh()
+
+    def action_open(self) -> None:
+        """Look at the agent."""
+        if self._rows:
+            self.post_message(self.Opened(self._chosen))
+
+    def action_background(self) -> None:
+        """Send the agent to the background."""
+        if self._rows:
+            self.post_message(self.SentBack(self._chosen))
+
+
+def _colour(row: Row) -> str:
+    agent = row.agent
+    if not agent.status.ended:
+        return "warn" if agent.stalled or agent.status is Status.PENDING else "busy"
+    return "good" if agent.status is Status.COMPLETED else "bad"

@@ -1,0 +1,75 @@
+"""tools: cron, work that is planned for later."""
+
+from typing import Annotated, Literal
+
+from gencode.core.errors import ToolError
+from gencode.runtime.agenda import Appointment, Calendar, Plan
+from gencode.runtime.schedule import WAYS
+from gencode.runtime.secretary import Secretary
+from gencode.runtime.toolbox import Param, Tool, ToolContext, tool
+
+MAIN = "main"
+
+
+def cron(secretary: Secretary | None) -> Tool:
+    """cron over the calendar of one open GenCode."""
+
+    @tool(effect="write", name="cron", on_request=True)
+    async def run(
+        ctx: ToolContext,
+        action: Literal["add", "list", "remove"],
+        schedule: Annotated[
+            str, Param('"0 9 * * 1-5", "@daily", "every 10m", "in 2h", "at 2026-11-30T09:00"', also=("when",))
+        ] = "",
+        prompt: Annotated[str, Param("What is to be done then, in full", also=("message", "task"))] = "",
+        agent: Annotated[str, "Give it to this agent as a task; without it you hear it yourself"] = "",
+        session: Annotated[Literal["new", "here"], "A new conversation each time, or this one"] = "new",
+        to: Annotated[str, "Also send what came of it to this channel:chat"] = "",
+        label: Annotated[str, "A few words to call it by"] = "",
+        timezone: Annotated[str, Param("Such as Europe/Zurich; the user's if left out", also=("tz",))] = "",
+        job_id: Annotated[str, Param("Which one to remove", also=("id", "jobId"))] = "",
+    ) -> str:
+        """Plan a prompt or a task for later (add), or list or remove what is planned in this folder.
+
+        It runs while some GenCode process is open. Nobody can be asked then: what needs permission that was
+        not given before is refused.
+        """
+        if secretary is None:
+            raise ToolError("Nobody here keeps a calendar.")
+        calendar = secretary.calendar
+        match action:
+            case "list":
+                return await _listed(calendar)
+            case "remove":
+                gone = await calendar.remove(job_id, everywhere=False)
+                return f"The job {gone.id} ({gone.title}) was removed."
+            case "add":
+                plan = Plan(
+                    when=schedule,
+                    prompt=prompt,
+                    zone=timezone,
+                    agent=agent or ("" if ctx.agent == MAIN else ctx.agent),
+                    task=bool(agent),
+                    session=ctx.task if session == "here" and not agent else "",
+                    label=label,
+                    to=to,
+                )
+                if not schedule.strip():
+                    raise ToolError(f"The schedule is missing; {WAYS}.")
+                made = await calendar.add(plan, by=ctx.task)
+                return f"The job {made.id} is planned ({made.when}); it runs next at {made.next_told}."
+
+    return run
+
+
+async def _listed(calendar: Calendar) -> str:
+    found = await calendar.listed()
+    return "\n".join(map(_line, found)) or "Nothing is planned in this folder."
+
+
+def _line(job: Appointment) -> str:
+    who = f", task of {job.agent}" if job.task else ""
+    last = f", last run {job.last_status}" if job.last_status else ""
+    missed = f", {job.missed} missed" if job.missed else ""
+    head = f"{job.id} {job.when} ({job.zone}): {job.title}{who}"
+    return f"{head}; next {job.next_told}, {job.runs} runs{missed}{last}"

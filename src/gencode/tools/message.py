@@ -1,0 +1,44 @@
+"""tools: message, a word to people outside of the answer, through a channel."""
+
+from typing import Annotated
+
+from gencode.core.address import address
+from gencode.core.errors import ToolError
+from gencode.runtime.channels import LONGEST, Draft
+from gencode.runtime.secretary import Secretary
+from gencode.runtime.toolbox import Param, Tool, ToolContext, tool
+
+
+def message(secretary: Secretary | None) -> Tool:
+    """message through the channels of one open GenCode."""
+
+    @tool(effect="write", name="message", on_request=True)
+    async def run(
+        ctx: ToolContext,
+        content: Annotated[str, Param("What to say", also=("text", "message"))],
+        channel: Annotated[str, "Which way it goes; the user's own if left out"] = "",
+        chat_id: Annotated[
+            str, Param("To whom in that channel; the user if left out", also=("chat", "chatId"))
+        ] = "",
+    ) -> str:
+        """Send a message through a channel: to the user at once, or to a chat elsewhere. Your answer is not
+        sent by this; it reaches the user anyway.
+        """
+        if secretary is None:
+            raise ToolError("There is nobody here who could deliver a message.")
+        if not content.strip():
+            raise ToolError("The content is empty; say what to send.")
+        if len(content) > LONGEST:
+            raise ToolError(f"The content is longer than {LONGEST:,} characters; send less.")
+        origin = secretary.origin(ctx.task)
+        name = channel or origin.channel
+        own = name.strip().casefold() in (origin.channel, "terminal" if origin.channel == "cli" else "")
+        if not chat_id and not own:
+            raise ToolError(f"Say in chat_id to whom in {name} the message goes.")
+        to = address(name, chat_id or origin.chat)
+        why = await secretary.outbox.send(Draft(to, content, ctx.task))
+        if why:
+            return f"The message to {to} is kept and tried again later; it could not be delivered: {why}"
+        return f"The message was delivered to {to}."
+
+    return run
