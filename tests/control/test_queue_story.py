@@ -9,6 +9,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import QueueMoved
 from gencode.core.status import Status
 from gencode.testing import call, says, scripted
+from tests.control.words import results, said
 
 SLOW = says("done", delay_ms=300)
 
@@ -42,15 +43,18 @@ async def test_a_parent_holds_no_place_while_it_waits_for_its_children(tmp_path:
     agents = home / ".gen" / "agents"
     for name, below in (("One", "Two"), ("Two", "Three"), ("Three", "Explore")):
         write_agent(agents, name, f"Task({below}), Read")
-    turns = {
-        name: [says("", call("Task", subagent_type=below, prompt="go down")), says(f"{name} is done")]
-        for name, below in (("One", "Two"), ("Two", "Three"), ("Three", "Explore"))
-    }
+    one, two, three = [
+        [says("", call("Task", subagent_type=below, prompt="go down")), says(f"above {below}")]
+        for below in ("Two", "Three", "Explore")
+    ]
     settings = {"max_agents": 1, "max_depth": 4}
-    async with asyncio.timeout(20), scripted(tmp_path, settings=settings, Explore=[says("deep")], **turns) as gen:
+    async with (
+        asyncio.timeout(20),
+        scripted(tmp_path, settings=settings, Explore=[says("deep")], One=one, Two=two, Three=three) as gen,
+    ):
         outcome = await gen.task("One", "start")
         below = await gen.tasks(parent=outcome.agent_id)
-    assert (outcome.status, outcome.result) == (Status.COMPLETED, "One is done")
+    assert (outcome.status, outcome.result) == (Status.COMPLETED, "above Two")
     assert [task.agent for task in below] == ["Two"]
 
 
@@ -59,10 +63,9 @@ async def test_a_child_sends_only_whom_its_file_names(tmp_path: Path, home: Path
     turns = [says("", call("Task", subagent_type="Plan", prompt="plan it")), says("alone then")]
     async with scripted(tmp_path, settings={"max_depth": 2}, Leader=turns, Plan=[says("never")]) as gen:
         outcome = await gen.task("Leader", "go")
-        shown = await gen.show(outcome.agent_id)
+        answers = results(await said(gen, outcome.agent_id))
     assert outcome.evidence.children == ()
-    results = [each["results"][0]["text"] for each in shown.transcript if each["role"] == "tool"]  # type: ignore[union-attr]
-    assert results == ["Plan may not be sent from here; those that may be are: Explore."]
+    assert answers == ["Plan may not be sent from here; those that may be are: Explore."]
 
 
 @pytest.mark.parametrize(

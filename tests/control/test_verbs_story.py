@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gencode.app import GenCode
+from gencode.core.events import TaskStarted
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.runtime.ports import EndPart, Part, Request, TextPart
@@ -110,9 +111,14 @@ async def test_a_verb_says_what_it_would_hit(tmp_path: Path) -> None:
     ]
     async with scripted(tmp_path, main=[says("", *sent), says("never")], Explore=[slow], Plan=[slow]) as gen:
         asking = gen.ask("go")
+        begun = gen.listen()
         job = await asking.start()
-        while len(await gen.tasks()) < 2:
-            await asyncio.sleep(0.02)
+        started = 0
+        async for event in begun:
+            started += isinstance(event.fact, TaskStarted) and event.task != job.id
+            if started == 2:
+                break
+        begun.close()
         reach = gen.launcher.reach
         hits = {
             verb: sorted(task.agent for task in await reach.hits(job.id, verb))

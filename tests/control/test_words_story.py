@@ -132,7 +132,9 @@ async def test_a_question_goes_to_the_sender_first(tmp_path: Path) -> None:
         answer = results(await said(gen, CHILD))
         words = heard(await said(gen, CHILD))
     assert outcome.result == "it went right"
-    assert asked[1].text.startswith(f"[general-purpose (task {CHILD}) asks]\n1. Which one?\n   - left\n   - right\n")
+    assert asked[1].text.startswith(
+        f"[general-purpose (task {CHILD}) asks]\n1. Which one?\n   - left\n   - right\n"
+    )
     assert answer == ["The agent main answered; the answer is the message after this one."]
     assert words[-1].text == "[main (task 00000001) says]\nright"
 

@@ -31,7 +31,9 @@ def repository(folder: Path) -> Path:
     return folder
 
 
-async def test_an_agent_changes_its_own_worktree_and_hands_back_a_diff_that_can_be_merged(tmp_path: Path) -> None:
+async def test_an_agent_changes_its_own_worktree_and_hands_back_a_diff(
+    tmp_path: Path,
+) -> None:
     folder = repository(tmp_path / "project")
     turns = [
         says("", call("Read", file_path="a.txt")),
@@ -52,7 +54,9 @@ async def test_an_agent_changes_its_own_worktree_and_hands_back_a_diff_that_can_
 
 async def test_a_worktree_without_changes_is_removed(tmp_path: Path) -> None:
     folder = repository(tmp_path / "project")
-    async with scripted(folder, settings=FREE, Explore=[says("", call("LS", path=".")), says("nothing")]) as gen:
+    async with scripted(
+        folder, settings=FREE, Explore=[says("", call("LS", path=".")), says("nothing")]
+    ) as gen:
         outcome = await gen.task("Explore", "look", isolation="worktree")
     assert outcome.result == "nothing\n\n[It changed no file in its worktree, which was removed.]"
     assert git(folder, "branch", "--list", "gencode/*") == ""
@@ -66,7 +70,9 @@ async def test_two_agents_side_by_side_do_not_overwrite_each_other(tmp_path: Pat
         for name in ("left", "right")
     ]
     turns = [says("", call("Write", file_path="new.txt", content="mine\n")), says("wrote it")]
-    async with scripted(folder, settings=FREE, main=[says("", *sent), says("told")], general_purpose=turns) as gen:
+    async with scripted(
+        folder, settings=FREE, main=[says("", *sent), says("told")], general_purpose=turns
+    ) as gen:
         await gen.ask("go").outcome()
         tasks = await gen.tasks()
     assert [each.status for each in tasks] == [Status.COMPLETED] * 2

@@ -21,6 +21,7 @@ from gencode.stores import together as room
 from gencode.stores.schema import VERSION, Durability
 from gencode.stores.sqlite import ASKED, LETTERS, SqliteStore
 from gencode.stores.steps import SNAPSHOT_EVERY
+from tests.contracts.agenda import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.letters import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import OpenStore, everything, said

@@ -103,17 +103,19 @@ async def test_a_file_in_place_of_the_folder_is_told(tmp_path: Path) -> None:
         await SqliteStore.open(tmp_path / "home" / "gen.db")
 
 
-def scribble(path: Path) -> None:
+def scribble(path: Path, after: int) -> None:
     whole = path.read_bytes()
-    path.write_bytes(whole[:4096] + b"scribble" * (len(whole) // 8))
+    path.write_bytes(whole[:after] + b"scribble" * ((len(whole) - after) // 8))
 
 
 async def test_a_damaged_file_is_told(path: Path) -> None:
+    await (await SqliteStore.open(path)).close()
+    empty = len(contents(path))
     store = await SqliteStore.open(path)
     for n in range(50):
         await ended_task(store, f"{n}" * 500)
     await store.close()
-    scribble(path)
+    scribble(path, after=empty)
     again = await SqliteStore.open(path)
     with pytest.raises(StoreTrouble, match="is damaged"):
         await again.tasks(TaskQuery())

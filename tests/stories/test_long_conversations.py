@@ -1,4 +1,4 @@
-"""Conversations that are longer than a model can hold: they are summed up, and nothing in progress is lost."""
+"""Conversations that are longer than a model can hold: they are summed up, and no work in them is lost."""
 
 import asyncio
 import os
@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from gencode.core.events import Event, TranscriptCompacted
 from gencode.core.messages import Message, ToolMessage, Usage, UserMessage, is_summed_up
 from gencode.core.status import Status
 from gencode.core.task import transcript_of, whole_transcript
-from gencode.providers.offline import OfflineProvider
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.ports import Part, Provider, Request
 from gencode.runtime.spending import weight
@@ -54,7 +53,7 @@ def note_in(messages: Sequence[Message]) -> str:
 
 
 async def overheard(
-    folder: Path, agents: dict[str, Turns], prompt: str = "the task"
+    folder: Path, agents: Mapping[str, Turns], prompt: str = "the task"
 ) -> tuple[list[Request], list[Event], GenCode]:
     """What one agent was told turn by turn, and the journal of its task."""
     heard = Overhearing(ScriptedProvider.of(agents))
@@ -172,10 +171,10 @@ def test_whenever_it_is_summed_up_every_result_comes_exactly_once(
     (folder / "long.txt").write_text("a line of text\n" * 1_100)
     turn = {"read": says("", READ, READ), "send": says("", SEND), "wait": says("", call("LS"), delay_ms=40)}
     main = [says("", *[SEND] * len(delays)), *(turn[step] for step in steps), *[says("on")] * 20]
-    children = {"Explore": [says("found", delay_ms=max(delays))]}
+    explore = [says("found", delay_ms=max(delays))]
 
     async def story() -> tuple[list[str], list[str], list[Event], Status]:
-        async with scripted(folder, settings=SMALL, main=main, **children) as gen:
+        async with scripted(folder, settings=SMALL, main=main, Explore=explore) as gen:
             outcome = await gen.ask("go").outcome()
             sent = [child.agent_id for child in await gen.tasks(parent=outcome.agent_id)]
             events = await gen.store.events(outcome.agent_id)
@@ -256,14 +255,17 @@ async def test_a_conversation_at_rest_is_summed_up_when_a_person_asks(long_file:
     assert is_summed_up(told) and told[-2:-1] == [UserMessage("two")]
 
 
-async def test_the_offline_model_finds_its_answer_with_little_room(tmp_path: Path) -> None:
+async def test_the_offline_model_needs_no_summary_however_little_room_there_is(tmp_path: Path) -> None:
     for number in range(40):
         (tmp_path / f"part_{number}.py").write_text(f"def retry_{number}():\n    '''retry'''\n" * 200)
     async with GenCode.open(
-        tmp_path, model=OfflineProvider(), store=MemoryStore(), settings={"context_tokens": 8_000}
+        tmp_path, model="offline", store=MemoryStore(), settings={"context_tokens": 8_000}
     ) as gen:
-        outcome = await gen.ask("where is retry_7 defined?").outcome()
-    assert outcome.status is Status.COMPLETED and "part_7.py" in outcome.result
+        first = await gen.ask("where is retry_7 defined?").outcome()
+        second = await gen.ask("where is retry_9 defined?", session=first.agent_id).outcome()
+        events = await gen.store.events(first.agent_id)
+    assert (first.status, second.status, facts(events)) == (Status.COMPLETED, Status.COMPLETED, [])
+    assert "part_7.py" in first.result and "part_9.py" in second.result
 
 
 async def test_a_fork_begins_with_the_summary(long_file: Path) -> None:

@@ -1,5 +1,6 @@
 """The view: one state of all agents, folded from events."""
 
+from gencode.core.budget import Budget
 from gencode.core.events import (
     AnyFact,
     CallFinished,
@@ -7,14 +8,17 @@ from gencode.core.events import (
     Event,
     MessageAdded,
     ProgressMade,
+    QueueMoved,
     TaskCreated,
     TaskEnded,
+    TaskStalled,
     TaskStarted,
     TextArrived,
 )
-from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage
+from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
 from gencode.core.status import Status
-from gencode.surfaces.view import AgentView, View, fold
+from gencode.core.task import replay
+from gencode.surfaces.view import AgentView, View, fold, seen
 
 GLOB = ToolCall("1", "Glob", {"pattern": "*.py"})
 GREP = ToolCall("2", "Grep", {"pattern": "def"})
@@ -96,3 +100,54 @@ def test_what_a_task_launched_is_listed_in_the_order_of_launch() -> None:
 def test_an_event_that_changes_nothing_gives_the_same_view() -> None:
     view = heard(("b", TextArrived("one")))
     assert fold(view, Event("b", None, at(1), TextArrived("two"))) is view
+
+
+def test_usage_budget_queue_and_silence_are_known() -> None:
+    view = heard(
+        ("b", TaskCreated(agent="Explore", parent="a", background=True, budget=Budget(tokens=9))),
+        ("b", QueueMoved(2)),
+    )
+    assert (view.agents["b"].place, view.agents["b"].background) == (2, True)
+    for fact in (
+        TaskStarted(),
+        MessageAdded(AssistantMessage("", (GLOB,), usage=Usage(3, 1))),
+        TaskStalled(60.0),
+    ):
+        view = fold(view, Event("b", None, at(3), fact))
+    agent = view.agents["b"]
+    assert (agent.place, agent.usage, agent.budget, agent.stalled) == (0, Usage(3, 1), Budget(tokens=9), 60.0)
+    assert fold(view, Event("b", None, at(4), MessageAdded(ToolMessage(())))).agents["b"].stalled == 0.0
+
+
+def test_who_has_answered_and_waits_for_more_is_resting() -> None:
+    facts = [
+        TaskCreated(conversation=True),
+        TaskStarted(),
+        MessageAdded(AssistantMessage("sent", (GLOB,))),
+        MessageAdded(AssistantMessage("it runs")),
+        MessageAdded(UserMessage("and?")),
+        MessageAdded(AssistantMessage("soon")),
+        TaskEnded(Status.COMPLETED),
+    ]
+    view = View()
+    working: list[tuple[bool, bool]] = []
+    for fact in facts:
+        view = fold(view, Event("m", None, at(0), fact))
+        working.append((view.agents["m"].resting, view.agents["m"].working))
+    rests, works, ended = (True, False), (False, True), (False, False)
+    assert working == [works, works, works, rests, works, rests, ended]
+
+
+def test_a_task_that_was_only_read_looks_like_one_that_was_heard() -> None:
+    events = [
+        Event("b", 1, at(0), TaskCreated(agent="Explore", prompt="find it", parent="a")),
+        Event("b", 2, at(1), TaskStarted(model="m1")),
+        Event("b", 3, at(2), MessageAdded(AssistantMessage("found", usage=Usage(2, 1)))),
+        Event("b", 4, at(3), TaskEnded(Status.COMPLETED, "found")),
+    ]
+    view = View()
+    for event in events:
+        view = fold(view, event)
+    task = replay(events)
+    assert task is not None
+    assert seen(task) == view.agents["b"]

@@ -26,8 +26,8 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
 
     `policies` are those over it as they were written at that moment, the root's first. `grant` is the wider
     mode that a person gave it, and holds for as long as the task can be continued. `spawned`: it was asked
-    for with `spawn`, so that its result comes back in that form and it may spawn nothing itself. `worktree` is
-    the folder of its own it works in, `forked` the task it began as a copy of.
+    for with `spawn`, so that its result comes back in that form and it may spawn nothing itself. `worktree`
+    is the folder of its own it works in, `forked` the task it began as a copy of.
     """
 
     agent: str = "general-purpose"

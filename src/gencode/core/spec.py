@@ -31,7 +31,7 @@ class Lifetime(StrEnum):
 
 
 class ToolChoice(Struct, frozen=True):
-    """Which tools an agent gets: those of `allow` (None: all usual ones) and `also`, without those of `deny`."""
+    """Which tools an agent gets: those of `allow` (None: all usual ones) and `also`, without `deny`."""
 
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
@@ -41,9 +41,9 @@ class ToolChoice(Struct, frozen=True):
 class AgentSpec(Struct, frozen=True):
     """One agent. `mode` None means its parent's; `max_turns` None means no limit; `effort` None: unasked.
 
-    `override`: a project's agent may take the name of a built-in one. `sends` are the agents it may send where
-    it may send any (None: all for the main agent, none for one that was sent). A `hidden` agent is found by its
-    name and listed nowhere. `instructions`: whether it is told what the project's files say to agents.
+    `override`: a project's agent may take the name of a built-in one. `sends` are the agents it may send
+    where it may send any (None: all for the main agent, none for one that was sent). A `hidden` agent is
+    found by its name and listed nowhere. `instructions`: whether it is told what the project's files say.
     """
 
     name: str

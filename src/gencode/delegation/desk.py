@@ -62,8 +62,9 @@ class Desk:
         return await self._launcher.look(_id(task), seconds)
 
     async def stop(self, task: str) -> tuple[Outcome, Sequence[Sent]]:
-        """Stop a task in the background and the work it waits for; its outcome, and everything that it hit."""
-        outcome, hit = await self._launcher.stop(_id(task), f"the agent {self._origin.lineage[-1]} stopped it")
+        """Stop a task in the background and the work it waits for; its outcome, and all that this hit."""
+        why = f"the agent {self._origin.lineage[-1]} stopped it"
+        outcome, hit = await self._launcher.stop(_id(task), why)
         return outcome, [_as_sent(each) for each in hit]
 
     async def author(self, path: str, sha256: str) -> str:

@@ -36,7 +36,6 @@ from gencode.runtime.limits import Limits
 from gencode.runtime.ports import Engine, Store, TaskQuery
 from gencode.runtime.purse import NOTHING
 
-
 MOST_ASKED = 200
 """So many of the latest tasks of a folder are looked at for who changed a file."""
 

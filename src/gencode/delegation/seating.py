@@ -37,6 +37,8 @@ SHALLOWEST = 1
 """How deep agents are nested at least: the main agent may send agents, those may not."""
 
 DELEGATES = ("Task", "TaskOutput", "TaskStop", "spawn", "spawn_subagent")
+MAINS_OWN = ("message", "cron", "spawn", "spawn_subagent")
+"""What only the agent has that leads a conversation, whatever files of others name."""
 MEMORY = ("memory_list", "memory_read", "memory_write", "memory_append", "memory_patch")
 NOTES = (
     "You keep notes for later tasks of yours: list and read them (memory_list, memory_read, scope `{scope}`) "
@@ -165,8 +167,7 @@ class Seating:
         return Toolbox((*own.values(), *(tool for tool in more if tool.effect == "read" or not plans)))
 
     def _own_tools(self, spec: AgentSpec, origin: Origin, *, plans: bool) -> Toolbox:
-        deepest = not self.may_send(origin)
-        sent = origin.depth > 0
+        deepest, sent = not self.may_send(origin), origin.depth > 0
         choice = spec.tools
         if spec.memory:
             choice = replace(choice, also=(*choice.also, *MEMORY))
@@ -174,7 +175,7 @@ class Seating:
             choice = replace(choice, also=(*choice.also, SKILL))
         key = (choice, deepest, plans, sent)
         if key not in self._toolboxes:  # agents of a kind share one, and with it what is encoded of it
-            toolbox = self._toolbox.chosen(choice).without(DELEGATES if deepest else ())
+            toolbox = self._toolbox.chosen(choice).without(self._kept_back(origin))
             if sent and spec.tools.allow is None:  # an agent writes to others only when its file says so
                 toolbox = toolbox.without(("SendMessage",))
             written = [name for name, tool in toolbox.items() if tool.effect == "write"] if plans else ()
@@ -294,12 +295,16 @@ class Seating:
         found = self._customs.skills.preloaded(spec.skills)
         return found.text, found.warnings
 
+    def _kept_back(self, origin: Origin) -> tuple[str, ...]:
+        """The tools that no agent at this place gets."""
+        own = MAINS_OWN if origin.depth > 0 else ()
+        return own if self.may_send(origin) else (*DELEGATES, *own)
+
     def _withheld(self, spec: AgentSpec, origin: Origin) -> list[str]:
         """That an agent's file names tools which an agent at this place does not get."""
-        if self.may_send(origin):
-            return []
-        there = [name for name in spec.tools.allow or () if name in self._toolbox]
-        names = [name for name in dict.fromkeys(there) if self._toolbox[name].name in DELEGATES]
+        kept = self._kept_back(origin)
+        there = [name for name in spec.tools.allow or () if name in self._toolbox] if kept else []
+        names = [name for name in dict.fromkeys(there) if self._toolbox[name].name in kept]
         if not names:
             return []
         what = f"tool {names[0]} is" if len(names) == 1 else f"tools {', '.join(names)} are"

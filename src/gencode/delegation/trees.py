@@ -87,9 +87,9 @@ def told(tree: "Worktree", work: "Work") -> Iterator[str]:
     for file in work.files[:MOST_FILES]:
         lines = "" if file.added is None else f" +{file.added} -{file.removed}"
         yield f"{file.status} {file.path}{lines}"
-    if rest := len(work.files) - MOST_FILES + work.more_files:
-        if rest > 0:
-            yield f"and {rest} more files"
+    rest = len(work.files) - MOST_FILES + work.more_files
+    if rest > 0:
+        yield f"and {rest} more files"
     yield _merge_words(work)
     yield from (f"To take it over: {command}" for command in work.how)
     if work.diff:

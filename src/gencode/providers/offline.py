@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncGenerator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from zlib import crc32
 
 from gencode.core.errors import ProviderError
 from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
@@ -30,7 +31,7 @@ class Turn:
     """One question and what has been done for it so far."""
 
     text: str
-    start: int
+    prefix: str
     got: dict[str, Said]
     tools: AbstractSet[str]
 
@@ -58,7 +59,7 @@ class OfflineProvider:
             yield EndPart(model=answer.MODEL, stop="end_turn")
             return
         for planned in reply:
-            yield CallPart(ToolCall(f"search{turn.start}-{planned.purpose}", planned.tool, planned.input))
+            yield CallPart(ToolCall(f"{turn.prefix}{planned.purpose}", planned.tool, planned.input))
         yield EndPart(model=answer.MODEL, stop="tool_use")
 
 
@@ -66,7 +67,8 @@ def turn_of(request: Request) -> Turn:
     """The newest question of a transcript and the results of the calls made for it."""
     messages = list(request.messages)
     start, text = _question_in(messages)
-    prefix = f"search{start}-"
+    # By its words and not by its place, which changes when a long conversation is summed up.
+    prefix = f"search{crc32(text.encode('utf-8', 'replace')):08x}-"
     asked: dict[str, ToolCall] = {}
     got: dict[str, Said] = {}
     for message in messages[start + 1 :]:
@@ -77,7 +79,7 @@ def turn_of(request: Request) -> Turn:
                 if result.call in asked:
                     call = asked[result.call]
                     got[call.id.removeprefix(prefix)] = Said(call.input, result.text, result.error)
-    return Turn(text[:LONGEST_PROMPT], start, got, frozenset(tool.name for tool in request.tools))
+    return Turn(text[:LONGEST_PROMPT], prefix, got, frozenset(tool.name for tool in request.tools))
 
 
 def _question_in(messages: Sequence[Message]) -> tuple[int, str]:

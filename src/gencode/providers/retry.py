@@ -34,7 +34,7 @@ class Patience(Struct, frozen=True):
 
     def pause(self, failed: int, error: ProviderError) -> float:
         """Seconds to wait after this many failures; what the provider asked for counts."""
-        grown = min(self.longest, self.first * 2 ** (failed - 1))
+        grown = min(self.longest, self.first * 2 ** min(failed - 1, 60))
         return max(grown * random.uniform(0.5, 1.0), error.retry_after or 0.0)  # noqa: S311 (jitter, no secret)
 
 

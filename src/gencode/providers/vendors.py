@@ -22,6 +22,7 @@ from gencode.runtime.models import OFFLINE, MakeProvider
 from gencode.runtime.ports import Provider
 
 KEYRING = "gencode"
+ENDLESS = 1_000_000_000
 
 
 class Vendor(Struct, frozen=True):
@@ -124,8 +125,9 @@ class Switchboard:
 
     def price(self, model: str) -> Price:
         """What is known of the price and the size of a model; what is answered on this machine is free."""
-        free = model == OFFLINE or model.startswith("scripted:")
-        return Price(0.0, 0.0) if free else price_of(model, self._prices)
+        if model == OFFLINE:  # a search forgets nothing, and would begin anew if it were made to
+            return Price(0.0, 0.0, context=ENDLESS)
+        return Price(0.0, 0.0) if model.startswith("scripted:") else price_of(model, self._prices)
 
     def about(self, name: str) -> str:
         """How a vendor is reached, for a person: its address, and whether its key is there."""

@@ -33,6 +33,11 @@ class Bus:
         self._listeners.add(listener)
         return listener
 
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self._listeners)
+
     def publish(self, events: Iterable[Event]) -> None:
         """Hand on durable events, after the passing ones of the same task that came before."""
         if not self._listeners:

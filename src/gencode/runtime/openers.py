@@ -88,10 +88,9 @@ def replace_file(resolved: Resolved, data: bytes, *, expected: Expected = None) 
         with _folder_above(resolved, make=True) as (folder, name):
             before = _present(folder, name, resolved)
             _check_expected(before, expected, resolved)
-            with _written_beside(folder, data, before) as (temporary, identity):
-                with _alone(folder, resolved):
-                    _check_again(folder, name, before, resolved)
-                    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            with _written_beside(folder, data, before) as (temporary, identity), _alone(folder, resolved):
+                _check_again(folder, name, before, resolved)
+                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             return identity
     except OSError as error:
         raise _trouble(error, resolved, "changed") from None
@@ -285,7 +284,8 @@ def _alone(folder: int, resolved: Resolved) -> Generator[None]:
         except BlockingIOError:
             if time.monotonic() > until:
                 os.close(handle)
-                raise ToolError(f"{_said(resolved)} is being changed by another program; try again.") from None
+                busy = f"{_said(resolved)} is being changed by another program; try again."
+                raise ToolError(busy) from None
             time.sleep(0.002)
         except OSError:  # a file system without locks
             break

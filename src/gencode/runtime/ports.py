@@ -30,7 +30,7 @@ class ToolSchema(Struct, frozen=True):
 class Request(Struct, frozen=True):
     """Everything a model is told for one turn; a limit, temperature or effort of None is the provider's.
 
-    One that `sums_up` asks for a summary of a conversation; who cannot write one says so with a ProviderError.
+    One that `sums_up` asks for a summary of a conversation; who cannot write one raises a ProviderError.
     """
 
     model: str
@@ -318,7 +318,7 @@ class Delegate(Protocol):
         ...
 
     async def stop(self, task: str) -> tuple[Outcome, Sequence[Sent]]:
-        """Stop a task in the background and the work it waits for; its outcome, and everything that it hit."""
+        """Stop a task in the background and the work it waits for; its outcome, and all that this hit."""
         ...
 
     async def author(self, path: str, sha256: str) -> str:

@@ -24,6 +24,11 @@ HERE = "cli"
 class Screens(Protocol):
     """Who shows passing facts: the bus."""
 
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens."""
+        ...
+
     def tell(self, task: str, fact: PassingFact) -> None:
         """Hand on a passing fact."""
         ...
@@ -84,8 +89,8 @@ class Secretary:
         return self._origins.get(task) or Address(HERE, task)
 
     def _show(self, task: str, line: str) -> bool:
-        """Show a line in a conversation; False when it is not open in this process."""
-        if not self._around.is_open(task):
+        """Show a line in a conversation; False when nobody here would see it."""
+        if not self._around.is_open(task) or not self._screens.heard:
             return False
         self._screens.tell(task, ProgressMade(line, note=True))
         return True

@@ -71,6 +71,7 @@ class Seen:
                 found.append(change.path)
         return found
 
+
 def changed_under(files: Sequence[str]) -> str:
     """A line for an agent whose knowledge of some files is out of date."""
     if not files:

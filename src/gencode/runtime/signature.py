@@ -73,7 +73,7 @@ def _described(hint: Any) -> tuple[Any, Param]:
 
 
 def _inline(schema: Any, defs: Mapping[str, Any]) -> Any:
-    """A schema without what a model need not read: references, titles, empty defaults, null for "left out"."""
+    """A schema without what no model has to read: references, titles, empty defaults, null for nothing."""
     match schema:
         case {"$ref": str(target)}:
             found = cast("dict[str, Any]", defs[target.rsplit("/", 1)[1]])

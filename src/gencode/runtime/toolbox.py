@@ -65,7 +65,7 @@ class ToolContext(msgspec.Struct, frozen=True, eq=False):
     `place` judges a path of this call at this moment (Denied if it may not) and gives what an opener takes;
     whoever swaps a file or folder after that only makes the opener fail. `seen` is what this agent knows of
     files: who reads one notes its state, who changes one asks for it. `hand_out` lets this agent read a file
-    that the harness wrote for it. Inside of `parked` it waits for somebody else: others may be at work instead.
+    that the harness wrote for it. Inside of `parked` it waits for somebody else, and others may work instead.
     """
 
     task: str

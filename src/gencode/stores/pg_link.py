@@ -14,9 +14,20 @@ from typing import Any, TypeVar
 import asyncpg
 
 from gencode.core.errors import StoreTrouble
-from gencode.stores.pg_trouble import CLOSED, OLDEST, TROUBLES, check_url, shown, too_old, trouble, waiting_helps
+from gencode.stores.pg_trouble import (
+    CLOSED,
+    OLDEST,
+    TROUBLES,
+    check_url,
+    shown,
+    too_old,
+    trouble,
+    waiting_helps,
+)
 
 T = TypeVar("T")
+_asyncpg: Any = asyncpg
+"""Its own types are too vague to check against."""
 Connection = Any
 """A connection of asyncpg, or its stand-in of a pool."""
 Step = Callable[[Connection, bool], Awaitable[T]]
@@ -30,6 +41,11 @@ COMMAND_SECONDS = 10.0
 MOST_CONNECTIONS = 8
 _SHORT_PAUSE = 0.02
 _LONG_PAUSE = 0.5
+_SHAPE = {
+    "timeout": CONNECT_SECONDS,
+    "command_timeout": COMMAND_SECONDS,
+    "server_settings": {"application_name": "gencode"},
+}
 WAKE = "gen_wake"
 """The channel that tells an owner to look; nothing rests on its words being heard."""
 
@@ -49,15 +65,7 @@ class Link:
         """Connect; a server that is not there is not waited for."""
         address = shown(check_url(url))
         try:
-            pool = await asyncpg.create_pool(
-                url,
-                min_size=1,
-                max_size=most,
-                reset=_nothing,
-                timeout=CONNECT_SECONDS,
-                command_timeout=COMMAND_SECONDS,
-                server_settings={"application_name": "gencode"},
-            )
+            pool = await _asyncpg.create_pool(url, min_size=1, max_size=most, reset=_nothing, **_SHAPE)
         except ValueError:  # its words may show a part of the password
             raise trouble(asyncpg.InvalidPasswordError("the address cannot be read"), address) from None
         except TROUBLES as error:
@@ -71,6 +79,15 @@ class Link:
             await link.close()
             raise
         return link
+
+    async def another_pool(self, most: int, lost: Callable[[], None]) -> Any:
+        """More connections for somebody who resets them; `lost` is called when one of them ends."""
+
+        async def begin(connection: Connection) -> None:
+            connection.add_termination_listener(lambda _: lost())
+
+        ever = {"max_inactive_connection_lifetime": 0.0, "init": begin}
+        return await _asyncpg.create_pool(self.url, min_size=1, max_size=most, **ever, **_SHAPE)
 
     async def close(self) -> None:
         """Let go of all connections."""
@@ -106,7 +123,7 @@ class Link:
 
 
 class Ear:
-    """One connection of its own: it hears who should look, and renews leases where nothing queues before it."""
+    """A connection of its own: it hears who should look, and renews leases with nothing queued before."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -153,12 +170,7 @@ class Ear:
             if self._connection is not None and not self._connection.is_closed():
                 return True
             try:
-                self._connection = connection = await asyncpg.connect(
-                    self._link.url,
-                    timeout=CONNECT_SECONDS,
-                    command_timeout=COMMAND_SECONDS,
-                    server_settings={"application_name": "gencode ear"},
-                )
+                self._connection = connection = await _asyncpg.connect(self._link.url, **_SHAPE)
                 await connection.add_listener(WAKE, self._told)
             except TROUBLES:
                 return False

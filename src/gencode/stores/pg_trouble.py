@@ -1,6 +1,6 @@
 """What Postgres complains about, as sentences that hold no password (stores rack)."""
 
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
@@ -33,7 +33,7 @@ def check_url(url: str) -> str:
         wrong = True
     if wrong or not url.isprintable():
         raise UserMistake(
-            "The database address is not one of Postgres; write it as postgresql://USER:PASSWORD@HOST/DATABASE "
+            "The database address is not one of Postgres; write postgresql://USER:PASSWORD@HOST/DATABASE "
             "(GEN_DATABASE_URL, or database_url in the user's settings), with %40 for an @ inside a password."
         )
     return url
@@ -44,7 +44,8 @@ def shown(url: str) -> str:
     parts = urlsplit(check_url(url))
     who = f"{parts.username}@" if parts.username else ""
     port = f":{parts.port}" if parts.port else ""
-    return f"postgresql://{who}{parts.hostname or ''}{port}{parts.path}"
+    host = parts.hostname or next(iter(parse_qs(parts.query).get("host", ())), "")
+    return f"postgresql://{who}{host}{port}{parts.path}"
 
 
 def waiting_helps(error: BaseException) -> bool:
@@ -62,7 +63,7 @@ def trouble(error: BaseException, address: str) -> StoreTrouble:
 def too_old(version: int, address: str) -> StoreTrouble:
     """What somebody hears whose server cannot do what is needed."""
     return StoreTrouble(
-        f"The database {address} runs Postgres {version}, and GenCode needs {OLDEST} or newer; upgrade the server."
+        f"The database {address} runs Postgres {version}, and GenCode needs {OLDEST} or newer; upgrade it."
     )
 
 
@@ -91,7 +92,9 @@ def _sentence(error: BaseException, address: str) -> str:
                 "administrator run gen migrate once and grant the rights on the gen_ tables."
             )
         case asyncpg.DiskFullError():
-            return f"The disk of the database {address} is full, so nothing more was written; make room there."
+            return (
+                f"The disk of the database {address} is full, so nothing more was written; make room there."
+            )
         case asyncpg.UndefinedTableError() | asyncpg.UndefinedColumnError():
             return f"The database {address} lacks a table of GenCode; bring it up to date with gen migrate."
         case _ if waiting_helps(error):

@@ -20,7 +20,6 @@ from gencode.surfaces.visible import visible
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
-NO_SCREEN = 'The terminal app comes with a later version; until then ask with: gen -p "your question"'
 NOBODYS_MISTAKE = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_BUSY")
 ONLY_ASKING = {
     "prompt": "-p",
@@ -28,6 +27,7 @@ ONLY_ASKING = {
     "agent": "--agent",
     "go_on": "--continue",
     "session": "--session",
+    "plain": "--plain",
 }
 
 
@@ -58,8 +58,7 @@ def _run(arguments: Sequence[str]) -> int:
     parser = build_parser()
     args = parser.parse_args(prompt_first(arguments))
     if args.command is None and "prompt" not in args:
-        parser.print_help()
-        return _complain(NO_SCREEN, 2)
+        args.body = "screen:run"
     if args.command is not None:
         _check_asking(args)
     from gencode.surfaces.log import start_log

@@ -7,13 +7,25 @@ from typing import NoReturn
 
 from gencode import __version__
 from gencode.core.errors import UserMistake, nearest
+from gencode.surfaces.cron_words import add_cron
 from gencode.surfaces.task_words import add_task
-from gencode.surfaces.words import Commands, add, add_common, add_group, add_model, add_policy, days, turns
+from gencode.surfaces.words import (
+    Commands,
+    add,
+    add_common,
+    add_group,
+    add_model,
+    add_policy,
+    days,
+    port,
+    turns,
+)
 
 FORMATS = ("text", "json", "stream-json")
 
 EXAMPLES = """\
 examples:
+  gen
   gen -p "Where is the parser built?"
   git diff | gen -p "Where else is this changed function used?"
   gen -p "Where is the parser, and where are its tests?" --output-format stream-json
@@ -56,7 +68,9 @@ VALUED = frozenset(
 )
 """The options of `gen -p` that are followed by a value."""
 
-PLAIN = frozenset(("--print", "--continue", "--no-offline", "--json", "--verbose", "--version", "--help"))
+PLAIN = frozenset(
+    ("--print", "--plain", "--continue", "--no-offline", "--json", "--verbose", "--version", "--help")
+)
 """Its options that are not, or need not be."""
 
 _UNKNOWN = re.compile(r"argument COMMAND: invalid choice: (?P<word>.*) \(choose from (?P<known>.*)\)", re.S)
@@ -80,7 +94,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The whole command line. Options that were not given are absent, so that settings can decide."""
     parser = Parser(
         prog="gen",
-        usage='gen -p "PROMPT" [options]\n       gen COMMAND [options]',
+        usage='gen [options]\n       gen -p "PROMPT" [options]\n       gen COMMAND [options]',
         description="GenCode: a coding assistant whose heart is its subagent system.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -95,6 +109,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", prog="gen")
     add_task(commands)
     _add_sessions(commands)
+    add_cron(commands)
     _add_agents(commands)
     skills = add_group(commands, "skills", "instructions for one kind of work, loaded when needed")
     add(skills, "list", "skills:show", "every skill with its source, agent and problems")
@@ -102,6 +117,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_trust(commands)
     add(commands, "models", "models:show", "which model answers, and how names resolve")
     add(commands, "tools", "tools:show", "every tool with its aliases, effect and source")
+    _add_serve(commands)
     add(commands, "doctor", "doctor:show", "what is set up and what is missing")
     add(commands, "migrate", "migrate:run", "bring the database up to date")
     add(commands, "demo", "demo:run", "a guided tour on the offline model, in a folder of its own")
@@ -155,6 +171,9 @@ def _add_asking(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--output-format", choices=FORMATS, help="text (default), json or stream-json")
     group.add_argument("--agent", metavar="NAME", help="let this agent lead the conversation")
+    group.add_argument(
+        "--plain", action="store_true", help="gen without -p: line by line, for screen readers and pipes"
+    )
     earlier = group.add_mutually_exclusive_group()
     earlier.add_argument(
         "--continue",
@@ -226,6 +245,29 @@ def _add_permissions(commands: Commands) -> None:
     add_policy(one, "--mode", "--permission-mode")
     check = add(group, "check", "permissions:checked", "the decision for every case of files of cases")
     check.add_argument("files", nargs="+", metavar="FILE", help="cases as JSON lines; - is stdin")
+
+
+def _add_serve(commands: Commands) -> None:
+    says = "HTTP API, live events and the web page, on this machine"
+    parser = add(commands, "serve", "serve:run", says)
+    parser.add_argument(
+        "--port", type=port, metavar="N", help="listen there; a free port when it is not said"
+    )
+    parser.add_argument(
+        "--bind", metavar="ADDRESS", help="listen on this address and not on 127.0.0.1; others can reach it"
+    )
+    parser.add_argument(
+        "--allow-host", action="append", metavar="NAME", help="be asked for under this name too; repeatable"
+    )
+    parser.add_argument(
+        "--share",
+        action="append",
+        choices=("view", "act", "answer"),
+        help="print one more token, which may only look, act, or answer questions; repeatable",
+    )
+    parser.add_argument("--token-file", metavar="FILE", help="keep the token there, for the next start")
+    add_model(parser)
+    add_policy(parser)
 
 
 def _add_trust(commands: Commands) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, UserMistake
-from gencode.core.events import Event, MessageAdded, TaskEnded, TextArrived, ThinkingArrived
+from gencode.core.events import Event, MessageAdded, TaskCreated, TaskEnded, TextArrived, ThinkingArrived
 from gencode.core.messages import UserMessage
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -56,7 +56,7 @@ class Talk:
         """What was typed and not heard yet, by the number of its letter."""
         self._agent = agent
         self._heard = heard
-        self._told = told
+        self.tell = told
         self._voices: dict[str, Transcript] = {}
         """What every agent is just saying, so that whoever looks at one later misses nothing."""
         self._job: Job | None = None
@@ -97,9 +97,11 @@ class Talk:
                 return
             self._seqs[event.task] = event.seq
         self.view = fold(self.view, event)
+        if self.session is None and isinstance(event.fact, TaskCreated) and event.fact.conversation:
+            self.session = event.task
         self._hear_voice(event)
         if notice := notice_of(self.view, event):
-            self._told(notice)
+            self.tell(notice)
         self._heard(event)
         if isinstance(event.fact, TaskEnded):
             self._after_end(event.task)
@@ -120,7 +122,7 @@ class Talk:
             return await self.gen.find(found.id)
         now, woken = await self.gen.work.send(found.id, text)
         if woken:
-            self._told(Notice(f"{now.agent} {now.id} had ended and goes on with it.", task=now.id))
+            self.tell(Notice(f"{now.agent} {now.id} had ended and goes on with it.", task=now.id))
         return now
 
     async def hits(self, task: str, verb: Verb) -> Sequence[Task]:
@@ -141,7 +143,7 @@ class Talk:
             for each in busy(self.view, found.id)
             if each.background and each.id not in hit
         ]
-        self._told(Notice(was_hit(verb, found, stops.hit, behind), task=found.id))
+        self.tell(Notice(was_hit(verb, found, stops.hit, behind), task=found.id))
         return stops.hit
 
     async def interrupt(self) -> None:
@@ -177,7 +179,14 @@ class Talk:
         self.queued = {each.number: each.text for each in await self.gen.store.waiting(found.id)}
         children = await self.gen.store.tasks(TaskQuery(parent=found.id))
         for notice in ended_meanwhile(found, children):
-            self._told(notice)
+            self.tell(notice)
+
+    async def last(self) -> str:
+        """The conversation of this folder that was touched last."""
+        found = await self.gen.store.tasks(TaskQuery(cwd=str(self.gen.workspace.cwd), conversations=True))
+        if not found:
+            raise UserMistake("There is no earlier conversation in this folder; leave --continue out.")
+        return max(found, key=lambda task: task.touched_at).id
 
     def leave(self) -> None:
         """Begin anew: the next thing that is said starts a conversation of its own."""
@@ -196,6 +205,11 @@ class Talk:
                 found = adopt(found, child.id, child.call)
         voice = self._voices.get(task)
         return replace(found, text=voice.text, thinking=voice.thinking) if voice else found
+
+    async def rest(self) -> None:
+        """Wait until no turn is open."""
+        while self._job is not None and self.running:
+            await self._job.wait(LOOK_SECONDS)
 
     async def close(self) -> None:
         """Let go of everything that was begun here."""
@@ -265,7 +279,7 @@ class Talk:
         try:
             await chore
         except GenCodeError as trouble:
-            self._told(Notice(str(trouble), "error"))
+            self.tell(Notice(str(trouble), "error"))
 
     async def _read_family(self, root: Task) -> None:
         """Everything below a task, as the journal tells it."""

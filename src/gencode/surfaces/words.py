@@ -97,6 +97,13 @@ def page(text: str) -> int:
     return int(text)
 
 
+def port(text: str) -> int:
+    """The number of a port; 0 is any that is free."""
+    if not text.isdecimal() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a port, from 0 to 65535")
+    return int(text)
+
+
 def days(text: str) -> float:
     """A number of days."""
     try:

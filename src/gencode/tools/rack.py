@@ -29,7 +29,7 @@ _MEMORY = ("memory_list", "memory_read", "memory_write", "memory_patch", "memory
 
 
 def on_request(home: Callable[[], Path], secretary: Secretary | None = None) -> tuple[Shelved, ...]:
-    """The tools that have to be named; `home` is where the per-user folder is, `secretary` writes and plans."""
+    """The tools that have to be named; `home` is the per-user folder, `secretary` writes and plans."""
     return (
         *(Shelved(name, lambda at=module, of=name: _ready(at, of)) for name, module in _READY.items()),
         *(Shelved(name, lambda of=name: _made("http", of)) for name in _HTTP),

@@ -12,6 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gencode.core.errors import GenCodeError
 from gencode.surfaces.http.tokens import Guesses, Keys, Right
 
 LARGEST_BODY = 1_000_000
@@ -33,7 +34,7 @@ HEADERS = {
 }
 
 
-class Refused(Exception):
+class Refused(GenCodeError):
     """A request that goes no further; the sentence says why."""
 
     def __init__(self, status: int, why: str, headers: Mapping[str, str] | None = None) -> None:
@@ -106,9 +107,8 @@ class Guard:
         token = parse_qs(query.decode("ascii", "replace"), max_num_fields=8).get("token", [""])[0]
         if not self._keys.rights(token):
             raise self._wrong(scope)
-        response = RedirectResponse("/", 303)
-        response.set_cookie(self._cookie, token, path="/", httponly=True, samesite="strict")
-        return response
+        kept = f"{self._cookie}={token}; Path=/; HttpOnly; SameSite=Strict"
+        return RedirectResponse("/", 303, headers={"Set-Cookie": kept})
 
     def _rights(self, scope: Scope, headers: Headers) -> tuple[frozenset[Right], bool]:
         """What the token that is shown allows, and whether it came as the cookie."""
@@ -123,7 +123,9 @@ class Guard:
             by_cookie = True
         if not token:
             raise Refused(
-                401, "A token is needed; gen serve prints the address with one.", {"WWW-Authenticate": "Bearer"}
+                401,
+                "A token is needed; gen serve prints the address with one.",
+                {"WWW-Authenticate": "Bearer"},
             )
         if rights := self._keys.rights(token.strip()):
             return rights, by_cookie

@@ -1,36 +1,40 @@
-"""The terminal app: opens GenCode after its first frame, hands events to the screens and words to the talk."""
+"""The terminal app: opens GenCode after its first frame, hands events to screens and words to the talk."""
 
-import argparse
 import asyncio
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rich.text import Text
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.screen import Screen
 
-from gencode.core.errors import GenCodeError, UserMistake
+from gencode.core.errors import GenCodeError
 from gencode.core.events import Event
 from gencode.core.rules import Mode
 from gencode.delegation.reach import Verb
-from gencode.runtime.asking import Answer, Question
-from gencode.runtime.broker import Broker, Waiting
-from gencode.settings import gen_home, remember
-from gencode.surfaces.acts import act
+from gencode.runtime.asking import Asker
+from gencode.runtime.broker import Broker
+from gencode.settings import remember
+from gencode.surfaces.acts import Confirm, act
 from gencode.surfaces.completing import Offer, Words, files_below, offers
 from gencode.surfaces.history import History
 from gencode.surfaces.notices import Notice
-from gencode.surfaces.pages import next_mode
+from gencode.surfaces.pages import MODES, next_mode
 from gencode.surfaces.slash import is_command, parse
 from gencode.surfaces.striking import would_hit
 from gencode.surfaces.talk import Talk
-from gencode.surfaces.tui.deeds import perform
-from gencode.surfaces.tui.dialogs import AskScreen, ConfirmScreen, InquiryScreen
+from gencode.surfaces.transcripts import Transcript
+from gencode.surfaces.tui.deeds import confirmed, perform
+from gencode.surfaces.tui.dialogs import ConfirmScreen
 from gencode.surfaces.tui.paper import Paper
+from gencode.surfaces.tui.person import ScreenPerson
 from gencode.surfaces.tui.screens import NOTICE_STYLES, AgentScreen, ConversationScreen, TranscriptScreen
-from gencode.surfaces.visible import visible_line
+from gencode.surfaces.visible import visible, visible_line
 
 if TYPE_CHECKING:
     from gencode.app import GenCode
@@ -39,3 +43,323 @@ FRAMES = 30
 NOTICE_SECONDS = 15.0
 MOST_NOTICES = 4
 TWICE_SECONDS = 2.0
+Given = TypeVar("Given")
+Opener = Callable[[Asker], "AbstractAsyncContextManager[GenCode]"]
+"""Opens GenCode with somebody who can be asked."""
+
+
+class TerminalApp(App[None]):
+    """Everything a person sees. What it does is done by the talk and by the commands."""
+
+    CSS_PATH = "style.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "cut", show=False, priority=True),
+        Binding("ctrl+q", "quit", show=False, priority=True),
+        Binding("ctrl+d", "end", show=False, priority=True),
+        Binding("ctrl+b", "background", show=False, priority=True),
+        Binding("ctrl+t", "tree", show=False, priority=True),
+        Binding("ctrl+z", "suspend_process", show=False, priority=True),
+        Binding("shift+tab", "next_mode", show=False, priority=True),
+    ]
+
+    def __init__(
+        self,
+        opener: Opener,
+        *,
+        folder: Path,
+        agent: str = "",
+        begin: Callable[[Talk], Coroutine[Any, Any, None]] | None = None,
+        history: History | None = None,
+        dark: bool = True,
+    ) -> None:
+        """`begin` is what is done once GenCode is open: going on with an earlier conversation."""
+        super().__init__()
+        self._opener = opener
+        self._agent = agent
+        self._begin = begin
+        self.folder = str(folder)
+        self.history = history or History()
+        self.paper = Paper(dark=dark)
+        self.theme = "textual-dark" if dark else "textual-light"
+        self.broker = Broker(ScreenPerson(self), always=remember)
+        self.talk: Talk | None = None
+        self.opening = "opening…"
+        self.trouble: BaseException | None = None
+        """What ended the app, if it did not end well."""
+        self._files: Sequence[str] = ()
+        self._notices: list[tuple[float, Notice]] = []
+        self._early: list[tuple[str, str]] = []
+        self._work: set[asyncio.Task[None]] = set()
+        self._serving: asyncio.Task[None] | None = None
+        self._leaving = asyncio.Event()
+        self._painted = 0.0
+        self._rest = 0.0
+        self._warned = 0.0
+        self.main = ConversationScreen(self)
+
+    def get_default_screen(self) -> Screen[Any]:
+        """The conversation is what is there first."""
+        return self.main
+
+    def on_mount(self) -> None:
+        """The first frame comes before anything is opened."""
+        self.set_interval(1 / FRAMES, self._frame)
+        self.main.paint()
+        self.call_after_refresh(self._start)
+
+    def _start(self) -> None:
+        self._serving = asyncio.create_task(self._serve())
+        self._serving.add_done_callback(self._served)
+
+    async def _serve(self) -> None:
+        """Keep GenCode open until somebody leaves."""
+        async with self._opener(self.broker) as gen:
+            talk = Talk(gen, agent=self._agent, heard=self._heard, told=self.tell)
+            listening = asyncio.create_task(talk.listen())
+            listening.add_done_callback(self._served)
+            self.talk = talk
+            try:
+                if self._begin is not None:
+                    await self._begin(talk)
+                    await self.show_session()
+                self.main.dirty = True
+                for text, task in self._early:
+                    self.typed(text, task)
+                self._files = await asyncio.to_thread(files_below, gen.workspace.cwd)
+                await self._leaving.wait()
+            finally:
+                listening.cancel()
+                await talk.close()
+
+    def _served(self, done: "asyncio.Task[None]") -> None:
+        """Whatever ends GenCode ends the app, and is told outside of it."""
+        if not done.cancelled() and (error := done.exception()) is not None:
+            self.trouble = self.trouble or error
+        if done is self._serving or self.trouble is not None:
+            self._leaving.set()
+            if done is self._serving:
+                self.exit()
+
+    async def closed(self) -> None:
+        """Wait until GenCode is closed, also when the screen is gone already."""
+        self._leaving.set()
+        if self._serving is not None:
+            await asyncio.wait([self._serving])
+
+    def _heard(self, event: Event) -> None:
+        if self.talk is not None and not self.main.whose and self.talk.session:
+            self.main.whose = self.talk.session
+            self.main.transcript = Transcript(self.main.whose)
+        for screen in self.screen_stack:
+            if isinstance(screen, TranscriptScreen):
+                screen.hear(event)
+
+    def tell(self, notice: Notice) -> None:
+        """Show a line for a while."""
+        self._notices = [*self._notices[1 - MOST_NOTICES :], (time.monotonic(), notice)]
+        for screen in self.screen_stack:
+            if isinstance(screen, TranscriptScreen):
+                screen.dirty = True
+
+    def notice_lines(self) -> list[Text]:
+        """The lines that are still shown, broken where the screen ends."""
+        since = time.monotonic() - NOTICE_SECONDS
+        self._notices = [each for each in self._notices if each[0] >= since]
+        width = max(self.size.width - 4, 20)
+        return [
+            Text(line, NOTICE_STYLES[notice.kind])
+            for _, notice in self._notices
+            for line in wrap(f"• {visible_line(notice.text, 600)}", width, subsequent_indent="  ")[:4]
+        ]
+
+    def _frame(self) -> None:
+        """Paint what is in sight, at most so often that there is always time for keys."""
+        now = time.monotonic()
+        screen = self.top
+        due = screen.dirty or now - self._painted >= 1.0
+        if due and now >= self._rest and self.is_running:
+            screen.paint()
+            self._painted = now
+            self._rest = now + 2 * (time.monotonic() - now)
+
+    @property
+    def top(self) -> TranscriptScreen:
+        """The transcript that is in sight, also behind a dialog."""
+        found = (each for each in reversed(self.screen_stack) if isinstance(each, TranscriptScreen))
+        return next(found, self.main)
+
+    @property
+    def mode(self) -> Mode:
+        """The permission mode of the session."""
+        return self.talk.gen.root.policy.mode if self.talk else Mode.DEFAULT
+
+    @property
+    def model_name(self) -> str:
+        """Who answers."""
+        if self.talk is None:
+            return "…"
+        return (self.talk.lead.model if self.talk.lead else "") or self.talk.gen.model.name
+
+    def offers(self, before: str) -> Sequence[Offer]:
+        """Ways to go on with what is typed."""
+        if self.talk is None or not ("@" in before or before.startswith("/")):
+            return []
+        view = self.talk.view.agents.values()
+        words = Words(
+            tasks=[(each.id, f"{each.agent} {each.status} {each.title}") for each in view if each.parent],
+            agents=[spec.name for spec in self.talk.gen.agents.spawnable()],
+            models=[name for name in self.talk.gen.models.names() if "/" not in name],
+            modes=[mode.value for mode in MODES],
+        )
+        return offers(before, self._files, words)
+
+    def typed(self, text: str, task: str) -> None:
+        """Something was typed where an agent is looked at."""
+        if self.talk is None:
+            self._early.append((text, task))
+        elif is_command(text):
+            self.do(self._command(self.talk, text, task))
+        elif not task or task == self.talk.session:
+            self.do(self.talk.say(text))
+        else:
+            self.do(self._steer(self.talk, task, text))
+
+    async def _command(self, talk: Talk, text: str, here: str) -> None:
+        await perform(self, talk, await act(talk, parse(text), here))
+
+    async def _steer(self, talk: Talk, task: str, text: str) -> None:
+        now = await talk.steer(task, text)
+        if not now.status.ended:
+            self.tell(Notice(f"{now.agent} {now.id} hears it before its next reply.", task=now.id))
+
+    def do(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside the screen; what goes wrong is told."""
+        task = asyncio.create_task(self._done(work))
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    async def _done(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except GenCodeError as trouble:
+            self.tell(Notice(visible(str(trouble)), "error"))
+        finally:
+            self.main.dirty = self.top.dirty = True
+
+    async def ask(self, screen: Screen[Given]) -> Given | None:
+        """Show a dialog and wait for what it gives."""
+        given: asyncio.Future[Given | None] = asyncio.get_running_loop().create_future()
+
+        def take(answer: Given | None) -> None:
+            if not given.done():
+                given.set_result(answer)
+
+        await self.push_screen(screen, take)
+        return await given
+
+    def look_at(self, task: str) -> None:
+        """Open the live transcript of an agent."""
+        if task == self.main.whose:
+            while self.top is not self.main:
+                self.pop_screen()
+            return
+        screen = AgentScreen(self, task)
+        self.push_screen(screen)
+        self.do(screen.load())
+
+    def look_back(self) -> None:
+        """Back to where we came from."""
+        if len(self.screen_stack) > 1:
+            self.pop_screen()
+            self.do(self.top.load())
+
+    def show_tree(self, task: str = "") -> None:
+        """The tree of all agents, which belongs to the conversation."""
+        while self.top is not self.main:
+            self.pop_screen()
+        self.main.toggle_tree(task)
+
+    async def show_session(self) -> None:
+        """Show the conversation that the talk is about now."""
+        while self.top is not self.main:
+            self.pop_screen()
+        self.main.whose = (self.talk.session if self.talk else None) or ""
+        await self.main.load()
+
+    def strike(self, task: str, verb: Verb) -> None:
+        """Do a verb once what it hits was seen."""
+        if self.talk is not None:
+            self.do(self._strike(self.talk, task, verb))
+
+    async def _strike(self, talk: Talk, task: str, verb: Verb) -> None:
+        text = would_hit(verb, task, await talk.hits(task, verb))
+        await confirmed(self, talk, Confirm(verb, task, text))
+
+    def interrupt(self) -> None:
+        """Cut the turn, if one is open."""
+        if self.talk is not None and self.talk.running:
+            self.do(self.talk.interrupt())
+
+    def use_theme(self, name: str) -> None:
+        """Colours for a dark or a light terminal; without a name the other ones."""
+        dark = name == "dark" if name else self.theme != "textual-dark"
+        self.theme = "textual-dark" if dark else "textual-light"
+        self.paper = Paper(dark=dark)
+        for screen in self.screen_stack:
+            if isinstance(screen, TranscriptScreen):
+                screen.use(self.paper)
+
+    async def leave(self) -> None:
+        """End the app; what would be stopped by that is named first."""
+        running = [live.task for live in self.talk.gen.supervisor] if self.talk else []
+        if running:
+            names = ", ".join(f"{task.id} ({visible_line(task.agent)})" for task in running[:10])
+            text = f"Still running here: {names}. What they have said is kept."
+            if not await self.ask(ConfirmScreen(text, "stop them and quit")):
+                return
+        self.opening = "closing…"
+        self._leaving.set()
+        if self._serving is None:
+            self.exit()
+
+    async def action_quit(self) -> None:
+        """Leave, after a question if something runs."""
+        self.do(self.leave())
+
+    def action_end(self) -> None:
+        """Ctrl+D at an empty line leaves; elsewhere it deletes a character."""
+        composer = self.top.composer
+        if composer.text:
+            composer.editor.action_delete_right()
+        else:
+            self.do(self.leave())
+
+    def action_cut(self) -> None:
+        """Ctrl+C: first what is typed, then the turn, then the app."""
+        composer = self.top.composer
+        if composer.text:
+            composer.put("")
+        elif self.talk is not None and self.talk.working:
+            self.interrupt()
+        elif time.monotonic() - self._warned < TWICE_SECONDS:
+            self.do(self.leave())
+        else:
+            self._warned = time.monotonic()
+            self.tell(Notice("Press Ctrl+C again to quit."))
+
+    def action_background(self) -> None:
+        """Send what the conversation waits for to the background."""
+        if self.talk is not None:
+            self.do(self.talk.send_back())
+
+    def action_tree(self) -> None:
+        """Show or hide the tree."""
+        self.show_tree()
+
+    def action_next_mode(self) -> None:
+        """The next permission mode, for all agents at once."""
+        if self.talk is not None:
+            root = self.talk.gen.root
+            root.switch(next_mode(root.policy.mode))
+            self.tell(Notice(f"Mode {root.policy.mode}: {MODES[root.policy.mode]}."))

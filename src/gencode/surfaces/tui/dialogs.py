@@ -1,5 +1,6 @@
 """Dialogs: a question of an agent, a verb to confirm, a page to read, a list to choose from."""
 
+import time
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -20,6 +21,8 @@ from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.visible import exact, visible, visible_line
 
 NO = Answer(False, why=questions.SAID_NO)
+GRACE_SECONDS = 0.6
+"""So long a question takes no answer: what is typed at that moment was meant for something else."""
 
 
 class Sheet(Static):
@@ -34,7 +37,7 @@ class Sheet(Static):
         """The lines at the width of now."""
         from rich.segment import Segment, Segments
 
-        lines = self._paper.lines(self._drawn, self.content_size.width or self.app.size.width - 8)
+        lines = self._paper.lines(self._drawn, self.content_size.width or 80)
         parts = [segment for line in lines for segment in (*line, Segment.line())]
         return Segments(parts[:-1])
 
@@ -54,6 +57,7 @@ class AskScreen(ModalScreen[Answer]):
         self._waiting = waiting
         self._paper = paper
         self._choices = questions.choices(question)
+        self._shown_at = time.monotonic()
 
     def compose(self) -> ComposeResult:
         """The question above its answers."""
@@ -76,16 +80,23 @@ class AskScreen(ModalScreen[Answer]):
 
     def on_mount(self) -> None:
         """Nothing is chosen by accident: the last answer, no, is where it begins."""
+        self._shown_at = time.monotonic()
         answers = self.query_one(OptionList)
         answers.highlighted = len(self._choices) - 1
         answers.focus()
+
+    @property
+    def listens(self) -> bool:
+        """Whether it was in sight long enough for a key to be meant for it."""
+        return time.monotonic() - self._shown_at >= GRACE_SECONDS
 
     def on_key(self, event: events.Key) -> None:
         """A key of an answer gives it; the page keys scroll the question."""
         for choice in self._choices:
             if event.character == choice.key:
                 event.stop()
-                self.dismiss(choice.answer)
+                if self.listens:
+                    self.dismiss(choice.answer)
                 return
         if event.key in ("pageup", "pagedown"):
             event.stop()
@@ -95,11 +106,13 @@ class AskScreen(ModalScreen[Answer]):
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """An answer was chosen."""
-        self.dismiss(self._choices[event.option_index].answer)
+        if self.listens:
+            self.dismiss(self._choices[event.option_index].answer)
 
     def action_no(self) -> None:
         """Escape is a no."""
-        self.dismiss(NO)
+        if self.listens:
+            self.dismiss(NO)
 
 
 class InquiryScreen(ModalScreen[Answer]):

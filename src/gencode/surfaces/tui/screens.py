@@ -45,7 +45,7 @@ class TranscriptScreen(Screen[None]):
     def __init__(self, host: "TerminalApp", task: str = "") -> None:
         super().__init__()
         self.host = host
-        self.task = task
+        self.whose = task
         self.transcript = Transcript(task)
         self.reading = TranscriptView()
         self.composer = Composer(host.history, host.offers)
@@ -79,11 +79,11 @@ class TranscriptScreen(Screen[None]):
     async def load(self, most: int | None = None) -> None:
         """Read the transcript from the journal."""
         talk = self.host.talk
-        if talk is None or not self.task:
-            self.transcript = Transcript(self.task)
+        if talk is None or not self.whose:
+            self.transcript = Transcript(self.whose)
         else:
             wanted = self.transcript.most if most is None else most
-            self.transcript = await talk.transcript(self.task, wanted)
+            self.transcript = await talk.transcript(self.whose, wanted)
         self.dirty = True
 
     def hear(self, event: Event) -> None:
@@ -98,7 +98,7 @@ class TranscriptScreen(Screen[None]):
         now = stamp()
         talk = self.host.talk
         agents = talk.view.agents if talk else {}
-        queued = list(talk.queued.values()) if talk and self.task == talk.session else []
+        queued = list(talk.queued.values()) if talk and self.whose == talk.session else []
         self.head.show([self.title_line()])
         self.strip.show([*self.agents_at_work(now), *self.host.notice_lines()])
         self.foot.show([self.foot_line()])
@@ -116,7 +116,7 @@ class TranscriptScreen(Screen[None]):
     def agents_at_work(self, now: str) -> list[Text]:
         """One line for each agent at work below this one, the first few of them."""
         talk = self.host.talk
-        below = busy(talk.view, self.task) if talk and self.task else []
+        below = busy(talk.view, self.whose) if talk and self.whose else []
         lines = [line(agent, now) for agent in below[:MOST_STRIP]]
         if len(below) > MOST_STRIP:
             lines.append(Text(f"… and {len(below) - MOST_STRIP} more agents (Ctrl+T)", "faint"))
@@ -125,7 +125,7 @@ class TranscriptScreen(Screen[None]):
     @property
     def agent(self) -> AgentView | None:
         """The agent whose transcript this is."""
-        return self.host.talk.view.agents.get(self.task) if self.host.talk else None
+        return self.host.talk.view.agents.get(self.whose) if self.host.talk else None
 
     def on_transcript_view_opened(self, event: TranscriptView.Opened) -> None:
         """One agent is looked at; of several the tree is shown."""
@@ -145,7 +145,7 @@ class TranscriptScreen(Screen[None]):
     def on_composer_sent(self, event: Composer.Sent) -> None:
         """Something was said, or a command given."""
         self.reading.action_to_end()
-        self.host.typed(event.text, self.task)
+        self.host.typed(event.text, self.whose)
 
     def on_key(self) -> None:
         """Keys that mean nothing here are no reason to do anything."""
@@ -178,49 +178,49 @@ class ConversationScreen(TranscriptScreen):
 
     def __init__(self, host: "TerminalApp") -> None:
         super().__init__(host)
-        self.tree = TreePanel()
+        self.branches = TreePanel()
 
     def middle(self) -> ComposeResult:
         """The transcript and the tree."""
         with Horizontal(id="middle"):
             yield self.reading
-            self.tree.display = False
-            yield self.tree
+            self.branches.display = False
+            yield self.branches
 
     def use(self, paper: Paper) -> None:
         """Draw everything in other colours."""
         super().use(paper)
-        self.tree.use(paper)
+        self.branches.use(paper)
 
     def on_resize(self) -> None:
         """Where there is room, both are seen."""
         self._arrange()
 
     def _arrange(self) -> None:
-        self.reading.display = not self.tree.display or self.size.width >= 150
+        self.reading.display = not self.branches.display or self.size.width >= 150
 
     def toggle_tree(self, task: str = "") -> None:
         """Show the tree and stand in it, or put it away."""
-        self.tree.display = True if task else not self.tree.display
+        self.branches.display = True if task else not self.branches.display
         self._arrange()
         self.paint()
-        if self.tree.display:
-            self.tree.focus()
+        if self.branches.display:
+            self.branches.focus()
             if task:
-                self.tree.choose(task)
+                self.branches.choose(task)
         else:
             self.composer.editor.focus()
 
     def paint(self) -> None:
         """The tree too, when it is in sight."""
         super().paint()
-        if self.is_mounted and self.tree.display:
+        if self.is_mounted and self.branches.display:
             talk = self.host.talk
-            self.tree.show(talk.view if talk else _NO_VIEW, self.task, stamp())
+            self.branches.show(talk.view if talk else _NO_VIEW, self.whose, stamp())
 
     def agents_at_work(self, now: str) -> list[Text]:
         """Nothing twice: the tree shows them already."""
-        return [] if self.tree.display else super().agents_at_work(now)
+        return [] if self.branches.display else super().agents_at_work(now)
 
     def title_line(self) -> Text:
         """Where we are, who answers, and how it stands."""
@@ -229,9 +229,9 @@ class ConversationScreen(TranscriptScreen):
         line.append(f" · {visible_line(host.folder, 60)}", "faint")
         line.append(f" · {visible_line(host.model_name, 40)}", "faint")
         if agent is not None and host.talk is not None:
-            total = spent(host.talk.view, self.task)
+            total = spent(host.talk.view, self.whose)
             cost = money(total.usd)
-            line.append(f" · session {self.task} · {tokens(total)}{f' · {cost}' if cost else ''}", "faint")
+            line.append(f" · session {self.whose} · {tokens(total)}{f' · {cost}' if cost else ''}", "faint")
         return line
 
     def foot_line(self) -> Text:
@@ -247,19 +247,23 @@ class ConversationScreen(TranscriptScreen):
             )
         if talk.running:
             return line.append("◌ waits for background work · Enter: answered at once · Ctrl+T tree", "busy")
-        hint = f"{MODES[mode]} · {WELCOME}" if not self.task else "Enter sends · Ctrl+T tree · /help"
+        hint = f"{MODES[mode]} · {WELCOME}" if not self.whose else "Enter sends · Ctrl+T tree · /help"
         return line.append(hint, "faint")
 
-    def escaped(self) -> None:
-        """Put the tree away, or interrupt the turn."""
-        if self.tree.display:
+    def action_escape(self) -> None:
+        """Put the tree away first."""
+        if self.branches.display and self.branches.has_focus:
             self.toggle_tree()
         else:
-            self.host.interrupt()
+            super().action_escape()
+
+    def escaped(self) -> None:
+        """Interrupt the turn."""
+        self.host.interrupt()
 
     def on_tree_panel_opened(self, event: TreePanel.Opened) -> None:
         """An agent is looked at; the conversation itself is here."""
-        if event.task == self.task:
+        if event.task == self.whose:
             self.toggle_tree()
         else:
             self.host.look_at(event.task)
@@ -273,7 +277,7 @@ class ConversationScreen(TranscriptScreen):
 
     def on_tree_panel_sent_back(self, event: TreePanel.SentBack) -> None:
         """An agent goes to the background."""
-        self.host.typed(f"/background {event.task}", self.task)
+        self.host.typed(f"/background {event.task}", self.whose)
 
 
 class AgentScreen(TranscriptScreen):
@@ -282,9 +286,9 @@ class AgentScreen(TranscriptScreen):
     def title_line(self) -> Text:
         """Which agent this is, from the main one down, and how it stands."""
         talk, agent = self.host.talk, self.agent
-        names = path(talk.view, self.task) if talk else ()
-        line = Text(" › ".join(visible_line(name, 30) for name in names) or self.task, "bold")
-        line.append(f" · {self.task}", "faint")
+        names = path(talk.view, self.whose) if talk else ()
+        line = Text(" › ".join(visible_line(name, 30) for name in names) or self.whose, "bold")
+        line.append(f" · {self.whose}", "faint")
         if agent is not None:
             where = " · background" if agent.background else ""
             line.append(f" · {state(agent)}{where} · {figures(agent, stamp())}", "busy")
@@ -293,7 +297,7 @@ class AgentScreen(TranscriptScreen):
     def foot_line(self) -> Text:
         """What typing does here."""
         agent = self.agent
-        name = visible_line(agent.agent, 30) if agent else self.task
+        name = visible_line(agent.agent, 30) if agent else self.whose
         ended = agent is not None and agent.status.ended
         does = f"wakes {name}, which has ended" if ended else f"steers {name} before its next reply"
         line = Text(f"Enter: {does} ", "good")
@@ -302,5 +306,3 @@ class AgentScreen(TranscriptScreen):
     def escaped(self) -> None:
         """Go back to where we came from."""
         self.host.look_back()
-
-

@@ -49,7 +49,7 @@ class TreePanel(ScrollView, can_focus=True):
         def __init__(self, task: str, verb: AnyVerb) -> None:
             super().__init__()
             self.task = task
-            self.verb = verb
+            self.verb: AnyVerb = verb
 
     class SentBack(Message):
         """An agent is to go to the background."""

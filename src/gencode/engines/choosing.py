@@ -1,0 +1,18 @@
+"""The engine that goes with a journal: processes beside a file, workers beside a database (engines rack)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gencode.engines.process import ProcessEngine
+from gencode.runtime.fleet import Dispatching
+from gencode.runtime.ports import Engine, Store
+
+
+def engine_for(store: Store, home: Path, cwd: Path, flags: Mapping[str, Any]) -> Engine:
+    """The engine for a journal. What a queue needs is loaded when the first task goes into it."""
+    if isinstance(store, Dispatching):
+        from gencode.engines.fleet import FleetEngine
+
+        return FleetEngine(store, cwd, flags)
+    return ProcessEngine(home, cwd, flags)

@@ -1,0 +1,181 @@
+"""The queue of a fleet: pgqueuer, in the same database as the journal (engines rack).
+
+The queue only dispatches. It may be late, wrong or empty at any time: whether a task may be run is decided by
+its lease, and a task that is missing from the queue is put back by `reconcile`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from msgspec import Struct
+from pgqueuer import PgQueuer
+from pgqueuer.db import AsyncpgDriver
+from pgqueuer.errors import PgqException, RetryRequested
+from pgqueuer.models import Job
+from pgqueuer.queries import Queries
+
+from gencode.core.errors import GenCodeError
+from gencode.runtime.fleet import Dispatching, Enqueue
+
+log = logging.getLogger(__name__)
+
+PREFIX = "gencode.agent."
+POLL_SECONDS = 1.0
+MOST_AT_ONCE = 10
+"""So many jobs are taken from the queue with one statement."""
+AGAIN_SECONDS = 1.0
+CONNECTIONS = 4
+
+
+class Later(GenCodeError):
+    """The task cannot be run here and now; `seconds` is how long to wait before anybody tries again."""
+
+    def __init__(self, why: str, seconds: float = AGAIN_SECONDS) -> None:
+        super().__init__(why)
+        self.seconds = seconds
+
+
+class Share(Struct, frozen=True):
+    """What one worker takes from the queue: which agents, how many at once, and the caps of all workers."""
+
+    agents: Sequence[str]
+    most: int
+    caps: Mapping[str, int]
+
+
+def entrypoint(agent: str) -> str:
+    """The name under which the tasks of an agent are queued."""
+    return PREFIX + agent.casefold()
+
+
+def enqueuing(agent: str, priority: int = 0, delay: timedelta | None = None) -> Enqueue:
+    """Puts a task of an agent into the queue, once, however often it is done."""
+
+    async def enqueue(connection: Any, task: str) -> None:
+        queries = Queries(AsyncpgDriver(connection))
+        await queries.enqueue(
+            entrypoint(agent), task.encode(), priority, delay, dedupe_key=task, on_conflict="skip"
+        )
+
+    return enqueue
+
+
+async def ensure_queue(store: Dispatching) -> None:
+    """Make the tables of the queue, where they are not there yet."""
+
+    async def install(connection: Any) -> None:
+        queries = Queries(AsyncpgDriver(connection))
+        if not await queries.schema_is_installed():
+            await queries.install()
+
+    await store.on_connection(install)
+
+
+async def reconcile(store: Dispatching) -> list[str]:
+    """Queue every task that nobody has been at for two lease times and that is not queued; their ids."""
+    stuck = await store.overdue(2 * store.lease_seconds)
+    missing: list[str] = []
+
+    async def enqueue(connection: Any) -> None:
+        queries = Queries(AsyncpgDriver(connection))
+        queued = await queries.enqueue(
+            [entrypoint(each.agent) for each in stuck],
+            [each.task.encode() for each in stuck],
+            [0] * len(stuck),
+            dedupe_key=[each.task for each in stuck],
+            on_conflict="skip",
+        )
+        missing.extend(each.task for each, job in zip(stuck, queued, strict=True) if job is not None)
+
+    if stuck:
+        await store.on_connection(enqueue)
+    return missing
+
+
+class Serving:
+    """Takes tasks from the queue for as long as it is not told to stop, whatever happens to the database.
+
+    The work itself does not hang from the queue: when the database goes away the round is over, the work goes
+    on, and the next round finds it where it is.
+    """
+
+    def __init__(self, store: Dispatching, share: Share, run: Callable[[str], Awaitable[None]]) -> None:
+        self._store = store
+        self._share = share
+        self._run = run
+        self._stopped = asyncio.Event()
+        self._broken = asyncio.Event()
+        self._works: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def running(self) -> int:
+        """How many tasks are being run."""
+        return len(self._works)
+
+    def stop(self) -> None:
+        """Take nothing more; what runs goes on to its end."""
+        self._stopped.set()
+
+    async def serve(self) -> None:
+        """Take tasks and run them, until it is stopped and the last one has ended."""
+        while not self._stopped.is_set():
+            try:
+                await self._round()
+            except (GenCodeError, PgqException, RuntimeError, *self._store.troubles) as trouble:
+                log.warning("the queue cannot be served at the moment: %s", trouble)
+            if not self._stopped.is_set():
+                await asyncio.sleep(AGAIN_SECONDS)
+        while self._works:
+            await asyncio.wait(self._works.values())
+
+    async def _round(self) -> None:
+        """Serve until the database goes away, or nothing more is to be taken."""
+        await ensure_queue(self._store)
+        self._broken.clear()
+        pool = await self._store.new_pool(CONNECTIONS, self._broken.set)
+        queue = PgQueuer.from_asyncpg_pool(pool)
+        for agent in self._share.agents:
+            cap = self._share.caps.get(agent.casefold(), 0)
+            queue.entrypoint(entrypoint(agent), concurrency_limit=cap)(self._one)
+        loop = asyncio.get_running_loop()
+        serving = loop.create_task(self._taken(queue))
+        watching = [loop.create_task(event.wait()) for event in (self._broken, self._stopped)]
+        try:
+            await asyncio.wait([serving, *watching], return_when=asyncio.FIRST_COMPLETED)
+            queue.shutdown.set()
+            if self._broken.is_set():
+                serving.cancel()
+            await asyncio.wait([serving])
+        finally:
+            for each in (serving, *watching):
+                each.cancel()
+            pool.terminate()
+        if not serving.cancelled() and (trouble := serving.exception()) is not None:
+            raise trouble
+
+    async def _taken(self, queue: PgQueuer) -> None:
+        most = max(self._share.most, 2)
+        await queue.run(
+            dequeue_timeout=timedelta(seconds=POLL_SECONDS),
+            batch_size=max(min(MOST_AT_ONCE, most // 2), 1),
+            max_concurrent_tasks=most,
+            heartbeat_timeout=timedelta(seconds=self._store.lease_seconds),
+        )
+
+    async def _one(self, job: Job) -> None:
+        task = (job.payload or b"").decode(errors="replace")
+        work = self._works.get(task)
+        if work is None:
+            if self.running >= self._share.most or self._stopped.is_set():
+                raise RetryRequested(timedelta(seconds=AGAIN_SECONDS), "this worker has enough to do")
+            work = self._works[task] = asyncio.ensure_future(self._run(task))
+            work.add_done_callback(lambda _: self._works.pop(task, None))
+        try:
+            await asyncio.shield(work)
+        except Later as later:
+            raise RetryRequested(timedelta(seconds=later.seconds), str(later)) from None
+        except GenCodeError as trouble:
+            raise RetryRequested(timedelta(seconds=AGAIN_SECONDS), type(trouble).__name__) from None

@@ -1,0 +1,103 @@
+"""Tasks that any of many workers may run: what a shared journal knows about them, and about the workers."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from gencode.core.events import TaskCreated
+from gencode.core.status import Status
+
+Enqueue = Callable[[Any, str], Awaitable[None]]
+"""Puts a task into a queue, on the connection whose transaction also writes the task."""
+
+
+class Dispatch(Struct, frozen=True):
+    """A task that was given to workers. `order` is what they are told; it is gone when the task has ended.
+
+    `free`: nobody's lease runs. `takes` counts how often it was taken.
+    """
+
+    task: str
+    agent: str
+    status: Status
+    order: bytes | None
+    owner: str
+    free: bool
+    takes: int
+
+
+class WorkerCard(Struct, frozen=True):
+    """A worker as the others see it; `silent` is for how many seconds nothing was heard of it."""
+
+    name: str
+    agents: str
+    workspace: str
+    most: int
+    running: int = 0
+    draining: bool = False
+    version: str = ""
+    silent: float = 0.0
+
+
+class Stuck(Struct, frozen=True):
+    """A task that workers should be at and that nobody is, for so many seconds."""
+
+    task: str
+    agent: str
+    cwd: str
+    seconds: float
+    takes: int
+
+
+@runtime_checkable
+class Dispatching(Protocol):
+    """A journal that many workers share."""
+
+    lease_seconds: float
+    troubles: tuple[type[Exception], ...]
+    """What a connection raises when the database is away."""
+
+    async def submit(self, fact: TaskCreated, order: bytes, enqueue: Enqueue) -> str:
+        """Write a new task for workers and put it into a queue, all or nothing; its id."""
+        ...
+
+    async def submit_again(self, task: str, order: bytes, enqueue: Enqueue) -> None:
+        """Give an earlier task to workers; UserMistake while somebody is at it."""
+        ...
+
+    async def dispatched(self, task: str) -> Dispatch | None:
+        """What is known of a task that was given to workers."""
+        ...
+
+    async def overdue(self, seconds: float) -> list[Stuck]:
+        """The tasks of workers that nobody has been at for so long."""
+        ...
+
+    async def over(self, tasks: Sequence[str]) -> set[str]:
+        """Those of these tasks that workers have nothing more to do with."""
+        ...
+
+    async def on_connection(self, step: Callable[[Any], Awaitable[None]]) -> None:
+        """Do something on a connection, in a transaction of its own that nobody else's may overlap."""
+        ...
+
+    async def new_pool(self, most: int, lost: Callable[[], None]) -> Any:
+        """Connections of one's own; `lost` is called when one of them ends."""
+        ...
+
+
+class Muster(Protocol):
+    """Where workers report."""
+
+    async def report(self, card: WorkerCard) -> None:
+        """Say that a worker is there."""
+        ...
+
+    async def leave(self, name: str) -> None:
+        """Say that a worker is there no more."""
+        ...
+
+    async def workers(self) -> list[WorkerCard]:
+        """The workers that reported lately."""
+        ...

@@ -1,0 +1,38 @@
+"""Opens the journal that the settings name: a file of SQLite, or a Postgres database (stores rack).
+
+Nothing of Postgres is loaded where no address is set.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gencode.core.errors import UserMistake
+from gencode.runtime.ports import Store
+from gencode.stores.schema import Durability
+from gencode.stores.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from gencode.stores.pg_fleet import FleetStore
+
+NEEDS_EXTRA = "Postgres needs an extra package; install it with: pip install 'gencode-ai[postgres]'"
+LEASE_SECONDS = 15.0
+
+
+async def open_store(path: Path, durability: Durability, url: str = "") -> Store:
+    """The database at `url`, or the file at `path` where none is named."""
+    return await open_postgres(url) if url else await SqliteStore.open(path, durability=durability)
+
+
+async def open_postgres(url: str, lease_seconds: float = LEASE_SECONDS) -> "FleetStore":
+    """The database at `url`; UserMistake when what it needs is not installed."""
+    check_extra()
+    from gencode.stores.pg_fleet import FleetStore
+
+    return await FleetStore.open(url, lease_seconds=lease_seconds)
+
+
+def check_extra() -> None:
+    """UserMistake where the packages for Postgres are missing."""
+    if any(find_spec(name) is None for name in ("asyncpg", "pgqueuer")):
+        raise UserMistake(NEEDS_EXTRA)

@@ -1,0 +1,144 @@
+"""What workers on many machines share besides the journal: tasks for them, and who they are (stores rack)."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from gencode.core.errors import StoreTrouble
+from gencode.core.events import TaskCreated
+from gencode.core.status import Status
+from gencode.runtime.fleet import Dispatch, Enqueue, Stuck, WorkerCard
+from gencode.stores.facts import DRAWS, first, held, missing
+from gencode.stores.pg_link import Connection
+from gencode.stores.pg_rows import NewTask
+from gencode.stores.pg_trouble import TROUBLES, trouble
+from gencode.stores.postgres import PostgresStore
+
+_LOCK = 1195723332
+FORGOTTEN_SECONDS = 3_600.0
+"""A worker that was silent for so long is not listed any more."""
+
+_AGAIN = """
+UPDATE gen_task SET dispatch = $2, dispatched_at = clock_timestamp(), wish = 0
+WHERE id = $1 AND dispatch IS NULL AND status NOT IN ('pending', 'running')
+  AND (owner IS NULL OR lease_until <= clock_timestamp())
+RETURNING id
+"""
+_SAME = "SELECT 1 FROM gen_task WHERE id = $1 AND dispatch = $2"
+_DISPATCHED = """
+SELECT id, agent, status, dispatch, coalesce(owner, ''),
+       lease_until IS NULL OR lease_until <= clock_timestamp(), epoch
+FROM gen_task WHERE id = $1
+"""
+_OVERDUE = """
+SELECT id, agent, cwd, extract(epoch FROM clock_timestamp() - coalesce(lease_until, dispatched_at))::float8,
+       epoch
+FROM gen_task
+WHERE dispatch IS NOT NULL
+  AND coalesce(lease_until, dispatched_at) < clock_timestamp() - make_interval(secs => $1)
+ORDER BY dispatched_at LIMIT 500
+"""
+_OVER = "SELECT id FROM gen_task WHERE id = ANY($1::text[]) AND dispatch IS NOT NULL"
+_FREE = "UPDATE gen_task SET owner = NULL, lease_until = NULL WHERE owner = $1"
+_DEPTH = """
+SELECT count(*) FILTER (WHERE owner IS NULL), count(*) FILTER (WHERE lease_until > clock_timestamp())
+FROM gen_task WHERE dispatch IS NOT NULL
+"""
+_REPORT = """
+INSERT INTO gen_worker (name, agents, workspace, most, running, draining, version)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (name) DO UPDATE SET running = excluded.running, draining = excluded.draining,
+                                 seen_at = clock_timestamp()
+"""
+_LEAVE = "DELETE FROM gen_worker WHERE name = $1 OR seen_at < clock_timestamp() - make_interval(secs => $2)"
+_WORKERS = """
+SELECT name, agents, workspace, most, running, draining, version,
+       extract(epoch FROM clock_timestamp() - seen_at)::float8
+FROM gen_worker WHERE seen_at > clock_timestamp() - make_interval(secs => $1) ORDER BY started_at
+"""
+
+
+class FleetStore(PostgresStore):
+    """A journal in Postgres that also knows workers and what is for them."""
+
+    troubles = TROUBLES
+
+    async def submit(self, fact: TaskCreated, order: bytes, enqueue: Enqueue) -> str:
+        """Write a new task for workers and put it into a queue, all or nothing; its id."""
+        for _ in range(DRAWS):
+            new = NewTask(first(self.draw(), (fact,)), self.lease_seconds, dispatch=order)
+
+            async def write(connection: Connection, again: bool, new: NewTask = new) -> bool:
+                written = await new.write(connection, again)
+                if written:
+                    await enqueue(connection, new.task)
+                return written
+
+            if await self.in_transaction(write):
+                return new.task
+        raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self.link.address}.")
+
+    async def submit_again(self, task: str, order: bytes, enqueue: Enqueue) -> None:
+        """Give an earlier task to workers; UserMistake while somebody is at it."""
+
+        async def write(connection: Connection, again: bool) -> bool:
+            given = await connection.fetchval(_AGAIN, task, order)
+            if given is None and not (again and await connection.fetchval(_SAME, task, order)):
+                known = await connection.fetchrow(_DISPATCHED, task)
+                raise missing(task) if known is None else held(task)
+            await enqueue(connection, task)
+            return True
+
+        await self.in_transaction(write)
+
+    async def dispatched(self, task: str) -> Dispatch | None:
+        """What is known of a task that was given to workers."""
+        for row in await self.link.fetch(_DISPATCHED, task):
+            return Dispatch(row[0], row[1], Status(row[2]), row[3], row[4], row[5], row[6])
+        return None
+
+    async def overdue(self, seconds: float) -> list[Stuck]:
+        """The tasks of workers that nobody has been at for so long."""
+        return [Stuck(*row) for row in await self.link.fetch(_OVERDUE, seconds)]
+
+    async def over(self, tasks: Sequence[str]) -> set[str]:
+        """Those of these tasks that workers have nothing more to do with."""
+        return {*tasks} - {row[0] for row in await self.link.fetch(_OVER, list(tasks))}
+
+    async def depth(self) -> tuple[int, int]:
+        """How many tasks wait for a worker, and how many workers are at."""
+        [row] = await self.link.fetch(_DEPTH)
+        return row[0], row[1]
+
+    async def hand_back(self, owner: str) -> None:
+        """Give all leases of an owner back whose work has stopped, so that others need not wait."""
+        await self.link.fetch(_FREE, owner)
+
+    async def report(self, card: WorkerCard) -> None:
+        """Say that a worker is there."""
+        row = (card.name, card.agents, card.workspace, card.most, card.running, card.draining, card.version)
+        await self.link.fetch(_REPORT, *row)
+
+    async def leave(self, name: str) -> None:
+        """Say that a worker is there no more."""
+        await self.link.fetch(_LEAVE, name, FORGOTTEN_SECONDS)
+
+    async def workers(self) -> list[WorkerCard]:
+        """The workers that reported lately."""
+        return [WorkerCard(*row) for row in await self.link.fetch(_WORKERS, FORGOTTEN_SECONDS)]
+
+    async def on_connection(self, step: Callable[[Any], Awaitable[None]]) -> None:
+        """Do something on a connection, in a transaction of its own that nobody else's may overlap."""
+
+        async def write(connection: Connection, _again: bool) -> bool:
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+            await step(connection)
+            return True
+
+        await self.in_transaction(write)
+
+    async def new_pool(self, most: int, lost: Callable[[], None]) -> Any:
+        """Connections of one's own; `lost` is called when one of them ends."""
+        try:
+            return await self.link.another_pool(most, lost)
+        except TROUBLES as error:
+            raise trouble(error, self.link.address) from error

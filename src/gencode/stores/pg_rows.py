@@ -1,0 +1,98 @@
+"""A whole task written to or removed from Postgres at once (stores rack)."""
+
+from typing import Any
+
+from gencode.core.events import kind_of
+from gencode.stores.facts import Growth, busy, missing
+from gencode.stores.pg_link import Connection
+from gencode.stores.pg_pen import snapshot, storable
+from gencode.stores.steps import FOLD
+
+_TASK = """
+INSERT INTO gen_task (id, agent, cwd, conversation, parent, status, model, created_at, updated_at, ended_at,
+                      epoch, owner, lease_until, last_seq, mailed, dispatch, dispatched_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+        CASE WHEN $12::text IS NULL THEN NULL ELSE clock_timestamp() + make_interval(secs => $13) END,
+        $14, $15, $16, CASE WHEN $16::bytea IS NULL THEN NULL ELSE clock_timestamp() END)
+ON CONFLICT (id) DO NOTHING RETURNING id
+"""
+_SAME = "SELECT 1 FROM gen_task WHERE id = $1 AND owner IS NOT DISTINCT FROM $2 AND created_at = $3"
+_FACTS = """
+INSERT INTO gen_event (task, seq, epoch, kind, body, at)
+SELECT $1, e.seq, $2, e.kind, e.body, e.at
+FROM unnest($3::bigint[], $4::text[], $5::text[], $6::text[]) AS e (seq, kind, body, at)
+"""
+_SNAPSHOT = """
+INSERT INTO gen_snapshot (task, seq, fold, body) VALUES ($1, $2, $3, $4)
+ON CONFLICT (task) DO UPDATE SET seq = excluded.seq, fold = excluded.fold, body = excluded.body
+"""
+_BELOW = """
+WITH RECURSIVE below (id) AS (
+    SELECT $1::text COLLATE "C" UNION SELECT t.id FROM gen_task t JOIN below b ON t.parent = b.id
+)
+SELECT t.id, t.owner, t.dispatch IS NOT NULL FROM gen_task t
+WHERE t.id IN (SELECT id FROM below) ORDER BY t.created_at, t.number FOR UPDATE
+"""
+_GONE = (
+    "DELETE FROM gen_letter WHERE task = ANY($1::text[])",
+    "DELETE FROM gen_snapshot WHERE task = ANY($1::text[])",
+    "DELETE FROM gen_event WHERE task = ANY($1::text[])",
+    "DELETE FROM gen_task WHERE id = ANY($1::text[])",
+)
+
+
+class NewTask:
+    """A task with its whole journal, leased to `owner` or to nobody; `dispatch` is what workers are told."""
+
+    def __init__(
+        self, growth: Growth, lease_seconds: float, owner: str | None = None, dispatch: bytes | None = None
+    ) -> None:
+        self._growth = growth
+        self._lease_seconds = lease_seconds
+        self._owner = owner
+        self._dispatch = dispatch
+
+    @property
+    def task(self) -> str:
+        """Its id."""
+        return self._growth.state.id
+
+    async def write(self, connection: Connection, again: bool) -> bool:
+        """Write it in the transaction that is open; False when its id is taken by another one."""
+        state, epoch = self._growth.state, 0 if self._owner is None else 1
+        at = self._growth.events[-1].at
+        row: tuple[Any, ...] = (
+            *(state.id, storable(state.agent), storable(state.cwd), state.conversation),
+            *(None if state.parent is None else storable(state.parent), state.status, storable(state.model)),
+            *(state.created_at, at, state.ended_at, epoch, self._owner, self._lease_seconds),
+            *(state.seq, state.mailed, self._dispatch),
+        )
+        if await connection.fetchval(_TASK, *row) is None:
+            same = again and await connection.fetchval(_SAME, state.id, self._owner, state.created_at)
+            return bool(same)
+        events = self._growth.events
+        await connection.execute(
+            *(
+                _FACTS,
+                state.id,
+                epoch,
+                [each.seq for each in events],
+                [kind_of(each.fact) for each in events],
+            ),
+            *([body.decode() for body in self._growth.bodies], [each.at for each in events]),
+        )
+        await connection.execute(_SNAPSHOT, state.id, state.seq, FOLD, snapshot(state))
+        return True
+
+
+async def delete(connection: Connection, task: str) -> list[str]:
+    """Delete a task and all below it in the transaction that is open; nothing while any is worked on."""
+    rows = await connection.fetch(_BELOW, task)
+    if not rows:
+        raise missing(task)
+    if owned := [row[0] for row in rows if row[1] is not None or row[2]]:
+        raise busy(owned)
+    ids: list[str] = [row[0] for row in rows]
+    for statement in _GONE:
+        await connection.execute(statement, ids)
+    return ids

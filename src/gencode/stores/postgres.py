@@ -1,0 +1,350 @@
+"""The journal in a Postgres database that many machines may share (stores rack).
+
+The same promises as the SQLite file: every append is guarded by lease, epoch and number. Only the clock of
+the database decides about leases. LISTEN and NOTIFY wake an owner up sooner and nothing rests on them: who
+heard nothing looks every two seconds.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from gencode.core.errors import StoreTrouble
+from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
+from gencode.core.ids import new_id, stamp
+from gencode.core.task import Task
+from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
+from gencode.stores.facts import (
+    DRAWS,
+    MOST_WAITING,
+    adopted,
+    first,
+    held,
+    letter_text,
+    lost,
+    missing,
+    taken,
+    unheard,
+)
+from gencode.stores.folding import StoredFact, events_of, folded, snapshot_of
+from gencode.stores.pg_link import PATIENCE, WAKE, Connection, Ear, Link
+from gencode.stores.pg_pen import Pen, storable
+from gencode.stores.pg_rows import NewTask, delete
+from gencode.stores.pg_schema import migrate_link
+from gencode.stores.pg_trouble import TROUBLES
+from gencode.stores.steps import FOLD
+
+if TYPE_CHECKING:
+    from gencode.stores.pg_agenda import PostgresAgenda, PostgresTray
+
+LOOK_SECONDS = 2.0
+"""Who hears nothing looks so often."""
+QUEUE = "queue"
+"""The owner, for everybody else, of a task that is given to workers: only they end it."""
+
+_TAKE = """
+UPDATE gen_task SET epoch = epoch + 1, owner = $2, wish = CASE WHEN dispatch IS NULL THEN 0 ELSE wish END,
+                    lease_until = clock_timestamp() + make_interval(secs => $4)
+WHERE id = $1 AND (lease_until IS NULL OR owner = $2 OR owner = $3 OR lease_until <= clock_timestamp())
+RETURNING epoch, last_seq
+"""
+# What is being written at this moment is renewed by that, so nobody waits for anybody here.
+_RENEW = """
+UPDATE gen_task SET lease_until = clock_timestamp() + make_interval(secs => $2)
+WHERE id IN (SELECT id FROM gen_task WHERE owner = $1 FOR UPDATE SKIP LOCKED)
+"""
+_RELEASE = """
+UPDATE gen_task SET owner = NULL, lease_until = NULL WHERE id = $1 AND epoch = $2 AND owner = $3
+"""
+_OWNED = """
+SELECT id, CASE WHEN dispatch IS NULL THEN coalesce(owner, '') ELSE $1 END,
+       dispatch IS NULL AND (lease_until IS NULL OR lease_until <= clock_timestamp())
+FROM gen_task WHERE owner IS NOT NULL OR status IN ('pending', 'running')
+"""
+# The numbers are those of `Wish`: only a stop (1) replaces a report (3), and nothing a stop.
+_ASK = """
+WITH asked AS (
+    UPDATE gen_task SET wish = CASE WHEN wish = 1 OR (wish = 3 AND $2 <> 1) THEN wish ELSE $2 END
+    WHERE id = $1 AND owner IS NOT NULL RETURNING owner
+)
+SELECT owner, pg_notify($3, owner) FROM asked
+"""
+_ASKED = "SELECT id, wish FROM gen_task WHERE owner = $1 AND wish BETWEEN 1 AND 4"
+_HEARD = "UPDATE gen_task SET wish = 0 WHERE owner = $1 AND wish = 4 RETURNING id"
+# Above what was taken too: an imported task has taken letters that were never posted here.
+_NUMBER = """
+UPDATE gen_task SET posted = greatest(posted, mailed) + 1 WHERE id = $1 AND posted - mailed < $2
+RETURNING posted, owner
+"""
+_LETTER = "INSERT INTO gen_letter (task, number, text, sender, at, mark) VALUES ($1, $2, $3, $4, $5, $6)"
+_POSTED = "SELECT number FROM gen_letter WHERE task = $1 AND mark = $2"
+_LETTERS = """
+SELECT l.task, l.number, l.text, l.sender, l.at FROM gen_task t JOIN gen_letter l ON l.task = t.id
+WHERE t.owner = $1 AND t.posted > t.mailed AND l.number > t.mailed ORDER BY 1, 2
+"""
+_WAITING = """
+SELECT l.task, l.number, l.text, l.sender, l.at FROM gen_task t JOIN gen_letter l ON l.task = t.id
+WHERE t.id = $1 AND l.number > t.mailed ORDER BY 2
+"""
+_ONE = """
+SELECT t.id, t.last_seq, s.body FROM gen_task t LEFT JOIN gen_snapshot s ON s.task = t.id AND s.fold = $2
+WHERE t.id = $1
+"""
+_TASKS = """
+SELECT t.id, t.last_seq, s.body FROM gen_task t LEFT JOIN gen_snapshot s ON s.task = t.id AND s.fold = $1
+WHERE ($2::text IS NULL OR t.parent = $2) AND ($3::text IS NULL OR t.cwd = $3)
+  AND ($4::text[] IS NULL OR t.status = ANY($4))
+  AND ($5::text IS NULL OR t.ended_at IS NULL OR t.ended_at > $5)
+  AND ($6::boolean IS NULL OR t.conversation = $6)
+ORDER BY t.created_at DESC, t.number DESC LIMIT $7
+"""
+_IDS = "SELECT id FROM gen_task WHERE id >= $1 AND id < $1 || 'g' ORDER BY id LIMIT 20"
+_LAST_SEQ = "SELECT last_seq FROM gen_task WHERE id = $1"
+_EVENTS = "SELECT seq, at, body FROM gen_event WHERE task = $1 AND seq > $2 AND seq <= $3 ORDER BY seq"
+_NEWER = """
+SELECT e.task, e.seq, e.at, e.body FROM unnest($1::text[], $2::bigint[]) AS k (task, seq)
+    JOIN gen_event e ON e.task = k.task AND e.seq > k.seq ORDER BY e.task, e.seq
+"""
+
+
+class PostgresStore:
+    """A `Store` in Postgres. Make one with `await PostgresStore.open(url)`."""
+
+    def __init__(self, link: Link, lease_seconds: float, draw: Callable[[], str]) -> None:
+        self.link = link
+        self.lease_seconds = lease_seconds
+        self.draw = draw
+        self._pen = Pen(link, lease_seconds)
+        self._ear = Ear(link)
+        self._given_up: set[str] = set()
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        lease_seconds: float = 15.0,
+        draw: Callable[[], str] = new_id,
+        patience: float = PATIENCE,
+    ) -> Self:
+        """Open the database at `url`, brought up to date where needed."""
+        link = await Link.open(url, patience=patience)
+        try:
+            await migrate_link(link)
+        except StoreTrouble:
+            await link.close()
+            raise
+        return cls(link, lease_seconds, draw)
+
+    @property
+    def agenda(self) -> "PostgresAgenda":
+        """Where appointments are kept."""
+        from gencode.stores.pg_agenda import PostgresAgenda
+
+        return PostgresAgenda(self.link, self.draw)
+
+    @property
+    def tray(self) -> "PostgresTray":
+        """Where messages wait."""
+        from gencode.stores.pg_agenda import PostgresTray
+
+        return PostgresTray(self.link)
+
+    async def close(self) -> None:
+        """Let go of the connections; nothing that was appended is lost."""
+        await self._pen.close()
+        await self._ear.close()
+        await self.link.close()
+
+    def give_up(self, owner: str) -> None:
+        """Write nothing more for an owner, whatever its leases say: others may have its tasks by now."""
+        self._given_up.add(owner)
+
+    async def create(self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = ()) -> Lease:
+        """Write the first facts of a new task under a free id, and lease it to `owner`."""
+        for _ in range(DRAWS):
+            growth = first(self.draw(), (fact, *then))
+            if await self.in_transaction(NewTask(growth, self.lease_seconds, owner).write):
+                self._ear.hear(owner)
+                return Lease(owner, 1, growth.state)
+        raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self.link.address}.")
+
+    async def take(self, task: str, owner: str, instead_of: str | None = None) -> Lease:
+        """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs."""
+
+        async def step(connection: Connection, _again: bool) -> Lease:
+            async with connection.transaction():
+                row = await connection.fetchrow(_TAKE, task, owner, instead_of, self.lease_seconds)
+                if row is None:
+                    known = await connection.fetchval(_LAST_SEQ, task)
+                    raise missing(task) if known is None else held(task)
+                found = await connection.fetchrow(_ONE, task, FOLD)
+                state = snapshot_of(found[2])
+                rows = await connection.fetch(_EVENTS, task, state.seq if state else 0, row[1])
+                state, trouble = folded(task, state, [_fact(each) for each in rows], row[1])
+                if state is None or trouble:
+                    raise trouble or missing(task)
+                return Lease(owner, row[0], state)
+
+        lease = await self.link.patiently(step)
+        self._ear.hear(owner)
+        return lease
+
+    async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
+        """Write all facts in one transaction, or raise Fenced and write none; `last` gives the lease back."""
+        if not facts:
+            return []
+        if lease.owner in self._given_up:
+            raise lost(lease.task)
+        return await self._pen.append(lease, facts, last=last)
+
+    async def renew(self, owner: str) -> None:
+        """Extend every lease of `owner`."""
+        if owner in self._given_up:
+            return
+        try:
+            await self._ear.run(_RENEW, owner, self.lease_seconds)
+        except TROUBLES:
+            await self.link.fetch(_RENEW, owner, self.lease_seconds)
+
+    async def release(self, lease: Lease) -> None:
+        """Give the lease back at once, whatever the task's status."""
+        if lease.owner in self._given_up:
+            return  # whatever it started may still be stopping; the lease runs out by itself
+        await self.link.fetch(_RELEASE, lease.task, lease.epoch, lease.owner)
+
+    async def owned(self) -> list[Ownership]:
+        """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
+        return [Ownership(*row) for row in await self.link.fetch(_OWNED, QUEUE)]
+
+    async def ask(self, task: str, wish: Wish) -> bool:
+        """Ask something of whoever holds the lease of a task; False when nobody does."""
+        rows = await self.link.fetch(_ASK, storable(task), wish.value, WAKE)
+        for row in rows:
+            self._ear.hear(row[0])
+        return bool(rows)
+
+    async def asked(self, owner: str) -> list[tuple[str, Wish]]:
+        """What somebody asked of the tasks of `owner`; an interrupt is told once."""
+        if await self._ear.quiet("asked", owner, LOOK_SECONDS):
+            return []
+        rows = await self.link.fetch(_ASKED, owner)
+        lasting = [(task, Wish(wish)) for task, wish in rows if wish != Wish.INTERRUPT]
+        if lasting:
+            self._ear.hear(owner)  # it counts for as long as the task is there
+        if len(lasting) == len(rows):
+            return lasting
+        return [*lasting, *((row[0], Wish.INTERRUPT) for row in await self.link.fetch(_HEARD, owner))]
+
+    async def post(self, task: str, text: str, sender: str) -> int:
+        """Leave a letter for a task, whoever runs it; its number. UserMistake when it cannot be taken."""
+        mark = secrets.token_hex(8)
+        clean, who = letter_text(text).encode(), unicode_text(sender).encode()
+
+        async def step(connection: Connection, again: bool) -> tuple[int, str | None]:
+            async with connection.transaction():
+                if again and (known := await connection.fetchval(_POSTED, task, mark)) is not None:
+                    return known, None
+                row = await connection.fetchrow(_NUMBER, task, MOST_WAITING)
+                if row is None:
+                    known = await connection.fetchval(_LAST_SEQ, task)
+                    raise missing(task) if known is None else unheard(task)
+                await connection.execute(_LETTER, task, row[0], clean, who, stamp(), mark)
+                if row[1] is not None:
+                    await connection.execute("SELECT pg_notify($1, $2)", WAKE, row[1])
+                return row[0], row[1]
+
+        number, owner = await self.link.patiently(step)
+        if owner is not None:
+            self._ear.hear(owner)
+        return number
+
+    async def letters(self, owner: str) -> list[Letter]:
+        """The letters to the tasks of `owner` that these have not taken yet, in order."""
+        if await self._ear.quiet("letters", owner, LOOK_SECONDS):
+            return []
+        letters = await self._letters(_LETTERS, owner)
+        if letters:
+            self._ear.hear(owner)  # they wait until they are taken
+        return letters
+
+    async def waiting(self, task: str) -> list[Letter]:
+        """The letters that a task has not taken yet, in order."""
+        return await self._letters(_WAITING, task)
+
+    async def adopt(self, events: Sequence[Event]) -> None:
+        """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
+        growth = adopted(events)
+        if not await self.in_transaction(NewTask(growth, self.lease_seconds).write):
+            raise taken(growth.state.id)
+
+    async def delete(self, task: str) -> list[str]:
+        """Delete a task with everything below it, all or nothing; the ids that are gone."""
+
+        async def step(connection: Connection, _again: bool) -> list[str]:
+            async with connection.transaction():
+                return await delete(connection, task)
+
+        return await self.link.patiently(step)
+
+    async def task(self, task: str) -> Task | None:
+        """The fold of a task's facts, as far as they can be read."""
+        found = await self._folded(await self.link.fetch(_ONE, storable(task), FOLD))
+        for state, trouble in found:
+            if state is None and trouble:
+                raise trouble
+            return state
+        return None
+
+    async def tasks(self, query: TaskQuery) -> list[Task]:
+        """The folds of the newest tasks that match, oldest first, each as far as its facts can be read.
+
+        `ended_after` leaves unfinished tasks in.
+        """
+        rows = await self.link.fetch(
+            *(_TASKS, FOLD, None if query.parent is None else storable(query.parent)),
+            *(None if query.cwd is None else storable(unicode_text(query.cwd)), list(query.statuses) or None),
+            *(query.ended_after, query.conversations, None if query.limit is None else max(query.limit, 0)),
+        )
+        return [state for state, _ in await self._folded(rows[::-1]) if state is not None]
+
+    async def ids(self, beginning: str) -> list[str]:
+        """Every task id that starts so (at most 20)."""
+        return [row[0] for row in await self.link.fetch(_IDS, storable(unicode_text(beginning)))]
+
+    async def events(self, task: str, after: int = 0) -> list[Event]:
+        """The facts of a task with a number above `after`, in order; CorruptFact if one cannot be read."""
+        after = min(max(after, 0), 2**62)
+        rows = await self.link.fetch(_LAST_SEQ, storable(task))
+        if not rows or rows[0][0] <= after:
+            return []
+        facts = await self.link.fetch(_EVENTS, task, after, rows[0][0])
+        return events_of(task, [_fact(each) for each in facts], after, rows[0][0])
+
+    async def _folded(self, rows: Sequence[Any]) -> list[tuple[Task | None, Any]]:
+        """The tasks of these rows, in their order; facts that were written since are left out."""
+        states = {task: snapshot_of(body) for task, _, body in rows}
+        known = {task: state.seq if state else 0 for task, state in states.items()}
+        behind = [task for task, last, _ in rows if known[task] < last]
+        newer: dict[str, list[StoredFact]] = {}
+        if behind:
+            for row in await self.link.fetch(_NEWER, behind, [known[task] for task in behind]):
+                newer.setdefault(row[0], []).append((row[1], row[2], row[3]))
+        return [folded(task, states[task], newer.get(task, ()), last) for task, last, _ in rows]
+
+    async def _letters(self, statement: str, whose: str) -> list[Letter]:
+        rows = await self.link.fetch(statement, storable(whose))
+        return [Letter(row[0], row[1], row[2].decode(), row[3].decode(), row[4]) for row in rows]
+
+    async def in_transaction(self, write: Callable[[Connection, bool], Awaitable[bool]]) -> bool:
+        """Write something in a transaction; it is told when an earlier try may have been written."""
+
+        async def step(connection: Connection, again: bool) -> bool:
+            async with connection.transaction():
+                return await write(connection, again)
+
+        return await self.link.patiently(step)
+
+
+def _fact(row: Any) -> StoredFact:
+    return row[0], row[1], row[2]

@@ -1,0 +1,36 @@
+"""`gen` alone: the terminal app where there is a terminal, or the same conversation line by line."""
+
+import argparse
+import sys
+from importlib.util import find_spec
+
+from gencode.core.errors import UserMistake
+
+NO_TERMINAL = 'The terminal app needs a terminal; to ask without one: gen -p "your question"'
+NO_TEXTUAL = 'The terminal app is an extra; install it with: pip install "gencode-ai[tui]" (or use --plain)'
+
+
+def run(args: argparse.Namespace) -> int:
+    """Lead a conversation."""
+    for name, option in (("output_format", "--output-format"), ("json", "--json")):
+        if name in args:
+            raise UserMistake(f'{option} belongs to a question; write it after -p: gen -p "…" {option}')
+    if "plain" in args:
+        from gencode.surfaces.line_by_line import run as lead
+
+        return lead(args)
+    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
+        raise UserMistake(NO_TERMINAL)
+    if find_spec("textual") is None:
+        raise UserMistake(NO_TEXTUAL)
+    from gencode.surfaces.tui.start import run as show
+
+    return show(args)
+
+
+def _is_terminal(stream: object) -> bool:
+    """Whether somebody sits at a stream, which may be closed or not be there at all."""
+    try:
+        return bool(getattr(stream, "isatty", bool)())
+    except ValueError:
+        return False

@@ -1,0 +1,58 @@
+"""`gen serve`: the HTTP API, live events and the web page, until it is told to end."""
+
+import argparse
+import asyncio
+import ipaddress
+from importlib.util import find_spec
+from pathlib import Path
+
+from gencode.core.errors import UserMistake
+from gencode.surfaces.commands.opening import check, opened
+from gencode.surfaces.plain import note
+
+INSTALL = "pip install 'gencode-ai[server]'"
+NEEDS = ("starlette", "uvicorn", "h11")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve the folder that was typed."""
+    if missing := [name for name in NEEDS if not _is_there(name)]:
+        raise UserMistake(f"gen serve needs {' and '.join(missing)}; install it with: {INSTALL}")
+    return asyncio.run(_serve(args))
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ValueError:
+        return False
+
+
+async def _serve(args: argparse.Namespace) -> int:
+    from gencode.surfaces.http.serving import Bell, Serving, Wish, new_broker
+    from gencode.surfaces.http.tokens import Keys, kept_token
+
+    host = _address(getattr(args, "bind", "127.0.0.1"))
+    token = kept_token(Path(args.token_file).expanduser()) if "token_file" in args else ""
+    keys = Keys(token, getattr(args, "share", []))
+    names = tuple(_host_name(name) for name in getattr(args, "allow_host", []))
+    wish = Wish(keys, host, getattr(args, "port", 0), names)
+    bell = Bell()
+    broker = new_broker(bell)
+    async with opened(args, asker=broker) as gen:
+        if told := check(gen, args):
+            note(told)
+        return await Serving(gen, broker, bell, wish).run()
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address("127.0.0.1" if text == "localhost" else text))
+    except ValueError:
+        raise UserMistake(f"{text!r} is no address; write it as numbers, such as 0.0.0.0.") from None
+
+
+def _host_name(text: str) -> str:
+    if not text or len(text) > 253 or not all(each.isalnum() or each in ".-" for each in text):
+        raise UserMistake(f"{text!r} is no name of a host; write it as in the browser, without the port.")
+    return text.casefold()

@@ -1,0 +1,62 @@
+"""Work that a server had to stop because it was shut down goes on when one runs again (surfaces, server)."""
+
+import fcntl
+import logging
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from gencode.app import GenCode
+from gencode.core.errors import GenCodeError
+from gencode.core.ids import stamp
+from gencode.core.spec import TaskRequest
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.runtime.ports import TaskQuery
+
+log = logging.getLogger(__name__)
+
+SHUT_DOWN = "the server was shut down; it goes on when one runs again"
+GO_ON = "The server was shut down while you were at work, and runs again. Go on where you were."
+NOT_OLDER = timedelta(days=7)
+
+
+async def go_on(gen: GenCode, lock: Path) -> list[Task]:
+    """Go on with everything of this folder that a shutdown cut; what that was.
+
+    An agent that somebody waited for is left to its sender, who was told that it was cut.
+    """
+    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return []  # another server is doing just that
+        query = TaskQuery(
+            cwd=str(gen.workspace.cwd),
+            statuses=(Status.CANCELLED,),
+            ended_after=stamp(datetime.now(UTC) - NOT_OLDER),
+        )
+        cut = [task for task in await gen.store.tasks(query) if task.error == SHUT_DOWN]
+        free = [task for task in cut if task.conversation or task.background or task.parent is None]
+        # Conversations last, so that they expect what they had sent.
+        return [
+            task for task in sorted(free, key=lambda each: each.conversation) if await _goes_on(gen, task)
+        ]
+    finally:
+        os.close(handle)
+
+
+async def _goes_on(gen: GenCode, task: Task) -> bool:
+    try:
+        await gen.store.post(task.id, GO_ON, "system")
+        if task.conversation:
+            agents = gen.agents
+            spec = agents.main() if task.agent == "main" else agents.find(task.agent)
+            await gen.work.hear(spec, task.id)
+        else:
+            await gen.work.resume(task.id, TaskRequest("", "", resume=task.id, background=task.background))
+    except GenCodeError as trouble:
+        log.warning("task %s could not go on: %s", task.id, trouble)
+        return False
+    return True

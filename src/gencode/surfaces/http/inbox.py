@@ -1,0 +1,216 @@
+"""Conversations with people who are somewhere else: what they say, and what comes back to them (server).
+
+What was sent to the background ends when it ends. Its result reaches the chat that asked for it: a turn is
+begun in a conversation at rest, in which its agent tells what came. One server at a time looks after that,
+however many there are on a database. Replies go out through the channel of the chat where there is one.
+"""
+
+import asyncio
+import fcntl
+import logging
+import os
+import time
+from collections import defaultdict
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from gencode.app import GenCode
+from gencode.core.address import Address, parse_address
+from gencode.core.errors import GenCodeError, UnknownName, UserMistake
+from gencode.core.events import Event, MessageAdded
+from gencode.core.messages import AssistantMessage
+from gencode.core.spec import AgentSpec
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.runtime.channels import LONGEST, Draft
+from gencode.runtime.ports import TaskQuery
+from gencode.surfaces.http.chats import Chats, Line
+from gencode.surfaces.http.hub import Hub
+from gencode.surfaces.http.journal import Journal
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 2.0
+FIRST_PAUSE = 30.0
+LONGEST_PAUSE = 3600.0
+
+
+class Post(Protocol):
+    """How words leave: `runtime.channels.Outbox`."""
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The names of the channels there are."""
+        ...
+
+    async def send(self, draft: Draft) -> str:
+        """Write a message down and deliver it; why it has to wait, or nothing."""
+        ...
+
+    async def deliver(self) -> int:
+        """Try everything that waits and is due."""
+        ...
+
+
+class Inbox:
+    """Hands messages to conversations, and looks after those whose turn is over."""
+
+    def __init__(self, gen: GenCode, journal: Journal, hub: Hub, chats: Chats, post: Post | None) -> None:
+        self._gen = gen
+        self._journal = journal
+        self._hub = hub
+        self._chats = chats
+        self._post = post
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._pauses: dict[str, tuple[float, float]] = {}
+
+    async def message(self, to: Address, text: str, agent: str) -> tuple[str, bool]:
+        """Say something in a chat; its conversation, and whether that began a turn."""
+        async with self._locks[str(to)]:
+            known = self._chats.find(to)
+            if known is not None and to.channel == "session":
+                known = (await self._gen.records.find(known, conversation=True)).id
+            if known is None or await self._gen.store.task(known) is None:
+                job = await self._gen.start_turn(text, None, agent)
+                self._chats.bind(to, job.id)
+                return job.id, True
+        return known, await self.say(known, text)
+
+    async def say(self, session: str, text: str) -> bool:
+        """Say something in a conversation: it begins a turn, or is heard by the one that is open."""
+        if not text.strip():
+            raise UserMistake("The message is empty; say something.")
+        async with self._locks[session]:
+            task = await self._gen.watch.task(session)
+            if not task.conversation:
+                raise UserMistake(f"{task.id} is a task of the agent {task.agent} and no conversation.")
+            if task.status.ended:
+                self._check_folder(task)
+                await self._gen.start_turn(text, session, _led_by(task))
+                return True
+            now = await self._gen.launcher.reach.send(session, text)
+            if not now.status.ended:
+                return False
+            return await self._gen.work.hear(self._spec(now), session) is not None
+
+    async def run(self, lock: Path) -> None:
+        """Look after every chat of this folder until cancelled; wait while another server does so."""
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            while not _taken(handle):
+                await asyncio.sleep(LOOK_SECONDS)
+            self._hub.missed = True
+            while True:
+                await self._look_after()
+        finally:
+            os.close(handle)
+
+    async def _look_after(self) -> None:
+        event: Event | None = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0 if self._hub.missed else LOOK_SECONDS):
+                event = await self._hub.notable.get()
+        try:
+            if self._hub.missed:
+                self._hub.missed = False
+                for line in self._chats.all():
+                    await self._look(line.session)
+                    await self._send_on(line)
+            if event is not None:
+                await self._after(event)
+                return
+            for session in await self._journal.unheard():
+                if self._chats.of(session):
+                    await self._look(session)
+            if self._post is not None:
+                await self._post.deliver()
+        except GenCodeError as trouble:
+            log.warning("the chats could not be looked after: %s", trouble)
+
+    async def _after(self, event: Event) -> None:
+        """A conversation said something, or work that one sent has ended."""
+        task = await self._gen.store.task(event.task)
+        if task is None:
+            return
+        if task.conversation:
+            if line := self._chats.of(task.id):
+                await self._send_on(line)
+        elif task.background and task.parent and self._chats.of(task.parent):
+            await self._look(task.parent)
+
+    async def _look(self, session: str) -> None:
+        """Begin a turn in a conversation at rest to which something has come."""
+        pause, until = self._pauses.get(session, (FIRST_PAUSE, 0.0))
+        if time.monotonic() < until:
+            return
+        try:
+            async with self._locks[session]:
+                task = await self._gen.watch.task(session)
+                at_rest = task.status.ended and task.status is not Status.CANCELLED
+                if at_rest and await self._has_come(task):
+                    self._check_folder(task)
+                    await self._gen.work.hear(self._spec(task), session)
+            self._pauses.pop(session, None)
+        except GenCodeError as trouble:
+            log.warning("conversation %s could not be told what came: %s", session, trouble)
+            self._pauses[session] = (min(pause * 2, LONGEST_PAUSE), time.monotonic() + pause)
+
+    async def _has_come(self, task: Task) -> bool:
+        if await self._gen.store.waiting(task.id):
+            return True
+        children = await self._gen.store.tasks(TaskQuery(parent=task.id))
+        ended = (each.id for each in children if each.background and each.status.ended)
+        return any(each not in task.delivered for each in ended)
+
+    async def _send_on(self, line: Line) -> None:
+        """Send the words of a conversation through the channel of its chat, each at least once."""
+        to = parse_address(line.address)
+        if self._post is None or to.channel not in self._post.channels:
+            return
+        told = line.told
+        while facts := await self._journal.of_task(line.session, told):
+            for _, event in facts:
+                told = event.seq or told
+                if words := spoken(event):
+                    await self._post.send(Draft(to, words[:LONGEST], line.session))
+                    self._chats.bind(to, line.session, told)
+
+    def _check_folder(self, task: Task) -> None:
+        here = str(self._gen.workspace.cwd)
+        if task.cwd and task.cwd != here:
+            raise UserMistake(
+                f"The conversation {task.id} belongs to the folder {task.cwd}; go on with it there."
+            )
+
+    def _spec(self, task: Task) -> AgentSpec:
+        agents = self._gen.agents
+        return agents.find(task.agent) if _led_by(task) else agents.main()
+
+    async def session_of(self, to: Address) -> Task:
+        """The conversation behind an address."""
+        known = self._chats.find(to)
+        if known is None:
+            raise UnknownName("chat", str(to), [line.address for line in self._chats.all()][-20:])
+        return await self._gen.records.find(known, conversation=True)
+
+
+def spoken(event: Event) -> str:
+    """What an agent says to the person in this fact; nothing while it still calls tools."""
+    match event.fact:
+        case MessageAdded(AssistantMessage(text=text, calls=())):
+            return text.strip()
+        case _:
+            return ""
+
+
+def _led_by(task: Task) -> str:
+    return "" if task.agent == "main" else task.agent
+
+
+def _taken(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,116 @@
+"""Endpoints of the server: the questions that wait for a person, and the answers."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from gencode.core.errors import UserMistake
+from gencode.core.rules import Decision
+from gencode.runtime.asking import Answer, Inquiry, Question, Reach
+from gencode.runtime.broker import Waiting
+from gencode.surfaces.http.endpoints import Asked, Name, Nothing, Text, endpoint
+from gencode.surfaces.http.site import Site
+
+RUNS_COMMANDS = frozenset({"Bash"})
+
+
+class OpenQuestion(Struct, frozen=True):
+    """A question without an answer: who wants to do exactly what, why a person is asked, what would change.
+
+    `path` are the agents from the main one down. `reaches` are what a yes may stand for, `rules` what it
+    allows when it stands for more than this call. With `inquiries` an agent wants to know something.
+    """
+
+    number: int
+    task: str
+    agent: str
+    path: list[str]
+    tool: str
+    input: dict[str, Any]
+    decision: Decision
+    preview: str
+    rules: list[str]
+    reaches: list[Reach]
+    network: bool
+    inquiries: list[Inquiry]
+
+
+class OpenQuestions(Struct, frozen=True):
+    """The questions that wait, the oldest first."""
+
+    questions: list[OpenQuestion]
+
+
+class NewAnswer(Struct, frozen=True, forbid_unknown_fields=True):
+    """Yes or no, how far a yes reaches, whether a command may use the network; `words` answer inquiries."""
+
+    allow: bool
+    reach: Reach = "call"
+    why: Name = ""
+    network: bool = False
+    words: list[Text] = []
+
+
+class Answered(Struct, frozen=True):
+    """The question that was answered."""
+
+    number: int
+
+
+@endpoint("GET /api/questions", "view", "The questions that wait for a person", answer=OpenQuestions)
+async def list_questions(site: Site, asked: Asked[Nothing, Nothing]) -> OpenQuestions:
+    return OpenQuestions([_open(each) for each in site.broker.waiting()])
+
+
+@endpoint("POST /api/questions/{number}", "answer", "Answer a question", body=NewAnswer, answer=Answered)
+async def answer_question(site: Site, asked: Asked[Nothing, NewAnswer]) -> Answered:
+    number = _number(asked.path["number"])
+    said = asked.body
+    waiting = next((each for each in site.broker.waiting() if each.number == number), None)
+    if waiting is not None:
+        _check(waiting.question, said)
+    why = said.why or ("" if said.allow else "A person said no")
+    words = tuple(said.words)
+    site.broker.answer(number, Answer(said.allow, said.reach, why, network=said.network, words=words))
+    return Answered(number)
+
+
+def _open(waiting: Waiting) -> OpenQuestion:
+    question = waiting.question
+    return OpenQuestion(
+        number=waiting.number,
+        task=question.task,
+        agent=question.agent,
+        path=list(question.path),
+        tool=question.call.name,
+        input=question.call.input,
+        decision=question.decision,
+        preview=question.preview,
+        rules=list(question.rules),
+        reaches=list(_reaches(question)),
+        network=question.call.name in RUNS_COMMANDS,
+        inquiries=list(question.inquiries),
+    )
+
+
+def _reaches(question: Question) -> tuple[Reach, ...]:
+    return ("call", "agent", "subtree", "session", "always") if question.rules else ("call",)
+
+
+def _check(question: Question, said: NewAnswer) -> None:
+    """Refuse an answer that says more than was asked."""
+    if said.allow and said.reach not in _reaches(question):
+        raise UserMistake(f"A yes to this can only stand for {', '.join(_reaches(question))}.")
+    if said.network and question.call.name not in RUNS_COMMANDS:
+        raise UserMistake("Only a command can be given the network.")
+    if said.allow and len(said.words) != len(question.inquiries):
+        raise UserMistake(f"{len(question.inquiries)} answers in words are asked for, not {len(said.words)}.")
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or len(text) > 15:
+        raise UserMistake(f"{text[:40]!r} is no number of a question.")
+    return int(text)
+
+
+ENDPOINTS = (list_questions, answer_question)

@@ -1,0 +1,217 @@
+"""The life of a server: a socket, a door, what runs beside it, and an orderly end (surfaces, server)."""
+
+import asyncio
+import ipaddress
+import os
+import signal
+import socket
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+
+import uvicorn
+from msgspec import Struct
+
+from gencode.app import GenCode
+from gencode.core.errors import UserMistake
+from gencode.places import database
+from gencode.runtime.broker import Broker, Waiting
+from gencode.settings import gen_home, remember
+from gencode.surfaces.follow import tell_stopped
+from gencode.surfaces.http.chats import Chats
+from gencode.surfaces.http.going_on import SHUT_DOWN, go_on
+from gencode.surfaces.http.guard import Guard
+from gencode.surfaces.http.hub import Hub
+from gencode.surfaces.http.inbox import Inbox, Post
+from gencode.surfaces.http.journal import Journal
+from gencode.surfaces.http.protocol import Impatient
+from gencode.surfaces.http.site import Site
+from gencode.surfaces.http.tokens import Keys
+from gencode.surfaces.http.web import web_app
+from gencode.surfaces.plain import answer, note
+from gencode.surfaces.visible import visible_line
+
+LOOPBACK = "127.0.0.1"
+PATIENCE = 3600.0
+"""Seconds after which a question that nobody answers is a no."""
+LARGEST_HEAD = 16_384
+MOST_CONNECTIONS = 1000
+KEEP_ALIVE_SECONDS = 15
+GOODBYE_SECONDS = 3
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+EXPOSED = (
+    "This listens on {host}: everybody who can reach this machine there and has a token can see what your "
+    "agents see, and act as that token says. Nothing is encrypted on the way, the token included; put a proxy "
+    "with TLS before it where others share the network."
+)
+
+
+class Wish(Struct, frozen=True):
+    """Where to listen, under which other names, and with which tokens."""
+
+    keys: Keys
+    host: str = LOOPBACK
+    port: int = 0
+    names: tuple[str, ...] = ()
+
+
+class Bell:
+    """Tells the hub when the questions that wait have changed; there is no hub yet when it is hung up."""
+
+    hub: Hub | None = None
+
+    def ring(self, waiting: Sequence[Waiting]) -> None:
+        """The questions that wait now."""
+        if self.hub is not None:
+            self.hub.say("QuestionsChanged", {"waiting": [each.number for each in waiting]})
+
+
+def new_broker(bell: Bell) -> Broker:
+    """Where questions wait for whoever answers them over HTTP."""
+    return Broker(None, seconds=PATIENCE, always=remember, heard=bell.ring)
+
+
+class Server(uvicorn.Server):
+    """uvicorn without its own idea of signals."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Leave the signals to us."""
+        yield
+
+
+class Serving:
+    """One server from its first line to its end."""
+
+    def __init__(
+        self, gen: GenCode, broker: Broker, bell: Bell, wish: Wish, post: Post | None = None
+    ) -> None:
+        self._gen = gen
+        self._wish = wish
+        self._journal = Journal(database())
+        self._hub = bell.hub = Hub(gen.bus, self._journal)
+        chats = Chats(gen_home() / "chats.jsonl", gen.workspace.cwd)
+        self._inbox = Inbox(gen, self._journal, self._hub, chats, post)
+        self._site = Site(gen, broker, self._journal, self._hub, chats, self._inbox)
+        self._ended = asyncio.Event()
+        self._signal = 0
+
+    async def run(self) -> int:
+        """Serve until a signal comes; the exit code."""
+        with listening(self._wish.host, self._wish.port) as sock, _signals(self._heed):
+            port: int = sock.getsockname()[1]
+            server = self._server(port)
+            await self._hub.start()
+            beside = [
+                asyncio.create_task(self._hub.run()),
+                asyncio.create_task(self._inbox.run(gen_home() / "inbox.lock")),
+            ]
+            serving = asyncio.create_task(server.serve(sockets=[sock]))
+            ended = asyncio.create_task(self._ended.wait())
+            try:
+                self._tell(port)
+                await self._take_up()
+                await asyncio.wait([*beside, serving, ended], return_when=asyncio.FIRST_COMPLETED)
+                await self._stop()
+            finally:
+                server.should_exit = True
+                ended.cancel()
+                for each in beside:
+                    each.cancel()
+                ends = await asyncio.gather(*beside, serving, return_exceptions=True)
+                self._journal.close()
+            for end in ends:
+                if isinstance(end, Exception):
+                    raise end
+        return 128 + self._signal if self._signal else 0
+
+    def _server(self, port: int) -> Server:
+        app = Guard(web_app(self._site), self._wish.keys, self._hosts(port), f"gen_{port}")
+        config = uvicorn.Config(
+            app,
+            http=Impatient,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=GOODBYE_SECONDS,
+            h11_max_incomplete_event_size=LARGEST_HEAD,
+        )
+        return Server(config)
+
+    def _hosts(self, port: int) -> list[str]:
+        names = [LOOPBACK, "localhost", "[::1]"]
+        if not ipaddress.ip_address(self._wish.host).is_unspecified:
+            names.append(_bracketed(self._wish.host))
+        at_port = [f"{name}:{port}" for name in (*names, *self._wish.names)]
+        return [*at_port, *self._wish.names]  # a proxy may stand before it, at the usual port
+
+    def _tell(self, port: int) -> None:
+        """The address with the token is the first line, so that programs can read it."""
+        host = LOOPBACK if ipaddress.ip_address(self._wish.host).is_unspecified else self._wish.host
+        base = f"http://{_bracketed(host)}:{port}/?token="
+        answer(f"{base}{self._wish.keys.owner}")
+        for role, token in self._wish.keys.shared:
+            answer(f"{role}: {base}{token}")
+        if not ipaddress.ip_address(self._wish.host).is_loopback:
+            note(EXPOSED.format(host=self._wish.host))
+
+    async def _take_up(self) -> None:
+        going = await go_on(self._gen, gen_home() / "resume.lock")
+        if going:
+            names = ", ".join(f"{task.id} ({visible_line(task.agent)})" for task in going[:10])
+            note(f"Going on with what was cut by the last shutdown: {names}{' …' if going[10:] else ''}")
+
+    def _heed(self, number: int) -> None:
+        if self._signal:
+            os._exit(128 + number)  # whoever asks twice does not want to wait
+        self._signal = number
+        self._ended.set()
+
+    async def _stop(self) -> None:
+        """Say what is stopped, stop it, let everybody hear of it, and say goodbye."""
+        tell_stopped(self._gen)
+        self._gen.supervisor.stop.stop(SHUT_DOWN)
+        await self._gen.supervisor.settle()
+        await self._hub.settle()
+        self._hub.close()
+
+
+@contextmanager
+def listening(host: str, port: int) -> Generator[socket.socket, None, None]:
+    """A socket that listens; UserMistake when the address cannot be had."""
+    try:
+        kind = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
+    except ValueError:
+        raise UserMistake(f"{host!r} is no address; write it as numbers, such as 127.0.0.1.") from None
+    with socket.socket(kind, socket.SOCK_STREAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((host, port))
+            sock.listen(256)
+        except OSError as error:
+            raise UserMistake(
+                f"Port {port} of {host} cannot be had: {error.strerror}; choose another with --port."
+            ) from None
+        sock.setblocking(False)
+        yield sock
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+@contextmanager
+def _signals(heed: Callable[[int], None]) -> Generator[None, None, None]:
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, heed, number)
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,22 @@
+"""What every endpoint works with: one open GenCode and what the server keeps beside it (surfaces, server)."""
+
+from dataclasses import dataclass
+
+from gencode.app import GenCode
+from gencode.runtime.broker import Broker
+from gencode.surfaces.http.chats import Chats
+from gencode.surfaces.http.hub import Hub
+from gencode.surfaces.http.inbox import Inbox
+from gencode.surfaces.http.journal import Journal
+
+
+@dataclass(frozen=True)
+class Site:
+    """One server at work."""
+
+    gen: GenCode
+    broker: Broker
+    journal: Journal
+    hub: Hub
+    chats: Chats
+    inbox: Inbox

@@ -1,0 +1,262 @@
+"""Endpoints of the server: tasks as they are and were."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from gencode.core.errors import UserMistake
+from gencode.core.events import Event
+from gencode.core.outcome import PAGE, Outcome
+from gencode.core.task import Task, replay, transcript_of
+from gencode.core.wire import wire
+from gencode.delegation.differences import compare
+from gencode.runtime.ports import TaskQuery
+from gencode.surfaces.http.endpoints import Asked, Nothing, endpoint
+from gencode.surfaces.http.frames import Cursor, read_cursor
+from gencode.surfaces.http.guard import Refused
+from gencode.surfaces.http.journal import Place, Wanted
+from gencode.surfaces.http.shapes import (
+    AllFacts,
+    AllWindow,
+    Compared,
+    Excerpt,
+    Facts,
+    Family,
+    Hits,
+    OutputWish,
+    Replay,
+    Replaying,
+    StreamWish,
+    TaskFilter,
+    TaskOutput,
+    TaskPage,
+    TaskTranscript,
+    Verb,
+    Window,
+    widened,
+)
+from gencode.surfaces.http.site import Site
+from gencode.surfaces.http.stream import EventStream
+
+MOST_IN_TREE = 1000
+
+
+@endpoint(
+    "GET /api/tasks", "view", "The tasks, newest first, a page at a time", query=TaskFilter, answer=TaskPage
+)
+async def list_tasks(site: Site, asked: Asked[TaskFilter, Nothing]) -> TaskPage:
+    wish = asked.query
+    cursor = str(site.hub.cursor)
+    ids = await site.journal.page(
+        Wanted(
+            parent=wish.parent,
+            roots=wish.roots,
+            cwd=None if wish.all else str(site.gen.workspace.cwd),
+            agent=wish.agent,
+            conversation=wish.conversation,
+            statuses=wish.status,
+            before=wish.before,
+            limit=wish.limit + 1,
+        )
+    )
+    shown = [task for each in ids[: wish.limit] if (task := await site.gen.store.task(each)) is not None]
+    following = shown[-1].id if len(ids) > wish.limit and shown else None
+    return TaskPage(await site.gen.records.outcomes(shown), following, cursor)
+
+
+@endpoint("GET /api/tasks/{id}", "view", "One task; the beginning of its id is enough", answer=Outcome)
+async def get_task(site: Site, asked: Asked[Nothing, Nothing]) -> Outcome:
+    return await site.gen.records.get(await found(site, asked))
+
+
+@endpoint("GET /api/tasks/{id}/tree", "view", "A task and everything below it", answer=Family)
+async def get_tree(site: Site, asked: Asked[Nothing, Nothing]) -> Family:
+    family, more = await below(site, await found(site, asked))
+    return Family(await site.gen.records.outcomes(family), more)
+
+
+async def below(site: Site, root: Task) -> tuple[list[Task], int]:
+    """A task and everything below it, up to so many, and how many more there are at least."""
+    family = {root.id: root}
+    waiting = [root.id]
+    more = 0
+    while waiting:
+        for child in await site.gen.store.tasks(TaskQuery(parent=waiting.pop(0))):
+            if child.id in family:
+                continue
+            if len(family) >= MOST_IN_TREE:
+                more += 1
+                continue
+            family[child.id] = child
+            waiting.append(child.id)
+    return list(family.values()), more
+
+
+@endpoint(
+    "GET /api/tasks/{id}/output",
+    "view",
+    "The result of a task, or one page of it, once it has ended or the time is up",
+    query=OutputWish,
+    answer=TaskOutput,
+)
+async def get_output(site: Site, asked: Asked[OutputWish, Nothing]) -> TaskOutput:
+    wish = asked.query
+    task = await found(site, asked)
+    task = await site.gen.watch.ended(task.id, wish.timeout / 1000 if wish.block else 0)
+    outcome = await site.gen.records.get(task)
+    pages = max(1, -(-len(outcome.result) // PAGE))
+    if wish.page is None:
+        return widened(TaskOutput, outcome)
+    if wish.page > pages:
+        raise UserMistake(f"There is no page {wish.page}; the result has {pages}.")
+    part = outcome.result[(wish.page - 1) * PAGE : wish.page * PAGE]
+    return widened(TaskOutput, replace(outcome, result=part), page=wish.page, pages=pages)
+
+
+@endpoint(
+    "GET /api/tasks/{id}/transcript",
+    "view",
+    "A task with its messages and the gate's decisions about their calls, a part at a time",
+    query=Excerpt,
+    answer=TaskTranscript,
+)
+async def get_transcript(site: Site, asked: Asked[Excerpt, Nothing]) -> TaskTranscript:
+    wish = asked.query
+    shown = await site.gen.records.show(await found(site, asked))
+    said: list[dict[str, Any]] = shown.transcript or []
+    start = max(len(said) - wish.limit, 0) if wish.start is None else wish.start
+    part = said[start : start + wish.limit]
+    calls = {call["id"] for message in part for call in message.get("calls", ())}
+    decided = [each for each in shown.decisions or [] if each["call"] in calls]
+    outcome = replace(shown, transcript=part, decisions=decided)
+    return widened(TaskTranscript, outcome, start=start, total=len(said))
+
+
+@endpoint(
+    "GET /api/tasks/{id}/events", "view", "The facts of a task, a part at a time", query=Window, answer=Facts
+)
+async def get_events(site: Site, asked: Asked[Window, Nothing]) -> Facts:
+    wish = asked.query
+    task = await found(site, asked)
+    if wish.after is not None and wish.before is not None:
+        raise UserMistake("Say either after or before, not both.")
+    if wish.before is not None:
+        facts = await site.journal.before(task.id, wish.before, wish.limit)
+    else:
+        facts = await site.journal.of_task(task.id, wish.after or 0, most=wish.limit)
+    return Facts([wire(fact.event, task.parent) for fact in facts], task.seq)
+
+
+@endpoint(
+    "GET /api/tasks/{id}/replay",
+    "view",
+    "A task and everything below it again from the journal, without a model",
+    query=Replaying,
+    answer=Replay,
+)
+async def replay_task(site: Site, asked: Asked[Replaying, Nothing]) -> Replay:
+    wish = asked.query
+    root = await found(site, asked)
+    family, _ = await below(site, root)
+    events: list[Event] = []
+    same = True
+    for task in family:
+        facts, problem = await site.gen.journal(task.id)
+        events += facts
+        same = same and not problem and replay(facts) == await site.gen.store.task(task.id)
+    events.sort(key=lambda event: (event.at, event.task, event.seq or 0))
+    parents = {task.id: task.parent for task in family}
+    part = events[wish.start : wish.start + wish.limit]
+    return Replay(
+        task=await site.gen.records.get(root),
+        events=[wire(event, parents[event.task]) for event in part],
+        total=len(events),
+        same=same,
+        compared=None if wish.against is None else await _compared(site, root, wish.against),
+    )
+
+
+async def _compared(site: Site, one: Task, against: str) -> Compared:
+    other = await site.gen.find(against)
+    said = [transcript_of((await site.gen.journal(task.id))[0]) for task in (one, other)]
+    ends = (await site.gen.outcome_of(one), await site.gen.outcome_of(other))
+    comparison = compare(said[0], said[1], ends)
+    return Compared(other.id, not (comparison.differences or comparison.facts), comparison)
+
+
+@endpoint("GET /api/tasks/{id}/hits", "view", "What a verb would hit at this moment", query=Verb, answer=Hits)
+async def get_hits(site: Site, asked: Asked[Verb, Nothing]) -> Hits:
+    task = await found(site, asked)
+    return Hits(
+        await site.gen.records.outcomes(await site.gen.launcher.reach.hits(task.id, asked.query.verb))
+    )
+
+
+@endpoint(
+    "GET /api/tasks/{id}/stream",
+    "view",
+    "The facts of a task from its first one, or the one after Last-Event-ID, as they are written",
+    query=StreamWish,
+    answer=EventStream,
+)
+async def stream_task(site: Site, asked: Asked[StreamWish, Nothing]) -> EventStream:
+    task = await found(site, asked)
+    after = _begins(asked)
+    return EventStream(site.hub, site.journal, after, task.id, brief=asked.query.brief)
+
+
+@endpoint(
+    "GET /api/stream",
+    "view",
+    "The facts of all tasks from now on, or those after Last-Event-ID, as they are written",
+    query=StreamWish,
+    answer=EventStream,
+)
+async def stream_all(site: Site, asked: Asked[StreamWish, Nothing]) -> EventStream:
+    return EventStream(site.hub, site.journal, _begins(asked), "", brief=asked.query.brief)
+
+
+@endpoint(
+    "GET /api/events",
+    "view",
+    "The facts of all tasks in the order of the commits, a part at a time",
+    query=AllWindow,
+    answer=AllFacts,
+)
+async def list_events(site: Site, asked: Asked[AllWindow, Nothing]) -> AllFacts:
+    wish = asked.query
+    if wish.after is None:
+        return AllFacts([], str(site.hub.cursor), False)
+    cursor = _cursor(wish.after)
+    place = await site.journal.place(cursor.task, cursor.seq) if cursor.task else 0
+    if place is None:
+        raise Refused(410, f"The fact {cursor} is not there any more; begin anew, without after.")
+    facts: list[Place] = await site.journal.facts(place + 1, most=wish.limit)
+    told = [wire(event, await site.journal.parent(event.task)) for _, event in facts]
+    if facts:
+        last = facts[-1].event
+        cursor = Cursor(last.task, last.seq or 0)
+    return AllFacts(told, str(cursor), len(facts) == wish.limit)
+
+
+def _begins(asked: Asked[StreamWish, Nothing]) -> Cursor | None:
+    text = asked.headers.get("last-event-id") or asked.query.after
+    return None if text is None else _cursor(text)
+
+
+def _cursor(text: str) -> Cursor:
+    cursor = read_cursor(text)
+    if cursor is None:
+        raise Refused(400, f"{text[:40]!r} is no id of an event; it is like 9f3a1c2e:17.")
+    return cursor
+
+
+async def found(site: Site, asked: Asked[Any, Any]) -> Task:
+    """The task that the path names."""
+    return await site.gen.find(asked.path["id"])
+
+
+ENDPOINTS = (
+    *(list_tasks, get_task, get_tree, get_output, get_transcript, get_events, replay_task, get_hits),
+    *(stream_task, stream_all, list_events),
+)

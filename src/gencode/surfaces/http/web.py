@@ -1,0 +1,59 @@
+"""The app behind the door: routes from the table of endpoints, the document, the page (surfaces, server)."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from gencode.surfaces.http import about, agents, conversations, questions, tasks, verbs
+from gencode.surfaces.http.endpoints import Endpoint
+from gencode.surfaces.http.openapi import document
+from gencode.surfaces.http.site import Site
+from gencode.surfaces.http.static_files import StaticFiles
+
+ENDPOINTS: Sequence[Endpoint] = (
+    *about.ENDPOINTS,
+    *conversations.ENDPOINTS,
+    *tasks.ENDPOINTS,
+    *verbs.ENDPOINTS,
+    *agents.ENDPOINTS,
+    *questions.ENDPOINTS,
+)
+
+Answering = Callable[[Request], Awaitable[Response]]
+
+
+def web_app(site: Site) -> Starlette:
+    """Everything that can be asked of a server."""
+    told = document(ENDPOINTS)
+
+    async def describe(_: Request) -> Response:
+        return JSONResponse(told)
+
+    static = StaticFiles()
+    routes: list[BaseRoute] = [
+        Route(each.path, _answering(site, each), methods=[each.method], name=each.name) for each in ENDPOINTS
+    ]
+    routes.append(Route("/openapi.json", describe, methods=["GET"]))
+    routes.append(Route("/", static.__call__, methods=["GET"]))
+    routes.append(Route("/static/{name:path}", static.__call__, methods=["GET"]))
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
+    app.router.redirect_slashes = False
+    return app
+
+
+def _answering(site: Site, endpoint: Endpoint) -> Answering:
+    async def answered(request: Request) -> Response:
+        return await endpoint.asked(site, request)
+
+    return answered
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    why = "This is not asked in that way." if status == 405 else "There is nothing here."
+    headers = error.headers if isinstance(error, HTTPException) else None
+    return JSONResponse({"error": why}, status, headers)

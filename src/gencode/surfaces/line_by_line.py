@@ -1,0 +1,213 @@
+"""The conversation line by line: nothing moves, nothing is drawn, so that a screen reader can follow it.
+
+What is typed goes to the question that waits, if one does, and else to the agent.
+"""
+
+import argparse
+import asyncio
+import signal
+import sys
+import threading
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+from gencode.core.errors import GenCodeError
+from gencode.core.events import CallStarted, Event, MessageAdded, TaskCreated, TaskEnded
+from gencode.core.ids import stamp
+from gencode.core.messages import AssistantMessage
+from gencode.core.status import Status
+from gencode.runtime.asking import Answer, Question
+from gencode.runtime.broker import Broker
+from gencode.settings import remember
+from gencode.surfaces.acts import Confirm, Deed, Page, Show, Word, act
+from gencode.surfaces.commands.opening import check, opened
+from gencode.surfaces.commands.transcript import transcript_text
+from gencode.surfaces.family import rows
+from gencode.surfaces.figures import figures, name_of, state
+from gencode.surfaces.notices import Notice
+from gencode.surfaces.person import choices, chosen, inquiry_text, shown, understood
+from gencode.surfaces.plain import answer
+from gencode.surfaces.questions import answered
+from gencode.surfaces.slash import is_command, parse
+from gencode.surfaces.talk import Talk
+from gencode.surfaces.visible import visible_line
+
+READY = "Type a question, or /help; an empty line does nothing, /quit leaves."
+YES = ("y", "yes")
+WAYS = {
+    "sessions": "List conversations with: gen sessions list; open one with /resume ID.",
+    "agents": "List agents with: gen agents list; look at one with /agents NAME.",
+    "trust": "Look at the folder and trust it with: gen trust",
+}
+
+
+def run(args: argparse.Namespace) -> int:
+    """Lead a conversation until it is left, or there is nothing more to read."""
+    return asyncio.run(_run(args))
+
+
+async def _run(args: argparse.Namespace) -> int:
+    lines = Lines()
+    async with opened(args, asker=Broker(lines, always=remember)) as gen:
+        for line in check(gen, args).splitlines():
+            answer(line)
+        talk = Talk(gen, agent=getattr(args, "agent", ""), heard=lines.hear, told=lines.tell)
+        lines.talk = talk
+        listening = asyncio.create_task(talk.listen())
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lines.interrupted)
+        try:
+            await _begin(talk, args)
+            answer(READY)
+            await lines.lead(talk)
+        finally:
+            listening.cancel()
+            await talk.close()
+    return 0
+
+
+async def _begin(talk: Talk, args: argparse.Namespace) -> None:
+    session = getattr(args, "session", "")
+    if "go_on" in args:
+        session = await talk.last()
+    if session:
+        await talk.open(session)
+        answer(await transcript_text(talk.gen, talk.session or session))
+
+
+class Lines:
+    """What is printed and what is typed. It is also the person that is asked."""
+
+    def __init__(self) -> None:
+        self.talk: Talk | None = None
+        self._typed: asyncio.Queue[str | None] = asyncio.Queue()
+        self._asked: asyncio.Future[str] | None = None
+        self._over = False
+        self._work: set[asyncio.Task[None]] = set()
+
+    def hear(self, event: Event) -> None:
+        """One line for what a person should follow."""
+        talk = self.talk
+        agent = talk.view.agents.get(event.task) if talk else None
+        if talk is None or agent is None:
+            return
+        name = visible_line(agent.agent, 40)
+        match event.fact:
+            case MessageAdded(AssistantMessage(text=text)) if text.strip():
+                if event.task == talk.session:
+                    answer(f"{name} says: {text.strip()}")
+            case TaskCreated() if agent.parent:
+                answer(f"{name} {agent.id} was sent: {visible_line(agent.title, 120)}")
+            case CallStarted() as fact:
+                answer(f"{name}: {visible_line(fact.summary or fact.tool, 120)}")
+            case TaskEnded() as fact if agent.parent:
+                answer(f"{name} {agent.id} ended: {fact.status}, {figures(agent, event.at)}")
+            case TaskEnded() as fact if fact.status is not Status.COMPLETED:
+                answer(f"{name} ended: {fact.status}. {visible_line(fact.error or '', 200)}")
+            case _:
+                pass
+
+    def tell(self, notice: Notice) -> None:
+        """A line for the person."""
+        answer(f"Note: {notice.text}")
+
+    def interrupted(self) -> None:
+        """Ctrl+C cuts the turn; at rest it leaves."""
+        if self.talk is not None and self.talk.running:
+            self._do(self.talk.interrupt())
+        else:
+            self._typed.put_nowait(None)
+
+    async def lead(self, talk: Talk) -> None:
+        """Do what is typed, line by line, until the end of it."""
+        loop = asyncio.get_running_loop()
+        reader = threading.Thread(target=self._read, args=(loop,), daemon=True)
+        reader.start()
+        while (line := await self._typed.get()) is not None:
+            if self._asked is not None and not self._asked.done():
+                self._asked.set_result(line)
+            elif line.strip():
+                self._do(self._meant(talk, line.strip()))
+        if self._work and not self._over:
+            await asyncio.wait(self._work)
+        if not self._over:
+            await talk.rest()
+
+    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+        for line in sys.stdin:
+            loop.call_soon_threadsafe(self._typed.put_nowait, line.rstrip("\r\n"))
+        loop.call_soon_threadsafe(self._typed.put_nowait, None)
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(self._done(work))
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    async def _done(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except GenCodeError as trouble:
+            answer(f"Problem: {trouble}")
+
+    async def _meant(self, talk: Talk, text: str) -> None:
+        if not is_command(text):
+            await talk.say(text)
+            return
+        await self._show(talk, await act(talk, parse(text), talk.session or ""))
+
+    async def _show(self, talk: Talk, deed: Deed) -> None:
+        match deed:
+            case Page(title, text):
+                answer(f"{title}\n{text}")
+            case Word(text):
+                answer(text or "Done.")
+            case Confirm():
+                answer(f"{deed.text} Type y to do it.")
+                if (await self._ask()).strip().casefold() in YES:
+                    await talk.strike(deed.task, deed.verb, deed.message)
+            case Show("quit"):
+                self._over = True
+                self._typed.put_nowait(None)
+            case Show("agent", task):
+                answer(await transcript_text(talk.gen, task))
+            case Show("tree"):
+                answer("\n".join(_tree(talk)) or "No agent was sent yet.")
+            case Show("new"):
+                answer("A new conversation begins with what you type next.")
+            case Show("opened", task):
+                answer(await transcript_text(talk.gen, task))
+            case Show(place):
+                answer(f"{WAYS.get(place, 'That needs the terminal app: gen without --plain.')}")
+
+    async def _ask(self) -> str:
+        """The next line that is typed."""
+        self._asked = asyncio.get_running_loop().create_future()
+        try:
+            return await self._asked
+        finally:
+            self._asked = None
+
+    async def answer(self, question: Question) -> Answer:
+        """Print a question; the next line that is typed answers it."""
+        if question.inquiries:
+            return await self._inquired(question)
+        answer(shown(question))
+        while True:
+            answer(choices(question))
+            if (given := understood(await self._ask(), question)) is not None:
+                return given
+            answer("That is none of the answers; type one of the letters.")
+
+    async def _inquired(self, question: Question) -> Answer:
+        words: list[str] = []
+        for inquiry in question.inquiries:
+            answer(inquiry_text(question, inquiry))
+            words.append(chosen(await self._ask(), inquiry))
+        return answered(words)
+
+
+def _tree(talk: Talk) -> Iterator[str]:
+    """One line for each agent; its depth is said in words, not drawn."""
+    now = stamp()
+    for row in rows(talk.view, talk.session):
+        agent = row.agent
+        yield f"depth {row.depth}: {name_of(agent)} {agent.id}, {state(agent)}, {figures(agent, now)}"

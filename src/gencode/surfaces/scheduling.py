@@ -1,0 +1,36 @@
+"""The scheduler of a long-lived process: the terminal app, the server, a worker, `gen cron run`."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from gencode.app import GenCode
+from gencode.delegation.scheduler import Scheduler
+from gencode.runtime.agenda import Appointment
+from gencode.runtime.channels import Screen
+
+
+def scheduler_of(
+    gen: GenCode, tell: Callable[[str], None], flags: Mapping[str, Any] | None = None
+) -> Scheduler:
+    """What runs due work of all folders in this process; `flags` are the settings that were typed for it.
+
+    Every run opens its folder anew, as its settings and its trust are then; nobody is asked. What it says to
+    the terminal goes to `tell`, and the channels of this process are its own.
+    """
+
+    def shown(chat: str, line: str) -> bool:
+        tell(f"[{chat}] {line}")
+        return True
+
+    @asynccontextmanager
+    async def opening(job: Appointment) -> AsyncGenerator[GenCode, None]:
+        settings = {**(flags or {}), **({"model": job.model} if job.model else {})}
+        async with GenCode.open(job.cwd, settings=settings) as opened:
+            outbox = opened.secretary.outbox
+            gen.secretary.outbox.lend(outbox)
+            for name in ("cli", "terminal"):
+                outbox.register(name, Screen(shown))
+            yield opened
+
+    return Scheduler(gen.store, gen.secretary.outbox, opening, tell)

@@ -1,0 +1,75 @@
+"""`gen` without a command: the terminal app, or the same conversation line by line with --plain."""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gencode.places import workspace_at
+from gencode.runtime.asking import Asker
+from gencode.settings import gen_home
+from gencode.surfaces.history import History
+from gencode.surfaces.notices import Notice
+from gencode.surfaces.talk import Talk
+from gencode.surfaces.tui.app import TerminalApp
+
+if TYPE_CHECKING:
+    from gencode.app import GenCode
+
+HISTORY = "history.jsonl"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the app until somebody leaves it; what ended it badly is raised once the terminal is as it was."""
+    folder = workspace_at(Path(getattr(args, "cwd", "."))).cwd
+    return asyncio.run(_run(args, folder))
+
+
+async def _run(args: argparse.Namespace, folder: Path) -> int:
+    app = TerminalApp(
+        lambda asker: _opened(args, asker),
+        folder=folder,
+        agent=getattr(args, "agent", ""),
+        begin=lambda talk: _begin(talk, args),
+        history=History(gen_home() / HISTORY),
+        dark=is_dark(os.environ.get("COLORFGBG", "")),
+    )
+    try:
+        await app.run_async()
+    finally:
+        await app.closed()
+    if app.trouble is not None:
+        raise app.trouble
+    if app.talk is not None and app.talk.session:
+        print(f"Go on with it: gen --session {app.talk.session}", file=sys.stderr)
+    return app.return_code or 0
+
+
+@asynccontextmanager
+async def _opened(args: argparse.Namespace, asker: Asker) -> "AsyncGenerator[GenCode, None]":
+    """GenCode, loaded only when the first frame is on the screen."""
+    opening = await asyncio.to_thread(import_module, "gencode.surfaces.commands.opening")
+    async with opening.opened(args, asker=asker) as gen:
+        yield gen
+
+
+async def _begin(talk: Talk, args: argparse.Namespace) -> None:
+    """Say what should be known, and go on with an earlier conversation if that was asked for."""
+    from gencode.surfaces.commands.opening import check
+
+    told = check(talk.gen, args)
+    for line in told.splitlines():
+        talk.tell(Notice(line, "warning"))
+    if "session" in args or "go_on" in args:
+        await talk.open(getattr(args, "session", "") or await talk.last())
+
+
+def is_dark(colours: str) -> bool:
+    """Whether a terminal says that its background is dark; most are, and say nothing."""
+    background = colours.rpartition(";")[2]
+    return background not in ("7", "15")

@@ -1,0 +1,30 @@
+"""The Postgres store keeps the promises of the port."""
+
+from collections.abc import AsyncGenerator, Callable
+
+import pytest
+
+from gencode.core.ids import new_id
+from gencode.runtime.ports import Store
+from gencode.stores.postgres import PostgresStore
+from tests.contracts.letters import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.store import OpenStore
+from tests.contracts.wishes import *  # noqa: F403  (the contract's tests run here)
+from tests.postgres import Postgres
+
+pytestmark = pytest.mark.needs("postgres")
+
+
+@pytest.fixture
+async def open_store(postgres: Postgres) -> AsyncGenerator[OpenStore]:
+    stores: list[PostgresStore] = []
+
+    async def opened(*, lease_seconds: float = 15.0, draw: Callable[[], str] = new_id) -> Store:
+        store = await PostgresStore.open(postgres.new_schema(), lease_seconds=lease_seconds, draw=draw)
+        stores.append(store)
+        return store
+
+    yield opened
+    for store in stores:
+        await store.close()

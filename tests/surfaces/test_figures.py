@@ -1,0 +1,63 @@
+"""Numbers of agents as a person reads them."""
+
+import pytest
+
+from gencode.core.budget import Budget
+from gencode.core.messages import Usage
+from gencode.core.status import Status
+from gencode.surfaces.figures import (
+    Bar,
+    bar_text,
+    bars,
+    figures,
+    money,
+    name_of,
+    number,
+    progress_line,
+    state,
+)
+from gencode.surfaces.view import AgentView
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(0, "0"), (999, "999"), (1_000, "1.0k"), (99_949, "99.9k"), (123_456, "123k"), (2_500_000, "2.5M")],
+)
+def test_counts_are_short(amount: int, text: str) -> None:
+    assert number(amount) == text
+
+
+def test_money_is_shown_when_it_is_known() -> None:
+    assert [money(None), money(0.0), money(0.0123), money(1.5)] == ["", "$0.00", "$0.0123", "$1.50"]
+
+
+def test_every_bound_of_a_budget_is_a_bar() -> None:
+    found = bars(Budget(turns=4, tokens=100, usd=2.0, spawns=3), Usage(30, 20, usd=1.0), 2, 1)
+    assert found == [Bar("turns", 2, 4), Bar("tokens", 50, 100), Bar("usd", 1.0, 2.0), Bar("spawns", 1, 3)]
+    assert [bar_text(bar, 4) for bar in found] == [
+        "██░░ 2/4 turns",
+        "██░░ 50/100 tokens",
+        "██░░ $1.00/$2.00",
+        "█░░░ 1/3 agents",
+    ]
+
+
+def test_a_bar_is_never_more_than_full() -> None:
+    assert bar_text(Bar("tokens", 300, 100), 4) == "████ 300/100 tokens"
+
+
+def test_how_an_agent_stands_is_a_word() -> None:
+    agents = [
+        AgentView("a", place=3),
+        AgentView("a", status=Status.RUNNING, stalled=120.0),
+        AgentView("a", status=Status.RUNNING, resting=True),
+        AgentView("a", status=Status.FAILED),
+    ]
+    assert [state(agent) for agent in agents] == ["3. in line", "silent 120 s", "waiting", "failed"]
+
+
+def test_one_agent_fits_on_a_line() -> None:
+    agent = AgentView("a", "Explore", "find\nit", step="Glob(*.py)", turns=2, usage=Usage(900, 300, usd=0.5))
+    assert figures(agent, "") == "2t · 1.2k tokens · $0.50 · 0.0 s"
+    assert progress_line(agent) == "↳ Explore: Glob(*.py)"
+    assert name_of(agent) == "Explore: find it"

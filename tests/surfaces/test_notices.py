@@ -1,0 +1,78 @@
+"""What a person should hear of although they look elsewhere."""
+
+from gencode.core.events import (
+    AnyFact,
+    Event,
+    ProgressMade,
+    TaskBackgrounded,
+    TaskCreated,
+    TaskEnded,
+    TaskStalled,
+    TaskStarted,
+)
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.surfaces.notices import Notice, ended_meanwhile, named, notice_of
+from gencode.surfaces.view import View, fold
+
+AT = "2026-01-01T00:00:00.000000Z"
+BORN = TaskCreated(agent="Explore", description="find it", parent="m")
+
+
+def last(*facts: AnyFact) -> Notice | None:
+    view, notice = View(), None
+    for fact in facts:
+        event = Event("9f3a1c2e", None, AT, fact)
+        view = fold(view, event)
+        notice = notice_of(view, event)
+    return notice
+
+
+def test_a_launch_in_the_background_tells_its_id() -> None:
+    said = (
+        "[Task running in background: agent-9f3a1c2e] You can continue working. "
+        "Use /task-status 9f3a1c2e to check progress."
+    )
+    assert last(TaskCreated(agent="Explore", background=True, parent="m")) == Notice(said, task="9f3a1c2e")
+
+
+def test_what_somebody_waits_for_needs_no_word() -> None:
+    assert [last(BORN), last(BORN, TaskStarted()), last(BORN, TaskEnded(Status.COMPLETED))] == [None] * 3
+
+
+def test_the_end_of_background_work_is_told() -> None:
+    well = last(BORN, TaskStarted(), TaskBackgrounded(), TaskEnded(Status.COMPLETED, "ok"))
+    badly = last(BORN, TaskBackgrounded(), TaskEnded(Status.FAILED, error="gone"))
+    assert well == Notice("Explore: find it (9f3a1c2e) completed · 0 turns · 0.0 s", "result", "9f3a1c2e")
+    assert badly == Notice("Explore: find it (9f3a1c2e) failed · 0 turns · 0.0 s: gone", "error", "9f3a1c2e")
+
+
+def test_silence_and_notes_are_warnings() -> None:
+    stalled, note = last(BORN, TaskStalled(120.0)), last(BORN, ProgressMade("look\x1b[2J", note=True))
+    assert stalled == Notice(
+        "Explore: find it (9f3a1c2e) gave no sign of life for 120 s.", "warning", "9f3a1c2e"
+    )
+    assert note == Notice("[Explore] look\\x1b[2J", "warning", "9f3a1c2e")
+
+
+def task(name: str, status: Status, *, background: bool = False) -> Task:
+    return Task(name, "Explore", "look", status, AT, 1, parent="m", background=background)
+
+
+def test_what_ended_while_a_conversation_was_closed_is_told_once() -> None:
+    session = Task("m", "main", "go", Status.COMPLETED, AT, 9, conversation=True, delivered=("told",))
+    children = [
+        task("told", Status.COMPLETED, background=True),
+        task("front", Status.COMPLETED),
+        task("runs", Status.RUNNING, background=True),
+        task("come", Status.COMPLETED, background=True),
+    ]
+    notices = ended_meanwhile(session, children)
+    assert [(notice.task, notice.kind) for notice in notices] == [("come", "result")]
+    assert "ended as completed" in notices[0].text
+
+
+def test_many_tasks_are_named_by_the_first_few() -> None:
+    several = [task(f"{number:08x}", Status.RUNNING) for number in range(12)]
+    assert named(several[:2]) == "00000000 (Explore), 00000001 (Explore)"
+    assert named(several).endswith("and 2 more")

@@ -1,0 +1,129 @@
+"""The app in a test: real GenCode, scripted models, keys pressed by Textual's pilot, the screen read as text."""
+
+import asyncio
+import html
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+
+from gencode.app import GenCode
+from gencode.runtime.asking import Asker
+from gencode.runtime.ports import Store
+from gencode.surfaces.history import History
+from gencode.surfaces.talk import Talk
+from gencode.surfaces.tui.app import TerminalApp
+from gencode.testing import scripted
+
+SECONDS = 30.0
+Turn = Mapping[str, Any]
+_TEXT = re.compile(r'<text class="[^"]*" x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>')
+_CELL = 12.2
+
+
+def screen_text(app: TerminalApp) -> str:
+    """What a person sees, line by line, read from the picture of the screen."""
+    lines: dict[float, list[tuple[int, str]]] = {}
+    for x, y, text in _TEXT.findall(app.export_screenshot()):
+        said = html.unescape(text).replace("\xa0", " ")
+        lines.setdefault(float(y), []).append((round(float(x) / _CELL), said))
+    drawn: list[str] = []
+    for _, parts in sorted(lines.items()):
+        line = ""
+        for column, text in sorted(parts):
+            line = line.ljust(column) + text
+        drawn.append(line.rstrip())
+    return "\n".join(drawn[1:])  # the first line is the title of the picture
+
+
+@dataclass
+class Seat:
+    """The app, its keys, and waiting for what must come."""
+
+    app: TerminalApp
+    pilot: "Pilot[None]"
+
+    @property
+    def talk(self) -> Talk:
+        """The conversation, which is open by now."""
+        assert self.app.talk is not None
+        return self.app.talk
+
+    @property
+    def screen(self) -> str:
+        """What is seen now."""
+        return screen_text(self.app)
+
+    async def press(self, *keys: str) -> None:
+        """Press keys, one after the other."""
+        await self.pilot.press(*keys)
+
+    async def type(self, text: str, *then: str) -> None:
+        """Type a text as it is, then press keys."""
+        self.app.top.composer.put("")
+        self.app.top.composer.editor.focus()
+        self.app.top.composer.editor.insert(text)
+        await self.pilot.pause()
+        self.app.top.composer.hide()
+        await self.pilot.press(*(then or ("enter",)))
+
+    async def until(self, what: Callable[[], object], why: str = "") -> None:
+        """Wait until something is so."""
+        try:
+            async with asyncio.timeout(SECONDS):
+                while not what():
+                    await self.pilot.pause(0.02)
+        except TimeoutError:
+            raise AssertionError(f"{why or 'it'} did not come; the screen was:\n{self.screen}") from None
+
+    async def sees(self, text: str) -> None:
+        """Wait until a text is on the screen."""
+        await self.until(lambda: text in self.screen, repr(text))
+
+    async def ready(self) -> None:
+        """Wait until GenCode is open."""
+        await self.until(lambda: self.app.talk is not None, "GenCode")
+
+    async def rests(self) -> None:
+        """Wait until the turn has ended and everything of it is on the screen."""
+        await self.until(lambda: self.talk.session and not self.talk.running, "the end of the turn")
+        self.app.top.dirty = True
+        await self.pilot.pause(0.1)
+
+
+@asynccontextmanager
+async def seated(
+    folder: Path,
+    *,
+    size: tuple[int, int] = (100, 30),
+    settings: Mapping[str, Any] | None = None,
+    store: Store | None = None,
+    history: Path | None = None,
+    begin: Callable[[Talk], Awaitable[None]] | None = None,
+    **agents: Sequence[Turn],
+) -> AsyncGenerator[Seat, None]:
+    """The app on a scripted model."""
+
+    @asynccontextmanager
+    async def opener(asker: Asker) -> AsyncGenerator[GenCode, None]:
+        async with scripted(folder, settings=settings, store=store, asker=asker, **agents) as gen:
+            yield gen
+
+    async def begun(talk: Talk) -> None:
+        if begin is not None:
+            await begin(talk)
+
+    app = TerminalApp(opener, folder=folder, begin=begun, history=History(history))
+    async with app.run_test(size=size) as pilot:
+        seat = Seat(app, pilot)
+        await seat.ready()
+        try:
+            yield seat
+        finally:
+            await app.closed()
+    if app.trouble is not None:
+        raise app.trouble
