@@ -10,6 +10,9 @@ from bench.workload import LOOKUP, OBSERVATION, SYSTEM, main
 from gencode import GenCode, ToolContext, tool
 from gencode.app import forgetful
 
+MOST_AT_ONCE = 1_000
+"""The largest number of agents that a workload lets work side by side."""
+
 WORKER = f"""---
 name: worker
 description: Looks keys up.
@@ -46,8 +49,8 @@ class Ours:
         os.environ["OPENAI_BASE_URL"] = f"{url}/v1"
         write_agent(Path(os.environ["GEN_HOME"], "agents"))
         store = forgetful() if os.environ.get("BENCH_JOURNAL") == "memory" else None
-        allow = {"allow": ["lookup", "Task"]}
-        opened = GenCode.open(model="openai/fake-model", tools=[lookup], settings=allow, store=store)
+        told = {"allow": ["lookup", "Task"], "max_agents": MOST_AT_ONCE}
+        opened = GenCode.open(model="openai/fake-model", tools=[lookup], settings=told, store=store)
         self._open = AsyncExitStack()
         self._gen = await self._open.enter_async_context(opened)
 

@@ -18,6 +18,7 @@ from gencode.core.events import (
     TaskEnded,
     TaskStarted,
     TextArrived,
+    TranscriptCompacted,
 )
 from gencode.core.messages import (
     AssistantMessage,
@@ -32,7 +33,7 @@ from gencode.core.messages import (
 )
 from gencode.core.rules import Action, Decision
 from gencode.core.status import Status
-from gencode.core.task import Evidence, Task, fold, replay, transcript_of
+from gencode.core.task import Evidence, Task, fold, replay, whole_transcript
 from tests.contracts.facts import lives
 
 
@@ -192,12 +193,13 @@ def test_every_life_adds_up(life: list[DurableFact]) -> None:
     events = journal(*life)
     task = replay(events)
     assert task is not None
-    messages = transcript_of(events)
+    messages = whole_transcript(events)
     replies = [message for message in messages if isinstance(message, AssistantMessage)]
+    notes = [fact for fact in life if isinstance(fact, TranscriptCompacted)]
     assert messages == [fact.message for fact in life if isinstance(fact, MessageAdded)]
     assert (task.seq, task.turns) == (len(life), len(replies))
     assert task.evidence.tool_calls == sum(len(reply.calls) for reply in replies)
-    assert task.usage == sum((reply.usage for reply in replies if reply.usage), Usage())
+    assert task.usage == sum((each.usage for each in (*replies, *notes) if each.usage), Usage())
     assert task.status.ended == (task.ended_at is not None)
     assert task.created_at == at(1)
 

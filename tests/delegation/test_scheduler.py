@@ -1,94 +1,29 @@
 """What is planned runs once, in whichever process is there; what is missed is told once; nobody is asked."""
 
 import asyncio
-import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from msgspec.structs import replace
+from tests.delegation.office import MINUTE, NOW, Office, begun, delivered, until
 
-from gencode.app import GenCode
 from gencode.core.address import Address
 from gencode.core.errors import UserMistake
-from gencode.core.events import CallDecided, TaskCreated, TaskStarted
+from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.ids import stamp
 from gencode.core.messages import UserMessage
-from gencode.core.rules import Action, Mode, Policy, Rule, parse_rule
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.delegation.scheduler import Scheduler, kept_within
 from gencode.places import database
-from gencode.runtime.agenda import Appointment, Plan
-from gencode.runtime.channels import Outbox
-from gencode.runtime.ports import Store, TaskQuery
+from gencode.runtime.agenda import Plan
+from gencode.runtime.ports import TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.stores.sqlite import SqliteStore
-from gencode.testing import call, says, scripted
-
-EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "50"))
-NOW = datetime(2026, 3, 10, 12, 0, 30, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
-DAILY = "0 12 * * *"
-
-
-class Wire:
-    """A channel that keeps what it is given."""
-
-    def __init__(self) -> None:
-        self.sent: list[str] = []
-
-    async def send(self, chat: str, text: str, mark: str) -> None:
-        self.sent.append(text)
-
-
-class Office:
-    """A scheduler over a store, with runs that play a script, and what it tells."""
-
-    def __init__(self, folder: Path, store: Store | None = None, **agents: Any) -> None:
-        self.store = store or MemoryStore()
-        self.folder = folder
-        self.told: list[str] = []
-        self.wire = Wire()
-        self.agents = agents or {"main": [says("Done.")], "Explore": [says("Found.")]}
-        self.settings: dict[str, Any] = {}
-        self.scheduler = Scheduler(
-            self.store, Outbox(self.store, {"wire": self.wire}), self.opening, self.told.append
-        )
-
-    def opening(self, job: Appointment) -> AbstractAsyncContextManager[GenCode]:
-        return scripted(self.folder, store=self.store, settings=self.settings, **self.agents)
-
-    async def plan(self, due: datetime | None = NOW, when: str = DAILY, **more: Any) -> Appointment:
-        job = Appointment(
-            when=when,
-            prompt="look around",
-            zone="UTC",
-            cwd=str(self.folder),
-            policy=Policy(Mode.DEFAULT),
-            created_at=stamp(NOW - 30 * 1440 * MINUTE),
-            due=stamp(due) if due else None,
-        )
-        return await self.store.agenda.plan(replace(job, **more), 200)
-
-    async def due(self, now: datetime = NOW) -> list[Appointment]:
-        """Run what is due at a moment, to its end; what was claimed."""
-        claimed = await self.scheduler.look(now)
-        await asyncio.gather(*map(self.scheduler.fire, claimed))
-        return claimed
-
-    async def now(self) -> list[Appointment]:
-        return await self.store.agenda.appointments()
-
-    async def conversations(self) -> list[str]:
-        return [task.prompt for task in await self.store.tasks(TaskQuery(conversations=True))]
+from gencode.testing import says, scripted
 
 
 async def test_what_is_due_runs_in_a_new_conversation_and_then_at_its_next_time(tmp_path: Path) -> None:
@@ -232,20 +167,6 @@ async def test_a_job_that_is_removed_while_it_runs_stays_removed_and_its_result_
     assert (await office.now(), len(await office.store.tray.outgoing())) == ([], 1)
 
 
-async def until(reached: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
-        while not await reached():
-            await asyncio.sleep(0.02)
-
-
-async def begun(office: Office) -> bool:
-    return bool((await office.now())[0].last_task)
-
-
-async def delivered(office: Office) -> bool:
-    return bool(office.wire.sent)
-
-
 async def test_who_is_cancelled_stops_what_runs_and_writes_it_down(tmp_path: Path) -> None:
     office = Office(tmp_path, main=[says("never", delay_ms=600_000)])
     await office.plan(datetime.now(UTC))
@@ -279,74 +200,6 @@ async def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     await office.plan()
     await office.due()
     assert "is not a folder" in office.told[0]
-
-
-WRITE = [says("", call("Write", file_path="new.txt", content="x")), says("Tried.")]
-
-
-@pytest.mark.parametrize(
-    ("stored", "today", "written"),
-    [
-        (Policy(Mode.DEFAULT), {}, False),
-        (Policy(Mode.ACCEPT_EDITS), {}, True),
-        (Policy(Mode.ACCEPT_EDITS), {"permission_mode": "plan"}, False),
-        (Policy(Mode.ACCEPT_EDITS), {"deny": ["Write"]}, False),
-        (Policy(Mode.ACCEPT_EDITS), {"ask": ["Write"]}, False),
-        (Policy(Mode.DEFAULT), {"permission_mode": "dontAsk", "allow": ["Write"]}, False),
-        (Policy(Mode.DEFAULT, (parse_rule("Write", Action.ALLOW, "the flag --allow"),)), {}, True),
-        (Policy(Mode.DEFAULT, (parse_rule("Write", Action.ALLOW, "settings.toml"),)), {}, False),
-        (
-            Policy(Mode.DEFAULT, (parse_rule("Write", Action.ALLOW, "settings.toml"),)),
-            {"allow": ["Write"]},
-            True,
-        ),
-    ],
-)
-async def test_a_run_may_do_what_it_could_when_it_was_planned_and_nothing_that_today_is_against(
-    tmp_path: Path, stored: Policy, today: dict[str, Any], written: bool
-) -> None:
-    office = Office(tmp_path, main=WRITE)
-    office.settings = today
-    await office.plan(policy=stored)
-    await office.due()
-    (session,) = await office.store.tasks(TaskQuery())
-    decided = [
-        each.fact for each in await office.store.events(session.id) if isinstance(each.fact, CallDecided)
-    ]
-    assert [each.decision.action for each in decided] == [Action.ALLOW if written else Action.DENY]
-    assert (tmp_path / "new.txt").exists() == written
-
-
-RULES = st.builds(
-    Rule,
-    st.sampled_from(["Write", "Bash", "Read"]),
-    st.sampled_from(["*", "a/**", "git *"]),
-    st.sampled_from(Action),
-    st.sampled_from(["the flag --allow", "settings.toml", "GEN_ALLOW"]),
-)
-POLICIES = st.builds(Policy, st.sampled_from(Mode), st.lists(RULES, max_size=6).map(tuple))
-
-
-def spoken(policy: Policy, *actions: Action) -> set[tuple[str, str, Action]]:
-    return {(rule.tool, rule.pattern, rule.action) for rule in policy.rules if rule.action in actions}
-
-
-@settings(max_examples=EXAMPLES, deadline=None)
-@given(POLICIES, POLICIES)
-def test_what_is_kept_is_never_more_than_it_was_nor_less_strict_than_today(
-    stored: Policy, today: Policy
-) -> None:
-    kept = kept_within(stored, today)
-    strict = (Action.DENY, Action.ASK)
-    assert spoken(kept, *strict) == spoken(stored, *strict) | spoken(today, *strict)
-    assert spoken(kept, Action.ALLOW) <= spoken(stored, Action.ALLOW)
-    by_hand = {rule for rule in stored.rules if rule.origin.startswith("the flag")}
-    assert spoken(kept, Action.ALLOW) <= spoken(today, Action.ALLOW) | {
-        (rule.tool, rule.pattern, rule.action) for rule in by_hand
-    }
-    assert kept.mode in (Mode.PLAN, stored.mode, *([Mode.UNATTENDED] if stored.mode is Mode.DEFAULT else []))
-    assert kept.mode is Mode.PLAN or today.mode is not Mode.PLAN
-    assert kept_within(kept, today) == kept
 
 
 def claimed_and_killed() -> "subprocess.CompletedProcess[str]":

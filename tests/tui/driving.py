@@ -1,4 +1,4 @@
-"""The app in a test: real GenCode, scripted models, keys pressed by Textual's pilot, the screen read as text."""
+"""The app in a test: real GenCode, scripted models, keys pressed by a pilot, the screen read as text."""
 
 import asyncio
 import html
@@ -12,16 +12,17 @@ from typing import Any
 from textual.pilot import Pilot
 
 from gencode.app import GenCode
+from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.asking import Asker
 from gencode.runtime.ports import Store
+from gencode.stores.memory import MemoryStore
 from gencode.surfaces.history import History
 from gencode.surfaces.talk import Talk
 from gencode.surfaces.tui.app import TerminalApp
-from gencode.testing import scripted
 
 SECONDS = 30.0
 Turn = Mapping[str, Any]
-_TEXT = re.compile(r'<text class="[^"]*" x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>')
+_TEXT = re.compile(r'<text class="[^"]*-r\d+" x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>')
 _CELL = 12.2
 
 
@@ -37,7 +38,7 @@ def screen_text(app: TerminalApp) -> str:
         for column, text in sorted(parts):
             line = line.ljust(column) + text
         drawn.append(line.rstrip())
-    return "\n".join(drawn[1:])  # the first line is the title of the picture
+    return "\n".join(drawn)
 
 
 @dataclass
@@ -104,13 +105,18 @@ async def seated(
     store: Store | None = None,
     history: Path | None = None,
     begin: Callable[[Talk], Awaitable[None]] | None = None,
-    **agents: Sequence[Turn],
+    script: Mapping[str, Sequence[Turn]] | None = None,
+    main: Sequence[Turn] = (),
+    explore: Sequence[Turn] = (),
 ) -> AsyncGenerator[Seat, None]:
-    """The app on a scripted model."""
+    """The app on a scripted model: turns by agent, or just those of the main agent and of Explore."""
+    agents = script or {"main": main, "Explore": explore}
 
     @asynccontextmanager
     async def opener(asker: Asker) -> AsyncGenerator[GenCode, None]:
-        async with scripted(folder, settings=settings, store=store, asker=asker, **agents) as gen:
+        provider = ScriptedProvider.of(agents)
+        kept = store or MemoryStore()
+        async with GenCode.open(folder, model=provider, settings=settings, store=kept, asker=asker) as gen:
             yield gen
 
     async def begun(talk: Talk) -> None:

@@ -27,7 +27,7 @@ async def test_agents_stand_side_by_side_and_their_results_come_back(tmp_path: P
         "main": [says("I send two.", send("alpha"), send("beta")), says("Both were found.")],
         "Explore": [says("", call("Glob", pattern="*.py"), delay_ms=150), says("found it", delay_ms=150)],
     }
-    async with seated(tmp_path, **script) as seat:
+    async with seated(tmp_path, script=script) as seat:
         await seat.type("go")
         await seat.sees("[Launching 2 Explore agents in parallel…]")
         await seat.sees("Agent 1: alpha")
@@ -40,10 +40,15 @@ async def test_agents_stand_side_by_side_and_their_results_come_back(tmp_path: P
 
 async def test_one_agent_has_a_launch_panel_and_a_result_panel(tmp_path: Path) -> None:
     script = {"main": [says("", send("alpha")), says("ok")], "Explore": [says("in a.py:1")]}
-    async with seated(tmp_path, **script) as seat:
+    async with seated(tmp_path, script=script) as seat:
         await seat.type("go")
         await seat.rests()
-        for part in ("Launching Subagent", "Type:  Explore", "Task:  alpha", "Subagent Result · Explore: alpha"):
+        for part in (
+            "Launching Subagent",
+            "Type:  Explore",
+            "Task:  alpha",
+            "Subagent Result · Explore: alpha",
+        ):
             assert part in seat.screen
 
 
@@ -63,7 +68,9 @@ async def test_calls_are_one_line_and_open(tmp_path: Path) -> None:
 
 async def test_a_change_is_shown_as_a_diff(tmp_path: Path) -> None:
     write = call("Write", file_path="new.txt", content="one\ntwo\n")
-    async with seated(tmp_path, settings={"permission_mode": "acceptEdits"}, main=[says("", write), says("ok")]) as seat:
+    async with seated(
+        tmp_path, settings={"permission_mode": "acceptEdits"}, main=[says("", write), says("ok")]
+    ) as seat:
         await seat.type("write")
         await seat.rests()
         assert "+one" in seat.screen and "+two" in seat.screen
@@ -71,10 +78,10 @@ async def test_a_change_is_shown_as_a_diff(tmp_path: Path) -> None:
 
 
 async def test_what_is_typed_while_the_agent_works_is_heard_before_its_next_reply(tmp_path: Path) -> None:
-    turns = [says("", call("Glob", pattern="*"), delay_ms=400), says("heard", delay_ms=50), says("again")]
+    turns = [says("", call("Glob", pattern="*"), delay_ms=1_500), says("heard", delay_ms=50), says("again")]
     async with seated(tmp_path, main=turns) as seat:
         await seat.type("begin")
-        await seat.sees("● working")
+        await seat.until(lambda: seat.talk.working, "the turn")
         await seat.type("leave the tests out")
         await seat.sees("leave the tests out")
         await seat.rests()
@@ -89,7 +96,7 @@ async def test_escape_interrupts_the_turn_and_leaves_the_background_alone(tmp_pa
         "main": [says("", send("slow", run_in_background=True)), says("", send("front")), says("never")],
         "Explore": [says("done", delay_ms=60_000)],
     }
-    async with seated(tmp_path, **script) as seat:
+    async with seated(tmp_path, script=script) as seat:
         await seat.type("go")
         await seat.until(lambda: len(seat.talk.foreground()) == 1)
         await seat.press("escape")
@@ -104,7 +111,7 @@ async def test_a_foreground_agent_goes_to_the_background_and_its_result_is_told(
         "main": [says("", send("long")), says("It runs beside us."), says("It found a.py.")],
         "Explore": [says("a.py", delay_ms=1_500)],
     }
-    async with seated(tmp_path, **script) as seat:
+    async with seated(tmp_path, script=script) as seat:
         await seat.type("go")
         await seat.until(lambda: len(seat.talk.foreground()) == 1)
         await seat.press("ctrl+b")
@@ -119,7 +126,7 @@ async def test_a_result_that_comes_at_rest_begins_a_turn(tmp_path: Path) -> None
         "main": [says("", send("slow", run_in_background=True)), says("waiting"), says("It is here now.")],
         "Explore": [says("found", delay_ms=1_200)],
     }
-    async with seated(tmp_path, **script) as seat:
+    async with seated(tmp_path, script=script) as seat:
         await seat.type("go")
         await seat.sees("waiting")
         await seat.press("escape")
@@ -139,5 +146,3 @@ async def test_the_mode_is_switched_for_everybody(tmp_path: Path) -> None:
         assert seen == ["acceptEdits", "plan", "default"]
         await seat.type("/mode dontAsk")
         await seat.sees("[dontAsk]")
-
-

@@ -136,11 +136,13 @@ class Launcher:
             new_task(created, order.place.model, order.limits.seconds, bound=False)
         )
 
-    async def take_on(self, created: TaskCreated, place: Origin, seconds: float | None) -> Job:
-        """Start a subagent that another process asked for."""
+    async def take_on(
+        self, created: TaskCreated, place: Origin, seconds: float | None, queued: str = ""
+    ) -> Job:
+        """Start a subagent that another process asked for; `queued` is its id when that wrote it down."""
         place = replace(place, purse=bound(place.purse, created.agent, created.budget))
         order = Order(self.agent_of(created), place, Limits(created.max_turns, seconds))
-        return await self._starting.begin(order, created, Desk(self))
+        return await self._starting.begin(order, created, Desk(self), queued=queued)
 
     def _prepared(
         self, request: TaskRequest, origin: Origin, call: ToolCall | None, seconds: float | None
@@ -231,12 +233,18 @@ class Launcher:
         return await self._starting.compact(session, order, Desk(self), why)
 
     async def resume(
-        self, task: Task, request: TaskRequest, place: Origin, seconds: float | None = None
+        self,
+        task: Task,
+        request: TaskRequest,
+        place: Origin,
+        seconds: float | None = None,
+        *,
+        over: bool = False,
     ) -> Job:
         """Go on with an earlier task of an agent, which keeps its identity, type and transcript.
 
         `place` is where the agent sits: below whoever asks for it now. Without a prompt it goes on with the
-        letters that wait for it.
+        letters that wait for it, or in the place of a process that died when it takes `over`.
         """
         if self._supervisor.find(task.id):
             raise UserMistake(f"Task {task.id} is running; wait for it or stop it first.")
@@ -253,7 +261,8 @@ class Launcher:
         place = replace(place, purse=purse)
         turns = request.max_turns or task.max_turns or spec.max_turns
         order = Order(spec, place, self._limits(place, turns, budget, seconds), workplace)
-        more = More(request.prompt, behind=request.background and not task.background, budget=named)
+        behind = request.background and not task.background
+        more = More(request.prompt, behind=behind, budget=named, over=over)
         begun = False
         try:
             self._seating.check_price(place)

@@ -77,7 +77,13 @@ class Resumption:
         )
         spot = _place(created, here, model, _chain(created, spec, here.chain, None), spec)
         spot = replace(spot, background=created.background)
-        return await self._launcher.take_on(created, spot, handover.seconds)
+        return await self._launcher.take_on(created, spot, handover.seconds, handover.task)
+
+    async def take_over(self, task: Task, handover: Handover) -> Job:
+        """Go on with a task in the place of a process that died with it."""
+        spot = replace(self._place(task, handover.model), background=True)
+        request = TaskRequest("", "", max_turns=handover.max_turns, background=True)
+        return await self._launcher.resume(task, request, spot, handover.seconds, over=True)
 
     def _place(self, task: Task, asked: str) -> Origin:
         here = self._here()

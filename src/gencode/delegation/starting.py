@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from gencode.core.budget import Budget
 from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import DurableFact, Event, MessageAdded, TaskBackgrounded, TaskCreated, settle
+from gencode.core.ids import stamp
 from gencode.core.messages import Message, UserMessage, unanswered
 from gencode.core.outcome import output_file
 from gencode.core.spec import AgentSpec
-from gencode.core.task import Task, transcript_of
+from gencode.core.task import Task, fold, transcript_of
 from gencode.delegation.cache import find, given_again
 from gencode.delegation.desk import Desk
 from gencode.delegation.earlier import told_first, tools_of
@@ -58,6 +59,8 @@ class More(Struct, frozen=True):
     prompt: str = ""
     behind: bool = False
     budget: Budget | None = None
+    over: bool = False
+    """Whether it goes on in the place of a process that died, with nothing new to do."""
 
 
 class Starting:
@@ -78,12 +81,18 @@ class Starting:
         self._outputs = outputs
 
     async def begin(
-        self, order: Order, created: TaskCreated, desk: Desk, before: Sequence[DurableFact] = ()
+        self,
+        order: Order,
+        created: TaskCreated,
+        desk: Desk,
+        before: Sequence[DurableFact] = (),
+        queued: str = "",
     ) -> Job:
         """A new task: its birth, its start and what it was told are written as one, and then heard of.
 
         Where too many agents are at work, only its birth is; the rest is written when it is its turn.
-        `before` are facts that come between its birth and its start.
+        `before` are facts that come between its birth and its start, `queued` is its id when it was born
+        elsewhere.
         """
         order = order.minded()
         spec, origin = order.spec, order.place
@@ -97,23 +106,33 @@ class Starting:
         then = (*before, self._seating.started(spec, toolbox, origin, system), *map(MessageAdded, heard))
         slot = None if known else self._slot(created, origin)
         at_once = slot is None or slot.try_take()
-        lease: Lease | None = None
+        born = False
         try:
-            lease = await self._store.create(created, self._supervisor.owner, then if at_once else ())
+            lease, events = await self._born(created, then if at_once else (), queued)
+            born = True
         finally:
-            if lease is None and slot is not None:
+            if not born and slot is not None:
                 slot.give_back()
-        facts = enumerate((created, *(then if at_once else ())), start=1)
-        at = lease.state.created_at
         record = Recorder(self._store, self._bus, lease, self._outputs)
-        record.publish([Event(lease.task, seq, at, settle(fact)[0]) for seq, fact in facts])
-        told = transcript_of(Event(lease.task, None, at, fact) for fact in then)
+        record.publish(events)
+        told = transcript_of(Event(lease.task, None, lease.state.created_at, fact) for fact in then)
         seat = self._seat(order, record, toolbox, slot, system)
         job = self._job(order, seat, told, record, desk)
         job.first = () if at_once else then
         job.remembers = order.remembers and not known
         job.ready = given_again(known) if known else None
         return self._supervisor.start(job)
+
+    async def _born(
+        self, created: TaskCreated, then: Sequence[DurableFact], queued: str
+    ) -> tuple[Lease, list[Event]]:
+        """The lease of a new task, or of one that was written down for whoever takes it first; its facts."""
+        if queued:
+            lease = await self._store.take(queued, self._supervisor.owner)
+            return lease, await self._store.append(lease, then)
+        lease = await self._store.create(created, self._supervisor.owner, then)
+        facts, at = enumerate((created, *then), start=1), lease.state.created_at
+        return lease, [Event(lease.task, seq, at, settle(fact)[0]) for seq, fact in facts]
 
     async def go_on(self, task: str, order: Order, more: More, desk: Desk) -> Job:
         """Go on with a task that nobody else may be working on and that can be read as a whole."""
@@ -152,18 +171,15 @@ class Starting:
         begun = False
         try:
             letters = await self._store.waiting(lease.task)
-            if not more.prompt.strip() and not letters:
+            if not more.prompt.strip() and not letters and not more.over:
                 raise UserMistake(NOTHING_SAID)
-            events = await self._store.events(lease.task)
             record = Recorder(self._store, self._bus, lease, self._outputs)
-            if cut := interruption(lease.state, unanswered(transcript_of(events))):
-                await record.commit(*cut)
-                events = await self._store.events(lease.task)
+            events, before = await self._cut_off(record, at_once=not more.over)
             earlier = transcript_of(events)
             await self._seating.ready(spec)
             toolbox = self._seating.tools(spec, origin)
             system = "" if lease.state.system else self._seating.system(spec, toolbox, origin, "")
-            heard = _heard(lease.state, more.prompt, letters, earlier, origin)
+            heard = _heard(before, more.prompt, letters, earlier, origin)
             started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
             first = (TaskBackgrounded(),) if more.behind else ()
             started = replace(started, budget=more.budget)
@@ -182,6 +198,25 @@ class Starting:
         finally:
             if not begun:
                 await self._store.release(lease)
+
+    async def _cut_off(self, record: Recorder, *, at_once: bool) -> tuple[list[Event], Task]:
+        """The facts of a task and the task they lead to, after the end of a run that was cut.
+
+        That is written at once, or else together with the new beginning, so that nobody sees it ended.
+        """
+        task = record.task
+        events = await self._store.events(task.id)
+        cut = interruption(task, unanswered(transcript_of(events)))
+        if not cut:
+            return events, task
+        if at_once:
+            await record.commit(*cut)
+            return await self._store.events(task.id), record.task
+        for number, fact in enumerate(cut, start=task.seq + 1):
+            record.defer(fact)
+            events.append(Event(task.id, number, stamp(), settle(fact)[0]))
+            task = fold(task, events[-1])
+        return events, task
 
     def _slot(self, task: Task | TaskCreated, origin: Origin) -> Slot | None:
         """The right to be at work; who talks with a person needs none."""

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, TaskRequest
+from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.accounts import NO_BUDGET, spent_by
 from gencode.delegation.forks import Fork
@@ -105,7 +106,10 @@ class Work:
         return await self._launcher.detach(request, self._origin(), self._terms.seconds)
 
     async def take_on(self, handover: Handover) -> Live:
-        """Start what another process handed over to this one."""
+        """Start what another process handed over to this one, or go on where a third one died with it."""
+        known = await self._store.task(handover.task) if handover.task else None
+        if known is not None and known.status is Status.RUNNING:
+            return await self._resumption.take_over(known, handover)
         if handover.created is not None:
             return await self._resumption.take_on(handover.created, handover)
         request = TaskRequest(

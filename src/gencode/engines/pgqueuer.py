@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 from pgqueuer import PgQueuer
-from pgqueuer.db import AsyncpgDriver
+from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver
 from pgqueuer.errors import PgqException, RetryRequested
 from pgqueuer.models import Job
 from pgqueuer.queries import Queries
@@ -30,6 +30,22 @@ AGAIN_SECONDS = 1.0
 CONNECTIONS = 4
 
 
+class Driver(AsyncpgPoolDriver):
+    """Connections that say when they cannot reach the database; `broken` is told."""
+
+    def __init__(self, pool: Any, broken: Callable[[], None]) -> None:
+        super().__init__(pool)
+        self._say = broken
+
+    async def fetch(self, query: str, *args: object) -> list[dict[str, object]]:
+        """The rows of a query."""
+        try:
+            return await super().fetch(query, *args)
+        except (OSError, TimeoutError):
+            self._say()
+            raise
+
+
 class Later(GenCodeError):
     """The task cannot be run here and now; `seconds` is how long to wait before anybody tries again."""
 
@@ -41,7 +57,7 @@ class Later(GenCodeError):
 class Share(Struct, frozen=True):
     """What one worker takes from the queue: which agents, how many at once, and the caps of all workers."""
 
-    agents: Sequence[str]
+    agents: Callable[[], Sequence[str]]
     most: int
     caps: Mapping[str, int]
 
@@ -115,6 +131,10 @@ class Serving:
         """How many tasks are being run."""
         return len(self._works)
 
+    def begin_anew(self) -> None:
+        """Begin a new round, because other agents are to be served."""
+        self._broken.set()
+
     def stop(self) -> None:
         """Take nothing more; what runs goes on to its end."""
         self._stopped.set()
@@ -136,8 +156,8 @@ class Serving:
         await ensure_queue(self._store)
         self._broken.clear()
         pool = await self._store.new_pool(CONNECTIONS, self._broken.set)
-        queue = PgQueuer.from_asyncpg_pool(pool)
-        for agent in self._share.agents:
+        queue = PgQueuer(Driver(pool, self._broken.set))
+        for agent in self._share.agents():
             cap = self._share.caps.get(agent.casefold(), 0)
             queue.entrypoint(entrypoint(agent), concurrency_limit=cap)(self._one)
         loop = asyncio.get_running_loop()

@@ -60,7 +60,7 @@ FROM gen_worker WHERE seen_at > clock_timestamp() - make_interval(secs => $1) OR
 class FleetStore(PostgresStore):
     """A journal in Postgres that also knows workers and what is for them."""
 
-    troubles = TROUBLES
+    troubles: tuple[type[Exception], ...] = TROUBLES
 
     async def submit(self, fact: TaskCreated, order: bytes, enqueue: Enqueue) -> str:
         """Write a new task for workers and put it into a queue, all or nothing; its id."""

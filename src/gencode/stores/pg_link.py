@@ -83,8 +83,11 @@ class Link:
     async def another_pool(self, most: int, lost: Callable[[], None]) -> Any:
         """More connections for somebody who resets them; `lost` is called when one of them ends."""
 
+        def ended(_connection: Connection) -> None:
+            lost()
+
         async def begin(connection: Connection) -> None:
-            connection.add_termination_listener(lambda _: lost())
+            connection.add_termination_listener(ended)
 
         ever = {"max_inactive_connection_lifetime": 0.0, "init": begin}
         return await _asyncpg.create_pool(self.url, min_size=1, max_size=most, **ever, **_SHAPE)

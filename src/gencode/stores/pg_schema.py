@@ -82,6 +82,11 @@ CREATE TABLE gen_outbox (
     tries integer NOT NULL DEFAULT 0,
     not_before text COLLATE "C" NOT NULL DEFAULT ''
 );
+CREATE TABLE gen_copied (
+    kind text NOT NULL,
+    id text NOT NULL,
+    PRIMARY KEY (kind, id)
+);
 CREATE TABLE gen_worker (
     name text PRIMARY KEY,
     agents text NOT NULL,

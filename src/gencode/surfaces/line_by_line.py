@@ -34,6 +34,7 @@ from gencode.surfaces.visible import visible_line
 
 READY = "Type a question, or /help; an empty line does nothing, /quit leaves."
 YES = ("y", "yes")
+NO_MORE = "\x04"
 WAYS = {
     "sessions": "List conversations with: gen sessions list; open one with /resume ID.",
     "agents": "List agents with: gen agents list; look at one with /agents NAME.",
@@ -82,6 +83,7 @@ class Lines:
         self._typed: asyncio.Queue[str | None] = asyncio.Queue()
         self._asked: asyncio.Future[str] | None = None
         self._over = False
+        self._ended = False
         self._work: set[asyncio.Task[None]] = set()
 
     def hear(self, event: Event) -> None:
@@ -127,6 +129,9 @@ class Lines:
                 self._asked.set_result(line)
             elif line.strip():
                 self._do(self._meant(talk, line.strip()))
+        self._ended = True
+        if self._asked is not None and not self._asked.done():
+            self._asked.set_result(NO_MORE)
         if self._work and not self._over:
             await asyncio.wait(self._work)
         if not self._over:
@@ -179,7 +184,9 @@ class Lines:
                 answer(f"{WAYS.get(place, 'That needs the terminal app: gen without --plain.')}")
 
     async def _ask(self) -> str:
-        """The next line that is typed."""
+        """The next line that is typed; what nobody can type any more is a no."""
+        if self._ended:
+            return NO_MORE
         self._asked = asyncio.get_running_loop().create_future()
         try:
             return await self._asked

@@ -8,6 +8,7 @@ from typing import NoReturn
 from gencode import __version__
 from gencode.core.errors import UserMistake, nearest
 from gencode.surfaces.cron_words import add_cron
+from gencode.surfaces.fleet_words import add_migrate, add_worker
 from gencode.surfaces.task_words import add_task
 from gencode.surfaces.words import (
     Commands,
@@ -119,7 +120,8 @@ def build_parser() -> argparse.ArgumentParser:
     add(commands, "tools", "tools:show", "every tool with its aliases, effect and source")
     _add_serve(commands)
     add(commands, "doctor", "doctor:show", "what is set up and what is missing")
-    add(commands, "migrate", "migrate:run", "bring the database up to date")
+    add_worker(commands)
+    add_migrate(commands)
     add(commands, "demo", "demo:run", "a guided tour on the offline model, in a folder of its own")
     return parser
 

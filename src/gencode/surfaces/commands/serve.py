@@ -5,10 +5,14 @@ import asyncio
 import ipaddress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gencode.core.errors import UserMistake
 from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.plain import note
+
+if TYPE_CHECKING:
+    from gencode.surfaces.http.tokens import Keys
 
 INSTALL = "pip install 'gencode-ai[server]'"
 NEEDS = ("starlette", "uvicorn", "h11")
@@ -18,7 +22,10 @@ def run(args: argparse.Namespace) -> int:
     """Serve the folder that was typed."""
     if missing := [name for name in NEEDS if not _is_there(name)]:
         raise UserMistake(f"gen serve needs {' and '.join(missing)}; install it with: {INSTALL}")
-    return asyncio.run(_serve(args))
+    from gencode.surfaces.http.tokens import Keys, kept_token
+
+    token = kept_token(Path(args.token_file).expanduser()) if "token_file" in args else ""
+    return asyncio.run(_serve(args, Keys(token, getattr(args, "share", []))))
 
 
 def _is_there(name: str) -> bool:
@@ -28,13 +35,10 @@ def _is_there(name: str) -> bool:
         return False
 
 
-async def _serve(args: argparse.Namespace) -> int:
+async def _serve(args: argparse.Namespace, keys: "Keys") -> int:
     from gencode.surfaces.http.serving import Bell, Serving, Wish, new_broker
-    from gencode.surfaces.http.tokens import Keys, kept_token
 
     host = _address(getattr(args, "bind", "127.0.0.1"))
-    token = kept_token(Path(args.token_file).expanduser()) if "token_file" in args else ""
-    keys = Keys(token, getattr(args, "share", []))
     names = tuple(_host_name(name) for name in getattr(args, "allow_host", []))
     wish = Wish(keys, host, getattr(args, "port", 0), names)
     bell = Bell()

@@ -9,7 +9,7 @@ back with the id of the last fact it saw and is told the rest.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.1
 BATCH_SECONDS = 0.016
 REMEMBERED = 1000
+MOST_HELD = 6
+"""So many looks at the journal a fact may be held back for the bus to tell what came before it."""
+MOST_KNOWN = 5000
 MOST_WAITING = 2_000_000
 """So many bytes may wait for one client."""
 MOST_CLIENTS = 500
@@ -79,8 +82,11 @@ class Client:
 class Hub:
     """Follows the journal and tells everybody. `run` does so until it is cancelled."""
 
-    def __init__(self, bus: Bus, journal: Journal) -> None:
+    def __init__(self, bus: Bus, journal: Journal, is_here: Callable[[str], bool]) -> None:
+        """`is_here` tells whether this process runs a task."""
         self._bus = bus
+        self._is_here = is_here
+        self._held = 0
         self._journal = journal
         self._clients: set[Client] = set()
         self._pending: list[Piece] = []
@@ -88,6 +94,7 @@ class Hub:
         self._told: dict[str, int] = {}
         self._announced: dict[str, int] = {}
         self._news = asyncio.Event()
+        self._reading = asyncio.Lock()
         self.position = 0
         """The place of the last fact that everybody was told of."""
         self.notable: asyncio.Queue[Event] = asyncio.Queue(1000)
@@ -153,8 +160,6 @@ class Hub:
                 if event.seq is not None:
                     self._announced[event.task] = event.seq
                     self._news.set()
-                    if isinstance(event.fact, TaskEnded):
-                        self._announced.pop(event.task, None)
                 # What was said before a message that is told already is part of that message.
                 elif self._told.get(event.task, 0) <= self._announced.get(event.task, 0):
                     parent = await self._journal.parent(event.task)
@@ -181,25 +186,47 @@ class Hub:
 
     async def _read(self) -> bool:
         """Take in some facts that were written since; whether there may be more."""
+        async with self._reading:
+            return await self._read_on()
+
+    async def _read_on(self) -> bool:
         found = await self._journal.facts(self.position)
         if self._recent and (not found or _cursor(found[0]) != self.cursor):
             await self._find_again()
             return True
         fresh = found[1:] if self._recent else found
+        for _ in range(2 if fresh else 0):  # until what the bus told of them is heard
+            await asyncio.sleep(0)
         for place, event in fresh:
+            if self._is_early(event):
+                return False
             parent = await self._journal.parent(event.task)
             self._pending.append(Piece(event.task, event, parent))
-            self._told[event.task] = event.seq or 0
+            if self._is_here(event.task):
+                self._told[event.task] = event.seq or 0
             self._note(event)
             self.position = place
             self._recent.append(Cursor(event.task, event.seq or 0))
+        self._forget()
         return len(fresh) > 1
+
+    def _is_early(self, event: Event) -> bool:
+        """Whether a fact of a task here was read before the bus told of it, and of what came before it."""
+        here = self._is_here(event.task)
+        if not here or self._announced.get(event.task, 0) >= (event.seq or 0) or self._held >= MOST_HELD:
+            self._held = 0
+            return False
+        self._held += 1
+        return True
+
+    def _forget(self) -> None:
+        if len(self._announced) + len(self._told) > MOST_KNOWN:
+            self._announced = {task: seq for task, seq in self._announced.items() if self._is_here(task)}
+            self._told = {task: seq for task, seq in self._told.items() if self._is_here(task)}
 
     def _note(self, event: Event) -> None:
         match event.fact:
-            case TaskEnded():
-                self._told.pop(event.task, None)
-            case MessageAdded(AssistantMessage(calls=())):
+            case TaskEnded() | MessageAdded(AssistantMessage(calls=())):
                 pass
             case _:
                 return

@@ -98,8 +98,10 @@ class Inbox:
         """Look after every chat of this folder until cancelled; wait while another server does so."""
         handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            while not _taken(handle):
+            taken = _taken(handle)
+            while not taken:
                 await asyncio.sleep(LOOK_SECONDS)
+                taken = _taken(handle)
             self._hub.missed = True
             while True:
                 await self._look_after()

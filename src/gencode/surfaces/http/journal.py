@@ -47,7 +47,7 @@ _COUNTS = "SELECT Status, count(*) FROM Sessions WHERE (:cwd IS NULL OR Cwd = :c
 _UNHEARD = "SELECT Id FROM Sessions WHERE Posted > Mailed AND Owner IS NULL AND Conversation = 1"
 _SPENT = """
 SELECT strftime('%Y-%m-%dT%H:%M:00.000000Z',
-                CAST(CAST(strftime('%s', e.At) AS INTEGER) / :seconds AS INTEGER) * :seconds, 'unixepoch') AS Since,
+                CAST(strftime('%s', e.At) AS INTEGER) / :seconds * :seconds, 'unixepoch') AS Since,
        sum(coalesce(json_extract(e.Body, '$.message.usage.inputTokens'), 0)),
        sum(coalesce(json_extract(e.Body, '$.message.usage.outputTokens'), 0)),
        sum(coalesce(json_extract(e.Body, '$.message.usage.cachedTokens'), 0)),

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
+from gencode.delegation.live import Job
 from gencode.places import database
 from gencode.runtime.broker import Broker, Waiting
 from gencode.settings import gen_home, remember
@@ -40,8 +41,8 @@ GOODBYE_SECONDS = 3
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXPOSED = (
     "This listens on {host}: everybody who can reach this machine there and has a token can see what your "
-    "agents see, and act as that token says. Nothing is encrypted on the way, the token included; put a proxy "
-    "with TLS before it where others share the network."
+    "agents see, and act as that token says. Nothing is encrypted on the way, not even the token; where "
+    "others share the network, put a proxy with TLS before it."
 )
 
 
@@ -88,18 +89,21 @@ class Serving:
         self._gen = gen
         self._wish = wish
         self._journal = Journal(database())
-        self._hub = bell.hub = Hub(gen.bus, self._journal)
+        self._hub = bell.hub = Hub(gen.bus, self._journal, self._is_here)
         chats = Chats(gen_home() / "chats.jsonl", gen.workspace.cwd)
         self._inbox = Inbox(gen, self._journal, self._hub, chats, post)
         self._site = Site(gen, broker, self._journal, self._hub, chats, self._inbox)
         self._ended = asyncio.Event()
         self._signal = 0
+        self.ready = asyncio.Event()
+        """Set once it serves, at `port`."""
+        self.port = 0
 
     async def run(self) -> int:
         """Serve until a signal comes; the exit code."""
         with listening(self._wish.host, self._wish.port) as sock, _signals(self._heed):
-            port: int = sock.getsockname()[1]
-            server = self._server(port)
+            self.port = sock.getsockname()[1]
+            server = self._server()
             await self._hub.start()
             beside = [
                 asyncio.create_task(self._hub.run()),
@@ -108,8 +112,9 @@ class Serving:
             serving = asyncio.create_task(server.serve(sockets=[sock]))
             ended = asyncio.create_task(self._ended.wait())
             try:
-                self._tell(port)
+                self._tell()
                 await self._take_up()
+                self.ready.set()
                 await asyncio.wait([*beside, serving, ended], return_when=asyncio.FIRST_COMPLETED)
                 await self._stop()
             finally:
@@ -124,8 +129,15 @@ class Serving:
                     raise end
         return 128 + self._signal if self._signal else 0
 
-    def _server(self, port: int) -> Server:
-        app = Guard(web_app(self._site), self._wish.keys, self._hosts(port), f"gen_{port}")
+    def _is_here(self, task: str) -> bool:
+        return isinstance(self._gen.supervisor.find(task), Job)
+
+    def end(self) -> None:
+        """Let it end in an orderly way."""
+        self._ended.set()
+
+    def _server(self) -> Server:
+        app = Guard(web_app(self._site), self._wish.keys, self._hosts(), f"gen_{self.port}")
         config = uvicorn.Config(
             app,
             http=Impatient,
@@ -143,17 +155,17 @@ class Serving:
         )
         return Server(config)
 
-    def _hosts(self, port: int) -> list[str]:
+    def _hosts(self) -> list[str]:
         names = [LOOPBACK, "localhost", "[::1]"]
         if not ipaddress.ip_address(self._wish.host).is_unspecified:
             names.append(_bracketed(self._wish.host))
-        at_port = [f"{name}:{port}" for name in (*names, *self._wish.names)]
+        at_port = [f"{name}:{self.port}" for name in (*names, *self._wish.names)]
         return [*at_port, *self._wish.names]  # a proxy may stand before it, at the usual port
 
-    def _tell(self, port: int) -> None:
+    def _tell(self) -> None:
         """The address with the token is the first line, so that programs can read it."""
         host = LOOPBACK if ipaddress.ip_address(self._wish.host).is_unspecified else self._wish.host
-        base = f"http://{_bracketed(host)}:{port}/?token="
+        base = f"http://{_bracketed(host)}:{self.port}/?token="
         answer(f"{base}{self._wish.keys.owner}")
         for role, token in self._wish.keys.shared:
             answer(f"{role}: {base}{token}")
@@ -170,7 +182,7 @@ class Serving:
         if self._signal:
             os._exit(128 + number)  # whoever asks twice does not want to wait
         self._signal = number
-        self._ended.set()
+        self.end()
 
     async def _stop(self) -> None:
         """Say what is stopped, stop it, let everybody hear of it, and say goodbye."""

@@ -15,7 +15,7 @@ Limit = Annotated[int, Meta(ge=1, le=500)]
 Turns = Annotated[int, Meta(ge=1, le=1_000_000)]
 Amount = Annotated[int, Meta(ge=1, le=2**53)]
 Money = Annotated[float, Meta(gt=0, le=1e9)]
-O = TypeVar("O", bound=Outcome)
+Kind = TypeVar("Kind", bound=Outcome)
 
 
 class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
@@ -136,13 +136,13 @@ class TaskOutput(Outcome, frozen=True, rename="camel"):
 class StoppedTask(Outcome, frozen=True, rename="camel"):
     """A task after a stop, and every task that the stop ended."""
 
-    stopped: list[str] = []
+    stopped: tuple[str, ...] = ()
 
 
 class InterruptedTask(Outcome, frozen=True, rename="camel"):
     """A task after it was cut, and every task that this hit."""
 
-    interrupted: list[str] = []
+    interrupted: tuple[str, ...] = ()
 
 
 class SteeredTask(Outcome, frozen=True, rename="camel"):
@@ -240,6 +240,6 @@ class StreamWish(Struct, frozen=True, forbid_unknown_fields=True):
     brief: bool = False
 
 
-def widened(kind: type[O], outcome: Outcome, **more: Any) -> O:
+def widened(kind: type[Kind], outcome: Outcome, **more: Any) -> Kind:
     """A task with more fields."""
     return kind(**structs.asdict(outcome), **more)

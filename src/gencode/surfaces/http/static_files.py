@@ -25,7 +25,7 @@ class StaticFiles:
     """The page and what belongs to it. A name that is not in the folder is not there, whatever it spells."""
 
     def __init__(self) -> None:
-        self._files = dict(_below(files(__package__) / "static"))
+        self._files = dict(_below(files("gencode.surfaces.http") / "static"))
 
     async def __call__(self, request: Request) -> Response:
         """One file; not again for who has it already."""

@@ -21,7 +21,7 @@ CHUNK = 500
 
 
 class EventStream(Response):
-    """The facts of one task after a number, or those of all tasks after a fact; then what is new, for ever."""
+    """The facts of one task, or of all, after one of them; then what is new, for ever."""
 
     media_type = "text/event-stream"
 
@@ -37,10 +37,12 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the client is gone, does not keep up, or the server ends."""
         if len(self._hub) >= MOST_CLIENTS:
-            return await Refused(503, "Too many streams are open.").response()(scope, receive, send)
+            await Refused(503, "Too many streams are open.").response()(scope, receive, send)
+            return
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         if scope["method"] == "HEAD":
-            return await send({"type": "http.response.body", "body": b""})
+            await send({"type": "http.response.body", "body": b""})
+            return
         client = self._hub.join(self._task, brief=self._brief)
         upto, here = self._hub.position, self._hub.cursor  # what comes after that waits for the client
         pump = asyncio.ensure_future(self._pump(client, send, upto, here))

@@ -41,7 +41,7 @@ class Keys:
 
     def __init__(self, owner: str = "", shared: Sequence[Right] = ()) -> None:
         self.owner = owner or secrets.token_urlsafe(TOKEN_BYTES)
-        self.shared = [(role, secrets.token_urlsafe(TOKEN_BYTES)) for role in shared]
+        self.shared: list[tuple[Right, str]] = [(role, secrets.token_urlsafe(TOKEN_BYTES)) for role in shared]
         self._digests = [(_digest(self.owner), OWNER)]
         self._digests += [(_digest(token), ROLES[role]) for role, token in self.shared]
 

@@ -59,7 +59,7 @@ async def stop_task(site: Site, asked: Asked[Nothing, End]) -> StoppedTask:
     how = asked.body.how
     stops = await site.gen.launcher.reach.stop(task.id, STOPPED, tree=how == "tree", report=how == "keep")
     outcome = await site.gen.records.get(stops.task)
-    return widened(StoppedTask, outcome, stopped=[each.id for each in stops.hit])
+    return widened(StoppedTask, outcome, stopped=tuple(each.id for each in stops.hit))
 
 
 @endpoint(
@@ -73,7 +73,7 @@ async def interrupt_task(site: Site, asked: Asked[Nothing, Cut]) -> InterruptedT
     task = await found(site, asked)
     stops = await site.gen.launcher.reach.interrupt(task.id, INTERRUPTED, asked.body.message)
     outcome = await site.gen.outcome_of(stops.task)
-    return widened(InterruptedTask, outcome, interrupted=[each.id for each in stops.hit])
+    return widened(InterruptedTask, outcome, interrupted=tuple(each.id for each in stops.hit))
 
 
 @endpoint(

@@ -1,6 +1,7 @@
 """The terminal app: opens GenCode after its first frame, hands events to screens and words to the talk."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -48,6 +49,13 @@ Opener = Callable[[Asker], "AbstractAsyncContextManager[GenCode]"]
 """Opens GenCode with somebody who can be asked."""
 
 
+def shortened(folder: Path, most: int = 40) -> str:
+    """A folder as a person knows it: its end, from home on where it lies there."""
+    home = Path.home()
+    name = f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
+    return name if len(name) <= most else f"…{name[-most + 1 :]}"
+
+
 class TerminalApp(App[None]):
     """Everything a person sees. What it does is done by the talk and by the commands."""
 
@@ -78,7 +86,7 @@ class TerminalApp(App[None]):
         self._opener = opener
         self._agent = agent
         self._begin = begin
-        self.folder = str(folder)
+        self.folder = shortened(folder)
         self.history = history or History()
         self.paper = Paper(dark=dark)
         self.theme = "textual-dark" if dark else "textual-light"
@@ -146,6 +154,11 @@ class TerminalApp(App[None]):
         self._leaving.set()
         if self._serving is not None:
             await asyncio.wait([self._serving])
+
+    def _fatal_error(self) -> None:
+        """A fault ends the app; it is told outside of it, once the terminal is as it was."""
+        self.trouble = self.trouble or sys.exception()
+        self._close_messages_no_wait()
 
     def _heard(self, event: Event) -> None:
         if self.talk is not None and not self.main.whose and self.talk.session:

@@ -60,7 +60,7 @@ def _one(call: Call, agent: AgentView | None, now: str, width: int) -> Renderabl
 
 def _launch(call: Call, agent: AgentView | None, width: int) -> RenderableType:
     rows = Table.grid(padding=(0, 1))
-    rows.add_column(no_wrap=True)
+    rows.add_column(no_wrap=True, min_width=6)
     rows.add_column(no_wrap=True, overflow="ellipsis")
     model = (agent.model if agent else "") or str(call.input.get("model") or "")
     for label, value in (("Type", _kind(call)), ("Task", _title(call)), ("Model", model or "inherit")):

@@ -1,0 +1,337 @@
+"""Puts a worker together: the shared journal, its queue, and an open GenCode for every folder it works in.
+
+This is the second file that imports every room; nothing of it is loaded without a shared database.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode import __version__
+from gencode.app import GenCode
+from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
+from gencode.core.events import DurableFact, TaskEnded, TaskStarted
+from gencode.core.ids import new_id
+from gencode.core.status import Status
+from gencode.delegation.lifeline import Lifeline
+from gencode.delegation.orphans import close_task
+from gencode.engines.pgqueuer import Later, Serving, Share, ensure_queue, reconcile
+from gencode.engines.process import WorkOrder
+from gencode.runtime.fleet import Dispatch, Stuck, WorkerCard
+from gencode.stores.opening import LEASE_SECONDS as LEASE_SECONDS
+from gencode.stores.opening import open_postgres as open_postgres
+from gencode.stores.pg_copy import Copy, copy_database
+from gencode.stores.pg_fleet import FleetStore
+
+log = logging.getLogger(__name__)
+
+FLAGS = frozenset(
+    {
+        *("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds"),
+        *("max_tokens_total", "max_usd", "max_spawns"),
+    }
+)
+"""The settings that may come with a task; everything else is the worker's own."""
+MOST_TAKES = 10
+"""A task that was taken so often and never ended takes its workers down with it; it is given up."""
+ELSEWHERE_SECONDS = 5.0
+RECONCILE_SECONDS = 30.0
+STOPPED = "its worker could not renew its lease"
+HANDED_BACK = "its worker was told to end"
+_HARD_END = 70
+_LAST_MOMENT = 0.15
+"""The part of the lease time that everything has to stop; after it the process ends as a whole."""
+
+
+class Survey(Struct, frozen=True):
+    """A fleet as `gen doctor` sees it."""
+
+    address: str
+    workers: list[WorkerCard]
+    waiting: int
+    running: int
+    stuck: list[Stuck]
+
+
+class Shape(Struct, frozen=True):
+    """What a worker does: how many tasks at once, for which agents (none: all), below which folder."""
+
+    most: int
+    workspace: Path
+    agents: tuple[str, ...] = ()
+    caps: Mapping[str, int] = {}
+    lease_seconds: float = LEASE_SECONDS
+
+
+async def survey(url: str) -> Survey:
+    """Look at a fleet."""
+    store = await open_postgres(url)
+    try:
+        waiting, running = await store.depth()
+        stuck = await store.overdue(4 * store.lease_seconds)
+        return Survey(store.link.address, await store.workers(), waiting, running, stuck)
+    finally:
+        await store.close()
+
+
+async def migrate_shared(url: str) -> tuple[str, int, int]:
+    """Bring a shared database and its queue up to date; its address, and the versions before and after."""
+    from gencode.stores.opening import check_extra
+
+    check_extra()
+    from gencode.stores.pg_schema import migrate_url
+
+    before, after = await migrate_url(url)
+    store = await open_postgres(url)
+    try:
+        await ensure_queue(store)
+        return store.link.address, before, after
+    finally:
+        await store.close()
+
+
+async def copy_to(path: Path, url: str) -> Copy:
+    """Copy the database of this machine into a shared one, and look whether everything arrived."""
+    store = await open_postgres(url)
+    try:
+        return await copy_database(path, store)
+    finally:
+        await store.close()
+
+
+class Room:
+    """An open GenCode in one folder, with the settings that came with its tasks."""
+
+    def __init__(self, store: FleetStore, cwd: str, flags: Mapping[str, Any], most: int) -> None:
+        self._store = store
+        self._closing = asyncio.Event()
+        self._opened: asyncio.Future[GenCode] = asyncio.get_running_loop().create_future()
+        self.life = asyncio.get_running_loop().create_task(self._lived(cwd, {**flags, "max_agents": most}))
+        self.given_up = False
+
+    async def gen(self) -> GenCode:
+        """The GenCode, once it is open; UserMistake when it cannot be."""
+        return await asyncio.shield(self._opened)
+
+    @property
+    def opened(self) -> GenCode | None:
+        """The GenCode, if it is open."""
+        done = self._opened.done() and not self._opened.cancelled() and self._opened.exception() is None
+        return self._opened.result() if done else None
+
+    def close(self) -> None:
+        """Close it; `life` is over when that is done."""
+        self._closing.set()
+
+    def give_up(self, why: str) -> None:
+        """Stop everything in it at once and write nothing more: others may take its tasks over."""
+        self.given_up = True
+        if (gen := self.opened) is not None:
+            self._store.give_up(gen.supervisor.owner)
+            gen.supervisor.stop.stop(why)
+            for live in gen.supervisor:
+                if live.work is not None:
+                    live.work.cancel()
+        self.close()
+
+    async def _lived(self, cwd: str, settings: dict[str, Any]) -> None:
+        try:
+            async with GenCode.open(cwd, settings=settings, store=self._store) as gen:
+                self._opened.set_result(gen)
+                await self._closing.wait()
+        except GenCodeError as trouble:
+            if self._opened.done():
+                log.warning("a folder was not left in order: %s", trouble)
+            else:
+                self._opened.set_exception(trouble)
+
+
+class Worker:
+    """Runs tasks of a shared database. `name` is unique for this process."""
+
+    def __init__(self, store: FleetStore, shape: Shape) -> None:
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
+        self._store = store
+        self._shape = shape
+        self._rooms: dict[str, Room] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._draining = False
+        caps = {name.casefold(): cap for name, cap in shape.caps.items()}
+        self._serving = Serving(store, Share(self._served, shape.most, caps), self.run)
+        self.lifeline = Lifeline(self._renew, shape.lease_seconds, self._lost)
+        self._agents: set[str] = {*shape.agents}
+
+    @property
+    def card(self) -> WorkerCard:
+        """The worker as others see it."""
+        agents = ", ".join(self._shape.agents) or "all"
+        workspace, running = str(self._shape.workspace), self._serving.running
+        about = (self.name, agents, workspace, self._shape.most, running, self._draining)
+        return WorkerCard(*about, version=__version__)
+
+    async def work(self) -> None:
+        """Take tasks until told to drain and the last one has ended."""
+        await self._learn_agents()
+        await self._store.report(self.card)
+        loop = asyncio.get_running_loop()
+        chores = [loop.create_task(self.lifeline.run()), loop.create_task(self._reconcile())]
+        try:
+            await self._serving.serve()
+        finally:
+            for room in self._rooms.values():
+                room.close()
+            await self._settled()
+            for chore in chores:
+                chore.cancel()
+            with suppress(StoreTrouble):
+                await self._store.leave(self.name)
+
+    def drain(self) -> None:
+        """Take nothing more and end when what runs has ended."""
+        self._draining = True
+        self._serving.stop()
+
+    async def hand_back(self) -> None:
+        """Stop what still runs and leave it to other workers, which go on with it at once."""
+        self.drain()
+        owners = [room.opened.supervisor.owner for room in self._rooms.values() if room.opened]
+        self._give_up(HANDED_BACK)
+        await self._settled()
+        for owner in owners:
+            with suppress(StoreTrouble):
+                await self._store.hand_back(owner)
+
+    async def run(self, task: str) -> None:
+        """Run one task to its end; Later when that is not possible here and now."""
+        found = await self._store.dispatched(task)
+        if found is None or found.order is None:
+            return
+        if not found.free:
+            raise Later("somebody else is at it", self._shape.lease_seconds / 3)
+        try:
+            order = _read(found.order)
+            if not self._is_here(order.cwd):
+                raise Later("its folder is not on this machine", ELSEWHERE_SECONDS)
+            if found.takes >= MOST_TAKES:
+                raise UserMistake(f"it was begun {found.takes} times and never came to an end")
+            gen = await self._room(order.cwd, order.flags).gen()
+            job = await gen.take_on(replace(order.handover, task=task))
+        except (Later, StoreTrouble, Fenced):
+            raise
+        except UserMistake as mistake:
+            await self._refuse(found, str(mistake))
+            return
+        await job.ended()
+
+    async def _refuse(self, found: Dispatch, why: str) -> None:
+        """End a task that cannot be run, unless somebody else is at it by now."""
+        now = await self._store.dispatched(found.task)
+        if now is None or now.order is None:
+            return
+        if not now.free:
+            raise Later("somebody else is at it", self._shape.lease_seconds / 3)
+        if now.status is Status.RUNNING:
+            await close_task(self._store, found.task, self.name, why=why)
+            return
+        lease = await self._store.take(found.task, self.name)
+        facts: list[DurableFact] = [] if now.status is Status.PENDING else [TaskStarted()]
+        await self._store.append(lease, [*facts, TaskEnded(Status.FAILED, error=why)], last=True)
+
+    def _is_here(self, cwd: str) -> bool:
+        """Whether a folder is one of those this worker works in; links out of it do not count."""
+        try:
+            folder = Path(cwd).resolve(strict=True)
+        except (OSError, ValueError):
+            return False
+        return folder.is_dir() and folder.is_relative_to(self._shape.workspace.resolve())
+
+    def _room(self, cwd: str, flags: Mapping[str, Any]) -> Room:
+        key = msgspec.json.encode([cwd, flags], order="deterministic").decode()
+        room = self._rooms.get(key)
+        if room is None or room.life.done() or room.given_up:
+            room = self._rooms[key] = Room(self._store, cwd, flags, self._shape.most)
+        return room
+
+    def _served(self) -> list[str]:
+        return sorted(self._agents)
+
+    async def _learn_agents(self) -> None:
+        """The agents whose tasks are taken: those that were named, or all that are known or waited for."""
+        if self._shape.agents:
+            return
+        async with GenCode.open(self._shape.workspace, store=self._store) as gen:
+            self._agents |= {spec.name.casefold() for spec in gen.agents.spawnable()}
+        self._agents |= {each.agent.casefold() for each in await self._store.overdue(0)}
+
+    async def _renew(self) -> None:
+        for room in self._rooms.values():
+            if room.opened is not None and not room.given_up:
+                await self._store.renew(room.opened.supervisor.owner)
+        await self._store.report(self.card)
+
+    async def _reconcile(self) -> None:
+        """Put tasks back into the queue that are missing there, and learn of agents that are new."""
+        while True:
+            await asyncio.sleep(min(RECONCILE_SECONDS, 2 * self._shape.lease_seconds))
+            try:
+                if missing := await reconcile(self._store):
+                    log.warning("put back into the queue: %s", ", ".join(missing))
+                waiting = {each.agent.casefold() for each in await self._store.overdue(0)}
+                if not self._shape.agents and not waiting <= self._agents:
+                    self._agents |= waiting
+                    self._serving.begin_anew()
+            except GenCodeError as trouble:
+                log.warning("the queue could not be looked after: %s", trouble)
+
+    def _lost(self) -> None:
+        """Stop everything in time; the process ends as a whole where that takes too long."""
+        if self._rooms:
+            log.error("leases could not be renewed in time; everything that runs here is stopped")
+            end = asyncio.get_running_loop().call_later(_LAST_MOMENT * self._shape.lease_seconds, _end)
+            self._give_up(STOPPED, end.cancel)
+
+    def _give_up(self, why: str, then: Callable[[], None] | None = None) -> None:
+        rooms, self._rooms = list(self._rooms.values()), {}
+        for room in rooms:
+            room.give_up(why)
+        closing = asyncio.gather(*(room.life for room in rooms), return_exceptions=True)
+        done = asyncio.get_running_loop().create_task(_after(closing, then))
+        self._closing.add(done)
+        done.add_done_callback(self._closing.discard)
+
+    async def _settled(self) -> None:
+        lives = [room.life for room in self._rooms.values()]
+        if pending := [*lives, *self._closing]:
+            await asyncio.wait(pending)
+
+
+async def _after(closing: "asyncio.Future[Any]", then: Callable[[], None] | None) -> None:
+    await closing
+    if then is not None:
+        then()
+
+
+def _read(body: bytes) -> WorkOrder:
+    """What a worker is told, if it is no more than it may be."""
+    try:
+        order = msgspec.json.decode(body, type=WorkOrder)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise UserMistake(f"its order cannot be read: {error}") from None
+    if foreign := sorted({*order.flags} - FLAGS):
+        raise UserMistake(f"its order sets what only a worker's own user may set: {', '.join(foreign)[:200]}")
+    return order
+
+
+def _end() -> None:
+    """The commands that are still running end with this process; that is what their wardens are for."""
+    log.critical("not everything could be stopped in time; the worker ends")
+    os._exit(_HARD_END)

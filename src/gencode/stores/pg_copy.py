@@ -1,0 +1,231 @@
+"""Copies a SQLite database into Postgres, as often as wanted, and looks whether everything arrived (stores rack).
+
+Each task goes over in one transaction: its row, the facts that are not there yet, its letters. What was copied
+before and has gone on since, or was deleted there, stays as it is; what differs is reported and not touched.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gencode.core.errors import CorruptFact
+from gencode.core.events import unicode_text
+from gencode.runtime.owner import fate
+from gencode.stores.folding import StoredFact, folded
+from gencode.stores.pg_link import Connection
+from gencode.stores.pg_pen import storable
+from gencode.stores.postgres import PostgresStore
+from gencode.stores.schema import PlainErrors, migrate
+
+_TASKS = """
+SELECT Id, Agent, Cwd, Conversation, Parent, Status, Model, CreatedAt, UpdatedAt, EndedAt, Epoch, LastSeq,
+       Posted, Mailed, Owner
+FROM Sessions ORDER BY CreatedAt, rowid
+"""
+_FACTS = """
+SELECT Seq, Epoch, Kind, CAST(Body AS BLOB), CAST(At AS TEXT) FROM Events WHERE Task = ? ORDER BY Seq
+"""
+_LETTERS = "SELECT Number, Text, Sender, At FROM Letters WHERE Task = ? ORDER BY Number"
+_APPOINTMENTS = "SELECT Id, Due, Owner, Revision, Body, CreatedAt FROM Appointments ORDER BY CreatedAt, rowid"
+_OUTBOX = "SELECT Number, Channel, Chat, Text, Sender, At, Tries, NotBefore FROM Outbox ORDER BY Number"
+
+_KNOWN = "SELECT last_seq, owner IS NOT NULL OR dispatch IS NOT NULL FROM gen_task WHERE id = $1 FOR UPDATE"
+_FACTS_THERE = "SELECT seq, body, at FROM gen_event WHERE task = $1 AND seq <= $2 ORDER BY seq"
+_PUT_TASK = """
+INSERT INTO gen_task (id, agent, cwd, conversation, parent, status, model, created_at, updated_at, ended_at,
+                      epoch, last_seq, posted, mailed)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+ON CONFLICT (id) DO UPDATE SET status = excluded.status, model = excluded.model,
+    updated_at = excluded.updated_at, ended_at = excluded.ended_at, last_seq = excluded.last_seq,
+    epoch = greatest(gen_task.epoch, excluded.epoch), posted = greatest(gen_task.posted, excluded.posted),
+    mailed = greatest(gen_task.mailed, excluded.mailed)
+"""
+_PUT_FACTS = """
+INSERT INTO gen_event (task, seq, epoch, kind, body, at)
+SELECT $1, e.seq, e.epoch, e.kind, e.body, e.at
+FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[]) AS e (seq, epoch, kind, body, at)
+ON CONFLICT (task, seq) DO NOTHING
+"""
+_PUT_LETTER = """
+INSERT INTO gen_letter (task, number, text, sender, at, mark)
+SELECT $1, $2, $3, $4, $5, 'copied' FROM gen_task WHERE id = $1 AND mailed < $2
+ON CONFLICT (task, number) DO NOTHING
+"""
+_POSTED = "UPDATE gen_task SET posted = greatest(posted, $2) WHERE id = $1"
+_FIRST_TIME = "INSERT INTO gen_copied (kind, id) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING id"
+_PUT_APPOINTMENT = """
+INSERT INTO gen_appointment (id, due, owner, revision, body, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (id) DO NOTHING
+"""
+_PUT_OUT = """
+INSERT INTO gen_outbox (channel, chat, text, sender, at, mark, tries, not_before)
+VALUES ($1, $2, $3, $4, $5, 'copied', $6, $7)
+"""
+
+
+class Copy(Struct, frozen=True):
+    """What a copy came to. `busy` are tasks that somebody is at; they are copied when that is over."""
+
+    address: str
+    tasks: int
+    facts: int
+    new: int
+    busy: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class _Task(Struct, frozen=True):
+    """One task as the file has it."""
+
+    row: tuple[Any, ...]
+    facts: list[tuple[int, int, str, bytes, str]]
+    letters: list[tuple[int, str, str, str]]
+
+    @property
+    def id(self) -> str:
+        return self.row[0]
+
+    @property
+    def busy(self) -> bool:
+        owner = self.row[14]
+        return owner is not None and fate(owner) != "dead"
+
+    @property
+    def stored(self) -> list[StoredFact]:
+        return [(seq, at, body) for seq, _, _, body, at in self.facts]
+
+
+async def copy_database(path: Path, store: PostgresStore) -> Copy:
+    """Copy the SQLite database at `path`; nothing in it is changed but its version."""
+    with PlainErrors(path):
+        migrate(path)
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source:
+            source.execute("BEGIN")  # one moment for everything
+            return await _Copying(source, store).run()
+
+
+class _Copying:
+    def __init__(self, source: sqlite3.Connection, store: PostgresStore) -> None:
+        self._source = source
+        self._store = store
+        self._facts = 0
+        self._new = 0
+        self._problems: list[str] = []
+
+    async def run(self) -> Copy:
+        busy: list[str] = []
+        count = 0
+        for row in self._source.execute(_TASKS).fetchall():
+            task = self._read(row)
+            if task.busy:
+                busy.append(task.id)
+                continue
+            count += 1
+            if await self._put(task):
+                await self._check(task)
+        await self._put_plans()
+        copied = (self._store.link.address, count, self._facts, self._new)
+        return Copy(*copied, tuple(busy), tuple(self._problems))
+
+    def _read(self, row: tuple[Any, ...]) -> _Task:
+        facts = self._source.execute(_FACTS, (row[0],)).fetchall()
+        return _Task(row, facts, self._source.execute(_LETTERS, (row[0],)).fetchall())
+
+    async def _put(self, task: _Task) -> bool:
+        """Write what is not there yet; False when the task is to be left alone."""
+
+        async def step(connection: Connection, _again: bool) -> str | bool:
+            async with connection.transaction():
+                return await self._written(connection, task)
+
+        told = await self._store.link.patiently(step)
+        if isinstance(told, str):
+            self._problems.append(told)
+            return False
+        return told
+
+    async def _written(self, connection: Connection, task: _Task) -> str | bool:
+        there = await connection.fetchrow(_KNOWN, task.id)
+        first = await connection.fetchval(_FIRST_TIME, "task", task.id) is not None
+        if there is None and not first:
+            return False  # it was deleted there
+        last: int = task.row[11]
+        if there is not None:
+            rows = await connection.fetch(_FACTS_THERE, task.id, min(there[0], last))
+            if [(row[0], row[2], row[1]) for row in rows] != _texts(task.stored)[: len(rows)]:
+                return f"Task {task.id} is another one there, with other facts; it was left alone."
+            if there[0] < last and there[1]:
+                return f"Task {task.id} is being worked on there and lacks facts; it was left alone."
+        known = there[0] if there is not None else 0
+        if known < last:
+            await connection.execute(_PUT_TASK, *_row(task))
+            await connection.execute(_PUT_FACTS, task.id, *_columns(task, known))
+            self._new += sum(fact[0] > known for fact in task.facts)
+        for number, text, sender, at in task.letters:
+            letter = (unicode_text(text).encode(), unicode_text(sender).encode(), at)
+            await connection.execute(_PUT_LETTER, task.id, number, *letter)
+        await connection.execute(_POSTED, task.id, task.row[12])
+        return True
+
+    async def _check(self, task: _Task) -> None:
+        """Fold what arrived and what was sent; whatever cannot be read here must be the same there."""
+        last: int = task.row[11]
+        here, wrong = folded(task.id, None, task.stored, last)
+        rows = await self._store.link.fetch(_FACTS_THERE, task.id, last)
+        there, also = folded(task.id, None, [(row[0], row[2], row[1]) for row in rows], last)
+        same = [(row[0], row[2], row[1]) for row in rows] == _texts(task.stored)
+        if not same or here != there or _said(wrong) != _said(also):
+            self._problems.append(f"Task {task.id} did not arrive as it was; run this again.")
+        else:
+            self._facts += len(rows)
+
+    async def _put_plans(self) -> None:
+        """What is planned, and messages on their way: each once, also when it is gone there by now."""
+        plans = self._source.execute(_APPOINTMENTS).fetchall()
+        messages = self._source.execute(_OUTBOX).fetchall()
+
+        async def step(connection: Connection, _again: bool) -> None:
+            async with connection.transaction():
+                for plan in plans:
+                    if await connection.fetchval(_FIRST_TIME, "appointment", plan[0]) is not None:
+                        await connection.execute(_PUT_APPOINTMENT, *plan)
+                for number, channel, chat, text, *rest in messages:
+                    sender, at, tries, not_before = rest
+                    if await connection.fetchval(_FIRST_TIME, "message", f"{number} {at}") is not None:
+                        words = (channel, unicode_text(chat).encode(), unicode_text(text).encode())
+                        await connection.execute(_PUT_OUT, *words, sender, at, tries, not_before)
+
+        await self._store.link.patiently(step)
+
+
+def _texts(facts: Sequence[StoredFact]) -> list[tuple[int, str, str]]:
+    return [(seq, storable(at), _text(body)) for seq, at, body in facts]
+
+
+def _text(body: str | bytes) -> str:
+    """A stored fact as text; one that is damaged so that it is no text keeps as much of it as there is."""
+    return storable(body.decode("utf-8", "replace") if isinstance(body, bytes) else body)
+
+
+def _row(task: _Task) -> list[Any]:
+    values = [storable(each) if isinstance(each, str) else each for each in task.row[:14]]
+    values[3] = bool(values[3])
+    return values
+
+
+def _columns(task: _Task, known: int) -> list[list[Any]]:
+    rows = [
+        (seq, epoch, kind, _text(body), storable(at))
+        for seq, epoch, kind, body, at in task.facts
+        if seq > known
+    ]
+    return [[row[column] for row in rows] for column in range(5)]
+
+
+def _said(trouble: CorruptFact | None) -> str:
+    return str(trouble or "")

@@ -1,0 +1,115 @@
+"""`gen worker`: execute queued tasks for a shared database, until told to end."""
+
+import argparse
+import asyncio
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gencode.core.errors import UserMistake
+from gencode.places import workspace_at
+from gencode.settings import Settings, load
+from gencode.surfaces.health import Health
+from gencode.surfaces.plain import answer_json, note
+
+if TYPE_CHECKING:
+    from gencode.fleet import Shape, Worker
+
+NO_DATABASE = (
+    "There is no shared database; name one with GEN_DATABASE_URL=postgresql://… or database_url in your "
+    "settings, then start gen worker on as many machines as you like."
+)
+CONCURRENCY = 8
+DRAIN_SECONDS = 60.0
+
+
+def run(args: argparse.Namespace) -> int:
+    """Work until SIGTERM or Ctrl-C; a second one hands the rest to other workers at once."""
+    folder = Path(getattr(args, "workspace", getattr(args, "cwd", ".")))
+    workspace = workspace_at(folder).root
+    told = load(workspace)
+    if not told.database_url:
+        raise UserMistake(NO_DATABASE)
+    return asyncio.run(_work(args, told, workspace))
+
+
+async def _work(args: argparse.Namespace, told: Settings, workspace: Path) -> int:
+    from gencode.fleet import Worker, open_postgres
+
+    shape = _shape(args, told, workspace)
+    store = await open_postgres(told.database_url, shape.lease_seconds)
+    try:
+        worker = Worker(store, shape)
+        health = Health(lambda: _state(worker))
+        address = await health.start(getattr(args, "health_port", 0))
+        try:
+            _tell(args, worker, store.link.address, address)
+            return await _until_told(worker, getattr(args, "drain_seconds", DRAIN_SECONDS))
+        finally:
+            health.close()
+    finally:
+        await store.close()
+
+
+def _shape(args: argparse.Namespace, told: Settings, workspace: Path) -> "Shape":
+    from gencode.fleet import LEASE_SECONDS, Shape
+
+    named = tuple(name.strip() for name in getattr(args, "agents", "").split(",") if name.strip())
+    if "agents" in args and not named:
+        raise UserMistake("--agents names no agent; leave it out to serve all of them.")
+    return Shape(
+        most=getattr(args, "concurrency", CONCURRENCY),
+        workspace=workspace,
+        agents=named,
+        caps=told.fleet_caps,
+        lease_seconds=getattr(args, "lease_seconds", LEASE_SECONDS),
+    )
+
+
+def _state(worker: "Worker") -> tuple[bool, dict[str, Any]]:
+    card = worker.card
+    return worker.lifeline.well, {
+        "worker": card.name,
+        "running": card.running,
+        "most": card.most,
+        "draining": card.draining,
+        "renewed": round(worker.lifeline.age, 1),
+    }
+
+
+def _tell(args: argparse.Namespace, worker: "Worker", database: str, health: str) -> None:
+    card = worker.card
+    if "json" in args:
+        answer_json({"worker": card.name, "database": database, "health": health})
+        return
+    note(f"Worker {card.name} takes up to {card.most} tasks at once from {database}.")
+    note(f"Agents: {card.agents}; folder: {card.workspace}")
+    note(f"Its health: {health}")
+
+
+async def _until_told(worker: "Worker", drain_seconds: float) -> int:
+    """Work; the first signal drains, the second one or the end of the time hands back what still runs."""
+    loop = asyncio.get_running_loop()
+    told, again = asyncio.Event(), asyncio.Event()
+
+    def heard() -> None:
+        (again if told.is_set() else told).set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, heard)
+    working = loop.create_task(worker.work())
+    waiting = loop.create_task(told.wait())
+    await asyncio.wait([working, waiting], return_when=asyncio.FIRST_COMPLETED)
+    if not working.done():
+        note("Told to end: no more tasks are taken, and those that run go on to their end.")
+        worker.drain()
+        insisting = loop.create_task(again.wait())
+        ready = [working, insisting]
+        await asyncio.wait(ready, timeout=drain_seconds, return_when=asyncio.FIRST_COMPLETED)
+        insisting.cancel()
+        if not working.done():
+            note("What still runs is left to other workers.")
+            await worker.hand_back()
+    waiting.cancel()
+    await working
+    return 0

@@ -1,0 +1,58 @@
+"""The conversation line by line, for screen readers and pipes."""
+
+from pathlib import Path
+
+from tests.surfaces.running import GEN, command_in_terminal, gen, script, send
+
+
+def test_every_step_is_a_line_and_nothing_is_drawn(tmp_path: Path) -> None:
+    model = script(
+        tmp_path,
+        main=[{"text": "I send one.", "calls": send("alpha")}, {"text": "It is \x1b[2Jhere."}],
+        Explore=[{"calls": [{"name": "Glob", "input": {"pattern": "*.py"}}]}, {"text": "found"}],
+    )
+    ended = gen("--plain", "--model", model, cwd=tmp_path, piped="where is it?\n")
+    assert (ended.code, ended.err) == (0, "")
+    assert "main says: I send one." in ended.out
+    assert "was sent: alpha" in ended.out
+    assert "Explore: Glob(*.py)" in ended.out
+    assert "main says: It is \\x1b[2Jhere." in ended.out
+    assert "\x1b" not in ended.out and "╭" not in ended.out
+
+
+def test_commands_work_and_mistakes_are_lines(tmp_path: Path) -> None:
+    model = script(tmp_path, main=[{"text": "ok"}])
+    typed = "/mode\n/stpo\n/cost\n/mode plan\n"
+    ended = gen("--plain", "--model", model, cwd=tmp_path, piped=typed)
+    assert "→ default" in ended.out
+    assert "Problem: There is no command /stpo." in ended.out
+    assert "Nothing was asked yet, so nothing was spent." in ended.out
+    assert "All agents of this session are in the mode plan from now on." in ended.out
+
+
+def test_a_question_is_answered_by_the_next_line(tmp_path: Path) -> None:
+    write = {"name": "Write", "input": {"file_path": "new.txt", "content": "x"}}
+    model = script(tmp_path, main=[{"calls": [write]}, {"text": "written"}])
+    ended = command_in_terminal(
+        [*GEN, "--plain", "--model", model],
+        cwd=tmp_path,
+        typed=(b"/quit leaves", b"go\n"),
+        answers=(b"y\n\x04",),
+    )
+    assert "main wants to use Write" in ended.out and "main says: written" in ended.out
+    assert (tmp_path / "new.txt").read_text() == "x"
+
+
+def test_where_nothing_more_can_be_read_a_question_is_answered_with_no(tmp_path: Path) -> None:
+    write = {"name": "Write", "input": {"file_path": "new.txt", "content": "x"}}
+    model = script(tmp_path, main=[{"calls": [write]}, {"text": "not written"}])
+    ended = gen("--plain", "--model", model, cwd=tmp_path, piped="go\n")
+    assert "main says: not written" in ended.out
+    assert not (tmp_path / "new.txt").exists()
+
+
+def test_the_last_conversation_is_gone_on_with(tmp_path: Path) -> None:
+    model = script(tmp_path, main=[{"text": "first"}, {"text": "second"}])
+    gen("--plain", "--model", model, cwd=tmp_path, piped="one\n")
+    ended = gen("--plain", "--continue", "--model", model, cwd=tmp_path, piped="two\n")
+    assert "first" in ended.out and "main says: second" in ended.out

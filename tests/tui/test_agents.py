@@ -1,0 +1,149 @@
+"""Every agent in sight and in hand: the tree, live transcripts, steering, the five verbs."""
+
+from pathlib import Path
+
+import pytest
+
+from gencode.core.status import Status
+from gencode.surfaces.tui.screens import AgentScreen
+from gencode.testing import call, says
+from tests.tui.driving import Seat, seated
+
+SLOW = [says("", call("Glob", pattern="*.py"), delay_ms=50), says("done", delay_ms=60_000), says("after")]
+
+
+def send(title: str, agent: str = "Explore", **more: object) -> dict[str, object]:
+    return call("Task", subagent_type=agent, prompt=f"look for {title}", description=title, **more)
+
+
+async def one_slow(seat: Seat) -> str:
+    """Ask, and wait until the one agent is at its second turn; its id."""
+    await seat.type("go")
+    await seat.until(lambda: any(each.turns == 1 for each in seat.talk.foreground()))
+    return seat.talk.foreground()[0].id
+
+
+async def test_the_tree_shows_every_agent_and_enter_opens_its_live_transcript(tmp_path: Path) -> None:
+    (tmp_path / "a.py").touch()
+    async with seated(tmp_path, main=[says("", send("alpha")), says("ok")], explore=SLOW) as seat:
+        task = await one_slow(seat)
+        await seat.press("ctrl+t")
+        await seat.sees(f"└─● Explore {task} running")
+        await seat.press("down", "enter")
+        await seat.sees(f"main › Explore · {task}")
+        await seat.sees("● Glob(*.py)  → a.py")
+        assert "steers Explore before its next reply" in seat.screen
+        await seat.press("escape", "escape")
+        await seat.sees("› go")
+
+
+async def test_typing_in_an_agents_transcript_steers_it(tmp_path: Path) -> None:
+    quick = [
+        says("", call("Glob", pattern="*"), delay_ms=100),
+        says("", call("Glob", pattern="*.py"), delay_ms=1_000),
+        says("done", delay_ms=300),
+    ]
+    async with seated(tmp_path, main=[says("", send("alpha")), says("ok")], explore=quick) as seat:
+        task = await one_slow(seat)
+        await seat.type(f"/open {task}")
+        await seat.until(lambda: isinstance(seat.app.top, AgentScreen))
+        await seat.type("leave the tests out")
+        await seat.sees("› leave the tests out")
+        await seat.rests()
+        events, _ = await seat.talk.gen.journal(task)
+        assert "leave the tests out" in str(events)
+
+
+async def test_an_agent_that_has_ended_is_woken_by_typing(tmp_path: Path) -> None:
+    script = {"main": [says("", send("alpha")), says("ok")], "Explore": [says("first"), says("second")]}
+    async with seated(tmp_path, script=script) as seat:
+        await seat.type("go")
+        await seat.rests()
+        task = next(each.id for each in seat.talk.view.agents.values() if each.parent)
+        await seat.type(f"/open {task}")
+        await seat.sees("wakes Explore, which has ended")
+        await seat.type("and now?")
+        await seat.sees("second")
+
+
+@pytest.mark.parametrize(
+    ("key", "said", "status"),
+    [
+        ("x", "Abort hits 1 task", Status.CANCELLED),
+        ("X", "Abort the tree hits 1 task", Status.CANCELLED),
+        ("i", "Interrupt hits 1 task", Status.COMPLETED),
+    ],
+)
+async def test_verbs_say_what_they_hit_before_and_after(
+    tmp_path: Path, key: str, said: str, status: Status
+) -> None:
+    script = [says("", call("Glob", pattern="*.py"), delay_ms=50), says("x", delay_ms=60_000), says("after")]
+    turns = [script[0], script[1] if key != "i" else says("x", delay_ms=3_000), script[2]]
+    async with seated(tmp_path, main=[says("", send("alpha")), says("ok")], explore=turns) as seat:
+        task = await one_slow(seat)
+        await seat.press("ctrl+t", "down", key)
+        await seat.sees(f"{said}: {task} (Explore)")
+        await seat.press("y")
+        await seat.until(lambda: seat.talk.view.agents[task].status is status)
+        await seat.sees(f"{task} (Explore).")
+
+
+async def test_a_verb_that_is_not_confirmed_hits_nothing(tmp_path: Path) -> None:
+    async with seated(tmp_path, main=[says("", send("alpha")), says("ok")], explore=SLOW) as seat:
+        task = await one_slow(seat)
+        await seat.type(f"/stop {task}")
+        await seat.sees("Abort hits 1 task")
+        await seat.press("enter")  # it begins at no
+        await seat.pilot.pause(0.2)
+        assert seat.talk.view.agents[task].status is Status.RUNNING
+
+
+async def test_stop_and_keep_gives_a_last_word(tmp_path: Path) -> None:
+    turns = [SLOW[0], says("never", delay_ms=60_000), says("never")]
+    script = {"main": [says("", send("alpha")), says("ok")], "Explore": turns}
+    async with seated(tmp_path, script=script) as seat:
+        task = await one_slow(seat)
+        await seat.type(f"/keep {task}")
+        await seat.sees("Stop and keep hits 1 task")
+        await seat.press("escape")
+        await seat.until(lambda: "Stop and keep" not in seat.screen)
+
+
+async def test_a_queue_and_a_budget_are_in_the_tree(tmp_path: Path) -> None:
+    sent = [send(str(number), budget={"turns": 4}) for number in range(3)]
+    script = {"main": [says("", *sent), says("ok")], "Explore": SLOW}
+    async with seated(tmp_path, settings={"max_agents": 2}, size=(140, 30), script=script) as seat:
+        await seat.type("go")
+        await seat.press("ctrl+t")
+        await seat.sees("1. in line")
+        await seat.sees("1/4 turns")
+        await seat.press("escape", "escape")
+
+
+async def test_task_status_and_the_other_pages_are_shown(tmp_path: Path) -> None:
+    script = {"main": [says("", send("alpha")), says("ok")], "Explore": [says("in a.py:1")]}
+    async with seated(tmp_path, script=script) as seat:
+        await seat.type("go")
+        await seat.rests()
+        task = next(each.id for each in seat.talk.view.agents.values() if each.parent)
+        for command, said in (
+            (f"/task-status {task}", "What it found:"),
+            ("/cost", "In all:"),
+            ("/budget tokens 5000", "/5.0k tokens"),
+            ("/permissions", "mode default"),
+            ("/help", "/stop-tree [ID]"),
+            ("/mcp", "No MCP server is set"),
+            ("/mode", "→ default"),
+        ):
+            await seat.type(command)
+            await seat.sees(said)
+            await seat.press("escape")
+            await seat.until(lambda: len(seat.app.screen_stack) == 1)
+
+
+async def test_a_mistake_is_one_line(tmp_path: Path) -> None:
+    async with seated(tmp_path, main=[says("ok")]) as seat:
+        await seat.type("/stpo")
+        await seat.sees("There is no command /stpo. Did you mean stop")
+        await seat.type("/open 12345678")
+        await seat.sees("There is no task '12345678'")

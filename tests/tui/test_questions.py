@@ -1,0 +1,143 @@
+"""Questions of agents at any depth: one dialog at a time, exact, answered by scope, never by accident."""
+
+from pathlib import Path
+
+import pytest
+
+from gencode.core.events import MessageAdded
+from gencode.core.messages import ToolMessage
+from gencode.surfaces.tui import dialogs
+from gencode.surfaces.tui.dialogs import AskScreen, InquiryScreen
+from gencode.testing import call, says
+from tests.tui.driving import Seat, seated
+
+
+@pytest.fixture(autouse=True)
+def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialogs, "GRACE_SECONDS", 0.0)
+
+
+def write(name: str = "new.txt") -> dict[str, object]:
+    return call("Write", file_path=name, content="one\ntwo\n")
+
+
+async def results(seat: Seat) -> list[str]:
+    events, _ = await seat.talk.gen.journal(seat.talk.session or "")
+    facts = [event.fact for event in events]
+    return [
+        result.text
+        for fact in facts
+        if isinstance(fact, MessageAdded) and isinstance(fact.message, ToolMessage)
+        for result in fact.message.results
+    ]
+
+
+async def test_a_question_shows_who_wants_what_why_and_the_difference(tmp_path: Path) -> None:
+    async with seated(tmp_path, main=[says("", write()), says("ok")]) as seat:
+        await seat.type("write")
+        await seat.sees("main wants to use Write")
+        assert "+one" in seat.screen and "new.txt" in seat.screen
+        assert " y  yes, this once" in seat.screen and " n  no" in seat.screen
+        await seat.press("y")
+        await seat.rests()
+    assert (tmp_path / "new.txt").read_text() == "one\ntwo\n"
+
+
+async def test_escape_is_a_no(tmp_path: Path) -> None:
+    async with seated(tmp_path, main=[says("", write()), says("ok")]) as seat:
+        await seat.type("write")
+        await seat.sees("main wants to use Write")
+        await seat.press("escape")
+        await seat.rests()
+        assert ["A person said no" in text for text in await results(seat)] == [True]
+    assert not (tmp_path / "new.txt").exists()
+
+
+async def test_enter_at_once_is_a_no(tmp_path: Path) -> None:
+    async with seated(tmp_path, main=[says("", write()), says("ok")]) as seat:
+        await seat.type("write")
+        await seat.sees("main wants to use Write")
+        await seat.press("enter")
+        await seat.rests()
+    assert not (tmp_path / "new.txt").exists()
+
+
+async def test_what_was_being_typed_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialogs, "GRACE_SECONDS", 60.0)
+    async with seated(tmp_path, main=[says("", write()), says("ok")]) as seat:
+        await seat.type("write")
+        await seat.sees("main wants to use Write")
+        await seat.press("y", "enter", "escape")
+        assert isinstance(seat.app.screen, AskScreen)
+        await seat.talk.interrupt()
+        await seat.until(lambda: not isinstance(seat.app.screen, AskScreen), "the end of the question")
+
+
+async def test_an_answer_for_the_session_is_not_asked_again(tmp_path: Path) -> None:
+    commands = [call("Bash", command="touch one.txt"), call("Bash", command="touch one.txt")]
+    async with seated(tmp_path, main=[says("", commands[0]), says("", commands[1]), says("ok")]) as seat:
+        await seat.type("run")
+        await seat.sees("main wants to use Bash")
+        await seat.sees("A yes for more than this call allows:")
+        await seat.press("s")
+        await seat.rests()
+        assert (tmp_path / "one.txt").exists()
+        assert len(await results(seat)) == 2
+
+
+async def test_questions_of_agents_come_one_at_a_time_with_their_path(tmp_path: Path) -> None:
+    sent = [
+        call("Task", subagent_type="general-purpose", prompt=f"write {name}", description=name)
+        for name in ("a", "b")
+    ]
+    script = {
+        "main": [says("", *sent), says("ok")],
+        "general-purpose": [says("", write("child.txt")), says("written")],
+    }
+    async with seated(tmp_path, settings={"allow": ["Task"]}, script=script) as seat:
+        await seat.type("go")
+        await seat.sees("main › general-purpose wants to use Write")
+        await seat.until(lambda: len(seat.app.broker.waiting()) == 2)
+        assert sum(isinstance(each, AskScreen) for each in seat.app.screen_stack) == 1
+        await seat.press("n")
+        await seat.until(lambda: len(seat.app.broker.waiting()) == 1)
+        await seat.sees("main › general-purpose wants to use Write")
+        await seat.press("n")
+        await seat.rests()
+
+
+async def test_an_agent_asks_what_it_wants_to_know(tmp_path: Path) -> None:
+    asked = call(
+        "AskUserQuestion",
+        questions=[
+            {"question": "Which one?", "header": "Pick", "options": [{"label": "A"}, {"label": "B"}]},
+            {"question": "And why?", "header": "Why", "options": [{"label": "x"}, {"label": "y"}]},
+        ],
+    )
+    async with seated(tmp_path, main=[says("", asked), says("ok")]) as seat:
+        await seat.type("ask me")
+        await seat.until(lambda: isinstance(seat.app.screen, InquiryScreen), "the inquiry")
+        await seat.sees("Which one?")
+        await seat.press("down", "enter")
+        await seat.sees("And why?")
+        await seat.press("tab", *"because", "enter")
+        await seat.rests()
+        (text,) = await results(seat)
+        assert "B" in text and "because" in text
+
+
+async def test_a_wider_mode_at_a_spawn_says_what_the_agent_may_then_do(tmp_path: Path) -> None:
+    folder = Path.home() / ".gen" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "editor.md").write_text(
+        "---\nname: editor\ndescription: edits\npermissionMode: acceptEdits\n---\nEdit."
+    )
+    sent = call("Task", subagent_type="editor", prompt="edit", description="edit")
+    async with seated(
+        tmp_path, script={"main": [says("", sent), says("ok")], "editor": [says("done")]}
+    ) as seat:
+        await seat.type("go")
+        await seat.sees("main wants to use Task")
+        assert "wider mode acceptEdits: with a yes it may change" in seat.screen
+        await seat.press("n")
+        await seat.rests()
