@@ -4,6 +4,7 @@ TYPE_CHECKING = False  # `typing` itself would double the time of `gen --version
 
 if TYPE_CHECKING:
     from gencode.app import GenCode as GenCode
+    from gencode.core.budget import Budget as Budget
     from gencode.core.errors import ToolError as ToolError
     from gencode.core.errors import UserMistake as UserMistake
     from gencode.core.events import Event as Event
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Budget": "gencode.core.budget",
     "Event": "gencode.core.events",
     "GenCode": "gencode.app",
     "Outcome": "gencode.core.outcome",
@@ -25,7 +27,17 @@ _HOMES = {
     "tool": "gencode.runtime.toolbox",
 }
 
-__all__ = ["Event", "GenCode", "Outcome", "ToolContext", "ToolError", "ToolOutput", "UserMistake", "tool"]
+__all__ = [
+    "Budget",
+    "Event",
+    "GenCode",
+    "Outcome",
+    "ToolContext",
+    "ToolError",
+    "ToolOutput",
+    "UserMistake",
+    "tool",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -1,16 +1,17 @@
-"""Copies a SQLite database into Postgres, as often as wanted, and looks whether everything arrived (stores rack).
+"""Copies a SQLite database into Postgres, as often as wanted, and looks whether all arrived (stores rack).
 
-Each task goes over in one transaction: its row, the facts that are not there yet, its letters. What was copied
-before and has gone on since, or was deleted there, stays as it is; what differs is reported and not touched.
+Each task goes over in one transaction: its row, the facts that are not there yet, its letters. What was
+copied before and has gone on since, or was deleted there, stays as it is; what differs is reported and not
+touched.
 """
 
+import asyncio
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import CorruptFact
@@ -103,10 +104,17 @@ class _Task(Struct, frozen=True):
 async def copy_database(path: Path, store: PostgresStore) -> Copy:
     """Copy the SQLite database at `path`; nothing in it is changed but its version."""
     with PlainErrors(path):
-        migrate(path)
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source:
-            source.execute("BEGIN")  # one moment for everything
+        with closing(await asyncio.to_thread(_opened, path)) as source:
             return await _Copying(source, store).run()
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    migrate(path)
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    source = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    source.text_factory = lambda stored: stored.decode("utf-8", "replace")
+    source.execute("BEGIN")  # one moment for everything
+    return source
 
 
 class _Copying:
