@@ -23,10 +23,12 @@ from gencode.core.events import DurableFact, TaskEnded, TaskStarted
 from gencode.core.ids import new_id
 from gencode.core.status import Status
 from gencode.delegation.lifeline import Lifeline
+from gencode.delegation.live import Job
 from gencode.delegation.orphans import close_task
 from gencode.engines.pgqueuer import Later, Serving, Share, ensure_queue, reconcile
 from gencode.engines.process import WorkOrder
-from gencode.runtime.fleet import Dispatch, Stuck, WorkerCard
+from gencode.runtime.fleet import TRAVELLING, Dispatch, Stuck, WorkerCard
+from gencode.runtime.ports import Lease
 from gencode.stores.opening import LEASE_SECONDS as LEASE_SECONDS
 from gencode.stores.opening import open_postgres as open_postgres
 from gencode.stores.pg_copy import Copy, copy_database
@@ -34,13 +36,6 @@ from gencode.stores.pg_fleet import FleetStore
 
 log = logging.getLogger(__name__)
 
-FLAGS = frozenset(
-    {
-        *("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds"),
-        *("max_tokens_total", "max_usd", "max_spawns"),
-    }
-)
-"""The settings that may come with a task; everything else is the worker's own."""
 MOST_TAKES = 10
 """A task that was taken so often and never ended takes its workers down with it; it is given up."""
 ELSEWHERE_SECONDS = 5.0
@@ -165,6 +160,7 @@ class Worker:
         self._rooms: dict[str, Room] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._draining = False
+        self._left: list[Lease] = []
         caps = {name.casefold(): cap for name, cap in shape.caps.items()}
         self._serving = Serving(store, Share(self._served, shape.most, caps), self.run)
         self.lifeline = Lifeline(self._renew, shape.lease_seconds, self._lost)
@@ -230,7 +226,19 @@ class Worker:
         except UserMistake as mistake:
             await self._refuse(found, str(mistake))
             return
-        await job.ended()
+        try:
+            await job.ended()
+        finally:
+            if isinstance(job, Job) and not job.over:
+                self._left.append(job.record.lease)
+                with suppress(StoreTrouble):
+                    await self._release()
+
+    async def _release(self) -> None:
+        """Give back the leases of tasks that could not be written down to their end, so that others go on."""
+        while self._left:
+            await self._store.release(self._left[-1])
+            self._left.pop()
 
     async def _refuse(self, found: Dispatch, why: str) -> None:
         """End a task that cannot be run, unless somebody else is at it by now."""
@@ -273,6 +281,7 @@ class Worker:
         self._agents |= {each.agent.casefold() for each in await self._store.overdue(0)}
 
     async def _renew(self) -> None:
+        await self._release()
         for room in self._rooms.values():
             if room.opened is not None and not room.given_up:
                 await self._store.renew(room.opened.supervisor.owner)
@@ -281,7 +290,7 @@ class Worker:
     async def _reconcile(self) -> None:
         """Put tasks back into the queue that are missing there, and learn of agents that are new."""
         while True:
-            await asyncio.sleep(min(RECONCILE_SECONDS, 2 * self._shape.lease_seconds))
+            await asyncio.sleep(min(RECONCILE_SECONDS, self._shape.lease_seconds))
             try:
                 if missing := await reconcile(self._store):
                     log.warning("put back into the queue: %s", ", ".join(missing))
@@ -326,7 +335,7 @@ def _read(body: bytes) -> WorkOrder:
         order = msgspec.json.decode(body, type=WorkOrder)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise UserMistake(f"its order cannot be read: {error}") from None
-    if foreign := sorted({*order.flags} - FLAGS):
+    if foreign := sorted({*order.flags} - TRAVELLING):
         raise UserMistake(f"its order sets what only a worker's own user may set: {', '.join(foreign)[:200]}")
     return order
 

@@ -76,6 +76,12 @@ class Client:
         assert answer.status == 200, answer.json
         return answer.json
 
+    async def heard(self, session: str) -> list[str]:
+        """What the person said in a conversation, as far as it was heard."""
+        said = (await self.get(f"/api/tasks/{session}/transcript")).json["transcript"]
+        users = [each for each in said if each["role"] == "user" and each.get("sender", "user") == "user"]
+        return [each["text"] for each in users]
+
     async def until(self, path: str, done: Callable[[Any], bool]) -> Any:
         """What a path answers as soon as it fits."""
         async with asyncio.timeout(SECONDS):
@@ -162,6 +168,7 @@ class Process(NamedTuple):
     """`gen serve` in a process of its own."""
 
     client: Client
+    shared: list[str]
     stop: Callable[[signal.Signals], "asyncio.Future[tuple[int, str, str]]"]
 
 
@@ -183,11 +190,12 @@ async def gen_serve(folder: Path, *words: str, **agents: Turns) -> AsyncGenerato
 
     try:
         line = await asyncio.to_thread(process.stdout.readline)
+        shared = [await asyncio.to_thread(process.stdout.readline) for word in words if word == "--share"]
         base, _, token = line.strip().partition("/?token=")
         if not token:
             raise AssertionError(process.communicate(timeout=SECONDS)[1])
         async with aiohttp.ClientSession() as http:
-            yield Process(Client(base, token, http), stop)
+            yield Process(Client(base, token, http), shared, stop)
     finally:
         if process.poll() is None:
             process.kill()

@@ -241,7 +241,8 @@ async def test_a_body_that_grows_in_pieces_is_bounded_too(tmp_path: Path) -> Non
         chunked = ("Content-Type: application/json", "Transfer-Encoding: chunked")
         sent = head(site, "POST /api/tasks HTTP/1.1", *chunked)
         chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
-        assert b" 413 " in await raw(site.serving.port, sent, *[chunk] * 17)
+        answer = await raw(site.serving.port, sent, *[chunk] * 17)
+        assert not answer or b" 413 " in answer  # a peer that is cut off may not get to read why
         sent = head(site, "GET /api/tasks HTTP/1.1", *chunked)
         assert b" 400 " in await raw(site.serving.port, sent, chunk)
 
@@ -306,8 +307,9 @@ async def test_requests_that_are_none_are_refused(tmp_path: Path, lines: tuple[s
         b"\xff",
         b'{"agent": 1, "prompt": "x"}',
         b'{"agent": "x", "prompt": "y", "allow": ["*"]}',
-    ]
-    + [b'{"agent":' * 5000, b'{"agent": "Explore", "prompt": "x", "budget": {"usd": 1e999}}'],
+        b'{"agent":' * 5000,
+        b'{"agent": "Explore", "prompt": "x", "budget": {"usd": 1e999}}',
+    ],
 )
 async def test_bodies_that_say_nothing_of_ours_are_refused(tmp_path: Path, body: bytes) -> None:
     async with served(tmp_path) as site:

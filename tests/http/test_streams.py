@@ -1,8 +1,8 @@
 """Event streams: nothing is missed, nothing comes twice, whoever writes it and whoever dies."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -16,7 +16,7 @@ from tests.surfaces.running import gen
 LOOK = [says("", call("LS", path=".")), says("I have looked.")]
 
 
-def ended(task: str) -> Any:
+def ended(task: str) -> Callable[[Frame], bool]:
     return lambda frame: frame.type == "SubSessionCompleted" and frame.data["task"] == task
 
 
@@ -164,9 +164,7 @@ async def test_a_client_that_does_not_keep_up_is_dropped_and_catches_up_by_id(
 ) -> None:
     monkeypatch.setattr(hub, "MOST_WAITING", 2_000)
     async with served(tmp_path, Explore=[says("word " * 2000)]) as site:
-        opened = asyncio.StreamReader
-        reader, writer = await asyncio.open_connection("127.0.0.1", site.serving.port, limit=1024)
-        assert isinstance(reader, opened)
+        _, writer = await asyncio.open_connection("127.0.0.1", site.serving.port, limit=1024)
         head = f"GET /api/stream HTTP/1.1\r\nHost: 127.0.0.1:{site.serving.port}\r\n"
         writer.write(f"{head}Authorization: Bearer {site.client.token}\r\n\r\n".encode())
         await writer.drain()

@@ -19,7 +19,7 @@ from gencode.core.messages import (
 )
 from gencode.core.task import compacted, transcript_of, whole_transcript
 from gencode.runtime.compaction import planned
-from gencode.runtime.spending import taken, weight
+from gencode.runtime.spending import Scale, taken, weight
 from gencode.runtime.summaries import TODOS, by_harness, question, todos_in
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "100"))
@@ -168,6 +168,16 @@ def test_open_todos_come_from_the_last_list_that_was_taken_or_from_the_note_befo
     assert todos_in([note, AssistantMessage("hm")]) == "[ ] kept"
     assert todos_in([note, wrote("[>] new")]) == "[>] new"
     assert todos_in([UserMessage("hi")]) == "none"
+
+
+@settings(max_examples=EXAMPLES)
+@given(transcripts(), st.lists(st.integers(0, 60), max_size=4))
+def test_a_transcript_that_is_weighed_as_it_grows_weighs_the_same(
+    transcript: list[Message], looks: list[int]
+) -> None:
+    scale = Scale()
+    for length in [*sorted(looks), len(transcript)]:
+        assert scale.taken(transcript[:length], 5) == taken(transcript[:length], 5)
 
 
 def test_room_is_counted_by_the_last_reply_and_by_size_after_it() -> None:

@@ -81,7 +81,7 @@ class Seat:
         except TimeoutError:
             raise AssertionError(f"{why or 'it'} did not come; the screen was:\n{self.screen}") from None
 
-    async def sees(self, text: str) -> None:
+    async def assert_sees(self, text: str) -> None:
         """Wait until a text is on the screen."""
         await self.until(lambda: text in self.screen, repr(text))
 
@@ -96,6 +96,11 @@ class Seat:
         await self.pilot.pause(0.1)
 
 
+def turns(main: Sequence[Turn], explore: Sequence[Turn] = ()) -> dict[str, Sequence[Turn]]:
+    """A script for the main agent and for Explore."""
+    return {"main": main, "Explore": explore}
+
+
 @asynccontextmanager
 async def seated(
     folder: Path,
@@ -105,16 +110,13 @@ async def seated(
     store: Store | None = None,
     history: Path | None = None,
     begin: Callable[[Talk], Awaitable[None]] | None = None,
-    script: Mapping[str, Sequence[Turn]] | None = None,
-    main: Sequence[Turn] = (),
-    explore: Sequence[Turn] = (),
+    script: Mapping[str, Sequence[Turn]],
 ) -> AsyncGenerator[Seat, None]:
-    """The app on a scripted model: turns by agent, or just those of the main agent and of Explore."""
-    agents = script or {"main": main, "Explore": explore}
+    """The app on a scripted model: turns by agent."""
 
     @asynccontextmanager
     async def opener(asker: Asker) -> AsyncGenerator[GenCode, None]:
-        provider = ScriptedProvider.of(agents)
+        provider = ScriptedProvider.of(script)
         kept = store or MemoryStore()
         async with GenCode.open(folder, model=provider, settings=settings, store=kept, asker=asker) as gen:
             yield gen

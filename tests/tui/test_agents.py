@@ -7,7 +7,7 @@ import pytest
 from gencode.core.status import Status
 from gencode.surfaces.tui.screens import AgentScreen
 from gencode.testing import call, says
-from tests.tui.driving import Seat, seated
+from tests.tui.driving import Seat, seated, turns
 
 SLOW = [says("", call("Glob", pattern="*.py"), delay_ms=50), says("done", delay_ms=60_000), says("after")]
 
@@ -25,16 +25,18 @@ async def one_slow(seat: Seat) -> str:
 
 async def test_the_tree_shows_every_agent_and_enter_opens_its_live_transcript(tmp_path: Path) -> None:
     (tmp_path / "a.py").touch()
-    async with seated(tmp_path, main=[says("", send("alpha")), says("ok")], explore=SLOW) as seat:
+    async with seated(
+        tmp_path, script=turns(main=[says("", send("alpha")), says("ok")], explore=SLOW)
+    ) as seat:
         task = await one_slow(seat)
         await seat.press("ctrl+t")
-        await seat.sees(f"└─● Explore {task} running")
+        await seat.assert_sees(f"└─● Explore {task} running")
         await seat.press("down", "enter")
-        await seat.sees(f"main › Explore · {task}")
-        await seat.sees("● Glob(*.py)  → a.py")
+        await seat.assert_sees(f"main › Explore · {task}")
+        await seat.assert_sees("● Glob(*.py)  → a.py")
         assert "steers Explore before its next reply" in seat.screen
         await seat.press("escape", "escape")
-        await seat.sees("› go")
+        await seat.assert_sees("› go")
 
 
 async def test_typing_in_an_agents_transcript_steers_it(tmp_path: Path) -> None:
@@ -43,12 +45,14 @@ async def test_typing_in_an_agents_transcript_steers_it(tmp_path: Path) -> None:
         says("", call("Glob", pattern="*.py"), delay_ms=1_000),
         says("done", delay_ms=300),
     ]
-    async with seated(tmp_path, main=[says("", send("alpha")), says("ok")], explore=quick) as seat:
+    async with seated(
+        tmp_path, script=turns(main=[says("", send("alpha")), says("ok")], explore=quick)
+    ) as seat:
         task = await one_slow(seat)
         await seat.type(f"/open {task}")
         await seat.until(lambda: isinstance(seat.app.top, AgentScreen))
         await seat.type("leave the tests out")
-        await seat.sees("› leave the tests out")
+        await seat.assert_sees("› leave the tests out")
         await seat.rests()
         events, _ = await seat.talk.gen.journal(task)
         assert "leave the tests out" in str(events)
@@ -61,9 +65,9 @@ async def test_an_agent_that_has_ended_is_woken_by_typing(tmp_path: Path) -> Non
         await seat.rests()
         task = next(each.id for each in seat.talk.view.agents.values() if each.parent)
         await seat.type(f"/open {task}")
-        await seat.sees("wakes Explore, which has ended")
+        await seat.assert_sees("wakes Explore, which has ended")
         await seat.type("and now?")
-        await seat.sees("second")
+        await seat.assert_sees("second")
 
 
 @pytest.mark.parametrize(
@@ -78,33 +82,37 @@ async def test_verbs_say_what_they_hit_before_and_after(
     tmp_path: Path, key: str, said: str, status: Status
 ) -> None:
     script = [says("", call("Glob", pattern="*.py"), delay_ms=50), says("x", delay_ms=60_000), says("after")]
-    turns = [script[0], script[1] if key != "i" else says("x", delay_ms=3_000), script[2]]
-    async with seated(tmp_path, main=[says("", send("alpha")), says("ok")], explore=turns) as seat:
+    played = [script[0], script[1] if key != "i" else says("x", delay_ms=3_000), script[2]]
+    async with seated(
+        tmp_path, script=turns(main=[says("", send("alpha")), says("ok")], explore=played)
+    ) as seat:
         task = await one_slow(seat)
         await seat.press("ctrl+t", "down", key)
-        await seat.sees(f"{said}: {task} (Explore)")
+        await seat.assert_sees(f"{said}: {task} (Explore)")
         await seat.press("y")
         await seat.until(lambda: seat.talk.view.agents[task].status is status)
-        await seat.sees(f"{task} (Explore).")
+        await seat.assert_sees(f"{task} (Explore).")
 
 
 async def test_a_verb_that_is_not_confirmed_hits_nothing(tmp_path: Path) -> None:
-    async with seated(tmp_path, main=[says("", send("alpha")), says("ok")], explore=SLOW) as seat:
+    async with seated(
+        tmp_path, script=turns(main=[says("", send("alpha")), says("ok")], explore=SLOW)
+    ) as seat:
         task = await one_slow(seat)
         await seat.type(f"/stop {task}")
-        await seat.sees("Abort hits 1 task")
+        await seat.assert_sees("Abort hits 1 task")
         await seat.press("enter")  # it begins at no
         await seat.pilot.pause(0.2)
         assert seat.talk.view.agents[task].status is Status.RUNNING
 
 
 async def test_stop_and_keep_gives_a_last_word(tmp_path: Path) -> None:
-    turns = [SLOW[0], says("never", delay_ms=60_000), says("never")]
-    script = {"main": [says("", send("alpha")), says("ok")], "Explore": turns}
+    played = [SLOW[0], says("never", delay_ms=60_000), says("never")]
+    script = {"main": [says("", send("alpha")), says("ok")], "Explore": played}
     async with seated(tmp_path, script=script) as seat:
         task = await one_slow(seat)
         await seat.type(f"/keep {task}")
-        await seat.sees("Stop and keep hits 1 task")
+        await seat.assert_sees("Stop and keep hits 1 task")
         await seat.press("escape")
         await seat.until(lambda: "Stop and keep" not in seat.screen)
 
@@ -115,8 +123,8 @@ async def test_a_queue_and_a_budget_are_in_the_tree(tmp_path: Path) -> None:
     async with seated(tmp_path, settings={"max_agents": 2}, size=(140, 30), script=script) as seat:
         await seat.type("go")
         await seat.press("ctrl+t")
-        await seat.sees("1. in line")
-        await seat.sees("1/4 turns")
+        await seat.assert_sees("1. in line")
+        await seat.assert_sees("1/4 turns")
         await seat.press("escape", "escape")
 
 
@@ -136,14 +144,14 @@ async def test_task_status_and_the_other_pages_are_shown(tmp_path: Path) -> None
             ("/mode", "→ default"),
         ):
             await seat.type(command)
-            await seat.sees(said)
+            await seat.assert_sees(said)
             await seat.press("escape")
             await seat.until(lambda: len(seat.app.screen_stack) == 1)
 
 
 async def test_a_mistake_is_one_line(tmp_path: Path) -> None:
-    async with seated(tmp_path, main=[says("ok")]) as seat:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         await seat.type("/stpo")
-        await seat.sees("There is no command /stpo. Did you mean stop")
+        await seat.assert_sees("There is no command /stpo. Did you mean stop")
         await seat.type("/open 12345678")
-        await seat.sees("There is no task '12345678'")
+        await seat.assert_sees("There is no task '12345678'")

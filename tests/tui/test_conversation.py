@@ -4,7 +4,7 @@ from pathlib import Path
 
 from gencode.core.status import Status
 from gencode.testing import call, says
-from tests.tui.driving import seated
+from tests.tui.driving import seated, turns
 
 
 def send(title: str, agent: str = "Explore", **more: object) -> dict[str, object]:
@@ -13,9 +13,9 @@ def send(title: str, agent: str = "Explore", **more: object) -> dict[str, object
 
 async def test_a_question_is_answered_in_markdown(tmp_path: Path) -> None:
     answer = "# Found\n\nIt is in **a.py**:\n\n- one\n\n```python\nx = 1\n```"
-    async with seated(tmp_path, main=[says(answer)]) as seat:
+    async with seated(tmp_path, script=turns(main=[says(answer)])) as seat:
         await seat.type("where is it?")
-        await seat.sees("x = 1")
+        await seat.assert_sees("x = 1")
         await seat.rests()
         assert "› where is it?" in seat.screen
         assert "It is in a.py:" in seat.screen and "• one" in seat.screen
@@ -29,10 +29,10 @@ async def test_agents_stand_side_by_side_and_their_results_come_back(tmp_path: P
     }
     async with seated(tmp_path, script=script) as seat:
         await seat.type("go")
-        await seat.sees("[Launching 2 Explore agents in parallel…]")
-        await seat.sees("Agent 1: alpha")
+        await seat.assert_sees("[Launching 2 Explore agents in parallel…]")
+        await seat.assert_sees("Agent 1: alpha")
         await seat.rests()
-        await seat.sees("Both were found.")
+        await seat.assert_sees("Both were found.")
         line = next(line for line in seat.screen.splitlines() if "Agent 1: alpha" in line)
         assert "Agent 2: beta" in line
         assert seat.screen.count("✓ Explore · completed") == 2
@@ -54,22 +54,26 @@ async def test_one_agent_has_a_launch_panel_and_a_result_panel(tmp_path: Path) -
 
 async def test_calls_are_one_line_and_open(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("first\nsecond\nthird\n")
-    async with seated(tmp_path, main=[says("", call("Read", file_path="a.py")), says("read it")]) as seat:
+    async with seated(
+        tmp_path, script=turns(main=[says("", call("Read", file_path="a.py")), says("read it")])
+    ) as seat:
         await seat.type("read")
         await seat.rests()
         assert "● Read(a.py)  → 3 lines" in seat.screen and "second" not in seat.screen
         await seat.press("tab", "enter")
-        await seat.sees("second")
+        await seat.assert_sees("second")
         await seat.press("enter")
         await seat.until(lambda: "second" not in seat.screen)
         await seat.press("ctrl+o")
-        await seat.sees("second")
+        await seat.assert_sees("second")
 
 
 async def test_a_change_is_shown_as_a_diff(tmp_path: Path) -> None:
     write = call("Write", file_path="new.txt", content="one\ntwo\n")
     async with seated(
-        tmp_path, settings={"permission_mode": "acceptEdits"}, main=[says("", write), says("ok")]
+        tmp_path,
+        settings={"permission_mode": "acceptEdits"},
+        script=turns(main=[says("", write), says("ok")]),
     ) as seat:
         await seat.type("write")
         await seat.rests()
@@ -78,12 +82,12 @@ async def test_a_change_is_shown_as_a_diff(tmp_path: Path) -> None:
 
 
 async def test_what_is_typed_while_the_agent_works_is_heard_before_its_next_reply(tmp_path: Path) -> None:
-    turns = [says("", call("Glob", pattern="*"), delay_ms=1_500), says("heard", delay_ms=50), says("again")]
-    async with seated(tmp_path, main=turns) as seat:
+    played = [says("", call("Glob", pattern="*"), delay_ms=1_500), says("heard", delay_ms=50), says("again")]
+    async with seated(tmp_path, script=turns(main=played)) as seat:
         await seat.type("begin")
         await seat.until(lambda: seat.talk.working, "the turn")
         await seat.type("leave the tests out")
-        await seat.sees("leave the tests out")
+        await seat.assert_sees("leave the tests out")
         await seat.rests()
         events, _ = await seat.talk.gen.journal(seat.talk.session or "")
         assert seat.talk.queued == {}
@@ -100,8 +104,8 @@ async def test_escape_interrupts_the_turn_and_leaves_the_background_alone(tmp_pa
         await seat.type("go")
         await seat.until(lambda: len(seat.talk.foreground()) == 1)
         await seat.press("escape")
-        await seat.sees("Its turn is over.")
-        await seat.sees("In the background goes on:")
+        await seat.assert_sees("Its turn is over.")
+        await seat.assert_sees("In the background goes on:")
         agents = {each.title: each.status for each in seat.talk.view.agents.values() if each.parent}
         assert agents == {"slow": Status.RUNNING, "front": Status.CANCELLED}
 
@@ -115,9 +119,9 @@ async def test_a_foreground_agent_goes_to_the_background_and_its_result_is_told(
         await seat.type("go")
         await seat.until(lambda: len(seat.talk.foreground()) == 1)
         await seat.press("ctrl+b")
-        await seat.sees("goes on in the background")
-        await seat.sees("waits for background work")
-        await seat.sees("It found a.py.")
+        await seat.assert_sees("goes on in the background")
+        await seat.assert_sees("waits for background work")
+        await seat.assert_sees("It found a.py.")
         assert "It runs beside us." in seat.screen
 
 
@@ -128,21 +132,21 @@ async def test_a_result_that_comes_at_rest_begins_a_turn(tmp_path: Path) -> None
     }
     async with seated(tmp_path, script=script) as seat:
         await seat.type("go")
-        await seat.sees("waiting")
+        await seat.assert_sees("waiting")
         await seat.press("escape")
-        await seat.sees("Its turn is over.")
-        await seat.sees("It is here now.")
+        await seat.assert_sees("Its turn is over.")
+        await seat.assert_sees("It is here now.")
         await seat.rests()
         events, _ = await seat.talk.gen.journal(seat.talk.session or "")
         assert str(events).count("[The background task") == 1
 
 
 async def test_the_mode_is_switched_for_everybody(tmp_path: Path) -> None:
-    async with seated(tmp_path, main=[says("ok")]) as seat:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         seen: list[str] = []
         for _ in range(3):
             await seat.press("shift+tab")
             seen.append(str(seat.talk.gen.root.policy.mode))
         assert seen == ["acceptEdits", "plan", "default"]
         await seat.type("/mode dontAsk")
-        await seat.sees("[dontAsk]")
+        await seat.assert_sees("[dontAsk]")

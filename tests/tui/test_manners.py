@@ -10,7 +10,7 @@ from gencode.core.errors import UserMistake
 from gencode.stores.memory import MemoryStore
 from gencode.surfaces.tui.dialogs import ConfirmScreen
 from gencode.testing import call, says
-from tests.tui.driving import screen_text, seated
+from tests.tui.driving import screen_text, seated, turns
 
 HOSTILE = "\x1b]0;owned\x07 \x1b[2J\u202e [bold red]markup[/] [@click=app.quit]go[/] <b>"
 
@@ -22,7 +22,7 @@ async def test_everything_fits_small_and_large_screens(tmp_path: Path, size: tup
     async with seated(tmp_path, size=size, script=script) as seat:
         await seat.type("go")
         await seat.rests()
-        await seat.sees("Done well.")
+        await seat.assert_sees("Done well.")
         lines = seat.screen.splitlines()
         assert max(len(line) for line in lines) <= size[0]
         assert len(lines) <= size[1]
@@ -30,7 +30,7 @@ async def test_everything_fits_small_and_large_screens(tmp_path: Path, size: tup
 
 async def test_lines_break_anew_when_the_screen_changes(tmp_path: Path) -> None:
     words = " ".join(f"word{number}" for number in range(40))
-    async with seated(tmp_path, size=(120, 30), main=[says(words)]) as seat:
+    async with seated(tmp_path, size=(120, 30), script=turns(main=[says(words)])) as seat:
         await seat.type("go")
         await seat.rests()
         wide = sum("word" in line for line in seat.screen.splitlines())
@@ -46,10 +46,10 @@ async def test_nothing_an_agent_says_acts(tmp_path: Path) -> None:
         await seat.type("go")
         await seat.rests()
         await seat.press("ctrl+t", "down", "enter")
-        await seat.sees("main › Explore")
+        await seat.assert_sees("main › Explore")
         agent = seat.screen
         await seat.press("escape", "escape")
-        await seat.sees("end")
+        await seat.assert_sees("end")
         for shown in (agent, seat.screen):
             assert "\x1b" not in shown and "\x07" not in shown and "\u202e" not in shown
             assert "\\x1b]0;owned\\x07" in shown
@@ -58,10 +58,10 @@ async def test_nothing_an_agent_says_acts(tmp_path: Path) -> None:
 
 async def test_up_brings_earlier_prompts_also_of_other_sessions(tmp_path: Path) -> None:
     history = tmp_path / "history.jsonl"
-    async with seated(tmp_path, history=history, main=[says("ok")]) as seat:
+    async with seated(tmp_path, history=history, script=turns(main=[says("ok")])) as seat:
         await seat.type("first question")
         await seat.rests()
-    async with seated(tmp_path, history=history, main=[says("ok")]) as seat:
+    async with seated(tmp_path, history=history, script=turns(main=[says("ok")])) as seat:
         await seat.press("up")
         assert seat.app.top.composer.text == "first question"
         await seat.press("down")
@@ -71,7 +71,7 @@ async def test_up_brings_earlier_prompts_also_of_other_sessions(tmp_path: Path) 
 async def test_files_and_commands_are_completed(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "parser.py").touch()
-    async with seated(tmp_path, main=[says("ok")]) as seat:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         composer = seat.app.top.composer
         await seat.until(lambda: seat.app.offers("@par"), "the files")
         await seat.press(*"see @par")
@@ -80,13 +80,13 @@ async def test_files_and_commands_are_completed(tmp_path: Path) -> None:
         assert composer.text == "see @src/parser.py "
         composer.put("")
         await seat.press(*"/expo")
-        await seat.sees("/export [FILE]")
+        await seat.assert_sees("/export [FILE]")
         await seat.press("enter")
         assert composer.text == "/export "
 
 
 async def test_pasted_text_keeps_its_lines_and_sends_nothing(tmp_path: Path) -> None:
-    async with seated(tmp_path, main=[says("ok")]) as seat:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         composer = seat.app.top.composer
         composer.editor.post_message(events.Paste("one\r\ntwo\rthree\n"))
         await seat.until(lambda: composer.text)
@@ -106,17 +106,17 @@ async def test_an_earlier_conversation_is_opened_with_what_ended_meanwhile(tmp_p
     }
     async with seated(tmp_path, store=store, script=script) as seat:
         await seat.type("an old question")
-        await seat.sees("it runs")
+        await seat.assert_sees("it runs")
         session = seat.talk.session or ""
     async with seated(tmp_path, store=store, begin=lambda talk: talk.open(session), script=script) as seat:
-        await seat.sees("› an old question")
-        await seat.sees("While this conversation was closed: Explore")
+        await seat.assert_sees("› an old question")
+        await seat.assert_sees("While this conversation was closed: Explore")
         await seat.type("/new")
         await seat.until(lambda: "an old question" not in seat.screen)
         await seat.type("/sessions")
-        await seat.sees("Conversations of this folder")
+        await seat.assert_sees("Conversations of this folder")
         await seat.press("enter")
-        await seat.sees("› an old question")
+        await seat.assert_sees("› an old question")
 
 
 async def test_leaving_names_what_still_runs(tmp_path: Path) -> None:
@@ -133,19 +133,19 @@ async def test_leaving_names_what_still_runs(tmp_path: Path) -> None:
 
 
 async def test_control_c_clears_then_asks_then_leaves(tmp_path: Path) -> None:
-    async with seated(tmp_path, main=[says("ok")]) as seat:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         await seat.press(*"abc")
         await seat.press("ctrl+c")
         assert seat.app.top.composer.text == ""
         await seat.press("ctrl+c")
-        await seat.sees("Press Ctrl+C again to quit.")
+        await seat.assert_sees("Press Ctrl+C again to quit.")
         await seat.press("ctrl+c")
         await seat.until(lambda: not seat.app.is_running, "the end")
 
 
 async def test_colours_can_be_light_and_can_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    async with seated(tmp_path, main=[says("**plain** words")]) as seat:
+    async with seated(tmp_path, script=turns(main=[says("**plain** words")])) as seat:
         await seat.type("/theme light")
         await seat.until(lambda: seat.app.theme == "textual-light")
         await seat.type("go")
@@ -159,16 +159,16 @@ async def test_what_ends_gencode_ends_the_app_and_is_raised_outside(tmp_path: Pa
         raise UserMistake("There is no such session.")
 
     with pytest.raises(UserMistake, match="no such session"):
-        async with seated(tmp_path, begin=broken, main=[says("ok")]) as seat:
+        async with seated(tmp_path, begin=broken, script=turns(main=[says("ok")])) as seat:
             await seat.until(lambda: not seat.app.is_running, "the end")
 
 
 async def test_a_long_transcript_is_read_back_from_the_journal(tmp_path: Path) -> None:
     words = "\n\n".join(f"paragraph {number}" for number in range(200))
-    async with seated(tmp_path, main=[says(words)]) as seat:
+    async with seated(tmp_path, script=turns(main=[says(words)])) as seat:
         await seat.type("go")
         await seat.rests()
         assert "paragraph 199" in seat.screen
         for _ in range(40):
             await seat.press("pageup")
-        await seat.sees("› go")
+        await seat.assert_sees("› go")

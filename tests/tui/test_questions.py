@@ -9,7 +9,7 @@ from gencode.core.messages import ToolMessage
 from gencode.surfaces.tui import dialogs
 from gencode.surfaces.tui.dialogs import AskScreen, InquiryScreen
 from gencode.testing import call, says
-from tests.tui.driving import Seat, seated
+from tests.tui.driving import Seat, seated, turns
 
 
 @pytest.fixture(autouse=True)
@@ -33,9 +33,9 @@ async def results(seat: Seat) -> list[str]:
 
 
 async def test_a_question_shows_who_wants_what_why_and_the_difference(tmp_path: Path) -> None:
-    async with seated(tmp_path, main=[says("", write()), says("ok")]) as seat:
+    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as seat:
         await seat.type("write")
-        await seat.sees("main wants to use Write")
+        await seat.assert_sees("main wants to use Write")
         assert "+one" in seat.screen and "new.txt" in seat.screen
         assert " y  yes, this once" in seat.screen and " n  no" in seat.screen
         await seat.press("y")
@@ -44,9 +44,9 @@ async def test_a_question_shows_who_wants_what_why_and_the_difference(tmp_path: 
 
 
 async def test_escape_is_a_no(tmp_path: Path) -> None:
-    async with seated(tmp_path, main=[says("", write()), says("ok")]) as seat:
+    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as seat:
         await seat.type("write")
-        await seat.sees("main wants to use Write")
+        await seat.assert_sees("main wants to use Write")
         await seat.press("escape")
         await seat.rests()
         assert ["A person said no" in text for text in await results(seat)] == [True]
@@ -54,9 +54,9 @@ async def test_escape_is_a_no(tmp_path: Path) -> None:
 
 
 async def test_enter_at_once_is_a_no(tmp_path: Path) -> None:
-    async with seated(tmp_path, main=[says("", write()), says("ok")]) as seat:
+    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as seat:
         await seat.type("write")
-        await seat.sees("main wants to use Write")
+        await seat.assert_sees("main wants to use Write")
         await seat.press("enter")
         await seat.rests()
     assert not (tmp_path / "new.txt").exists()
@@ -64,9 +64,9 @@ async def test_enter_at_once_is_a_no(tmp_path: Path) -> None:
 
 async def test_what_was_being_typed_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialogs, "GRACE_SECONDS", 60.0)
-    async with seated(tmp_path, main=[says("", write()), says("ok")]) as seat:
+    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as seat:
         await seat.type("write")
-        await seat.sees("main wants to use Write")
+        await seat.assert_sees("main wants to use Write")
         await seat.press("y", "enter", "escape")
         assert isinstance(seat.app.screen, AskScreen)
         await seat.talk.interrupt()
@@ -75,10 +75,12 @@ async def test_what_was_being_typed_does_not_answer(tmp_path: Path, monkeypatch:
 
 async def test_an_answer_for_the_session_is_not_asked_again(tmp_path: Path) -> None:
     commands = [call("Bash", command="touch one.txt"), call("Bash", command="touch one.txt")]
-    async with seated(tmp_path, main=[says("", commands[0]), says("", commands[1]), says("ok")]) as seat:
+    async with seated(
+        tmp_path, script=turns(main=[says("", commands[0]), says("", commands[1]), says("ok")])
+    ) as seat:
         await seat.type("run")
-        await seat.sees("main wants to use Bash")
-        await seat.sees("A yes for more than this call allows:")
+        await seat.assert_sees("main wants to use Bash")
+        await seat.assert_sees("A yes for more than this call allows:")
         await seat.press("s")
         await seat.rests()
         assert (tmp_path / "one.txt").exists()
@@ -96,12 +98,12 @@ async def test_questions_of_agents_come_one_at_a_time_with_their_path(tmp_path: 
     }
     async with seated(tmp_path, settings={"allow": ["Task"]}, script=script) as seat:
         await seat.type("go")
-        await seat.sees("main › general-purpose wants to use Write")
+        await seat.assert_sees("main › general-purpose wants to use Write")
         await seat.until(lambda: len(seat.app.broker.waiting()) == 2)
         assert sum(isinstance(each, AskScreen) for each in seat.app.screen_stack) == 1
         await seat.press("n")
         await seat.until(lambda: len(seat.app.broker.waiting()) == 1)
-        await seat.sees("main › general-purpose wants to use Write")
+        await seat.assert_sees("main › general-purpose wants to use Write")
         await seat.press("n")
         await seat.rests()
 
@@ -114,12 +116,12 @@ async def test_an_agent_asks_what_it_wants_to_know(tmp_path: Path) -> None:
             {"question": "And why?", "header": "Why", "options": [{"label": "x"}, {"label": "y"}]},
         ],
     )
-    async with seated(tmp_path, main=[says("", asked), says("ok")]) as seat:
+    async with seated(tmp_path, script=turns(main=[says("", asked), says("ok")])) as seat:
         await seat.type("ask me")
         await seat.until(lambda: isinstance(seat.app.screen, InquiryScreen), "the inquiry")
-        await seat.sees("Which one?")
+        await seat.assert_sees("Which one?")
         await seat.press("down", "enter")
-        await seat.sees("And why?")
+        await seat.assert_sees("And why?")
         await seat.press("tab", *"because", "enter")
         await seat.rests()
         (text,) = await results(seat)
@@ -137,7 +139,7 @@ async def test_a_wider_mode_at_a_spawn_says_what_the_agent_may_then_do(tmp_path:
         tmp_path, script={"main": [says("", sent), says("ok")], "editor": [says("done")]}
     ) as seat:
         await seat.type("go")
-        await seat.sees("main wants to use Task")
+        await seat.assert_sees("main wants to use Task")
         assert "wider mode acceptEdits: with a yes it may change" in seat.screen
         await seat.press("n")
         await seat.rests()

@@ -69,7 +69,7 @@ class Tmux:
         )
         return shown.stdout
 
-    def sees(self, *texts: str) -> str:
+    def assert_sees(self, *texts: str) -> str:
         until = time.monotonic() + SECONDS
         while time.monotonic() < until:
             if all(text in self.screen for text in texts):
@@ -93,33 +93,33 @@ def tmux(folder: Path, *words: str, columns: int = 100, lines: int = 30, env: st
 @pytest.mark.needs("tmux")
 def test_a_conversation_in_tmux_from_the_question_to_a_clean_screen(tmp_path: Path) -> None:
     with tmux(tmp_path, "--model", slow_explorer(tmp_path)) as terminal:
-        terminal.sees("Ask something, or type /help")
+        terminal.assert_sees("Ask something, or type /help")
         terminal.type("where is it?")
-        terminal.sees("Launching Subagent", "[Explore agent working…]")
-        shown = terminal.sees("It was found.", "Subagent Result · Explore: alpha")
+        terminal.assert_sees("Launching Subagent", "[Explore agent working…]")
+        shown = terminal.assert_sees("It was found.", "Subagent Result · Explore: alpha")
         assert "\\x1b]0;owned\\x07" in shown
         terminal.resize(60, 20)
-        terminal.sees("It was found.")
+        terminal.assert_sees("It was found.")
         terminal.press("C-d")
-        shown = terminal.sees("ended 0", "Go on with it: gen --session")
+        shown = terminal.assert_sees("ended 0", "Go on with it: gen --session")
         assert "Launching Subagent" not in shown
 
 
 @pytest.mark.needs("tmux")
 def test_escape_and_the_background_in_tmux(tmp_path: Path) -> None:
     with tmux(tmp_path, "--model", slow_explorer(tmp_path, 4_000), columns=140) as terminal:
-        terminal.sees("Ask something, or type /help")
+        terminal.assert_sees("Ask something, or type /help")
         terminal.type("go")
-        terminal.sees("[Explore agent working…]")
+        terminal.assert_sees("[Explore agent working…]")
         terminal.type("/background")
-        terminal.sees("goes on in the background", "waits for background work")
+        terminal.assert_sees("goes on in the background", "waits for background work")
         terminal.press("Escape")
-        terminal.sees("Its turn is over.", "In the background goes on: Explore: alpha")
+        terminal.assert_sees("Its turn is over.", "In the background goes on: Explore: alpha")
         terminal.type("/quit")
-        terminal.sees("Still running here:")
+        terminal.assert_sees("Still running here:")
         time.sleep(0.3)
         terminal.press("y")
-        terminal.sees("ended 0")
+        terminal.assert_sees("ended 0")
 
 
 def read(leader: int, shown: bytes, until: Callable[[bytes], bool]) -> bytes:

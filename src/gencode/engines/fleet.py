@@ -14,7 +14,7 @@ import msgspec
 
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.engines.process import WorkOrder
-from gencode.runtime.fleet import Dispatching, Enqueue
+from gencode.runtime.fleet import TRAVELLING, Dispatching, Enqueue
 from gencode.runtime.ports import Handover
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class FleetEngine:
     def __init__(self, store: Dispatching, cwd: Path, flags: Mapping[str, Any]) -> None:
         self._store = store
         self._cwd = cwd
-        self._flags = dict(flags)
+        self._flags = {name: flags[name] for name in flags if name in TRAVELLING}
         self._followed: set[Away] = set()
         self._following: asyncio.Task[None] | None = None
 

@@ -87,6 +87,7 @@ async def compact(seat: Seat, transcript: list[Message], record: Recorder, stop:
     )
     await record.commit(fact)
     transcript[:] = compacted(transcript, fact)
+    seat.scale.forget()
     return True
 
 

@@ -11,6 +11,14 @@ from gencode.core.status import Status
 Enqueue = Callable[[Any, str], Awaitable[None]]
 """Puts a task into a queue, on the connection whose transaction also writes the task."""
 
+TRAVELLING = frozenset(
+    {
+        *("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds"),
+        *("max_tokens_total", "max_usd", "max_spawns"),
+    }
+)
+"""The settings that go with a task to a worker; everything else is the worker's own."""
+
 
 class Dispatch(Struct, frozen=True):
     """A task that was given to workers. `order` is what they are told; it is gone when the task has ended.

@@ -30,7 +30,7 @@ from gencode.runtime.calls import answer
 from gencode.runtime.ports import AgainPart, CallPart, EndPart, Request, TextPart, ThinkingPart, ToolSchema
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Ending, Seat
-from gencode.runtime.spending import USUAL_TOKEN, USUAL_TOOL, at_most, cost, taken
+from gencode.runtime.spending import USUAL_TOKEN, USUAL_TOOL, at_most, cost
 from gencode.runtime.stop import Stop
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ async def heard(
     seat: Seat, transcript: list[Message], tools: Sequence[ToolSchema], record: Recorder, stop: Stop
 ) -> AssistantMessage:
     """One reply of the model to what it can hold: a transcript that is too long for it is summed up first."""
-    if taken(transcript, beside(seat)) > seat.context * FULL:
+    if seat.scale.taken(transcript, beside(seat)) > seat.context * FULL:
         await slim(seat, transcript, record, stop, "the model holds no more")
     try:
         return await listen(seat, transcript, tools, record, stop)

@@ -12,6 +12,7 @@ from gencode.runtime.gate import Gate
 from gencode.runtime.limits import Limits
 from gencode.runtime.ports import Delegate, Inbox, Provider
 from gencode.runtime.seen import Seen
+from gencode.runtime.spending import Scale
 from gencode.runtime.toolbox import Toolbox, no_shells
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Seat(Struct, frozen=True, eq=False):
     hooks: "Hooks | None" = None
     temperature: float | None = None
     context: int = USUAL_CONTEXT
+    scale: Scale = field(default_factory=Scale)
 
 
 class Ending(Struct, frozen=True):

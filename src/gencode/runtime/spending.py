@@ -40,17 +40,41 @@ def cost(usage: Usage | None, request: Request, text: Sequence[str], *, whole: b
     return Usage(_bytes(request) // USUAL_TOKEN, sum(map(len, text)) // USUAL_TOKEN)
 
 
-def taken(transcript: Sequence[Message], beside: int) -> int:
-    """How many tokens a transcript takes: as the last reply says, and by its size what came after that.
+class Scale:
+    """Weighs one transcript that grows, each message once."""
 
-    `beside` are the tokens of what is told with it, where no reply says anything.
-    """
-    since = 0
-    for message in reversed(transcript):
-        if isinstance(message, AssistantMessage) and message.usage is not None and message.usage.input_tokens:
-            return message.usage.input_tokens + message.usage.output_tokens + since
-        since += weight(message)
-    return since + beside
+    __slots__ = ("_counted", "_said", "_tokens")
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew: the transcript has changed."""
+        self._counted = 0
+        self._tokens = 0
+        self._said = False
+
+    def taken(self, transcript: Sequence[Message], beside: int) -> int:
+        """How many tokens it takes: as its last reply says, and by its size what came after that.
+
+        `beside` are the tokens of what is told with it, where no reply says anything.
+        """
+        if len(transcript) < self._counted:
+            self.forget()
+        for message in transcript[self._counted :]:
+            usage = message.usage if isinstance(message, AssistantMessage) else None
+            if usage is not None and usage.input_tokens:
+                self._tokens = usage.input_tokens + usage.output_tokens
+                self._said = True
+            else:
+                self._tokens += weight(message)
+        self._counted = len(transcript)
+        return self._tokens if self._said else self._tokens + beside
+
+
+def taken(transcript: Sequence[Message], beside: int) -> int:
+    """How many tokens a transcript takes that nobody has weighed before."""
+    return Scale().taken(transcript, beside)
 
 
 def weight(message: Message) -> int:

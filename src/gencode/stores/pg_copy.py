@@ -103,16 +103,15 @@ class _Task(Struct, frozen=True):
 
 async def copy_database(path: Path, store: PostgresStore) -> Copy:
     """Copy the SQLite database at `path`; nothing in it is changed but its version."""
-    with PlainErrors(path):
-        with closing(await asyncio.to_thread(_opened, path)) as source:
-            return await _Copying(source, store).run()
+    with PlainErrors(path), closing(await asyncio.to_thread(_opened, path)) as source:
+        return await _Copying(source, store).run()
 
 
 def _opened(path: Path) -> sqlite3.Connection:
     migrate(path)
     uri = f"{path.absolute().as_uri()}?mode=ro"
     source = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-    source.text_factory = lambda stored: stored.decode("utf-8", "replace")
+    source.text_factory = _decoded
     source.execute("BEGIN")  # one moment for everything
     return source
 
@@ -233,6 +232,10 @@ def _columns(task: _Task, known: int) -> list[list[Any]]:
         if seq > known
     ]
     return [[row[column] for row in rows] for column in range(5)]
+
+
+def _decoded(stored: bytes) -> str:
+    return stored.decode("utf-8", "replace")
 
 
 def _said(trouble: CorruptFact | None) -> str:

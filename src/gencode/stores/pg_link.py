@@ -22,6 +22,7 @@ from gencode.stores.pg_trouble import (
     shown,
     too_old,
     trouble,
+    unreadable,
     waiting_helps,
 )
 
@@ -64,20 +65,20 @@ class Link:
     async def open(cls, url: str, *, patience: float = PATIENCE, most: int = MOST_CONNECTIONS) -> "Link":
         """Connect; a server that is not there is not waited for."""
         address = shown(check_url(url))
+        link = cls(
+            url, _asyncpg.create_pool(url, min_size=0, max_size=most, reset=_nothing, **_SHAPE), patience
+        )
+        version = 0
         try:
-            pool = await _asyncpg.create_pool(url, min_size=1, max_size=most, reset=_nothing, **_SHAPE)
-        except ValueError:  # its words may show a part of the password
-            raise trouble(asyncpg.InvalidPasswordError("the address cannot be read"), address) from None
-        except TROUBLES as error:
-            raise trouble(error, address) from error
-        link = cls(url, pool, patience)
-        try:
-            version = await link.patiently(_version)
+            await link.pool
+            version = await link.patiently(_version, 0.0)
             if version // 10_000 < OLDEST:
                 raise too_old(version // 10_000, address)
-        except StoreTrouble:
-            await link.close()
-            raise
+        except ValueError:  # its words may show a part of the password
+            raise unreadable() from None
+        finally:
+            if version // 10_000 < OLDEST:
+                link.pool.terminate()
         return link
 
     async def another_pool(self, most: int, lost: Callable[[], None]) -> Any:
@@ -90,7 +91,7 @@ class Link:
             connection.add_termination_listener(ended)
 
         ever = {"max_inactive_connection_lifetime": 0.0, "init": begin}
-        return await _asyncpg.create_pool(self.url, min_size=1, max_size=most, **ever, **_SHAPE)
+        return await _asyncpg.create_pool(self.url, min_size=0, max_size=most, **ever, **_SHAPE)
 
     async def close(self) -> None:
         """Let go of all connections."""
@@ -110,7 +111,11 @@ class Link:
                 raise StoreTrouble(CLOSED)
             try:
                 async with self.pool.acquire(timeout=CONNECT_SECONDS) as connection:
-                    return await step(connection, again)
+                    try:
+                        return await step(connection, again)
+                    except asyncpg.InternalClientError:
+                        connection.terminate()
+                        raise
             except TROUBLES as error:
                 if self._closed:
                     raise StoreTrouble(CLOSED) from None
@@ -123,6 +128,21 @@ class Link:
     async def fetch(self, statement: str, *values: object) -> list[Any]:
         """The rows of a statement that may be repeated."""
         return await self.patiently(lambda connection, _: connection.fetch(statement, *values))
+
+
+class Alone:
+    """While nobody else is inside with the same number, on whatever machine."""
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        self._connection = connection
+        self._number = number
+
+    async def __aenter__(self) -> None:
+        await self._connection.execute("SELECT pg_advisory_lock($1)", self._number)
+
+    async def __aexit__(self, *_: object) -> None:
+        with suppress(*TROUBLES):  # a connection that is gone holds no lock
+            await self._connection.execute("SELECT pg_advisory_unlock($1)", self._number)
 
 
 class Ear:

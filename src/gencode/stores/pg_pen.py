@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gencode.core.errors import GenCodeError
+from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import DurableFact, Event, kind_of
 from gencode.core.task import Task
 from gencode.runtime.ports import Lease
@@ -23,6 +23,7 @@ MOST_TOGETHER = 64
 MOST_ON_THE_WAY = 2
 """So many statements are on their way at once; the next one gathers meanwhile."""
 
+_FAULT = "A fault in GenCode kept this from being written."
 _APPEND = """
 WITH told AS (
     SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::text[],
@@ -154,9 +155,8 @@ class Pen:
             self._busy.difference_update(append.lease.task for append in batch)
             for append in batch:
                 if not append.future.done():
-                    append.future.cancel()
-                elif not append.future.cancelled():
-                    append.future.exception()  # whoever waited may be gone; then nobody else looks at it
+                    append.future.set_exception(StoreTrouble(_FAULT))
+                append.future.exception()  # whoever waited may be gone; then nobody else looks at it
 
     async def _written(self, batch: Sequence[_Append]) -> set[str]:
         """The tasks that were moved on; after a reply that got lost, what it had said is found out."""

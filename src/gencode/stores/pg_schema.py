@@ -5,7 +5,7 @@ compared with facts are text, as in the facts; only leases and workers go by the
 """
 
 from gencode.core.errors import StoreTrouble
-from gencode.stores.pg_link import Connection, Link
+from gencode.stores.pg_link import Alone, Connection, Link
 
 _LOCK = 1195723331
 """The advisory lock of those who migrate: "GENC", as in the SQLite file."""
@@ -143,8 +143,8 @@ async def _current(connection: Connection, _again: bool = False) -> int:
 
 
 async def _migrated(connection: Connection, _again: bool) -> int:
-    async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+    # The lock first and the transaction second: what others made meanwhile is only seen by a new one.
+    async with Alone(connection, _LOCK), connection.transaction():
         before = await _current(connection)  # again, now that nobody else can change it
         if before > VERSION:
             return before

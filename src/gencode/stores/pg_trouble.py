@@ -14,10 +14,13 @@ _WAITING_HELPS = (
     asyncpg.TooManyConnectionsError,
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
+    asyncpg.InternalClientError,  # a connection that is being cut while it is used
     TimeoutError,
     OSError,
 )
-TROUBLES = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+TROUBLES = (
+    *(asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError),
+)
 """Everything that a step on a connection may raise and that is not a mistake in our own code."""
 SCHEMES = ("postgresql", "postgres")
 OLDEST = 13
@@ -32,11 +35,16 @@ def check_url(url: str) -> str:
     except ValueError:
         wrong = True
     if wrong or not url.isprintable():
-        raise UserMistake(
-            "The database address is not one of Postgres; write postgresql://USER:PASSWORD@HOST/DATABASE "
-            "(GEN_DATABASE_URL, or database_url in the user's settings), with %40 for an @ inside a password."
-        )
+        raise unreadable()
     return url
+
+
+def unreadable() -> UserMistake:
+    """What somebody hears whose address cannot be read; it shows nothing of it."""
+    return UserMistake(
+        "The database address is not one of Postgres; write postgresql://USER:PASSWORD@HOST/DATABASE "
+        "(GEN_DATABASE_URL, or database_url in the user's settings), with %40 for an @ inside a password."
+    )
 
 
 def shown(url: str) -> str:
@@ -69,6 +77,8 @@ def too_old(version: int, address: str) -> StoreTrouble:
 
 def _sentence(error: BaseException, address: str) -> str:
     match error:
+        case asyncpg.ClientConfigurationError():
+            return str(unreadable())
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
             return (
                 f"The database {address} refused the user or the password; look at the address in "

@@ -13,7 +13,7 @@ from gencode.core.errors import UserMistake
 from gencode.settings import gen_home
 from gencode.surfaces.commands.agents import AgentLine, AgentPage, LintedFile
 from gencode.surfaces.http.agent_pages import agent_line, agent_page, linted_file
-from gencode.surfaces.http.endpoints import Asked, Name, Nothing, Text, endpoint
+from gencode.surfaces.http.endpoints import Asked, Name, Nothing, endpoint
 from gencode.surfaces.http.shapes import Turns
 from gencode.surfaces.http.site import Site
 
@@ -29,7 +29,7 @@ class Agents(Struct, frozen=True):
 class LintWish(Struct, frozen=True, forbid_unknown_fields=True):
     """Files or folders below the server's folder; without any, what counts there."""
 
-    path: Annotated[tuple[Text, ...], Meta(max_length=50)] = ()
+    path: tuple[Annotated[str, Meta(max_length=400)], ...] = ()
 
 
 class Clash(Struct, frozen=True):

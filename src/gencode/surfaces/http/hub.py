@@ -107,6 +107,11 @@ class Hub:
         """The place that everybody was told of, as an id."""
         return self._recent[-1] if self._recent else Cursor()
 
+    @property
+    def watched(self) -> bool:
+        """Whether anybody hears of all tasks."""
+        return any(not client.task for client in self._clients)
+
     def __len__(self) -> int:
         return len(self._clients)
 

@@ -13,7 +13,6 @@ import time
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 from gencode.app import GenCode
 from gencode.core.address import Address, parse_address
@@ -23,45 +22,31 @@ from gencode.core.messages import AssistantMessage
 from gencode.core.spec import AgentSpec
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.runtime.channels import LONGEST, Draft
+from gencode.runtime.channels import LONGEST, Draft, Outbox
 from gencode.runtime.ports import TaskQuery
-from gencode.surfaces.http.chats import Chats, Line
+from gencode.surfaces.http.chats import SESSION, Chats, Line
 from gencode.surfaces.http.hub import Hub
 from gencode.surfaces.http.journal import Journal
+from gencode.surfaces.http.web_channel import WEB
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
 FIRST_PAUSE = 30.0
 LONGEST_PAUSE = 3600.0
-
-
-class Post(Protocol):
-    """How words leave: `runtime.channels.Outbox`."""
-
-    @property
-    def channels(self) -> tuple[str, ...]:
-        """The names of the channels there are."""
-        ...
-
-    async def send(self, draft: Draft) -> str:
-        """Write a message down and deliver it; why it has to wait, or nothing."""
-        ...
-
-    async def deliver(self) -> int:
-        """Try everything that waits and is due."""
-        ...
+SEEN_THERE = frozenset({SESSION, WEB, "cli", "terminal"})
+"""Channels whose people see the conversation itself."""
 
 
 class Inbox:
     """Hands messages to conversations, and looks after those whose turn is over."""
 
-    def __init__(self, gen: GenCode, journal: Journal, hub: Hub, chats: Chats, post: Post | None) -> None:
+    def __init__(self, gen: GenCode, journal: Journal, hub: Hub, chats: Chats, outbox: Outbox) -> None:
         self._gen = gen
         self._journal = journal
         self._hub = hub
         self._chats = chats
-        self._post = post
+        self._outbox = outbox
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._pauses: dict[str, tuple[float, float]] = {}
 
@@ -69,13 +54,20 @@ class Inbox:
         """Say something in a chat; its conversation, and whether that began a turn."""
         async with self._locks[str(to)]:
             known = self._chats.find(to)
-            if known is not None and to.channel == "session":
+            if known is not None and to.channel == SESSION:
                 known = (await self._gen.records.find(known, conversation=True)).id
             if known is None or await self._gen.store.task(known) is None:
                 job = await self._gen.start_turn(text, None, agent)
                 self._chats.bind(to, job.id)
+                self._note_origin(to, job.id)
                 return job.id, True
+        self._note_origin(to, known)
         return known, await self.say(known, text)
+
+    def _note_origin(self, to: Address, session: str) -> None:
+        """Let a word outside of the answers go where the person speaks from."""
+        if to.channel in self._outbox.channels:
+            self._gen.secretary.comes_from(session, to)
 
     async def say(self, session: str, text: str) -> bool:
         """Say something in a conversation: it begins a turn, or is heard by the one that is open."""
@@ -125,8 +117,6 @@ class Inbox:
             for session in await self._journal.unheard():
                 if self._chats.of(session):
                     await self._look(session)
-            if self._post is not None:
-                await self._post.deliver()
         except GenCodeError as trouble:
             log.warning("the chats could not be looked after: %s", trouble)
 
@@ -168,14 +158,14 @@ class Inbox:
     async def _send_on(self, line: Line) -> None:
         """Send the words of a conversation through the channel of its chat, each at least once."""
         to = parse_address(line.address)
-        if self._post is None or to.channel not in self._post.channels:
+        if to.channel in SEEN_THERE or to.channel not in self._outbox.channels:
             return
         told = line.told
         while facts := await self._journal.of_task(line.session, told):
             for _, event in facts:
                 told = event.seq or told
                 if words := spoken(event):
-                    await self._post.send(Draft(to, words[:LONGEST], line.session))
+                    await self._outbox.send(Draft(to, words[:LONGEST], line.session))
                     self._chats.bind(to, line.session, told)
 
     def _check_folder(self, task: Task) -> None:

@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
 from msgspec import Struct
@@ -22,19 +23,21 @@ from gencode.surfaces.http.chats import Chats
 from gencode.surfaces.http.going_on import SHUT_DOWN, go_on
 from gencode.surfaces.http.guard import Guard
 from gencode.surfaces.http.hub import Hub
-from gencode.surfaces.http.inbox import Inbox, Post
+from gencode.surfaces.http.inbox import Inbox
 from gencode.surfaces.http.journal import Journal
 from gencode.surfaces.http.protocol import Impatient
 from gencode.surfaces.http.site import Site
 from gencode.surfaces.http.tokens import Keys
 from gencode.surfaces.http.web import web_app
+from gencode.surfaces.http.web_channel import WEB, WebChannel
 from gencode.surfaces.plain import answer, note
+from gencode.surfaces.scheduling import scheduler_of
 from gencode.surfaces.visible import visible_line
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 3600.0
 """Seconds after which a question that nobody answers is a no."""
-LARGEST_HEAD = 16_384
+LARGEST_HEAD = 32_768
 MOST_CONNECTIONS = 1000
 KEEP_ALIVE_SECONDS = 15
 GOODBYE_SECONDS = 3
@@ -53,6 +56,8 @@ class Wish(Struct, frozen=True):
     host: str = LOOPBACK
     port: int = 0
     names: tuple[str, ...] = ()
+    flags: dict[str, Any] = {}
+    """The settings that were typed; they count for what is scheduled, too."""
 
 
 class Bell:
@@ -83,16 +88,16 @@ class Server(uvicorn.Server):
 class Serving:
     """One server from its first line to its end."""
 
-    def __init__(
-        self, gen: GenCode, broker: Broker, bell: Bell, wish: Wish, post: Post | None = None
-    ) -> None:
+    def __init__(self, gen: GenCode, broker: Broker, bell: Bell, wish: Wish) -> None:
         self._gen = gen
         self._wish = wish
         self._journal = Journal(database())
         self._hub = bell.hub = Hub(gen.bus, self._journal, self._is_here)
         chats = Chats(gen_home() / "chats.jsonl", gen.workspace.cwd)
-        self._inbox = Inbox(gen, self._journal, self._hub, chats, post)
-        self._site = Site(gen, broker, self._journal, self._hub, chats, self._inbox)
+        outbox = gen.secretary.outbox
+        outbox.register(WEB, WebChannel(self._hub))
+        self._inbox = Inbox(gen, self._journal, self._hub, chats, outbox)
+        self.site = Site(gen, broker, self._journal, self._hub, chats, self._inbox)
         self._ended = asyncio.Event()
         self._signal = 0
         self.ready = asyncio.Event()
@@ -108,6 +113,7 @@ class Serving:
             beside = [
                 asyncio.create_task(self._hub.run()),
                 asyncio.create_task(self._inbox.run(gen_home() / "inbox.lock")),
+                asyncio.create_task(scheduler_of(self._gen, note, self._wish.flags).run()),
             ]
             serving = asyncio.create_task(server.serve(sockets=[sock]))
             ended = asyncio.create_task(self._ended.wait())
@@ -137,7 +143,7 @@ class Serving:
         self._ended.set()
 
     def _server(self) -> Server:
-        app = Guard(web_app(self._site), self._wish.keys, self._hosts(), f"gen_{self.port}")
+        app = Guard(web_app(self.site), self._wish.keys, self._hosts(), f"gen_{self.port}")
         config = uvicorn.Config(
             app,
             http=Impatient,

@@ -1,0 +1,1 @@
+"""Workers of a shared database, as real processes."""

@@ -1,0 +1,171 @@
+"""Starts workers, gives them work, and reads from the journal what became of it."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+from gencode import GenCode
+from gencode.core.events import Event, MessageAdded, TaskEnded, TaskStarted
+from gencode.core.messages import AssistantMessage
+from gencode.core.spec import TaskRequest
+from gencode.core.status import Status
+from gencode.core.task import Task, replay
+from tests.postgres import Postgres
+
+LEASE_SECONDS = float(os.environ.get("GEN_FLEET_LEASE", "2"))
+TASKS = int(os.environ.get("GEN_FLEET_TASKS", "6"))
+TURNS = 6
+PATIENCE = 60.0
+
+
+class Process:
+    """One worker."""
+
+    def __init__(self, folder: Path, url: str, *options: str) -> None:
+        self.log = folder / f"worker-{time.monotonic_ns()}"
+        environ = {**os.environ, "GEN_DATABASE_URL": url, "GEN_HOME": str(self.log)}
+        lease = ("--lease-seconds", str(LEASE_SECONDS))
+        self.log.mkdir()
+        with (self.log / "said").open("wb") as said:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "gencode", "worker", "--json", *lease, *options],
+                cwd=folder,
+                env=environ,
+                stdout=subprocess.PIPE,
+                stderr=said,
+            )
+        self.told: dict[str, str] = {}
+
+    def ready(self) -> "Process":
+        """Wait until it has begun."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, (self.log / "said").read_text() + self.logged()
+        self.told = json.loads(line)
+        return self
+
+    @property
+    def number(self) -> int:
+        return self.process.pid
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def logged(self) -> str:
+        path = self.log / "logs" / "gen.log"
+        return path.read_text() if path.exists() else ""
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(PATIENCE)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+class Fleet:
+    """Workers in one folder, and a database that they share."""
+
+    def __init__(self, postgres: Postgres, folder: Path) -> None:
+        self.postgres = postgres
+        self.folder = folder
+        self.url = postgres.new_schema()
+        self.schema = self.url.rpartition("=")[2]
+        self.workers: list[Process] = []
+        self.write({"*": [*(_turn(n) for n in range(TURNS)), {"text": "done"}]})
+        (folder / "note.txt").write_text("a note\n")
+
+    def write(self, agents: dict[str, Any]) -> None:
+        """What the model says."""
+        (self.folder / "script.json").write_text(json.dumps({"agents": agents}))
+
+    def start(self, count: int, *options: str) -> list[Process]:
+        """Start so many workers and wait until they have begun."""
+        new = [Process(self.folder, self.url, *options) for _ in range(count)]
+        self.workers += new
+        return [each.ready() for each in new]
+
+    def open(self, **settings: Any) -> AbstractAsyncContextManager[GenCode]:
+        """A GenCode on the shared database, as on a person's machine."""
+        named = {"database_url": self.url, **settings}
+        return GenCode.open(self.folder, model=f"scripted:{self.folder}/script.json", settings=named)
+
+    def rows(self, statement: str) -> list[list[str]]:
+        """What a statement gives in the schema of this fleet."""
+        told = self.postgres.run(f"SET search_path TO {self.schema}; {statement}")
+        return [line.split("|") for line in told.splitlines()]
+
+    def owners(self) -> dict[str, int]:
+        """The process that is at each task."""
+        found = self.rows("SELECT id, split_part(owner, '|', 3) FROM gen_task WHERE owner IS NOT NULL")
+        return {task: int(process) for task, process in found if process}
+
+    async def busy(self) -> tuple[Process, Process]:
+        """A worker that is at something, and another one."""
+        await until(lambda: bool(self.owners()), "some worker is at something")
+        numbers = {*self.owners().values()}
+        first, *others = sorted(self.workers, key=lambda each: each.number not in numbers)
+        return first, others[0]
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.close()
+
+
+async def submit(gen: GenCode, count: int = TASKS, agent: str = "general-purpose") -> list[str]:
+    """Give so many tasks to the workers; their ids."""
+    return [(await gen.detach(TaskRequest(agent, f"task {n}"))).agent_id for n in range(count)]
+
+
+async def ended(gen: GenCode, tasks: list[str]) -> list[Task]:
+    """The tasks once all of them have ended."""
+    found = [await gen.watch.ended(task, PATIENCE) for task in tasks]
+    assert [task.id for task in found if not task.status.ended] == []
+    return found
+
+
+async def until(true: Callable[[], bool | Awaitable[bool]], what: str) -> None:
+    """Wait until something is so."""
+    limit = time.monotonic() + PATIENCE
+    while time.monotonic() < limit:
+        so = true()
+        if so is True or (not isinstance(so, bool) and await so):
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"it never came about that {what}")
+
+
+async def check_journal(gen: GenCode, task: str) -> list[Event]:
+    """Every reply was written once and in order, every number is there once, and the fold is the task."""
+    events = await gen.store.events(task)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert replay(events) == await gen.store.task(task)
+    said = [
+        event.fact.message.text
+        for event in events
+        if isinstance(event.fact, MessageAdded) and isinstance(event.fact.message, AssistantMessage)
+    ]
+    assert said == [*(f"turn {n}" for n in range(TURNS)), "done"]
+    return events
+
+
+def runs(events: list[Event]) -> int:
+    """How often a task was begun; every run but the last one was cut."""
+    cut = [event for event in events if isinstance(event.fact, TaskEnded)][:-1]
+    assert all(isinstance(each.fact, TaskEnded) and each.fact.status is Status.INTERRUPTED for each in cut)
+    started = sum(isinstance(event.fact, TaskStarted) for event in events)
+    assert started == len(cut) + 1
+    return started
+
+
+def _turn(number: int) -> dict[str, Any]:
+    call = {"name": "Read", "input": {"file_path": "note.txt"}}
+    return {"text": f"turn {number}", "calls": [call], "delay_ms": 120}

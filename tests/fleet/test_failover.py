@@ -1,0 +1,86 @@
+"""What happens to tasks when workers, the database or the queue go away: each one ends, and nothing twice."""
+
+import signal
+
+import pytest
+
+from gencode.core.status import Status
+from tests.fleet.driving import TASKS, Fleet, check_journal, ended, runs, submit, until
+
+pytestmark = pytest.mark.needs("postgres")
+
+
+async def test_the_tasks_of_a_killed_worker_are_finished_by_another(fleet: Fleet) -> None:
+    fleet.start(2, "--concurrency", str(TASKS))
+    async with fleet.open() as gen:
+        tasks = await submit(gen)
+        first, _ = await fleet.busy()
+        first.send(signal.SIGKILL)
+        first.close()
+        mine = [task for task, number in fleet.owners().items() if number == first.number]
+        found = await ended(gen, tasks)
+        assert [(task.status, task.result) for task in found] == [(Status.COMPLETED, "done")] * TASKS
+        again = {task: runs(await check_journal(gen, task)) for task in tasks}
+        assert mine and {task for task, count in again.items() if count > 1} == {*mine}
+
+
+async def test_a_worker_that_was_stopped_past_its_lease_is_fenced_and_works_on(fleet: Fleet) -> None:
+    fleet.start(2, "--concurrency", str(TASKS))
+    async with fleet.open() as gen:
+        tasks = await submit(gen)
+        first, _ = await fleet.busy()
+        first.send(signal.SIGSTOP)
+        found = await ended(gen, tasks)
+        assert [(task.status, task.result) for task in found] == [(Status.COMPLETED, "done")] * TASKS
+        first.send(signal.SIGCONT)
+        await until(lambda: "nothing was written" in first.logged(), "its late writes are refused")
+        taken = [runs(await check_journal(gen, task)) for task in tasks]
+        assert max(taken) == 2
+        more = await submit(gen, 2 * TASKS)
+        await until(lambda: first.number in fleet.owners().values(), "it takes tasks again")
+        assert {task.status for task in await ended(gen, more)} == {Status.COMPLETED}
+
+
+async def test_a_stopped_worker_that_comes_back_loses_nothing_when_the_next_one_dies(fleet: Fleet) -> None:
+    fleet.start(2, "--concurrency", str(TASKS))
+    async with fleet.open() as gen:
+        tasks = await submit(gen)
+        first, second = await fleet.busy()
+        first.send(signal.SIGSTOP)
+        await until(
+            lambda: {*fleet.owners().values()} == {second.number}, "the second worker has all that is left"
+        )
+        first.send(signal.SIGCONT)
+        second.send(signal.SIGKILL)
+        found = await ended(gen, tasks)
+        assert [(task.status, task.result) for task in found] == [(Status.COMPLETED, "done")] * TASKS
+        for task in tasks:
+            runs(await check_journal(gen, task))
+
+
+async def test_work_goes_on_when_the_database_was_restarted(fleet: Fleet) -> None:
+    fleet.start(2, "--concurrency", str(TASKS))
+    async with fleet.open() as gen:
+        tasks = await submit(gen)
+        await until(lambda: len(fleet.owners()) > 1, "some are at work")
+        fleet.postgres.stop()
+        fleet.postgres.start()
+        found = await ended(gen, tasks)
+        assert [(task.status, task.result) for task in found] == [(Status.COMPLETED, "done")] * TASKS
+        for task in tasks:
+            runs(await check_journal(gen, task))
+        more = await submit(gen, 2)
+        assert {task.status for task in await ended(gen, more)} == {Status.COMPLETED}
+
+
+async def test_tasks_that_are_missing_from_the_queue_are_put_back(fleet: Fleet) -> None:
+    fleet.start(2, "--concurrency", str(TASKS))
+    async with fleet.open() as gen:
+        tasks = await submit(gen)
+        first, _ = await fleet.busy()
+        fleet.rows("TRUNCATE pgqueuer")
+        first.send(signal.SIGKILL)
+        found = await ended(gen, tasks)
+        assert [(task.status, task.result) for task in found] == [(Status.COMPLETED, "done")] * TASKS
+        for task in tasks:
+            runs(await check_journal(gen, task))

@@ -1,0 +1,67 @@
+"""What the stories of the seeds share: a real database with ids that a script can know, and what was said."""
+
+import itertools
+import shutil
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from gencode.app import GenCode
+from gencode.core.events import TaskStarted
+from gencode.core.messages import Message, ToolMessage, ToolResult, UserMessage
+from gencode.core.task import transcript_of
+from gencode.permissions.trust import standing, trust
+from gencode.places import database
+from gencode.settings import gen_home
+from gencode.stores.sqlite import SqliteStore
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@asynccontextmanager
+async def on_disk() -> AsyncGenerator[SqliteStore, None]:
+    """The database of this test's home; its tasks are called 00000001, 00000002 and so on."""
+    numbers = itertools.count(1)
+    store = await SqliteStore.open(database(), draw=lambda: f"{next(numbers):08x}")
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def transcript(gen: GenCode, task: str) -> list[Message]:
+    return transcript_of(await gen.store.events(task))
+
+
+async def started(gen: GenCode, task: str) -> TaskStarted:
+    """What an agent was given when it began."""
+    return next(each.fact for each in await gen.store.events(task) if isinstance(each.fact, TaskStarted))
+
+
+def results(messages: Sequence[Message]) -> list[ToolResult]:
+    found = [message for message in messages if isinstance(message, ToolMessage)]
+    return [result for message in found for result in message.results]
+
+
+def answers(messages: Sequence[Message]) -> list[str]:
+    return [result.text for result in results(messages)]
+
+
+def posts(messages: Sequence[Message]) -> list[UserMessage]:
+    return [each for each in messages if isinstance(each, UserMessage) and each.sender == "system"]
+
+
+def auth_project(folder: Path) -> None:
+    """A small project in which authentication errors are handled in two places."""
+    (folder / "src" / "auth").mkdir(parents=True)
+    (folder / "src" / "middleware").mkdir()
+    (folder / "src" / "auth" / "errors.py").write_text("class AuthError(Exception):\n    pass\n")
+    (folder / "src" / "middleware" / "auth.py").write_text(
+        "from auth.errors import AuthError\n\n\ndef handle(error: AuthError) -> int:\n    return 401\n"
+    )
+
+
+def take_examples(folder: Path) -> None:
+    """Place the example types in a project that a person trusts."""
+    shutil.copytree(EXAMPLES / "subagents", folder / "subagents")
+    trust(standing(folder, gen_home()), gen_home())
