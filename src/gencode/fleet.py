@@ -33,12 +33,16 @@ from gencode.stores.opening import LEASE_SECONDS as LEASE_SECONDS
 from gencode.stores.opening import open_postgres as open_postgres
 from gencode.stores.pg_copy import Copy, copy_database
 from gencode.stores.pg_fleet import FleetStore
+from gencode.stores.pg_link import Link
+from gencode.stores.pg_schema import VERSION, migrate_url, version_at
 
 log = logging.getLogger(__name__)
 
 MOST_TAKES = 10
 """A task that was taken so often and never ended takes its workers down with it; it is given up."""
 ELSEWHERE_SECONDS = 5.0
+STUCK_SECONDS = 60.0
+"""A task that nobody has been at for so long is worth a look."""
 RECONCILE_SECONDS = 30.0
 STOPPED = "its worker could not renew its lease"
 HANDED_BACK = "its worker was told to end"
@@ -48,13 +52,15 @@ _LAST_MOMENT = 0.15
 
 
 class Survey(Struct, frozen=True):
-    """A fleet as `gen doctor` sees it."""
+    """A fleet as `gen doctor` sees it; of a database that is not up to date only the version is known."""
 
     address: str
-    workers: list[WorkerCard]
-    waiting: int
-    running: int
-    stuck: list[Stuck]
+    version: int
+    newest: int
+    workers: list[WorkerCard] = []
+    waiting: int = 0
+    running: int = 0
+    stuck: list[Stuck] = []
 
 
 class Shape(Struct, frozen=True):
@@ -68,23 +74,22 @@ class Shape(Struct, frozen=True):
 
 
 async def survey(url: str) -> Survey:
-    """Look at a fleet."""
-    store = await open_postgres(url)
+    """Look at a fleet; nothing is changed."""
+    link = await Link.open(url)
     try:
+        found = Survey(link.address, await version_at(link), VERSION)
+        if found.version != VERSION:
+            return found
+        store = FleetStore(link, LEASE_SECONDS, new_id)
         waiting, running = await store.depth()
-        stuck = await store.overdue(4 * store.lease_seconds)
-        return Survey(store.link.address, await store.workers(), waiting, running, stuck)
+        stuck = await store.overdue(STUCK_SECONDS)
+        return replace(found, workers=await store.workers(), waiting=waiting, running=running, stuck=stuck)
     finally:
-        await store.close()
+        await link.close()
 
 
 async def migrate_shared(url: str) -> tuple[str, int, int]:
     """Bring a shared database and its queue up to date; its address, and the versions before and after."""
-    from gencode.stores.opening import check_extra
-
-    check_extra()
-    from gencode.stores.pg_schema import migrate_url
-
     before, after = await migrate_url(url)
     store = await open_postgres(url)
     try:
@@ -307,6 +312,7 @@ class Worker:
             log.error("leases could not be renewed in time; everything that runs here is stopped")
             end = asyncio.get_running_loop().call_later(_LAST_MOMENT * self._shape.lease_seconds, _end)
             self._give_up(STOPPED, end.cancel)
+            self._store.cut()
 
     def _give_up(self, why: str, then: Callable[[], None] | None = None) -> None:
         rooms, self._rooms = list(self._rooms.values()), {}

@@ -32,7 +32,7 @@ async def test_a_fork_begins_with_what_the_other_one_knew_and_goes_its_own_way(t
     assert (forked.status, forked.turns, forked.parent_id) == (Status.COMPLETED, 1, None)
     copied = facts[1].fact
     assert isinstance(copied, TaskForked)
-    assert (copied.task, copied.at, len(copied.messages)) == (first.agent_id, after_listing, 3)
+    assert (copied.source, copied.upto, len(copied.messages)) == (first.agent_id, after_listing, 3)
     assert [each.text for each in heard(told)] == ["look", "now right"]
     assert [each.text for each in told if isinstance(each, AssistantMessage)] == ["", "left"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from gencode.core.ids import new_id
 from gencode.runtime.ports import Store
-from gencode.stores.postgres import PostgresStore
+from tests.contracts.agenda import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.letters import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import OpenStore
@@ -18,6 +18,8 @@ pytestmark = pytest.mark.needs("postgres")
 
 @pytest.fixture
 async def open_store(postgres: Postgres) -> AsyncGenerator[OpenStore]:
+    from gencode.stores.postgres import PostgresStore
+
     stores: list[PostgresStore] = []
 
     async def opened(*, lease_seconds: float = 15.0, draw: Callable[[], str] = new_id) -> Store:

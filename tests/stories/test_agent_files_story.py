@@ -99,3 +99,17 @@ async def test_an_agent_has_the_skills_its_file_names_from_the_start(tmp_path: P
         system = (await gen.find(outcome.agent_id)).system
     assert "Write them down." in system
     assert any("missing" in each for each in outcome.evidence.warnings)
+
+
+async def test_a_task_that_goes_on_gains_no_tools_that_its_file_gained_meanwhile(
+    tmp_path: Path, home: Path
+) -> None:
+    write_agent(home, "Worker", "Read, LS")
+    turns = [says("one"), says("", call("Glob", pattern="*")), says("two")]
+    async with scripted(tmp_path, Worker=turns) as gen:
+        first = await gen.task("Worker", "go")
+        write_agent(home, "Worker", "Read, Glob")
+        await gen.resume(first.agent_id, "go on")
+        said = transcript_of(await gen.store.events(first.agent_id))
+    (result,) = [each.results[0] for each in said if isinstance(each, ToolMessage)]
+    assert (result.error, "The tools are: Read, LS." in result.text) == (True, True)

@@ -91,7 +91,7 @@ async def test_an_agent_in_the_background_is_asked_for_stopped_and_resumed_by_it
         says("Done."),
     ]
     agents: dict[str, Any] = {
-        "Explore": [says("3 modules", delay_ms=1_500), says("2 test files")],
+        "Explore": [says("3 modules", delay_ms=3_000), says("2 test files")],
         "Plan": [says("never", delay_ms=600_000)],
     }
     async with on_disk() as store, scripted(tmp_path, store=store, main=main, **agents) as gen:

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class Budget(Struct, frozen=True, omit_defaults=True):
+class Budget(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Bounds of a task and everything below it, over its whole life; None means none.
 
     `turns` are replies of a model, `spawns` agents that are sent; `seconds` bound each run.

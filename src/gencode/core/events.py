@@ -14,6 +14,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import CorruptFact
 from gencode.core.messages import FileChange, Message, Usage, UserMessage
 from gencode.core.rules import Decision, Mode, Policy
+from gencode.core.spec import ToolChoice
 from gencode.core.status import Status
 
 
@@ -48,13 +49,17 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
     output_schema: dict[str, Any] | None = None
     worktree: str = ""
     forked: str = ""
+    tools: ToolChoice | None = None
+    """What its agent's file said of tools; a task that goes on gets no others."""
+    model: str = ""
+    """The model that was chosen for it, so that it goes on with that even if it never began."""
 
 
 class TaskForked(Fact, tag="TaskForked", frozen=True, omit_defaults=True):
-    """The task began with what another one had said and heard up to its fact number `at`."""
+    """The task began with what another one had said and heard up to its fact number `upto`."""
 
-    task: str
-    at: int
+    source: str
+    upto: int
     messages: tuple[Message, ...] = ()
 
 
@@ -67,6 +72,8 @@ class TaskStarted(Fact, tag="TaskStarted", frozen=True, omit_defaults=True):
     warnings: tuple[str, ...] = ()
     budget: Budget | None = None
     """What it may spend from now on, where that was said anew."""
+    was: Status = Status.PENDING
+    """The status it had before."""
 
 
 class MessageAdded(Fact, tag="MessageAdded", frozen=True):

@@ -44,20 +44,26 @@ SERVERS = "mcp__"
 
 
 class Rule(Struct, frozen=True, cache_hash=True):
-    """`action` for every call of `tool` that `pattern` matches. `origin` says where it was written."""
+    """`action` for every call of `tool` that `pattern` matches. `origin` says where it was written.
+
+    A call that one of `unless` covers, as an allow rule would, is none it speaks of. Only agents' files make
+    such rules, and only to ask or to deny.
+    """
 
     tool: str
     pattern: str
     action: Action
     origin: str = ""
+    unless: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.action} {self.tool}({self.pattern})"
+        but = f" but {', '.join(self.unless)}" if self.unless else ""
+        return f"{self.action} {self.tool}({self.pattern}{but})"
 
     @property
     def blanket(self) -> bool:
         """Whether it speaks of every call of its tool."""
-        return self.pattern in ("", "*")
+        return self.pattern in ("", "*") and not self.unless
 
     def names(self, tool: str) -> bool:
         """Whether it speaks of this tool at all."""

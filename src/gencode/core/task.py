@@ -36,6 +36,7 @@ from gencode.core.messages import (
     beginning,
 )
 from gencode.core.rules import Action, Mode, Policy
+from gencode.core.spec import ToolChoice
 from gencode.core.status import Status
 
 
@@ -99,6 +100,7 @@ class Task(Struct, frozen=True):
     inputs: tuple[FileChange, ...] | None = None
     worktree: str = ""
     forked: str = ""
+    tools: ToolChoice | None = None
     stalled: float = 0.0
     """For how many seconds it had been silent when that was last noticed; 0 once it speaks again."""
 
@@ -189,6 +191,8 @@ def _created(task_id: str, at: str, seq: int, fact: TaskCreated) -> Task:
         output_schema=fact.output_schema,
         worktree=fact.worktree,
         forked=fact.forked,
+        tools=fact.tools,
+        chosen_model=fact.model,
     )
 
 

@@ -45,7 +45,7 @@ def wire(event: Event, parent: str | None = None) -> dict[str, Any]:
             ids["parentSessionId"] = fact.parent
             return {"type": "SubSessionCreated", **head, **ids, **more}
         case TaskStarted() as fact:
-            states = {"oldStatus": "Pending", "newStatus": "Running", "model": fact.model}
+            states = {"oldStatus": spelled(fact.was), "newStatus": "Running", "model": fact.model}
             return {"type": "SubSessionStatusChanged", **head, **ids, **states}
         case TaskEnded() as fact:
             return {"type": f"SubSession{spelled(fact.status)}", **head, **ids, **_end(fact)}

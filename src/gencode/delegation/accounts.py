@@ -25,13 +25,18 @@ def tightest(one: Budget, other: Budget) -> Budget:
     )
 
 
-def half(budget: Budget) -> Budget:
-    """Half of what is left, for an agent whose spending nobody here can watch call by call."""
+def share(left: Budget, asked: Budget, *, all_of_it: bool) -> Budget:
+    """What an agent gets whose spending nobody here can watch call by call: what is asked for it.
+
+    Where nothing is asked but something is bounded, all of what is left, or half of it beside others.
+    """
+    part = 1 if all_of_it else 2
     return Budget(
-        turns=_halved(budget.turns),
-        tokens=_halved(budget.tokens),
-        usd=None if budget.usd is None else budget.usd / 2,
-        spawns=_halved(budget.spawns),
+        turns=asked.turns or _part(left.turns, part),
+        tokens=asked.tokens or _part(left.tokens, part),
+        usd=asked.usd or (None if left.usd is None else left.usd / part),
+        seconds=asked.seconds,
+        spawns=asked.spawns or _part(left.spawns, part),
     )
 
 
@@ -86,5 +91,5 @@ def _least(one: Number | None, other: Number | None) -> Number | None:
     return min((each for each in (one, other) if each is not None), default=None)
 
 
-def _halved(value: int | None) -> int | None:
-    return None if value is None else max(value // 2, 1)
+def _part(value: int | None, parts: int) -> int | None:
+    return None if value is None else max(value // parts, 1)

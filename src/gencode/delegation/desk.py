@@ -80,7 +80,7 @@ class Desk:
         name = self._origin.lineage[-1]
         text = f"[{name} (task {self._origin.task}) says]\n{message}"
         now = await self._launcher.reach.send(found.id, text, self._origin.task or "")
-        if not now.status.ended or found.conversation:
+        if not now.status.ended or found.conversation or not await self._launcher.unheard(found.id):
             return self._launcher.told(now), False
         if found.parent != self._origin.task:
             raise UserMistake(

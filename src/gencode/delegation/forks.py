@@ -48,5 +48,6 @@ def forked(
         budget=budget,
         output_schema=request.output_schema if request.output_schema is not None else task.output_schema,
         forked=task.id,
+        tools=task.tools,
     )
     return created, (TaskForked(task.id, at, tuple(said)),)

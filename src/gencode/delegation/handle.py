@@ -3,6 +3,8 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, TypedDict, get_args
 
+from msgspec import ValidationError, convert
+
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
@@ -35,6 +37,12 @@ def request(agent: str, prompt: str, words: Words, *, background: bool) -> TaskR
         raise UserMistake(
             f"The isolation {isolation!r} does not exist; say 'process' or 'worktree', or leave it out."
         )
+    budget: Any = words.get("budget")
+    if isinstance(budget, dict):
+        try:
+            words = {**words, "budget": convert(budget, Budget)}
+        except ValidationError as error:
+            raise UserMistake(f"This is no budget: {error}.") from None
     return TaskRequest(agent, prompt, background=background, **words)
 
 

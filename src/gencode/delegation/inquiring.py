@@ -31,18 +31,19 @@ class Inquiring:
     ) -> Reply:
         """The answers, from the agent above if it gives them in time, else from the person."""
         job = self._supervisor.find(origin.task or "")
+        alone = isinstance(job, Job) and job.seat.gate.background and not origin.disturb
         parent = self._supervisor.find(job.task.parent or "") if job else None
         if isinstance(job, Job) and isinstance(parent, Job):
             answered = await self._answered_above(job, parent, inbox, inquiries)
             if answered:
                 return Reply(by=f"The agent {parent.seat.agent}", later=True)
-        if origin.asker is None or (isinstance(job, Job) and job.seat.gate.background):
+        if origin.asker is None or alone:
             return Reply(by=SILENCE if parent else NOBODY)
         question = Question(
             *(origin.task or "", origin.lineage[-1], call, ASKS, origin.lineage), inquiries=tuple(inquiries)
         )
         answer = await origin.asker.ask(question)
-        return Reply(by=PERSON, words=answer.words) if answer.words else Reply(by=answer.why or SILENCE)
+        return Reply(by=PERSON, words=answer.words) if any(answer.words) else Reply(by=answer.why or SILENCE)
 
     async def _answered_above(
         self, job: Job, parent: Job, inbox: Arrivals, inquiries: Sequence[Inquiry]

@@ -16,7 +16,7 @@ from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, TaskRequest, same_name
 from gencode.core.task import Task, whole_transcript
-from gencode.delegation.accounts import bound, half, spent_by, tightest
+from gencode.delegation.accounts import bound, share, spent_by, tightest
 from gencode.delegation.apart import Apart, new_task
 from gencode.delegation.desk import Desk
 from gencode.delegation.forks import Fork, forked
@@ -25,6 +25,7 @@ from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.outputs import make_whole
 from gencode.delegation.reach import Reach
+from gencode.delegation.remote import Remote
 from gencode.delegation.seating import Seating
 from gencode.delegation.spawning import spawned
 from gencode.delegation.starting import NOTHING_SAID, More, Order, Starting
@@ -109,8 +110,17 @@ class Launcher:
     async def _launch_apart(self, order: Order, created: TaskCreated) -> Live:
         """Start a subagent in a process of its own; it may spend what is set aside for it, and no more."""
         place = order.place
-        handover = new_task(created, place.model, order.limits.seconds, bound=True)
-        remote = await self.apart.bind(handover, place.stop, place.purse)
+        slot = self._supervisor.slots.slot("", created.parent or "", place.model.name)
+        with place.stop.interrupts():
+            await slot.take()
+        remote: Remote | None = None
+        try:
+            handover = new_task(created, place.model, order.limits.seconds, bound=True)
+            remote = await self.apart.bind(handover, place.stop, place.purse)
+            remote.slot = slot
+        finally:
+            if remote is None:
+                slot.give_back()
         self._seating.kinship.learn(remote.id, created.parent)
         return remote
 
@@ -164,7 +174,7 @@ class Launcher:
         place = origin.below(spec, model, background=background, link=link_of(spec, grant))
         budget = tightest(request.budget, spec.budget)
         if (request.isolation or spec.isolation) == "process" and origin.purse is not None:
-            budget = tightest(budget, half(origin.purse.left()))
+            budget = share(origin.purse.left(), budget, all_of_it=origin.task is None)
         place = replace(place, purse=bound(origin.purse, spec.name, budget, sent=origin.task is not None))
         self._seating.check_price(place)
         limits = self._limits(place, request.max_turns or spec.max_turns, budget, seconds)
@@ -184,6 +194,8 @@ class Launcher:
             spawned=request.spawned,
             budget=budget,
             output_schema=schema,
+            tools=spec.tools,
+            model=model.lasting,
         )
         return Order(spec, place, limits), created
 
@@ -293,6 +305,9 @@ class Launcher:
         except UserMistake as mistake:
             name = f"Task {task.id}" if isinstance(task, Task) else "The task"
             raise UserMistake(f"{name} cannot go on without its agent. {mistake}") from None
+        if task.tools is not None and not (isinstance(task, Task) and task.imported):
+            kept = replace(task.tools, deny=(*task.tools.deny, *spec.tools.deny))
+            spec = replace(spec, tools=kept)  # what its file gained meanwhile is for new tasks
         return spawned(spec) if task.spawned else spec
 
     def agent_kind(self, name: str) -> Literal["builtin-reader", "other"]:
@@ -350,6 +365,10 @@ class Launcher:
         events, _ = await facts_of(self._store, task)
         transcript: list[dict[str, Any]] = [to_builtins(message) for message in whole_transcript(events)]
         return replace(self.told(found), transcript=transcript)
+
+    async def unheard(self, task: str) -> bool:
+        """Whether something was said to a task that it has not heard yet."""
+        return bool(await self._store.waiting(task))
 
     async def known(self, task: str) -> Task:
         """A task by its whole id."""

@@ -139,7 +139,12 @@ class Job(Live):
         self.turns.stop(why)
 
     def interrupt(self, why: str) -> None:
-        """Cut what it does at this moment. An agent goes on from there; a conversation's turn is over."""
+        """Cut what it does at this moment. An agent goes on from there; a conversation's turn is over.
+
+        One that waits for its turn does nothing that could be cut.
+        """
+        if self.first:
+            return
         if self.task.conversation:
             self.turns.stop(why)
         else:

@@ -85,7 +85,9 @@ class Reach:
                 await job.wait(STOP_SECONDS)
         elif hit and await self._store.ask(task, Wish.INTERRUPT):
             await self._watch.until(task, lambda now: now.seq > hit[0].seq, STOP_SECONDS)
-        return Stops(await self._watch.task(task), tuple(hit))
+        now = await self._watch.task(task)
+        came_too_late = now.status.ended and now.status is not Status.CANCELLED
+        return Stops(now, () if came_too_late or now.status is Status.PENDING else tuple(hit))
 
     async def send(self, task: str, text: str, sender: str = "user") -> Task:
         """Say something to a task, whoever runs it; it hears that before its next reply. The task as it is.

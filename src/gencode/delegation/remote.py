@@ -11,6 +11,7 @@ from gencode.delegation.orphans import close_if_orphan
 from gencode.delegation.watch import LOOK_SECONDS
 from gencode.runtime.bus import Bus
 from gencode.runtime.ports import Elsewhere, Store, Wish
+from gencode.runtime.slots import Slot
 from gencode.runtime.stop import Stop
 
 
@@ -21,6 +22,8 @@ class Remote(Live):
         super().__init__(stop)
         self._task = task
         self._process = process
+        self.slot: Slot | None = None
+        """Its right to be at work, in the process that sent it."""
         self._store = store
         self._bus = bus
 
@@ -28,6 +31,12 @@ class Remote(Live):
     def task(self) -> Task:
         """The task as it was written when the journal was last looked at."""
         return self._task
+
+    def fall(self) -> None:
+        """Take it off the stop tree and let others work: it has ended."""
+        super().fall()
+        if self.slot is not None:
+            self.slot.give_back()
 
     async def follow(self, owner: str) -> None:
         """Hear what is written until the task has ended, or its process is gone and it is ended here."""

@@ -182,7 +182,7 @@ class Starting:
             heard = _heard(before, more.prompt, letters, earlier, origin)
             started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
             first = (TaskBackgrounded(),) if more.behind else ()
-            started = replace(started, budget=more.budget)
+            started = replace(started, budget=more.budget, was=lease.state.status)
             then = (started, *first, *map(MessageAdded, heard))
             children = await self._learn_family(lease.state)
             slot = self._slot(lease.state, origin)
@@ -295,6 +295,8 @@ def _heard(
 ) -> list[UserMessage]:
     """What a task hears when it goes on: why it had ended, what it is asked, and what came meanwhile."""
     asked = [UserMessage(prompt)] if prompt.strip() else []
+    if not earlier and task.prompt:  # it was stopped before it had heard anything
+        asked = [UserMessage(task.prompt), *asked]
     mail = [UserMessage(letter.text, letter.sender, mail=letter.number) for letter in letters]
     notes = [note for note in (*origin.notes(), *_shape(task)) if note not in earlier]
     return [*told_first(task), *asked, *mail, *notes]

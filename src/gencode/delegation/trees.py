@@ -99,8 +99,9 @@ def told(tree: "Worktree", work: "Work") -> Iterator[str]:
 def _merge_words(work: "Work") -> str:
     match work.merges:
         case "clean":
-            also = f" Not committed there: {', '.join(work.overlaps)}." if work.overlaps else ""
-            return f"It can be merged as things are.{also}"
+            if work.overlaps:
+                return f"It can be merged once your own changes of {', '.join(work.overlaps)} are committed."
+            return "It can be merged as things are."
         case "conflicts":
             return f"A merge would conflict in: {', '.join(work.conflicts)}."
         case _:

@@ -89,7 +89,7 @@ class Work:
         """
         found = await self._records.find(task)
         now = await self._launcher.reach.send(found.id, text)
-        if not now.status.ended or now.conversation:
+        if not now.status.ended or now.conversation or not await self._store.waiting(found.id):
             return now, False
         request = TaskRequest("", "", resume=found.id, background=True)
         if self._launcher.apart.possible:

@@ -5,6 +5,7 @@ Whoever sent a task knows it only through the journal from then on, as with any 
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -14,12 +15,13 @@ import msgspec
 
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.engines.process import WorkOrder
-from gencode.runtime.fleet import TRAVELLING, Dispatching, Enqueue
+from gencode.runtime.fleet import TRAVELLING, Dispatching
 from gencode.runtime.ports import Handover
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.2
+BEGIN_SECONDS = 5.0
 WAITED_FOR = 10
 """The priority of a task that somebody waits for; of any other it is 0."""
 
@@ -76,17 +78,25 @@ class FleetEngine:
             task = await self._store.submit(handover.created, body, enqueuing(agent, priority, delay))
         else:
             task = handover.task
-            await self._store.submit_again(task, body, await self._as_before(task, priority, delay))
+            await self._again(task, body, priority, delay)
         away = Away(task)
         if handover.bound:
             self._follow(away)
         return away
 
-    async def _as_before(self, task: str, priority: int, delay: timedelta | None) -> Enqueue:
+    async def _again(self, task: str, order: bytes, priority: int, delay: timedelta | None) -> None:
+        """Queue an earlier task, and wait a while for a worker to begin: until then it looks as it did."""
         from gencode.engines.pgqueuer import enqueuing
 
-        found = await self._store.dispatched(task)
-        return enqueuing(found.agent if found else "", priority, delay)
+        before = await self._store.dispatched(task)
+        enqueue = enqueuing(before.agent if before else "", priority, delay)
+        await self._store.submit_again(task, order, enqueue)
+        until = time.monotonic() + (BEGIN_SECONDS if delay is None else 0.0)
+        while before is not None and time.monotonic() < until:
+            await asyncio.sleep(LOOK_SECONDS)
+            now = await self._store.dispatched(task)
+            if now is None or (now.takes > before.takes and (now.order is None or not now.status.ended)):
+                return
 
     def _follow(self, away: Away) -> None:
         """Notice when a task is over for which somebody waits."""

@@ -127,6 +127,10 @@ def rule_for(call: CallFacts, policy: Policy, action: Action) -> Rule | None:
         if rule.blanket:
             return rule
         subjects = [subject] if (subject := _subject(call)) else []
+        if rule.unless:
+            if any(_fits(each, text, strict=False) for each in rule.unless for text in subjects):
+                continue
+            return rule
         if strict:
             subjects.extend(_texts(call.input))
         if any(_fits(rule.pattern, text, strict=strict) for text in subjects):

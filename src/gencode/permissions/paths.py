@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule, stricter
 from gencode.core.spec import Workspace, same_name
-from gencode.permissions.patterns import PathPattern, Places, is_exact, path_pattern
+from gencode.permissions.patterns import PathPattern, Places, RulePattern, is_exact, rule_pattern
 from gencode.permissions.secrets import (
     KERNEL_ROOTS,
     SYSTEM_ROOTS,
@@ -210,22 +210,23 @@ def _link_target(path: str) -> str | None:
 
 
 class _PathRules(NamedTuple):
-    deny: tuple[tuple[Rule, PathPattern], ...]
-    ask: tuple[tuple[Rule, PathPattern], ...]
-    allow: tuple[tuple[Rule, PathPattern], ...]
-    exact: tuple[tuple[Rule, PathPattern], ...]
+    deny: tuple[tuple[Rule, PathPattern | RulePattern], ...]
+    ask: tuple[tuple[Rule, PathPattern | RulePattern], ...]
+    allow: tuple[tuple[Rule, PathPattern | RulePattern], ...]
+    exact: tuple[tuple[Rule, PathPattern | RulePattern], ...]
 
 
 @lru_cache(maxsize=512)
 def _path_rules(policy: Policy, tool: str, aliases: tuple[str, ...], places: Places) -> _PathRules:
     spoken = _RULE_TOOLS[tool]
     keys = {same_name(name) for name in (tool, *aliases)}
-    sorted_out: dict[Action, list[tuple[Rule, PathPattern]]] = {action: [] for action in Action}
+    sorted_out: dict[Action, list[tuple[Rule, PathPattern | RulePattern]]] = {action: [] for action in Action}
     for rule in policy.rules:
         named = rule.tool == "*" or rule.tool.casefold() in spoken
         strict = rule.action is not Action.ALLOW
         if named or (strict and same_name(rule.tool) in keys):
-            sorted_out[rule.action].append((rule, path_pattern(rule.pattern, places, strict)))
+            pattern = rule_pattern(rule.pattern, rule.unless, places, strict)
+            sorted_out[rule.action].append((rule, pattern))
     allow = tuple(sorted_out[Action.ALLOW])
     exact = tuple(pair for pair in allow if is_exact(pair[0].pattern))
     return _PathRules(tuple(sorted_out[Action.DENY]), tuple(sorted_out[Action.ASK]), allow, exact)
@@ -345,7 +346,7 @@ def _guard(tool: str, path: Resolved, nature: _Nature) -> str:
     return ""
 
 
-def _match(rules: tuple[tuple[Rule, PathPattern], ...], names: tuple[str, ...]) -> Rule | None:
+def _match(rules: tuple[tuple[Rule, PathPattern | RulePattern], ...], names: tuple[str, ...]) -> Rule | None:
     for rule, pattern in rules:
         for name in names:
             if pattern.matches(name):

@@ -58,6 +58,27 @@ class PathPattern:
         return not path.isascii() and self._written.match(path) is not None
 
 
+class RulePattern(NamedTuple):
+    """What a rule says of paths: those of its pattern, without those that it excepts."""
+
+    pattern: PathPattern
+    unless: tuple[PathPattern, ...]
+
+    def matches(self, path: str) -> bool:
+        """Whether the rule speaks of an absolute, normalised path."""
+        return self.pattern.matches(path) and not any(each.matches(path) for each in self.unless)
+
+
+def rule_pattern(
+    pattern: str, unless: tuple[str, ...], places: Places, any_case: bool
+) -> PathPattern | RulePattern:
+    """The compiled pattern of a rule. What it excepts is compared as allow rules compare."""
+    whole = path_pattern(pattern, places, any_case)
+    if not unless:
+        return whole
+    return RulePattern(whole, tuple(path_pattern(each, places, False) for each in unless))
+
+
 @lru_cache(maxsize=4096)
 def path_pattern(pattern: str, places: Places, any_case: bool) -> PathPattern:
     """The compiled pattern; with `any_case` as deny and ask rules compare, without as allow rules do."""

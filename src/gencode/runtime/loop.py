@@ -246,7 +246,7 @@ async def listen(
         whole = True
     finally:
         if paid is not None:
-            settle(paid, seat, cost(end.usage, request, text, whole=whole))
+            settle(paid, seat, cost(end.usage, request, text, free=seat.price.input == 0))
         if not whole and text:
             half = AssistantMessage("".join(text), model=end.model, partial=True)
             transcript.append(half)

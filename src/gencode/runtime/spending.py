@@ -28,14 +28,14 @@ def at_most(request: Request, price: Price) -> tuple[int, float | None]:
     return heard + said, price.of(Usage(heard, said))
 
 
-def cost(usage: Usage | None, request: Request, text: Sequence[str], *, whole: bool) -> Usage:
+def cost(usage: Usage | None, request: Request, text: Sequence[str], *, free: bool) -> Usage:
     """What a call did cost: as its provider says, else as far as it came by what was sent and heard.
 
-    A whole reply without any usage comes from a model that counts no tokens.
+    A model that is `free` and tells no usage counts no tokens.
     """
     if usage is not None:
         return usage
-    if whole:
+    if free:
         return Usage()
     return Usage(_bytes(request) // USUAL_TOKEN, sum(map(len, text)) // USUAL_TOKEN)
 

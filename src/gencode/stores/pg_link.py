@@ -60,14 +60,13 @@ class Link:
         self.pool = pool
         self._patience = patience
         self._closed = False
+        self._cut = False
 
     @classmethod
     async def open(cls, url: str, *, patience: float = PATIENCE, most: int = MOST_CONNECTIONS) -> "Link":
         """Connect; a server that is not there is not waited for."""
         address = shown(check_url(url))
-        link = cls(
-            url, _asyncpg.create_pool(url, min_size=0, max_size=most, reset=_nothing, **_SHAPE), patience
-        )
+        link = cls(url, _pool(url, most), patience)
         version = 0
         try:
             await link.pool
@@ -93,6 +92,11 @@ class Link:
         ever = {"max_inactive_connection_lifetime": 0.0, "init": begin}
         return await _asyncpg.create_pool(self.url, min_size=0, max_size=most, **ever, **_SHAPE)
 
+    def cut(self) -> None:
+        """End all connections at once, so that nothing waits for a server that does not answer."""
+        self._cut = True
+        self.pool.terminate()
+
     async def close(self) -> None:
         """Let go of all connections."""
         self._closed = True
@@ -110,6 +114,9 @@ class Link:
             if self._closed:
                 raise StoreTrouble(CLOSED)
             try:
+                if self._cut:
+                    self._cut = False
+                    self.pool = await _pool(self.url, MOST_CONNECTIONS)
                 async with self.pool.acquire(timeout=CONNECT_SECONDS) as connection:
                     try:
                         return await step(connection, again)
@@ -179,6 +186,11 @@ class Ear:
             raise ConnectionError("not connected")
         await self._connection.execute(statement, *values, timeout=CONNECT_SECONDS)
 
+    def cut(self) -> None:
+        """End the connection at once."""
+        if self._connection is not None:
+            self._connection.terminate()
+
     async def close(self) -> None:
         """Let go of the connection."""
         connection, self._connection = self._connection, None
@@ -202,6 +214,10 @@ class Ear:
 
     def _told(self, _connection: object, _process: int, _channel: str, owner: object) -> None:
         self._heard.add(str(owner))
+
+
+def _pool(url: str, most: int) -> Any:
+    return _asyncpg.create_pool(url, min_size=0, max_size=most, reset=_nothing, **_SHAPE)
 
 
 async def _nothing(_connection: Connection) -> None:

@@ -126,13 +126,9 @@ async def migrate_url(url: str) -> tuple[int, int]:
         await link.close()
 
 
-async def version_of(url: str) -> tuple[str, int]:
-    """The address as it may be shown, and the version of the database there; 0 when nothing was made yet."""
-    link = await Link.open(url)
-    try:
-        return link.address, await link.patiently(_current)
-    finally:
-        await link.close()
+async def version_at(link: Link) -> int:
+    """The version of a database; 0 when nothing was made there yet."""
+    return await link.patiently(_current)
 
 
 async def _current(connection: Connection, _again: bool = False) -> int:

@@ -156,6 +156,11 @@ class PostgresStore:
         await self._ear.close()
         await self.link.close()
 
+    def cut(self) -> None:
+        """End all connections at once; the next step makes new ones."""
+        self._ear.cut()
+        self.link.cut()
+
     def give_up(self, owner: str) -> None:
         """Write nothing more for an owner, whatever its leases say: others may have its tasks by now."""
         self._given_up.add(owner)

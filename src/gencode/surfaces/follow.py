@@ -20,6 +20,7 @@ from gencode.surfaces.view import View
 from gencode.surfaces.visible import visible_line
 
 MOST_NAMED = 10
+CLOSING = "the program is closing"
 
 SIGNALS = {
     signal.SIGINT: "interrupted by the user",
@@ -118,6 +119,8 @@ async def follow(
             outcome = await _outcome(gen, job)
             if heard.code is None:
                 tell_stopped(gen)
+                gen.supervisor.stop.stop(CLOSING)
+                await gen.supervisor.settle()
     finally:
         listener.close()
         painter.close()

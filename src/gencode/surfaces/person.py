@@ -73,11 +73,9 @@ async def _inquired(question: Question) -> Answer:
     words: list[str] = []
     for inquiry in question.inquiries:
         note(inquiry_text(question, inquiry))
-        said = chosen(await _line(), inquiry)
-        if not said:
-            return Answer(False, why="The user did not answer")
-        words.append(said)
-    return Answer(True, words=tuple(words))
+        words.append(chosen(await _line(), inquiry))
+    answered = any(words)
+    return Answer(answered, why="" if answered else "The user did not answer", words=tuple(words))
 
 
 def inquiry_text(question: Question, inquiry: Inquiry) -> str:
@@ -88,7 +86,7 @@ def inquiry_text(question: Question, inquiry: Inquiry) -> str:
         lines.append(f"    {number}  {exact_line(option.label)}{more}")
     numbers = "numbers, separated by commas," if inquiry.many else "a number"
     choose = f"{numbers} or an answer of your own" if inquiry.options else "an answer"
-    return "\n".join((*lines, f"  Type {choose}, then Enter; an empty line does not answer."))
+    return "\n".join((*lines, f"  Type {choose}, then Enter; an empty line leaves it to the agent."))
 
 
 def chosen(line: str, inquiry: Inquiry) -> str:

@@ -5,13 +5,22 @@ the agent works is a letter, which it hears before its next reply.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, UserMistake
-from gencode.core.events import Event, MessageAdded, TaskCreated, TaskEnded, TextArrived, ThinkingArrived
+from gencode.core.events import (
+    Event,
+    MessageAdded,
+    ReplyRestarted,
+    TaskCreated,
+    TaskEnded,
+    TextArrived,
+    ThinkingArrived,
+)
 from gencode.core.messages import UserMessage
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -21,7 +30,7 @@ from gencode.surfaces.family import busy
 from gencode.surfaces.figures import name_of
 from gencode.surfaces.notices import Notice, ended_meanwhile, notice_of
 from gencode.surfaces.striking import was_hit
-from gencode.surfaces.transcripts import MOST_KEPT, Transcript, adopt, hear, retold
+from gencode.surfaces.transcripts import MOST_KEPT, Transcript, adopt, retold
 from gencode.surfaces.view import AgentView, View, fold, seen
 
 if TYPE_CHECKING:
@@ -30,9 +39,18 @@ if TYPE_CHECKING:
     from gencode.delegation.live import Job
 
 LOOK_SECONDS = 0.5
+MOST_PIECES = 4_000
 INTERRUPTED = "a person interrupted it"
 STOPPED = "a person stopped it"
 AT_WORK = "The conversation is at work; interrupt it first, with Esc."
+
+
+class Voice:
+    """The pieces of a reply that is being spoken; only the last ones are kept."""
+
+    def __init__(self) -> None:
+        self.text: deque[str] = deque(maxlen=MOST_PIECES)
+        self.thinking: deque[str] = deque(maxlen=MOST_PIECES)
 
 
 class Talk:
@@ -57,7 +75,7 @@ class Talk:
         self._agent = agent
         self._heard = heard
         self.tell = told
-        self._voices: dict[str, Transcript] = {}
+        self._voices: dict[str, Voice] = {}
         """What every agent is just saying, so that whoever looks at one later misses nothing."""
         self._job: Job | None = None
         self._seqs: dict[str, int] = {}
@@ -204,7 +222,9 @@ class Talk:
             if child.call:
                 found = adopt(found, child.id, child.call)
         voice = self._voices.get(task)
-        return replace(found, text=voice.text, thinking=voice.thinking) if voice else found
+        if voice is None:
+            return found
+        return replace(found, text="".join(voice.text), thinking="".join(voice.thinking))
 
     async def rest(self) -> None:
         """Wait until no turn is open."""
@@ -243,9 +263,12 @@ class Talk:
 
     def _hear_voice(self, event: Event) -> None:
         match event.fact:
-            case TextArrived() | ThinkingArrived():
-                voice = self._voices.get(event.task) or Transcript(event.task)
-                self._voices[event.task] = hear(voice, event)
+            case TextArrived(text):
+                self._voices.setdefault(event.task, Voice()).text.append(text)
+            case ThinkingArrived(text):
+                self._voices.setdefault(event.task, Voice()).thinking.append(text)
+            case ReplyRestarted():
+                self._voices.pop(event.task, None)
             case MessageAdded(UserMessage(mail=mail)) if mail and event.task == self.session:
                 self.queued = {number: text for number, text in self.queued.items() if number > mail}
             case _ if event.seq is not None:

@@ -20,6 +20,7 @@ from gencode.core.events import (
     TaskCreated,
     TaskEnded,
     TaskForked,
+    TaskStarted,
     TextArrived,
     ThinkingArrived,
     TranscriptCompacted,
@@ -28,6 +29,7 @@ from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolRe
 from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.runtime.calls import summary
+from gencode.runtime.models import OFFLINE
 
 MOST_KEPT = 500
 LONGEST_LIVE = 200_000
@@ -50,10 +52,11 @@ class Thought(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """What the model said; `partial` when it was cut."""
+    """What the model said; `partial` when it was cut, `verbatim` when it is no Markdown."""
 
     text: str
     partial: bool = False
+    verbatim: bool = False
 
 
 CallState = Literal["asked", "waiting", "running", "done", "failed", "denied"]
@@ -102,6 +105,8 @@ class Transcript(Struct, frozen=True):
     thinking: str = ""
     seq: int = 0
     most: int = MOST_KEPT
+    verbatim: bool = False
+    """Whether what is being spoken is no Markdown: the offline search quotes files as they are."""
 
 
 def hear(transcript: Transcript, event: Event) -> Transcript:
@@ -142,7 +147,7 @@ def _heard(now: Transcript, event: Event) -> Transcript:
         case TaskForked() as fact:
             for message in fact.messages:
                 now = _told(now, message)
-            return _grown(now, Remark(f"From here on a copy of {fact.task} at fact {fact.at}."))
+            return _grown(now, Remark(f"From here on a copy of {fact.source} at fact {fact.upto}."))
         case TranscriptCompacted() as fact:
             what = f"What was said before was summed up ({fact.why})." if fact.why else "Summed up."
             return _grown(now, Remark(what), Said(fact.summary.text, "summary"))
@@ -155,6 +160,8 @@ def _heard(now: Transcript, event: Event) -> Transcript:
         case ProgressMade(text):
             running = [each for each in now.entries if isinstance(each, Call) and each.state == "running"]
             return _changed(now, running[-1].id, step=text) if running else now
+        case TaskStarted(model=model):
+            return replace(now, verbatim=model == OFFLINE)
         case TaskEnded() as fact:
             return _ended(now, fact)
         case _:
@@ -197,7 +204,7 @@ def _replied(now: Transcript, message: AssistantMessage) -> Transcript:
     sends = sum(call.name in SENDS for call in message.calls)
     entries: list[Entry] = [Thought(thought)] if thought else []
     if message.text.strip() or message.partial:
-        entries.append(Reply(message.text, message.partial))
+        entries.append(Reply(message.text, message.partial, message.model == OFFLINE))
     entries += [
         Call(call.id, call.name, summary(call), call.input, group=sends if call.name in SENDS else 1)
         for call in message.calls

@@ -57,9 +57,11 @@ async def ASK_USER_QUESTION(
         reply = await ctx.delegate.inquire(inquiries, ctx.call)
     if reply.later:
         return f"{reply.by} answered; the answer is the message after this one."
-    if reply.words:
-        return "\n".join((f"{reply.by} answered:", *_lines(inquiries, reply.words)))
     assumed = [default or _first(each) for each in inquiries]
+    if reply.words:
+        left = "(no answer; the default is: {})"
+        words = [said or left.format(usual) for said, usual in zip(reply.words, assumed, strict=False)]
+        return "\n".join((f"{reply.by} answered:", *_lines(inquiries, words)))
     head = f"{reply.by}. These are the defaults; say in your report that you assumed them:"
     return "\n".join((head, *_lines(inquiries, assumed)))
 

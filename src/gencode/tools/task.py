@@ -14,6 +14,8 @@ from gencode.core.status import Status
 from gencode.runtime.seen import changed_under
 from gencode.runtime.toolbox import ToolContext, ToolOutput, clip, tool
 
+AGAIN = "answered from the journal: "
+
 
 @tool(effect="delegate", name="Task", timeout=None)
 async def TASK(
@@ -78,6 +80,9 @@ def why_ended(outcome: Outcome) -> str:
 def report(outcome: Outcome, cap: int) -> str:
     """What the sender reads: the final text, capped; first how it ended, if that was not well."""
     text = outcome.result
+    again = next((each for each in outcome.evidence.warnings if each.startswith(AGAIN)), "")
+    if again:
+        text = f"{text}\n[{again}]"
     if len(text) > cap:
         text = f'{clip(text, cap)}\n[the whole text: TaskOutput(task_id="{outcome.agent_id}")]'
     if outcome.success:

@@ -7,7 +7,7 @@ chain. The numbers of the steps are those of the specification.
 from collections.abc import Sequence
 from functools import lru_cache
 
-from gencode.core.rules import Action, Decision, Mode, Policy
+from gencode.core.rules import Action, Decision, Mode, Policy, Rule
 from gencode.permissions.bash.findings import Finding, told, told_allowed, told_unparsable
 from gencode.permissions.bash.forms import allowing
 from gencode.permissions.bash.guards import Named, Watch, named_paths, watch
@@ -85,6 +85,9 @@ def _decide(reading: Reading, at: int, rules: BashRules, mode: Mode) -> Finding:
         certain |= rules.strict.matches(track)
     if certain and (denied := certain & rules.denying):
         return Finding(_DENY, "rule", unit, rules.strict.first(denied)[0])
+    limit = _limited(unit, rules) if rules.limits else None
+    if limit and limit.action is _DENY:
+        return Finding(_DENY, "rule", unit, limit)
     path = doubt = None
     if applied := _applied(unit, reading.watches[at], rules):
         path, doubt = _path_findings(unit, reading.named(at), applied)
@@ -96,11 +99,19 @@ def _decide(reading: Reading, at: int, rules: BashRules, mode: Mode) -> Finding:
         return Finding(_ASK, "rule", unit, rules.ask)
     if certain:
         return Finding(_ASK, "rule", unit, rules.strict.first(certain)[0])
+    if limit:
+        return Finding(_ASK, "rule", unit, limit)
     if found := path or (_possible(unit, rules) if rules.narrower else None) or doubt:
         return found
     if mode is _DONT_ASK:
         return Finding(_ALLOW, "dontAsk", unit)
     return _covered(unit, reading.watches[at].guard, rules, plan=mode is _PLAN)
+
+
+def _limited(unit: Unit, rules: BashRules) -> Rule | None:
+    """The strictest rule for every command but some that a part is not among."""
+    found = [rule for rule, excepted in rules.limits if allowing(excepted, unit.forms) is None]
+    return min(found, key=lambda rule: rule.action is not _DENY, default=None)
 
 
 def _covered(unit: Unit, guard: str, rules: BashRules, *, plan: bool) -> Finding:

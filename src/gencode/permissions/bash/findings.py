@@ -66,9 +66,10 @@ def told_allowed(findings: Sequence[Finding], policy: Policy) -> Decision:
 
 def told_unparsable(problem: str, policy: Policy, rules: BashRules) -> Decision:
     """The decision for a command that cannot be read: never allow."""
-    if rules.deny:
-        why = f"Bash: the rule {described(rules.deny)} matches."
-        return Decision(Action.DENY, why, described(rules.deny), policy.owner, _removing(rules.deny))
+    limits = (rule for rule, _ in rules.limits if rule.action is Action.DENY)
+    if denied := rules.deny or next(limits, None):
+        why = f"Bash: the rule {described(denied)} matches."
+        return Decision(Action.DENY, why, described(denied), policy.owner, _removing(denied))
     why = f"Bash: the command cannot be read: {problem}."
     if policy.mode is Mode.PLAN:
         return Decision(Action.DENY, why, "", policy.owner, "another permission mode than plan")

@@ -1,13 +1,14 @@
 """Ruling: the rules of one policy as far as they speak of commands, compiled once."""
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 from gencode.core.rules import Action, Policy, Rule
 from gencode.core.spec import same_name
 from gencode.permissions.bash.matching import Automaton, bash_pattern, only_stars
-from gencode.permissions.patterns import PathPattern, Places, path_pattern
+from gencode.permissions.patterns import PathPattern, Places, RulePattern, rule_pattern
 
 _READ = frozenset({"read", "readfile"})
 _WRITE = frozenset({"write", "edit", "writefile", "editfile"})
@@ -21,7 +22,7 @@ class PathRule(NamedTuple):
     """A deny or ask rule for paths. Every word it matches has `needle` in it, in small letters."""
 
     rule: Rule
-    pattern: PathPattern
+    pattern: PathPattern | RulePattern
     needle: str
 
 
@@ -31,7 +32,8 @@ class BashRules(NamedTuple):
     `deny`, `ask` and `allow` are the blanket rules. `strict` holds the narrower deny and ask rules, `denying`
     the ends of those that deny; `narrower` is the strictest of them. `exact` are the words of allow rules
     that can lift a guard. `reads` are the path rules for what only reads, `writes` those for what is written,
-    `changes` both; the denying ones come first.
+    `changes` both; the denying ones come first. `limits` are rules for every command but some, each with
+    those that it excepts.
     """
 
     deny: Rule | None
@@ -45,6 +47,7 @@ class BashRules(NamedTuple):
     reads: tuple[PathRule, ...]
     writes: tuple[PathRule, ...]
     changes: tuple[PathRule, ...]
+    limits: tuple[tuple[Rule, Automaton], ...]
 
 
 @lru_cache(maxsize=256)
@@ -54,10 +57,13 @@ def bash_rules(policy: Policy, aliases: tuple[str, ...], places: Places) -> Bash
     blanket: dict[Action, Rule] = {}
     strict: list[Rule] = []
     allowing: list[Rule] = []
+    limits: list[tuple[Rule, Automaton]] = []
     for rule in policy.rules:
         if not _speaks_of_bash(rule, keys):
             continue
-        if rule.blanket or (rule.action is not Action.ALLOW and only_stars(rule.pattern)):
+        if rule.unless:
+            limits.append((rule, Automaton(list(_excepted(rule)), through=False)))
+        elif rule.blanket or (rule.action is not Action.ALLOW and only_stars(rule.pattern)):
             blanket.setdefault(rule.action, rule)
         else:
             (allowing if rule.action is Action.ALLOW else strict).append(rule)
@@ -75,7 +81,13 @@ def bash_rules(policy: Policy, aliases: tuple[str, ...], places: Places) -> Bash
         reads=_path_rules(policy, _READ, places),
         writes=_path_rules(policy, _WRITE, places),
         changes=_path_rules(policy, _READ | _WRITE, places),
+        limits=tuple(limits),
     )
+
+
+def _excepted(rule: Rule) -> Iterator[Rule]:
+    """What a rule excepts, as allow rules: they have to cover a command as those do."""
+    return (Rule(rule.tool, pattern, Action.ALLOW, rule.origin) for pattern in rule.unless)
 
 
 def _speaks_of_bash(rule: Rule, keys: set[str]) -> bool:
@@ -84,7 +96,9 @@ def _speaks_of_bash(rule: Rule, keys: set[str]) -> bool:
 
 def _path_rules(policy: Policy, tools: frozenset[str], places: Places) -> tuple[PathRule, ...]:
     found = [
-        PathRule(rule, path_pattern(rule.pattern, places, True), _needle(rule.pattern, places))
+        PathRule(
+            rule, rule_pattern(rule.pattern, rule.unless, places, True), _needle(rule.pattern, places)
+        )
         for rule in policy.rules
         if rule.action is not Action.ALLOW and (rule.tool == "*" or same_name(rule.tool) in tools)
     ]

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from gencode import __version__
 from gencode.app import SCHEMA_VERSION, GenCode, find_ripgrep, forgetful
+from gencode.core.errors import GenCodeError
 from gencode.core.spec import Workspace
 from gencode.permissions.trust import Standing
 from gencode.places import database
@@ -38,6 +39,7 @@ EXTRAS = {
     "mcp": ("mcp", "MCP"),
     "acp": ("acp", "ACP"),
 }
+SILENT_SECONDS = 15.0
 PACKAGES = ("msgspec", "pyyaml", "rich")
 
 
@@ -58,7 +60,7 @@ def show(args: argparse.Namespace) -> int:
 async def _show(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
         left = await leftovers(gen_home())
-        checks = [*_checks(gen), *_worktrees(left)]
+        checks = [*_checks(gen), *await _fleet(gen.settings.database_url), *_worktrees(left)]
     healthy = all(check.state != "problem" for check in checks)
     if "json" in args:
         answer_json({"healthy": healthy, "version": __version__, "checks": checks, "worktrees": left})
@@ -75,7 +77,8 @@ def _checks(gen: GenCode) -> Iterator[Check]:
     yield Check("python", "ok", f"{platform.python_version()} ({sys.executable}) on {platform.platform()}")
     yield from (_package(name) for name in PACKAGES)
     yield _home(gen.workspace)
-    yield _database(database())
+    if not gen.settings.database_url:
+        yield _database(database())
     yield _ripgrep(gen.workspace.root)
     yield from _sandbox(chosen())
     yield _terminal()
@@ -125,6 +128,42 @@ def _database(path: Path) -> Check:
         return Check("database", "problem", f"{path} has {broken} facts that cannot be read", "gen task show")
     old = "" if found == SCHEMA_VERSION else "gen migrate"
     return Check("database", "ok", f"{path}, version {found} of {SCHEMA_VERSION}, sound", old)
+
+
+async def _fleet(url: str) -> list[Check]:
+    """The shared database, its workers, what waits for them, and what is stuck."""
+    if not url:
+        return []
+    if find_spec("asyncpg") is None or find_spec("pgqueuer") is None:
+        lacking = "a shared database is set, and the packages for it are missing"
+        return [Check("database", "problem", lacking, "pip install 'gencode-ai[postgres]'")]
+    from gencode.fleet import survey
+
+    try:
+        seen = await survey(url)
+    except GenCodeError as trouble:
+        return [Check("database", "problem", str(trouble))]
+    if seen.version > seen.newest:
+        newer = f"{seen.address} is from a newer version ({seen.version})"
+        return [Check("database", "problem", newer, "upgrade GenCode")]
+    if seen.version < seen.newest:
+        old = f"{seen.address} has version {seen.version} of {seen.newest}"
+        return [Check("database", "ok", old, "gen migrate")]
+    found = [Check("database", "ok", f"{seen.address}, version {seen.version}, shared")]
+    queue = f"{seen.waiting} tasks wait for a worker, {seen.running} run"
+    nobody = "gen worker" if not seen.workers else ""
+    found.append(Check("queue", "missing" if seen.waiting and nobody else "ok", queue, nobody))
+    for each in seen.workers:
+        state = "draining, " if each.draining else ""
+        detail = f"{each.name}: {state}{each.running} of {each.most} tasks, agents {each.agents}, "
+        silent = each.silent > SILENT_SECONDS
+        told = f"{detail}{each.workspace}, heard of {each.silent:.0f} s ago"
+        found.append(Check("worker", "missing" if silent else "ok", told))
+    for task in seen.stuck:
+        taken = f"taken {task.takes} times, " if task.takes else ""
+        why = f"{task.task} of {task.agent} in {task.cwd}: {taken}nobody at it for {task.seconds:.0f} s"
+        found.append(Check("stuck task", "missing", why, f"gen task stop {task.task}"))
+    return found
 
 
 def _unreadable(connection: sqlite3.Connection) -> int:
@@ -219,7 +258,9 @@ def _worktrees(left: Sequence[Leftover]) -> Iterator[Check]:
         away = f"{there} worktree remove {path} && {there} branch -d {each.branch}"
         if each.missing:
             away = f"{there} branch -d {each.branch}"
-        yield Check("worktree", "ok", detail, away if each.merged else f"{there} merge {each.branch}")
+        commit = f"git -C {path} add -A; git -C {path} commit -m 'What the agent left'"
+        keep = f"{commit}; {there} merge {each.branch}"
+        yield Check("worktree", "ok", detail, away if each.merged else keep)
 
 
 def _extra(name: str) -> Check:

@@ -17,6 +17,7 @@ from gencode.core.outcome import Outcome, page_of
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.wire import wire, wire_line
+from gencode.delegation.cache import AGAIN
 from gencode.delegation.live import Live
 from gencode.delegation.reach import SENT_BACK, STOP_SECONDS, Verb
 from gencode.delegation.supervisor import REPORT_SECONDS
@@ -87,10 +88,10 @@ async def _stop(args: argparse.Namespace) -> int:
 async def _announce(gen: GenCode, task: str, verb: Verb) -> None:
     """Say what a stop will hit, before it does."""
     hit = await gen.launcher.reach.hits(task, verb)
-    if len(hit) > 1:
+    if hit:
         names = ", ".join(f"{each.id} ({visible_line(each.agent)})" for each in hit[:MOST_NAMED])
         rest = f" and {len(hit) - MOST_NAMED} more" if len(hit) > MOST_NAMED else ""
-        note(f"This stops {len(hit)} tasks: {names}{rest}.")
+        note(f"This stops {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {names}{rest}.")
 
 
 def _tell_stop(outcome: Outcome, hit: list[Outcome]) -> None:
@@ -243,6 +244,9 @@ def tell_outcome(outcome: Outcome, code: int, *, as_json: bool) -> int:
         return code
     if outcome.result and not sys.stdout.isatty():  # a terminal has seen it in its panel
         answer(outcome.result)
+    for warning in outcome.evidence.warnings:
+        if warning.startswith(AGAIN):
+            note(f"It was {visible_line(warning)}.")
     tell_ending(outcome)
     return code
 

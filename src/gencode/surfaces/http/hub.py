@@ -8,6 +8,7 @@ back with the id of the last fact it saw and is told the rest.
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -17,13 +18,16 @@ from gencode.core.errors import GenCodeError
 from gencode.core.events import Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage
 from gencode.runtime.bus import Bus
-from gencode.surfaces.http.frames import Cursor, frame, notice
+from gencode.surfaces.http.frames import ALIVE, Cursor, frame, notice
 from gencode.surfaces.http.journal import Journal, Place
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.1
 BATCH_SECONDS = 0.016
+SEND_SECONDS = 0.00015
+"""What it takes to send something to one client: the more there are, the more is sent together."""
+ALIVE_SECONDS = 15.0
 REMEMBERED = 1000
 MOST_HELD = 6
 """So many looks at the journal a fact may be held back for the bus to tell what came before it."""
@@ -66,13 +70,15 @@ class Client:
             self.dropped.set()
         self._news.set()
 
-    async def more(self, seconds: float) -> bytes:
-        """Everything that waits, after at most so many seconds; nothing when there is nothing."""
-        if not self._waiting and seconds:
+    async def more(self) -> bytes:
+        """Everything that waits; when there is nothing, as soon as there is something."""
+        while not self._waiting:
             self._news.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._news.wait()
+            await self._news.wait()
+        return self.rest()
+
+    def rest(self) -> bytes:
+        """Everything that waits at this moment."""
         found = b"".join(self._waiting)
         self._waiting.clear()
         self._size = 0
@@ -87,6 +93,7 @@ class Hub:
         self._bus = bus
         self._is_here = is_here
         self._held = 0
+        self._greeted = time.monotonic()
         self._journal = journal
         self._clients: set[Client] = set()
         self._pending: list[Piece] = []
@@ -187,7 +194,16 @@ class Hub:
                 log.warning("the journal could not be followed: %s", trouble)
                 await asyncio.sleep(1)
             self._flush()
-            await asyncio.sleep(BATCH_SECONDS)
+            self._greet()
+            await asyncio.sleep(BATCH_SECONDS + len(self._clients) * SEND_SECONDS)
+
+    def _greet(self) -> None:
+        """Say something to everybody now and then, so that a connection that is gone is noticed."""
+        now = time.monotonic()
+        if now - self._greeted > ALIVE_SECONDS:
+            self._greeted = now
+            for client in self._clients:
+                client.offer(ALIVE)
 
     async def _read(self) -> bool:
         """Take in some facts that were written since; whether there may be more."""

@@ -8,14 +8,13 @@ from contextlib import suppress
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from gencode.surfaces.http.frames import ALIVE, FIRST, Cursor, frame, notice
+from gencode.surfaces.http.frames import FIRST, Cursor, frame, notice
 from gencode.surfaces.http.guard import Refused
 from gencode.surfaces.http.hub import MOST_CLIENTS, Client, Hub
 from gencode.surfaces.http.journal import Journal, Place
 
 log = logging.getLogger(__name__)
 
-ALIVE_SECONDS = 15.0
 GOODBYE_SECONDS = 1.0
 CHUNK = 500
 
@@ -64,7 +63,7 @@ class EventStream(Response):
         async for frames in self._missed(upto, here):
             await _body(send, frames)
         while True:
-            await _body(send, await client.more(ALIVE_SECONDS) or ALIVE)
+            await _body(send, await client.more())
 
     async def _missed(self, upto: int, here: Cursor) -> AsyncGenerator[bytes, None]:
         """What was written before the client joined and it has not seen, and where that leaves it."""
@@ -103,5 +102,5 @@ async def _body(send: Send, frames: bytes) -> None:
 async def _say_goodbye(client: Client, send: Send) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(GOODBYE_SECONDS):
-            await _body(send, await client.more(0))
+            await _body(send, client.rest())
             await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -49,7 +49,7 @@ Opener = Callable[[Asker], "AbstractAsyncContextManager[GenCode]"]
 """Opens GenCode with somebody who can be asked."""
 
 
-def shortened(folder: Path, most: int = 40) -> str:
+def shortened(folder: Path, most: int = 28) -> str:
     """A folder as a person knows it: its end, from home on where it lies there."""
     home = Path.home()
     name = f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)

@@ -107,16 +107,19 @@ class Drawing:
             yield from self.paper.lines(Text(f"\n▸ thinking… ({words} words)", "thought"), width)
         if transcript.text.strip():
             yield Strip([])
-            yield from self._streamed(transcript.text, width)
+            yield from self._streamed(transcript, width)
         else:
             self._pieces = {}
         for text in queued:
             yield from self.paper.lines(painting.waits(text), width)
 
-    def _streamed(self, text: str, width: int) -> Iterator[Strip]:
+    def _streamed(self, transcript: Transcript, width: int) -> Iterator[Strip]:
         """Markdown that still grows: only its last piece is drawn again."""
         kept: dict[str, Sequence[Strip]] = {}
-        *whole, last = cut(text)
+        if transcript.verbatim:
+            yield from self.paper.lines(painting.markdown(transcript.text, "", verbatim=True), width)
+            return
+        *whole, last = cut(transcript.text)
         for number, piece in enumerate(whole):
             key = f"{id(self.paper)} {width} {number} {piece}"
             kept[key] = self._pieces.get(key) or self._piece(piece, width, first=number == 0)

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Sequence
+from typing import ClassVar
 
-from rich.console import Group, RenderableType
-from rich.markdown import Markdown
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.markdown import Heading, Markdown, MarkdownElement
 from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
@@ -26,9 +27,29 @@ _SIGNS = {
 _PEOPLE = {"user": "You", "system": "GenCode", "summary": "Summary"}
 
 
-def markdown(text: str, code: str) -> RenderableType:
-    """Markdown as it is read: no links that act, code in colours."""
-    return Markdown(visible(text), code_theme=code, hyperlinks=False)
+class _Heading(Heading):
+    """A heading at the left edge, without a box around it."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self.text
+
+
+class _Markdown(Markdown):
+    """Markdown whose lines end where their author ended them."""
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "heading_open": _Heading}
+
+    def __init__(self, text: str, code: str) -> None:
+        super().__init__(text, code_theme=code, hyperlinks=False)
+        for token in self.parsed:
+            for part in token.children or ():
+                if part.type == "softbreak":
+                    part.type = "hardbreak"
+
+
+def markdown(text: str, code: str, *, verbatim: bool = False) -> RenderableType:
+    """Markdown as it is read: no links that act, code in colours; or a text just as it is."""
+    return Text(visible(text)) if verbatim else _Markdown(visible(text), code)
 
 
 def said(entry: Said, names: dict[str, str]) -> RenderableType:
@@ -64,9 +85,8 @@ def thought(entry: Thought, *, opened: bool) -> RenderableType:
 
 def reply(entry: Reply, code: str) -> RenderableType:
     """What the model said."""
-    if not entry.partial:
-        return markdown(entry.text, code)
-    return Group(markdown(entry.text, code), Text("(cut here)", "warn"))
+    said = markdown(entry.text.strip("\n"), code, verbatim=entry.verbatim)
+    return Group(said, Text("(cut here)", "warn")) if entry.partial else said
 
 
 def call(entry: Call, *, opened: bool) -> RenderableType:

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -16,8 +17,10 @@ from gencode.surfaces.transcripts import Transcript
 from gencode.surfaces.tui.blocks import Agents, Block, Drawing, grouped
 from gencode.surfaces.tui.paper import Paper
 
-WINDOW = 60
-"""So many blocks are drawn at once; more when somebody scrolls up to them."""
+SCREENS = 3
+"""So many screens are drawn at the end of a transcript."""
+MORE = 12
+"""So many blocks are drawn more when somebody scrolls up to them."""
 GUTTER = 2
 NOTHING = Transcript("")
 
@@ -91,19 +94,33 @@ class TranscriptView(ScrollView, can_focus=True):
         if width < 1:
             return
         following = self._from is None and self.is_vertical_scroll_end
-        known = {block.key: block for block in self._blocks}
-        blocks = self._window(grouped(self._transcript))
-        self._blocks = [self._kept(known.get(block.key), block) for block in blocks]
-        self._tops = [0]
-        for block in self._blocks:
-            opened = (block.key in self._opened) != self._all_open
-            self._drawing.draw(block, width, self._agents, self._now, opened=opened)
-            self._tops.append(self._tops[-1] + len(block.strips))
+        before = ([block.strips for block in self._blocks], self._live)
+        self._blocks = self._drawn(grouped(self._transcript), width)
         self._live = list(self._drawing.live(self._transcript, self._queued, width))
+        strips = [block.strips for block in self._blocks]
+        if self._live == before[1] and _same(strips, before[0]):
+            return
+        self._tops = [0, *accumulate(map(len, strips))]
         self.virtual_size = Size(self.size.width, self.lines)
         if following:
             self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
         self.refresh()
+
+    def _drawn(self, blocks: list[Block], width: int) -> list[Block]:
+        """The blocks from where somebody reads; at the end only as many as fill a few screens."""
+        known = {block.key: block for block in self._blocks}
+        enough = SCREENS * max(self.size.height, 10)
+        found: list[Block] = []
+        lines = 0
+        for block in reversed(blocks):
+            if (self._from is not None and block.key < self._from) or (self._from is None and lines > enough):
+                break
+            kept = self._kept(known.get(block.key), block)
+            opened = (kept.key in self._opened) != self._all_open
+            self._drawing.draw(kept, width, self._agents, self._now, opened=opened)
+            lines += len(kept.strips)
+            found.append(kept)
+        return found[::-1]
 
     @property
     def _width(self) -> int:
@@ -114,11 +131,6 @@ class TranscriptView(ScrollView, can_focus=True):
             return now
         before.entries = now.entries
         return before
-
-    def _window(self, blocks: list[Block]) -> list[Block]:
-        if self._from is None:
-            return blocks[-WINDOW:]
-        return [block for block in blocks if block.key >= self._from]
 
     def render_line(self, y: int) -> Strip:
         """One line of what is seen."""
@@ -143,7 +155,7 @@ class TranscriptView(ScrollView, can_focus=True):
         if not self._blocks:
             return
         if self.is_vertical_scroll_end:
-            if self._from is not None and len(self._blocks) > 2 * WINDOW:
+            if self._from is not None and self.lines > 4 * SCREENS * self.size.height:
                 self._from = None
                 self.call_later(self.redraw)
             self._from = None
@@ -161,7 +173,7 @@ class TranscriptView(ScrollView, can_focus=True):
                 self.post_message(self.MoreWanted())
             return
         before = self.lines
-        self._from = earlier[-WINDOW:][0]
+        self._from = earlier[-MORE:][0]
         self.redraw()
         self.scroll_to(y=self.scroll_offset.y + self.lines - before, animate=False, immediate=True)
 
@@ -220,3 +232,9 @@ class TranscriptView(ScrollView, can_focus=True):
         self._from = None
         self.redraw()
         self.scroll_to(y=self.max_scroll_y, animate=False)
+
+
+def _same(strips: Sequence[Sequence[Strip]], before: Sequence[Sequence[Strip]]) -> bool:
+    """Whether these are the very drawings that were shown before."""
+    pairs = zip(strips, before, strict=False)
+    return len(strips) == len(before) and all(now is then for now, then in pairs)

@@ -1,0 +1,35 @@
+"""A worker that is cut off from the database stops everything before another one begins."""
+
+import pytest
+
+from gencode.core.status import Status
+from tests.fleet.driving import Fleet, Process, ended, submit, until
+from tests.fleet.relay import Relay
+
+pytestmark = pytest.mark.needs("postgres")
+
+LEASE = ("--lease-seconds", "5")
+
+
+async def test_the_commands_of_a_worker_that_is_cut_off_end_before_another_one_begins(fleet: Fleet) -> None:
+    first = {"name": "Bash", "input": {"command": "while true; do echo 1 >> beats; sleep 0.02; done"}}
+    second = {"name": "Bash", "input": {"command": "echo 2 >> beats; sleep 1"}}
+    turns = [{"calls": [first]}, {"calls": [second]}, {"text": "done"}]
+    fleet.write({"*": turns, "Explore": [{"text": "done"}]})
+    beats = fleet.folder / "beats"
+    async with Relay(fleet.postgres.folder, fleet.url) as relay, fleet.open(permission_mode="dontAsk") as gen:
+        victim = Process(fleet.folder, relay.url, *LEASE)
+        fleet.workers.append(victim)
+        [task] = await submit(gen, 1)
+        await until(beats.exists, "its command runs")
+        relay.cut()
+        [other] = fleet.start(1, *LEASE)
+        [found] = await ended(gen, [task])
+        assert (found.status, found.result) == (Status.COMPLETED, "done")
+        told = beats.read_text().split()
+        assert told == sorted(told) and told[-1] == "2"
+        relay.heal()
+        other.close()
+        assert victim.process.poll() is None, victim.logged()
+        more = await submit(gen, 2, "Explore")
+        assert {each.status for each in await ended(gen, more)} == {Status.COMPLETED}

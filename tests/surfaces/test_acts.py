@@ -1,0 +1,179 @@
+"""What the commands of a conversation do, without any screen."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from gencode.core.budget import Budget
+from gencode.core.errors import UserMistake
+from gencode.core.rules import Mode
+from gencode.core.status import Status
+from gencode.surfaces.acts import Confirm, Deed, Page, Show, Word, act
+from gencode.surfaces.notices import Notice
+from gencode.surfaces.pages import next_mode
+from gencode.surfaces.slash import parse
+from gencode.surfaces.talk import Talk
+from gencode.testing import Turns, call, says, scripted
+
+SEND = call("Task", subagent_type="Explore", prompt="look", description="alpha")
+
+
+@asynccontextmanager
+async def talking(
+    folder: Path, main: Turns, Explore: Turns = ()
+) -> AsyncGenerator[tuple[Talk, list[Notice]], None]:
+    """A conversation that is listened to, and everything that is told."""
+    told: list[Notice] = []
+    async with scripted(folder, main=main, Explore=Explore) as gen:
+        talk = Talk(gen, told=told.append)
+        listening = asyncio.create_task(talk.listen())
+        await asyncio.sleep(0)
+        try:
+            yield talk, told
+        finally:
+            listening.cancel()
+            await talk.close()
+
+
+async def said(talk: Talk, text: str) -> None:
+    await talk.say(text)
+    await talk.rest()
+    await until(lambda: talk.lead is not None and talk.lead.status.ended)
+
+
+async def until(what: Callable[[], bool]) -> None:
+    for _ in range(3_000):
+        if what():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come")
+
+
+async def done(talk: Talk, text: str, here: str = "") -> Deed:
+    return await act(talk, parse(text), here)
+
+
+async def test_a_conversation_has_a_session_and_a_view(tmp_path: Path) -> None:
+    async with talking(tmp_path, main=[says("", SEND), says("ok")], Explore=[says("found")]) as (talk, _):
+        await said(talk, "go")
+        agents = {each.agent: (each.status, each.result) for each in talk.view.agents.values()}
+        assert agents == {"main": (Status.COMPLETED, "ok"), "Explore": (Status.COMPLETED, "found")}
+        assert not talk.running and not talk.working
+
+
+async def test_places_are_shown_and_pages_read(tmp_path: Path) -> None:
+    async with talking(tmp_path, main=[says("", SEND), says("ok")], Explore=[says("found")]) as (talk, _):
+        await said(talk, "go")
+        child = next(each.id for each in talk.view.agents.values() if each.parent)
+        assert await done(talk, "/tasks") == Show("tree")
+        assert await done(talk, f"/open {child[:5]}") == Show("agent", child)
+        assert await done(talk, "/sessions") == Show("sessions")
+        status = await done(talk, f"/task-status agent-{child}")
+        assert isinstance(status, Page) and "What it found:\nfound" in status.text
+        cost = await done(talk, "/cost")
+        assert isinstance(cost, Page) and f"└─Explore {child}" in cost.text
+
+
+async def test_a_verb_is_confirmed_with_what_it_would_hit(tmp_path: Path) -> None:
+    async with talking(tmp_path, main=[says("ok")]) as (talk, _):
+        await said(talk, "go")
+        session = talk.session or ""
+        expected = f"Abort would hit nothing: {session} has ended already."
+        assert await done(talk, "/stop") == Confirm("stop", session, expected)
+        with pytest.raises(UserMistake, match="There is no task"):
+            await done(talk, "/stop-tree 00000000")
+
+
+async def test_the_mode_reaches_the_root(tmp_path: Path) -> None:
+    async with talking(tmp_path, main=[says("ok")]) as (talk, _):
+        assert isinstance(await done(talk, "/mode accept-edits"), Word)
+        assert talk.gen.root.policy.mode is Mode.ACCEPT_EDITS
+        with pytest.raises(UserMistake, match="There is no permission mode"):
+            await done(talk, "/mode everything")
+
+
+def test_full_autonomy_is_not_in_the_cycle_but_leads_back_to_it() -> None:
+    assert [next_mode(mode) for mode in (Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.PLAN, Mode.DONT_ASK)] == [
+        Mode.ACCEPT_EDITS,
+        Mode.PLAN,
+        Mode.DEFAULT,
+        Mode.DEFAULT,
+    ]
+
+
+async def test_a_budget_bounds_the_next_turn_and_can_be_taken_away(tmp_path: Path) -> None:
+    turns = [says("", SEND), says("ok"), says("", SEND), says("refused")]
+    async with talking(tmp_path, main=turns, Explore=[says("found")]) as (talk, _):
+        await said(talk, "go")
+        await done(talk, "/budget spawns 1")
+        assert talk.gen.work.budget == Budget(spawns=1)
+        await said(talk, "again")
+        events, _ = await talk.gen.journal(talk.session or "")
+        assert str(events).count("TaskCreated") == 1
+        assert "The budget of 1 agent of the session is spent." in str(events)
+        await done(talk, "/budget none")
+        assert talk.gen.work.budget == Budget()
+        for wrong in ("/budget tokens many", "/budget turns 3", "/budget tokens 0"):
+            with pytest.raises(UserMistake):
+                await done(talk, wrong)
+
+
+async def test_another_model_answers_from_the_next_turn_on(tmp_path: Path) -> None:
+    async with talking(tmp_path, main=[says("ok")]) as (talk, _):
+        await said(talk, "go")
+        assert await done(talk, "/model offline") == Word("From the next turn on offline-search answers.")
+        await said(talk, "where is the parser?")
+        assert talk.lead is not None and talk.lead.model == "offline-search"
+        with pytest.raises(UserMistake, match="There is no model"):
+            await done(talk, "/model nobody")
+
+
+async def test_the_journal_is_exported_but_never_over_a_file(tmp_path: Path) -> None:
+    async with talking(tmp_path, main=[says("ok")]) as (talk, _):
+        with pytest.raises(UserMistake, match="nothing to export"):
+            await done(talk, "/export out.jsonl")
+        await said(talk, "go")
+        await done(talk, "/export out.jsonl")
+        assert '"TaskCreated"' in (tmp_path / "out.jsonl").read_text()
+        with pytest.raises(UserMistake, match="is there already"):
+            await done(talk, "/export out.jsonl")
+
+
+async def test_an_agent_is_steered_resumed_and_forked(tmp_path: Path) -> None:
+    explore = [says("first"), says("second"), says("third")]
+    async with talking(tmp_path, main=[says("", SEND), says("ok")], Explore=explore) as (talk, told):
+        await said(talk, "go")
+        child = next(each.id for each in talk.view.agents.values() if each.parent)
+        assert await done(talk, f"/resume {child} go on") == Show("agent", child)
+        await until(lambda: talk.view.agents[child].result == "second")
+        assert any("goes on with it" in notice.text for notice in told)
+        forked = await done(talk, f"/fork {child}@4 another way")
+        assert isinstance(forked, Show) and forked.what != child
+        with pytest.raises(UserMistake, match="/fork ID@12 TEXT"):
+            await done(talk, f"/fork {child}")
+
+
+async def test_a_new_conversation_begins_after_new(tmp_path: Path) -> None:
+    async with talking(tmp_path, main=[says("ok")]) as (talk, _):
+        await said(talk, "one")
+        first = talk.session
+        assert await done(talk, "/new") == Show("new")
+        await said(talk, "two")
+        assert talk.session not in (None, first)
+        assert await done(talk, f"/resume {first}") == Show("opened", first or "")
+        assert talk.session == first
+
+
+async def test_agents_are_made_checked_and_edited(tmp_path: Path) -> None:
+    async with talking(tmp_path, main=[says("ok")]) as (talk, _):
+        made = await done(talk, "/agents new tester Runs the tests.")
+        assert isinstance(made, Page) and "tester.md" in made.text
+        linted = await done(talk, "/agents lint")
+        assert isinstance(linted, Page) and "agents" in linted.text
+        with pytest.raises(UserMistake, match="Explore is built in"):
+            await done(talk, "/agents edit Explore")
+        with pytest.raises(UserMistake, match="Say its name"):
+            await done(talk, "/agents new")
