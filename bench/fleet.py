@@ -7,29 +7,26 @@ words all parts run. GEN_FLEET_TASKS and GEN_FLEET_LEASE set the size of the fai
 """
 
 import asyncio
-import json
 import os
-import resource
 import signal
 import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import psutil
-
-from gencode import GenCode
-from gencode.core.events import MessageAdded, TaskCreated, TaskStarted
-from gencode.core.messages import UserMessage
-from gencode.core.spec import TaskRequest
-from gencode.runtime.ports import Store
-from gencode.stores.opening import open_postgres
-from gencode.stores.sqlite import SqliteStore
 from tests.fleet.driving import LEASE_SECONDS, TASKS, Fleet, check_journal, ended, runs, submit, until
 from tests.postgres import Postgres
+
+from gencode.core.events import MessageAdded, TaskCreated, TaskStarted
+from gencode.core.ids import moment
+from gencode.core.messages import UserMessage
+from gencode.core.spec import TaskRequest
+from gencode.runtime.ports import Lease, Store
+from gencode.stores.opening import open_postgres
+from gencode.stores.sqlite import SqliteStore
 
 BODY = "x" * 800
 AT_ONCE = (1, 8, 64)
@@ -42,7 +39,9 @@ async def appends(postgres: Postgres, folder: Path) -> None:
     for name, store in (("Postgres", shared), ("SQLite", local)):
         for tasks in AT_ONCE:
             rate, p99, cpu = await _appended(store, tasks, 4_000 if tasks > 1 else 1_000)
-            print(f"appends, {name}, {tasks:>2} tasks: {rate:>7,.0f}/s  p99 {p99:>6.1f} ms  CPU {cpu:>4.0f} us")
+            print(
+                f"appends, {name}, {tasks:>2} tasks: {rate:>7,.0f}/s  p99 {p99:>6.1f} ms  CPU {cpu:>4.0f} us"
+            )
     await shared.close()
     await local.close()
 
@@ -51,10 +50,10 @@ async def _appended(store: Store, tasks: int, count: int) -> tuple[float, float,
     leases = [await store.create(TaskCreated(), "me", [TaskStarted()]) for _ in range(tasks)]
     times: list[float] = []
 
-    async def write(lease: object) -> None:
+    async def write(lease: Lease) -> None:
         for _ in range(count // tasks):
             began = time.perf_counter()
-            await store.append(lease, [MessageAdded(UserMessage(BODY))])  # type: ignore[arg-type]
+            await store.append(lease, [MessageAdded(UserMessage(BODY))])
             times.append(time.perf_counter() - began)
 
     began, cpu = time.perf_counter(), time.process_time()
@@ -82,8 +81,6 @@ async def start(fleet: Fleet) -> None:
 
 
 def _seconds(one: str, two: str) -> float:
-    from gencode.core.ids import moment
-
     return (moment(two) - moment(one)).total_seconds()
 
 

@@ -132,3 +132,19 @@ def health(address: str) -> Any:
 def test_a_worker_needs_a_shared_database(tmp_path: Path) -> None:
     done = typed("worker", cwd=tmp_path)
     assert (done.code, done.err.startswith("gen: There is no shared database")) == (2, True)
+
+
+def test_migrate_makes_the_shared_database_and_copies_the_one_of_this_machine(fleet: Fleet) -> None:
+    here, there = {"cwd": fleet.folder}, {"GEN_DATABASE_URL": fleet.url}
+    asked = typed("-p", "hello", "--model", f"scripted:{fleet.folder}/script.json", "--json", **here)
+    assert asked.code == 0
+    first = typed("migrate", "--json", **here, **there)
+    assert (first.code, first.json["before"], first.json["after"] > 0) == (0, 0, True)
+    again = typed("migrate", **here, **there)
+    assert (again.code, "is up to date" in again.out) == (0, True)
+    copied = typed("migrate", "--to", "-", "--json", piped=fleet.url, **here)
+    assert (copied.code, copied.json["tasks"], copied.json["problems"]) == (0, 1, [])
+    listed = typed("sessions", "list", "--json", **here, **there)
+    assert [each["agentId"] for each in listed.json] == [asked.json["agentId"]]
+    wrong = typed("migrate", "--to", "postgresql://me:s3cret@127.0.0.1:1/gen", **here)
+    assert (wrong.code, "cannot be reached" in wrong.err, "s3cret" in wrong.err) == (2, True, False)
