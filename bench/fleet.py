@@ -131,8 +131,8 @@ async def failover(fleet: Fleet) -> None:
         done = time.perf_counter() - began
         begun = [runs(await check_journal(gen, task)) for task in tasks]
         print(
-            f"kill -9, lease {LEASE_SECONDS:.0f} s: {len(mine)} of {TASKS} tasks taken over after {taken:.1f} s, "
-            f"all done after {done:.1f} s, no turn twice, {sum(begun) - TASKS} runs cut"
+            f"kill -9, lease {LEASE_SECONDS:.0f} s: {len(mine)} of {TASKS} tasks taken over after "
+            f"{taken:.1f} s, all done after {done:.1f} s, no turn twice, {sum(begun) - TASKS} runs cut"
         )
 
 
@@ -152,9 +152,7 @@ async def main(wanted: list[str]) -> None:
                 await appends(postgres, Path(name))
             for part, run in PARTS.items():
                 if not wanted or part in wanted:
-                    folder = Path(name, part)
-                    folder.mkdir()
-                    fleet = Fleet(postgres, folder)
+                    fleet = Fleet(postgres, Path(name, part))
                     try:
                         await run(fleet)
                     finally:

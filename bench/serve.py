@@ -149,7 +149,7 @@ async def load(server: Server, options: argparse.Namespace) -> tuple[list[Reader
     await asyncio.sleep(2)
     for each in reading:
         each.cancel()
-    out, _ = await crowded.communicate()
+    out, _ = await crowded.communicate(b"")
     return readers, json.loads(out), memory
 
 

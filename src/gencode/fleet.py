@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,9 +24,9 @@ from gencode.core.events import DurableFact, TaskEnded, TaskStarted
 from gencode.core.ids import new_id
 from gencode.core.status import Status
 from gencode.delegation.lifeline import Lifeline
-from gencode.delegation.live import Job
+from gencode.delegation.live import Job, Live
 from gencode.delegation.orphans import close_task
-from gencode.engines.pgqueuer import Later, Serving, Share, ensure_queue, reconcile
+from gencode.engines.pgqueuer import Later, Serving, Share, ensure_queue, prune, reconcile
 from gencode.engines.process import WorkOrder
 from gencode.runtime.fleet import TRAVELLING, Dispatch, Stuck, WorkerCard
 from gencode.runtime.ports import Lease
@@ -44,7 +45,9 @@ ELSEWHERE_SECONDS = 5.0
 STUCK_SECONDS = 60.0
 """A task that nobody has been at for so long is worth a look."""
 RECONCILE_SECONDS = 30.0
+PRUNE_SECONDS = 3_600.0
 STOPPED = "its worker could not renew its lease"
+SENDER_GONE = "the process that sent it is gone"
 HANDED_BACK = "its worker was told to end"
 _HARD_END = 70
 _LAST_MOMENT = 0.15
@@ -166,6 +169,7 @@ class Worker:
         self._closing: set[asyncio.Task[None]] = set()
         self._draining = False
         self._left: list[Lease] = []
+        self._bound: dict[str, tuple[Live, str]] = {}
         caps = {name.casefold(): cap for name, cap in shape.caps.items()}
         self._serving = Serving(store, Share(self._served, shape.most, caps), self.run)
         self.lifeline = Lifeline(self._renew, shape.lease_seconds, self._lost)
@@ -231,9 +235,13 @@ class Worker:
         except UserMistake as mistake:
             await self._refuse(found, str(mistake))
             return
+        parent = order.handover.created.parent if order.handover.created else None
         try:
+            if order.handover.bound and parent:
+                self._bound[task] = (job, parent)
             await job.ended()
         finally:
+            self._bound.pop(task, None)
             if isinstance(job, Job) and not job.over:
                 self._left.append(job.record.lease)
                 with suppress(StoreTrouble):
@@ -244,6 +252,15 @@ class Worker:
         while self._left:
             await self._store.release(self._left[-1])
             self._left.pop()
+
+    async def _let_go(self) -> None:
+        """Stop the tasks whose sender waited for them and is gone."""
+        if not self._bound:
+            return
+        gone = await self._store.deserted([parent for _, parent in self._bound.values()])
+        for job, parent in list(self._bound.values()):
+            if parent in gone:
+                job.stop.stop(SENDER_GONE)
 
     async def _refuse(self, found: Dispatch, why: str) -> None:
         """End a task that cannot be run, unless somebody else is at it by now."""
@@ -294,9 +311,14 @@ class Worker:
 
     async def _reconcile(self) -> None:
         """Put tasks back into the queue that are missing there, and learn of agents that are new."""
+        pruned = time.monotonic()
         while True:
             await asyncio.sleep(min(RECONCILE_SECONDS, self._shape.lease_seconds))
             try:
+                await self._let_go()
+                if time.monotonic() > pruned + PRUNE_SECONDS:
+                    pruned = time.monotonic()
+                    await prune(self._store)
                 if missing := await reconcile(self._store):
                     log.warning("put back into the queue: %s", ", ".join(missing))
                 waiting = {each.agent.casefold() for each in await self._store.overdue(0)}

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.agents.tool_lists import EVERY, Chooser, Tooling, Wanted, listed, split_names
+from gencode.agents.entries import listed, split_names
+from gencode.agents.tool_lists import EVERY, Chooser, Tooling, Wanted
 from gencode.agents.tool_names import USUAL, known_tools, tools_called
 from gencode.core.rules import Action, Mode, Rule
 from gencode.core.spec import ToolChoice

@@ -77,6 +77,7 @@ class Fleet:
     def __init__(self, postgres: Postgres, folder: Path) -> None:
         self.postgres = postgres
         self.folder = folder
+        folder.mkdir(exist_ok=True)
         self.url = postgres.new_schema()
         self.schema = self.url.rpartition("=")[2]
         self.workers: list[Process] = []

@@ -135,16 +135,16 @@ def test_a_worker_needs_a_shared_database(tmp_path: Path) -> None:
 
 
 def test_migrate_makes_the_shared_database_and_copies_the_one_of_this_machine(fleet: Fleet) -> None:
-    here, there = {"cwd": fleet.folder}, {"GEN_DATABASE_URL": fleet.url}
-    asked = typed("-p", "hello", "--model", f"scripted:{fleet.folder}/script.json", "--json", **here)
+    folder, url = fleet.folder, fleet.url
+    asked = typed("-p", "hello", "--model", f"scripted:{folder}/script.json", "--json", cwd=folder)
     assert asked.code == 0
-    first = typed("migrate", "--json", **here, **there)
+    first = typed("migrate", "--json", cwd=folder, GEN_DATABASE_URL=url)
     assert (first.code, first.json["before"], first.json["after"] > 0) == (0, 0, True)
-    again = typed("migrate", **here, **there)
+    again = typed("migrate", cwd=folder, GEN_DATABASE_URL=url)
     assert (again.code, "is up to date" in again.out) == (0, True)
-    copied = typed("migrate", "--to", "-", "--json", piped=fleet.url, **here)
+    copied = typed("migrate", "--to", "-", "--json", cwd=folder, piped=url)
     assert (copied.code, copied.json["tasks"], copied.json["problems"]) == (0, 1, [])
-    listed = typed("sessions", "list", "--json", **here, **there)
-    assert [each["agentId"] for each in listed.json] == [asked.json["agentId"]]
-    wrong = typed("migrate", "--to", "postgresql://me:s3cret@127.0.0.1:1/gen", **here)
+    shown = typed("sessions", "show", asked.json["session"], "--json", cwd=folder, GEN_DATABASE_URL=url)
+    assert (shown.code, asked.json["session"] in shown.out) == (0, True)
+    wrong = typed("migrate", "--to", "postgresql://me:s3cret@127.0.0.1:1/gen", cwd=folder)
     assert (wrong.code, "cannot be reached" in wrong.err, "s3cret" in wrong.err) == (2, True, False)

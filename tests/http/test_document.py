@@ -107,6 +107,9 @@ async def _look(checked: Checked) -> None:
     assert (await checked.ask("lint_draft", json={"text": "---\nname: x\n---\n"})).status == 200
     made = {"name": "tester", "description": "Runs tests.", "tools": ["Read"], "maxTurns": 3}
     assert (await checked.ask("create_agent", json=made)).status == 201
+    file = await checked.ask("get_agent_file", {"name": "tester"})
+    text = {"text": file.json["text"] + "Be quick.\n", "sha256": file.json["sha256"]}
+    assert (await checked.ask("put_agent_file", {"name": "tester"}, json=text)).status == 200
     assert (await checked.ask("set_budget", json={"tokens": 1_000_000})).status == 200
 
 

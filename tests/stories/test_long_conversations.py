@@ -88,6 +88,23 @@ async def test_the_model_itself_writes_the_summary_and_what_that_costs_is_counte
     assert (fact.usage, outcome.usage.input_tokens, outcome.turns) == (Usage(5_000, 50), 5_000, 4)
 
 
+async def test_a_summary_is_paid_from_the_budget_and_written_by_the_harness_when_that_is_spent(
+    long_file: Path,
+) -> None:
+    summary = says("It is all lines.", usage=Usage(30_000, 50))
+    budget = {"max_tokens_total": 100_000}
+    async with scripted(
+        long_file, settings={**SMALL, **budget}, others=[*reading(12), says("done")], summary=[summary]
+    ) as gen:
+        outcome = await gen.task("general-purpose", "the task")
+        found = facts(await gen.store.events(outcome.agent_id))
+    assert outcome.status is Status.LIMIT_REACHED and outcome.error is not None
+    assert found[0].usage == Usage(30_000, 50)
+    assert (
+        outcome.usage.input_tokens == sum(each.usage.input_tokens for each in found if each.usage) <= 100_000
+    )
+
+
 async def test_a_summary_that_fails_is_written_by_the_harness(long_file: Path) -> None:
     agents = {"*": [*reading(3), says("done")], "summary": [says("half", error="overloaded")]}
     _, events, _ = await overheard(long_file, agents)

@@ -136,7 +136,7 @@ def test_a_limit_of_turns_ends_with_what_there_is(tmp_path: Path) -> None:
     model = script(tmp_path, main=[look, {"text": "so far so good"}])
     ended = gen("-p", "go", "--max-turns", "1", "--model", model, cwd=tmp_path)
     assert (ended.code, ended.out) == (1, "so far so good\n")
-    assert "limit_reached: the limit of 1 turns was reached" in ended.err
+    assert "limit_reached: the limit of 1 turn was reached" in ended.err
 
 
 def test_running_out_of_time_takes_the_agents_along(tmp_path: Path) -> None:

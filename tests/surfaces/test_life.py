@@ -51,10 +51,11 @@ def test_whoever_waits_for_a_last_report_is_told_how_long(tmp_path: Path) -> Non
     task = gen(*words, cwd=tmp_path).out.strip()
     with start("task", "stop", task, "--keep", cwd=tmp_path) as waiting:
         assert waiting.stderr is not None
-        told = waiting.stderr.readline()
+        hits, told = waiting.stderr.readline(), waiting.stderr.readline()
         stopped = gen("task", "stop", task, cwd=tmp_path)
         waiting.communicate(timeout=SECONDS)
     again = gen("task", "stop", task, "--keep", cwd=tmp_path)
+    assert hits == f"This stops 1 task: {task} (Explore).\n"
     assert told == f"Waiting for the last report of task {task}, at most 63 s.\n"
     assert (waiting.returncode, stopped.code, again.code, again.err) == (0, 0, 0, "")
 

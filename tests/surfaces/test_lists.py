@@ -94,7 +94,7 @@ def test_tools_are_listed_with_aliases_effect_and_source(tmp_path: Path) -> None
     assert {name for name, effect in effects.items() if effect == ("read", "builtin")} >= reading
     assert {name for name, effect in effects.items() if effect == ("write", "builtin")} == {
         *("Write", "Edit", "delete_file", "move_file", "set_env", "http_post", "http_request"),
-        *("memory_write", "memory_patch", "memory_append"),
+        *("memory_write", "memory_patch", "memory_append", "message", "cron"),
     }
     assert (effects["Task"], effects["Bash"]) == (("delegate", "builtin"), ("execute", "builtin"))
     assert [told[name]["aliases"] for name in ("Read", "Write", "Edit")] == [

@@ -89,8 +89,8 @@ def test_the_commands_of_tasks_are_told_in_the_order_of_their_use(capsys: pytest
         build_parser().parse_args(("task", "--help"))
     names = re.findall(r"^    (\w+)\b", capsys.readouterr().out, re.M)
     assert names == [
-        *("run", "list", "show", "output", "stop", "resume", "background", "events"),
-        *("replay", "export", "import"),
+        *("run", "list", "show", "output", "stop", "interrupt", "send", "resume", "fork"),
+        *("background", "events", "replay", "export", "import"),
     ]
 
 

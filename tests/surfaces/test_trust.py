@@ -158,7 +158,7 @@ def test_json_shows_a_folder_and_never_asks(project: Path) -> None:
         "folder": str(project),
         "state": "untrusted",
         "changes": [],
-        "others": [".mcp.json"],
+        "others": [],
         "problems": [],
     }
     assert told["settings"]["allow"] == ["Bash(make  test:*)"]

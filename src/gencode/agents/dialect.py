@@ -67,6 +67,7 @@ COMMON: Mapping[str, str] = MappingProxyType(
         allowed_tools="allowed-tools",
         disallowed_tools="disallowed-tools",
         permissions="permissions",
+        permission="permission",
         result_cap="result-cap",
         effort="effort",
         override="override",
@@ -130,6 +131,7 @@ class Dialect(Struct, frozen=True, eq=False):
     modes: Modes = MappingProxyType(CLAUDE)
     families: tuple[str, ...] = ()
     servers: str = ""
+    modules: bool = False
     strict: bool = False
     nameless: bool = False
     every: tuple[str, ...] = ()

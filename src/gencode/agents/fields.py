@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
+from gencode.agents.entries import plain
 from gencode.agents.findings import Finding
 from gencode.agents.frontmatter import mistake
 from gencode.core.spec import same_name
@@ -22,7 +23,10 @@ LONGEST_DESCRIPTION = 4_096
 MOST_WARNINGS = 20
 
 _WEIGHTY = frozenset(
-    ("name", "tools", "allowed-tools", "disallowed-tools", "permission", "permissions", "permission-mode")
+    (
+        *("name", "tools", "allowed-tools", "disallowed-tools", "permission", "permissions"),
+        *("permission-mode", "readonly", "sends"),
+    )
 )
 """Fields of which nobody may guess which one counts."""
 _PLACEHOLDER = re.compile(r"<[^>]+>|\[TODO|\{\{|\$\{")
@@ -48,9 +52,14 @@ class Fields:
         self._lines = lines
         self._spelled: dict[str, str] = {}
         for spelled, value in raw.items():
-            self._sort_in(spelled, value, known.get(same_name(spelled)))
+            seen = known.get(same_name(plain(spelled)))
+            weighs = seen if seen in _WEIGHTY else None
+            self._sort_in(spelled, value, known.get(same_name(spelled)), weighs)
 
-    def _sort_in(self, spelled: str, value: Any, field: str | None) -> None:
+    def _sort_in(self, spelled: str, value: Any, field: str | None, known_by: str | None) -> None:
+        if field is None and known_by is not None:
+            hidden = f"the field {known_by!r} holds characters that cannot be seen or only look like others"
+            raise mistake(self.path, hidden, self._lines.get(spelled))
         if field is None:
             self.extra[spelled] = value
             said = f"the field {one_line(spelled, 64)!r} is not known and has no effect"

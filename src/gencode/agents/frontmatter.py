@@ -22,7 +22,12 @@ Stage = Literal["strict", "requoted", "split"]
 
 NO_FRONT_MATTER = "it has no front matter (fields between two lines of ---), so it is no agent"
 
+_SWALLOWED = (
+    "the front matter cannot be read, and this line says what the agent may do; write it at the beginning of "
+    "a line, as `tools: …`"
+)
 _FENCE = re.compile(r"^-{3,}[ \t]*$", re.MULTILINE)
+_BREAKS = re.compile("[\x85\u2028\u2029]")
 _WRAPPED = re.compile(r"\A\s*(?P<ticks>`{3,}|~{3,})[^\n`]*\n(?=\s*-{3})")
 
 
@@ -39,6 +44,11 @@ class FrontMatter(Struct, frozen=True):
 def read_front_matter(text: str, path: str) -> FrontMatter:
     """The fields and the body of a file; UserMistake with the file, the line and the reason otherwise."""
     block, body, before = _split(text, path)
+    if odd := _BREAKS.search(block):
+        line = block.count("\n", 0, odd.start()) + 1 + before
+        raise mistake(
+            path, f"the front matter holds U+{ord(odd[0]):04X}, which some take for a new line", line
+        )
     if (simple := simple_fields(block)) is not None:
         lines = {name: line + before for name, (line, _) in simple.items()}
         return FrontMatter({name: _meant(value) for name, (_, value) in simple.items()}, lines, body)
@@ -61,12 +71,15 @@ def _repaired(
     block: str, path: str, before: int
 ) -> tuple[dict[str, Any], dict[str, int], tuple[str, ...], Stage]:
     """The fields of a block that is not YAML, with what was done to it; Unreadable when nothing helps."""
-    from gencode.agents.repairing import quoted, split_at_fields  # patterns that good files do not need
+    # Patterns that good files do not need.
+    from gencode.agents.repairing import quoted, split_at_fields, swallowed
 
     other, changed = quoted(block)
     refused: UserMistake | None = None
     try:
         fields, lines = yaml_fields(other, path, before)
+        if lost := swallowed(block, fields, lines, before):
+            raise mistake(path, _SWALLOWED, lost)
         notes = [f"line {line + before} was read as if its value were in quotes" for line in changed]
         return fields, lines, tuple(notes or ["tabs were read as two spaces each"]), "requoted"
     except Unreadable:
@@ -76,6 +89,8 @@ def _repaired(
     fields, lines = split_at_fields(block, path, before)
     if "description" not in fields:  # too little is certain to be what its author meant
         raise refused or Unreadable("it is not YAML", None)
+    if lost := swallowed(block, fields, lines, before):
+        raise mistake(path, _SWALLOWED, lost)
     return fields, lines, ("the front matter is not YAML; it was cut at the names of its fields",), "split"
 
 

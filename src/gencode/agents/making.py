@@ -7,10 +7,12 @@ from typing import Any, cast, get_args
 from msgspec.structs import replace
 
 from gencode.agents.dialect import ALL, AgentFile, AllTools, Dialect, Parsed
+from gencode.agents.entries import denials, listed
 from gencode.agents.fields import MOST_WARNINGS, Fields, as_decimal
 from gencode.agents.findings import Finding
 from gencode.agents.mode_names import mode_called
-from gencode.agents.tool_lists import EVERY, Chooser, Wanted, listed
+from gencode.agents.permission_maps import with_permissions, without_refused
+from gencode.agents.tool_lists import EVERY, Chooser, Wanted
 from gencode.agents.tools_field import tools_wanted
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
@@ -53,7 +55,12 @@ def make(
     wanted = (dialect.wanted or tools_wanted)(fields)
     if wanted.allow and any(each.casefold() in dialect.every for each in wanted.allow):
         wanted = wanted._replace(allow=None)
-    spec = dialect.finish(_Making(fields, dialect).spec(wanted, parsed.body, builtin), fields)
+    making = _Making(fields, dialect)
+    rules = making.rules()
+    wanted = without_refused(wanted, fields)
+    spec = making.spec(wanted, parsed.body, builtin)
+    spec = dialect.finish(replace(spec, rules=merge(rules, spec.rules)), fields)
+    spec = with_permissions(spec, fields) if "permission" in fields.values else spec
     spec = replace(spec, extra=fields.extra, warnings=_told(fields.findings, dialect))
     return spec, AgentFile(
         path=path,
@@ -95,8 +102,13 @@ class _Making:
         fields, plain = self._fields, AgentSpec("", "")
         name = fields.name(self._dialect.called(PurePath(fields.path)))
         description = self._description()
-        chooser = Chooser(fields.path, self._dialect.families, servers=self._dialect.servers)
+        dialect = self._dialect
+        chooser = Chooser(fields.path, dialect.families, servers=dialect.servers, modules=dialect.modules)
         tooling = chooser.choose(wanted, self._mode())
+        if tooling.refused and dialect.strict:
+            fields.refuse(
+                "tools", f"there is no tool {one_line(tooling.refused, 64)!r} that it could take away"
+            )
         fields.findings += tooling.findings
         prompt = fields.visible("text", "\n\n".join(filter(None, (fields.text("prompt"), body))))
         if not prompt:
@@ -110,7 +122,7 @@ class _Making:
             mode=tooling.mode,
             max_turns=fields.number("max-turns", range(1, MOST_TURNS + 1), plain.max_turns),
             result_cap=fields.number("result-cap", RESULT_CAPS, None) or plain.result_cap,
-            rules=merge(self._rules(), tooling.rules),
+            rules=tooling.rules,
             source=fields.path,
             builtin=builtin,
             effort=self._effort(),
@@ -146,7 +158,7 @@ class _Making:
         word = fields.word("permission-mode")
         if not word:
             unusable = fields.values.get("permission-mode") is not None
-            return Mode.DEFAULT if unusable else None
+            return Mode.PLAN if unusable else None
         if self._dialect.strict:
             try:
                 return parse_mode(word)
@@ -196,26 +208,39 @@ class _Making:
             fields.wrong("effort", f"effort must be one of {known}, not {one_line(word, 64)!r}")
         return _EFFORTS.get(word)
 
-    def _rules(self) -> tuple[Rule, ...]:
-        """`permissions` with allow, ask and deny; anything else there is somebody else's field."""
+    def rules(self) -> tuple[Rule, ...]:
+        """`permissions` with allow, ask and deny. In files of others anything else there speaks of tools."""
         fields = self._fields
+        if self._dialect.strict and "permission" in fields.values:
+            fields.refuse(
+                "permission", "there is no field permission; write permissions with allow, ask, deny"
+            )
         value = fields.values.get("permissions")
         if value is None:
             return ()
         actions = tuple(map(str, Action))
-        if not isinstance(value, dict):
-            fields.wrong("permissions", f"permissions must hold {', '.join(actions)}")
-            return ()
-        lists = cast("dict[str, Any]", value)
-        for key in lists:
-            if key not in actions:
-                said = f"permissions has no part {one_line(key, 64)!r}, only {', '.join(actions)}"
-                fields.wrong("permissions", said)
-        return tuple(
-            self._rule(text, action)
-            for action in Action
-            for text in fields.texts("permissions", lists.get(action))
-        )
+        lists: dict[str, Any] = {}
+        rest: Any = value
+        if isinstance(value, dict):
+            parts = cast("dict[str, Any]", value)
+            strict = self._dialect.strict
+            called = {key: key if strict else key.strip().casefold() for key in parts}
+            lists = {called[key]: each for key, each in parts.items() if called[key] in actions}
+            rest = {key: each for key, each in parts.items() if called[key] not in actions}
+        if rest and self._dialect.strict:
+            odd = one_line(next(iter(cast("Any", rest))), 64) if isinstance(rest, dict) else ""
+            said = f"permissions has no part {odd!r}, only" if odd else "permissions must hold"
+            fields.refuse("permissions", f"{said} {', '.join(actions)}")
+        if rest:
+            fields.values.setdefault("permission", rest)
+        return tuple(self._rule(text, action) for action in Action for text in self._ruled(lists, action))
+
+    def _ruled(self, lists: dict[str, Any], action: Action) -> list[str]:
+        """The rules of an action. What would narrow is taken from every shape."""
+        value = lists.get(action)
+        if action is Action.ALLOW or self._dialect.strict:
+            return self._fields.texts("permissions", value)
+        return denials(value)
 
     def _rule(self, text: str, action: Action) -> Rule:
         try:
@@ -272,8 +297,8 @@ class _Making:
                 self._fields.wrong(
                     "budget", f"budget has no part {one_line(part, 64)!r}, only {', '.join(known)}"
                 )
-            elif number is None or number <= 0:
-                self._fields.wrong("budget", f"budget.{part} must be a number above 0")
+            elif number is None or number <= 0:  # no limit at all would be the widest reading
+                self._fields.refuse("budget", f"budget.{part} must be a number above 0")
             else:
                 found[part] = number if part in ("usd", "seconds") else max(1, int(number))
         return Budget(**found)

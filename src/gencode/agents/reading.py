@@ -3,6 +3,7 @@
 Nothing here raises for what a file holds: one bad file never stops the others.
 """
 
+import re
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -19,6 +20,8 @@ from gencode.runtime.prompt import one_line
 ENDINGS = (".md", ".toml", ".yaml", ".yml", ".json")
 MOST_DOTS = 100
 """A TOML key of more parts than this is no agent's; the time to read one grows with their square."""
+_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
+_DOTTED = re.compile(rf"(?<![\w-])(?:{_PART}){{{MOST_DOTS}}}")
 
 
 def read_agent_file(
@@ -73,9 +76,8 @@ def _decoded(content: bytes, path: str) -> str:
 def _toml(text: str, path: str) -> dict[str, Any]:
     import tomllib
 
-    for line in text.split("\n"):
-        if line.partition("=")[0].count(".") > MOST_DOTS and "=" in line:
-            raise mistake(path, "it is nested too deep")
+    if _DOTTED.search(text):
+        raise mistake(path, "it is nested too deep")
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
@@ -85,11 +87,19 @@ def _toml(text: str, path: str) -> dict[str, Any]:
 
 
 def _json(text: str, path: str) -> dict[str, Any]:
-    import msgspec
+    import json
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        fields = dict(pairs)
+        if len(fields) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise mistake(path, f"the field {one_line(twice, 64)!r} is given twice")
+        return fields
 
     try:
-        found = msgspec.json.decode(text.removeprefix("\ufeff").encode())
-    except msgspec.DecodeError as error:
+        found = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=once)
+    except ValueError as error:
         raise mistake(path, f"it is not JSON: {one_line(str(error), 200)}") from None
     except RecursionError:
         raise mistake(path, "it is nested too deep") from None

@@ -4,8 +4,8 @@ from pathlib import PurePath
 
 from gencode.agents.dialect import Parsed
 from gencode.agents.dialects.copilot import is_ours
+from gencode.agents.entries import listed
 from gencode.agents.places import USER_FOLDERS
-from gencode.agents.tool_lists import listed
 from gencode.core.spec import same_name
 from gencode.permissions.brought import AGENT_FOLDERS
 

@@ -6,8 +6,10 @@ agents really have, so that `user:` and `Context:` at the beginning of a line st
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
+from gencode.agents.entries import plain
 from gencode.agents.yaml_fields import Unreadable, scalar, yaml_fields
 from gencode.core.errors import UserMistake
 from gencode.core.spec import same_name
@@ -33,6 +35,17 @@ FIELDS = frozenset(
 _ONCE = frozenset(map(same_name, ("tools", "allowed-tools", "disallowed-tools", "permission-mode", "name")))
 """What must not be there twice: nobody could say which one counts."""
 
+_WEIGHTY = frozenset(
+    map(
+        same_name,
+        (
+            *("tools", "allowed-tools", "disallowed-tools", "exclude-tools", "permission", "permissions"),
+            *("permission-mode", "approval-mode", "sandbox-mode", "mode", "readonly", "read_only"),
+        ),
+    )
+)
+"""What says how much an agent may do; a repair must not make it part of a text."""
+_LOOKS = re.compile(r"""[ \t]*["']?(?P<name>[A-Za-z][\w-]{0,40})["']?[ \t]*:""")
 _FIELD = re.compile(r"(?P<indent> *)(?P<head>[\w-]+:[ \t]+)(?P<value>\S.*)\Z")
 _ITEM = re.compile(r"(?P<indent> *)(?P<head>- +)(?P<value>[*@`%].*)\Z")
 _BLOCK = re.compile(r"[|>][-+0-9]*[ \t]*(#.*)?\Z")
@@ -88,6 +101,25 @@ def split_at_fields(block: str, path: str, before: int) -> tuple[dict[str, Any],
             raise Unreadable("it does not begin with a field", number)
     values = {name: _value(lines, path, before + number) for name, (number, lines) in found.items()}
     return values, {name: number + before for name, (number, _) in found.items()}
+
+
+def swallowed(block: str, fields: Mapping[str, Any], lines: Mapping[str, int], before: int) -> int | None:
+    """The line of a field that weighs and became part of another one's text by a repair; None: there is none.
+
+    Texts in literal blocks are what they are, and what stands below a field with fields has its own meaning.
+    """
+    begins = {line - before: name for name, line in lines.items()}
+    texts = False
+    for number, line in enumerate(block.split("\n"), start=1):
+        if number in begins:
+            texts = isinstance(fields[begins[number]], str) and not _BLOCK.match(
+                line.partition(":")[2].strip()
+            )
+            continue
+        looks = _LOOKS.match(plain(line))
+        if texts and looks and same_name(looks["name"]) in _WEIGHTY:
+            return number + before
+    return None
 
 
 def _value(lines: list[str], path: str, line: int) -> Any:

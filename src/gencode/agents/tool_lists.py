@@ -6,10 +6,11 @@ into all tools.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
+from gencode.agents.entries import split_names
 from gencode.agents.findings import Finding
-from gencode.agents.tool_names import MCP, RETIRED, tools_called
+from gencode.agents.tool_names import MCP, READING, RETIRED, tools_called, tools_denied
 from gencode.core.rules import Action, Mode, Rule, merge
 from gencode.core.spec import ToolChoice, same_name
 from gencode.runtime.prompt import one_line
@@ -43,6 +44,8 @@ class Tooling(NamedTuple):
     sends: tuple[str, ...] | None = None
     mode: Mode | None = None
     findings: tuple[Finding, ...] = ()
+    refused: str = ""
+    """A denial that nobody understands."""
 
 
 class Wanted(NamedTuple):
@@ -52,46 +55,6 @@ class Wanted(NamedTuple):
     deny: tuple[str, ...] = ()
     line: int | None = None
     denied_at: int | None = None
-
-
-def listed(value: Any) -> list[str] | None:
-    """The entries of a value: a text with commas, a list of such, or nothing. None if it is none of these."""
-    if value is None or value is False:
-        return []
-    if isinstance(value, str):
-        return _unique(split_names(value))
-    if not isinstance(value, list):
-        return None
-    entries: list[str] = []
-    for each in cast("list[Any]", value):
-        if isinstance(each, dict):
-            name = cast("dict[str, Any]", each).get("name")
-            each = name if isinstance(name, str) else next(iter(cast("dict[str, Any]", each)), "")
-        if isinstance(each, bool | list) or each is None:
-            continue
-        entries += split_names(str(each))
-    return _unique(entries)
-
-
-def split_names(text: str) -> list[str]:
-    """The parts of a text between its commas and lines, but not those in parentheses or brackets of names."""
-    text = text.strip()
-    if text[:1] == "[":
-        text = text[1:].removesuffix("]")
-    parts, depth, start = list[str](), 0, 0
-    for at, character in enumerate(text):
-        depth = max(0, depth + (character == "(") - (character == ")"))
-        if character in ",\n" and not depth:
-            parts.append(text[start:at])
-            start = at + 1
-    parts.append(text[start:])
-    names = [part.strip().removeprefix("- ").strip().strip("\"'`").strip() for part in parts]
-    names = [name for name in names if name]
-    if len(names) == 1 and "(" not in names[0] and " " in names[0]:
-        words = names[0].split()
-        if all(tools_called(word) for word in words):
-            return words
-    return names
 
 
 def named(text: str) -> Named:
@@ -105,18 +68,31 @@ def named(text: str) -> Named:
 class Chooser:
     """Turns the words of one file into a choice of tools. `families` are words for several tools at once."""
 
-    def __init__(self, origin: str, families: tuple[str, ...] = (), *, servers: str = "") -> None:
+    def __init__(
+        self, origin: str, families: tuple[str, ...] = (), *, servers: str = "", modules: bool = False
+    ) -> None:
         self._origin = origin
         self._families = families
         self._servers = servers
+        self._modules = modules
         self._findings: list[Finding] = []
 
     def choose(self, wanted: Wanted, mode: Mode | None) -> Tooling:
         """The tools of a file whose mode is `mode` (None: its sender's)."""
         self._findings = []
-        denied, rules = self._denied(wanted)
+        denied, rules, lost = self._denied(wanted)
         if EVERY in wanted.deny:
             return Tooling(ToolChoice(()), rules, None, mode, tuple(self._findings))
+        tooling = self._chosen(wanted, mode, denied, rules)
+        if not lost:
+            return tooling
+        given = READING if tooling.choice.allow is None else tooling.choice.allow
+        choice = ToolChoice(tuple(name for name in given if name in READING), denied)
+        return tooling._replace(choice=choice, refused=lost)
+
+    def _chosen(
+        self, wanted: Wanted, mode: Mode | None, denied: tuple[str, ...], rules: tuple[Rule, ...]
+    ) -> Tooling:
         if wanted.allow is None or EVERY in wanted.allow:
             kept = tuple(each for each in wanted.allow or () if named(each).narrow)
             if kept:
@@ -132,6 +108,8 @@ class Chooser:
     def called(self, name: str) -> tuple[str, ...]:
         """Our names for a tool of this dialect; nothing when there is none."""
         found = tools_called(name, self._families)
+        if self._modules and not found:
+            found = tools_called(name.rpartition(":")[2], self._families)
         if found or not self._servers:
             return found
         server, slash, tool = name.removeprefix("@").partition("/")
@@ -180,6 +158,9 @@ class Chooser:
                 if tool in whole or tool in _SENDING:
                     continue
                 rules += self._limit(tool, entry, mode, line)
+        commands = tuple(rule.pattern for rule in rules if (rule.tool, rule.action) == ("Bash", Action.ALLOW))
+        if commands:  # also those that only read, which no mode asks about
+            rules.append(Rule("Bash", EVERY, Action.ASK, self._origin, commands))
         if not any(rule.action is Action.ALLOW for rule in rules):
             return tuple(rules), mode
         if mode in (Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.PLAN, Mode.UNATTENDED):
@@ -201,23 +182,27 @@ class Chooser:
         self._say("tool-pattern", said, line)
         return [self._rule(tool, "*", Action.ASK)]
 
-    def _denied(self, wanted: Wanted) -> tuple[tuple[str, ...], tuple[Rule, ...]]:
-        """The tools a file takes away, and a deny rule for every call (not a whole tool) that it does."""
+    def _denied(self, wanted: Wanted) -> tuple[tuple[str, ...], tuple[Rule, ...], str]:
+        """The tools a file takes away, a deny rule for every call (not a whole tool) that it does, and the
+        first entry of which nobody knows what it takes away.
+        """
         names: list[str] = []
         rules: list[Rule] = []
-        for entry in map(named, wanted.deny[:MOST]):
+        lost = ""
+        for entry in map(named, wanted.deny):
             if entry.text == EVERY:
                 continue
-            found = self.called(entry.name)
-            if not found and not entry.text.startswith(MCP):
-                said = f"the tool {one_line(entry.name, 64)} that it takes away is not known here"
-                self._say("tool-unknown", said, wanted.denied_at)
+            found = self.called(entry.name) or tools_denied(entry.name, self._families)
+            if found is None and not lost:
+                lost = entry.text
+                said = f"{one_line(entry.text, 64)}, which it takes away, is not known here; it can only read"
+                self._say("denial-unknown", said, wanted.denied_at)
             for tool in found or (entry.name[:LONGEST],):
                 if entry.narrow:
                     rules.append(self._rule(tool, entry.pattern, Action.DENY))
                 else:
                     names.append(tool)
-        return tuple(_unique(names)), tuple(rules)
+        return tuple(_unique(names)), tuple(rules), lost
 
     def _rule(self, tool: str, pattern: str, action: Action) -> Rule:
         return Rule(tool, pattern, action, self._origin)

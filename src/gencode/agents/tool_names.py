@@ -6,6 +6,7 @@ them, because a file must never give more than it says.
 """
 
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from gencode.core.spec import same_name
@@ -22,6 +23,8 @@ ON_REQUEST = (
     *("memory_patch", "memory_append", "task_list", "task_replay", "notify", "message", "cron"),
 )
 MCP = "mcp__"
+READING = ("Read", "LS", "Grep", "Glob")
+"""What is left to an agent of which nobody knows what its file takes away."""
 
 _SPELLINGS: dict[str, str] = {
     "Read": "read_file ReadFile view cat open_file open_files fs_read readFiles read_many_files "
@@ -46,7 +49,7 @@ _SPELLINGS: dict[str, str] = {
     "fetch_webpage",
     "WebSearch": "web_search google_web_search SearchWeb websearch_tool search_web web/search brave_search",
     "TodoWrite": "todo write_todos todo_write TodoRead SetTodoList todowrite todoread update_plan todos "
-    "manage_todo_list todo_read",
+    "manage_todo_list todo_read task_tracker",
     "Task": "Agent agent delegate runSubagent agent/runSubagent use_subagent subagent dispatch_agent "
     "task_tool invoke_subagent",
     "TaskOutput": "AgentOutput BashOutput AgentOutputTool execute/getTerminalOutput getTerminalOutput "
@@ -68,6 +71,7 @@ _FAMILIES: dict[str, tuple[str, ...]] = {
     "fs_read": ("Read", "LS"),
     "fs_write": ("Write", "Edit"),
     "read-only": ("Read", "LS", "Grep", "Glob"),
+    "file_editor": ("Read", "Write", "Edit"),
 }
 """One word for several tools. Each dialect says which of these it knows."""
 
@@ -75,6 +79,23 @@ _KNOWN = {same_name(name): name for name in (*USUAL, *ON_REQUEST)}
 _ELSEWHERE = {
     same_name(spelled): name for name, spellings in _SPELLINGS.items() for spelled in spellings.split()
 }
+_ABSENT = frozenset(
+    map(
+        same_name,
+        (
+            *("NotebookEdit", "ExitPlanMode", "EnterPlanMode", "exit_plan_mode", "EnterWorktree", "LSP"),
+            *("ExitWorktree", "ToolSearch", "Monitor", "SlashCommand", "StructuredOutput", "codesearch"),
+            *("ListMcpResources", "ListMcpResourcesTool", "ReadMcpResource", "ReadMcpResourceTool"),
+            *("external_directory", "doom_loop", "plan_enter", "plan_exit", "runTests", "think", "thinking"),
+            *("save_memory", "SendDMail", "CreateSubagent", "create_directory", "edit/createDirectory"),
+            *("use_aws", "knowledge", "introspect", "computer", "browser", "notebook_edit", "TaskCreate"),
+            *("TaskUpdate", "TaskGet", "CronCreate", "CronDelete", "CronList", "RemoteTrigger", "LSPTool"),
+            *("view_image", "include_plan_tool"),
+        ),
+    )
+)
+"""Tools of other products that do nothing here, so that taking them away takes nothing."""
+_FEWEST_LETTERS = 3
 RETIRED = frozenset(
     map(same_name, ("MultiEdit", "LS", "NotebookRead", "KillBash", "TodoRead", "BashOutput", "AgentOutput"))
 )
@@ -83,6 +104,8 @@ RETIRED = frozenset(
 @lru_cache(2_048)
 def tools_called(name: str, families: tuple[str, ...] = ()) -> tuple[str, ...]:
     """The tools that a name of any product stands for here; nothing when it stands for none that is known."""
+    if not name.isascii():  # a letter that only looks like one of ours
+        return ()
     word = name.casefold()
     if word in families:
         return _FAMILIES[word]
@@ -92,9 +115,26 @@ def tools_called(name: str, families: tuple[str, ...] = ()) -> tuple[str, ...]:
     for table in (_KNOWN, _ELSEWHERE):
         if key in table:
             return (table[key],)
-    if ":" in name and (last := name.rpartition(":")[2]):  # a tool with its module before it
-        return tools_called(last, families)
     return ()
+
+
+def tools_denied(name: str, families: tuple[str, ...] = ()) -> tuple[str, ...] | None:
+    """Every tool that the name of a denial may mean, patterns too; None when there is no telling."""
+    if found := tools_called(name, families):
+        return found
+    if ":" in name:  # a tool with its module before it
+        return tools_denied(name.rpartition(":")[2], families)
+    key = same_name(name)
+    if key in _ABSENT:
+        return (name,)
+    if "*" not in key:
+        return None
+    tables = (*_KNOWN.items(), *_ELSEWHERE.items(), *((same_name(each), each) for each in families))
+    meant = [tool for spelled, tool in tables if fnmatchcase(spelled, key.replace("[", "[[]"))]
+    whole = [tool for each in meant for tool in _FAMILIES.get(each, (each,))]
+    if not whole and len(key.replace("*", "")) < _FEWEST_LETTERS:
+        return None
+    return (*dict.fromkeys(whole), f"{MCP}{name}", f"{MCP}*__{name}")  # others join server and tool
 
 
 def known_tools() -> Iterable[str]:

@@ -6,12 +6,20 @@ cannot be understood gives no tools at all.
 
 from typing import Any, cast
 
+from gencode.agents.entries import denials, entries_of, switch
 from gencode.agents.fields import LONGEST_LIST, Fields
-from gencode.agents.tool_lists import EVERY, Wanted, listed
+from gencode.agents.tool_lists import EVERY, Wanted
 from gencode.agents.tool_names import tools_called
+from gencode.core.spec import same_name
 from gencode.runtime.prompt import one_line
 
 _PARTS = ("mode", "allow", "deny")
+_WORDS = {
+    **dict.fromkeys(("allow", "allowed", "include", "included", "only"), "allow"),
+    **dict.fromkeys(("deny", "denied", "disallow", "disallowed", "exclude", "excluded", "block"), "deny"),
+    "ask": "ask",
+}
+"""Words for lists of tools that other products know."""
 
 
 def tools_wanted(fields: Fields) -> Wanted:
@@ -19,7 +27,7 @@ def tools_wanted(fields: Fields) -> Wanted:
     wanted = _tools(fields)
     if "allowed-tools" in fields.values:
         wanted = _with_allowed(fields, wanted)
-    denied = _names(fields, "disallowed-tools", fields.values.get("disallowed-tools"))
+    denied = _denied(fields)
     deny = tuple(dict.fromkeys((*wanted.deny, *denied)))
     lines = (fields.line("tools") or fields.line("allowed-tools"), fields.line("disallowed-tools"))
     return Wanted(wanted.allow, deny, lines[0], lines[1] or lines[0])
@@ -28,25 +36,23 @@ def tools_wanted(fields: Fields) -> Wanted:
 def switched(fields: Fields, field: str, switches: dict[str, Any]) -> Wanted:
     """Tools that are switched on and off by name.
 
-    Where nothing is switched off the names are a list: its author may have meant no more than these.
+    Where nothing is switched off the names are a list: its author may have meant no more than these. So are
+    they where a switch is neither on nor off.
     """
-    on = [name for name, value in switches.items() if _is(value, True)]
-    off = [name for name, value in switches.items() if _is(value, False)]
-    for name in switches:
-        if name not in on and name not in off:
-            fields.say("bad-value", f"{one_line(name, 64)} is neither true nor false", fields.line(field))
-            off.append(name)
-    if EVERY in off:
-        return Wanted(tuple(on), tuple(name for name in off if name != EVERY))
+    on = [name for name, value in switches.items() if switch(value)]
+    off = [name for name, value in switches.items() if switch(value) is False]
+    odd = [name for name in switches if name not in on and name not in off]
+    for name in odd:
+        fields.say("bad-value", f"{one_line(name, 64)} is neither true nor false", fields.line(field))
+    if EVERY in off or odd:
+        return Wanted(
+            tuple(name for name in on if name != EVERY), tuple(each for each in off if each != EVERY)
+        )
     if not on or off or EVERY in on:
         return Wanted(None, tuple(off))
     said = "it only switches tools on, so it has these and no others"
     fields.say("tools-switched-on", said, fields.line(field))
     return Wanted(tuple(on))
-
-
-def _is(value: Any, truth: bool) -> bool:
-    return value is truth or (isinstance(value, str) and value.casefold() == str(truth).casefold())
 
 
 def _tools(fields: Fields) -> Wanted:
@@ -55,16 +61,41 @@ def _tools(fields: Fields) -> Wanted:
     value = fields.values["tools"]
     if isinstance(value, dict):
         parts = cast("dict[str, Any]", value)
-        ours = all(key in _PARTS for key in parts)
-        return _ours(fields, parts) if ours or fields.strict else switched(fields, "tools", parts)
-    return Wanted(tuple(_names(fields, "tools", value)))
+        if fields.strict or all(key in _PARTS for key in parts):
+            return _ours(fields, parts)
+        if any(same_name(key) in _WORDS and isinstance(each, list | str) for key, each in parts.items()):
+            return _sorted_lists(fields, parts)
+        return switched(fields, "tools", parts)
+    allow, deny = _names(fields, "tools", value)
+    return Wanted(tuple(allow), tuple(deny))
+
+
+def _sorted_lists(fields: Fields, parts: dict[str, Any]) -> Wanted:
+    """Lists of tools under words such as allow, include and exclude. What is only asked is not given."""
+    lists: dict[str, list[str]] = {}
+    for key, value in parts.items():
+        kind = _WORDS.get(same_name(key), "")
+        if kind == "deny":
+            lists.setdefault(kind, []).extend(denials(value))
+        elif kind == "allow":
+            allow, deny = _names(fields, "tools", value)
+            lists.setdefault(kind, []).extend(allow)
+            lists.setdefault("deny", []).extend(deny)
+        else:
+            said = f"tools.{one_line(key, 64)} is not understood, so it has only what is allowed"
+            fields.say("bad-value", said, fields.line("tools"))
+            lists.setdefault("allow", [])
+    allow = lists.get("allow")
+    return Wanted(None if allow is None else tuple(allow), tuple(lists.get("deny", ())))
 
 
 def _ours(fields: Fields, parts: dict[str, Any]) -> Wanted:
     for key in parts:
         if key not in _PARTS:
             fields.refuse("tools", f"tools has no part {one_line(key, 64)!r}, only {', '.join(_PARTS)}")
-    deny = tuple(_names(fields, "tools", parts.get("deny")))
+    if fields.strict:
+        fields.texts("tools", parts.get("deny"))
+    deny = tuple(denials(parts.get("deny")))
     mode = parts.get("mode") or ("denylist" if "deny" in parts and "allow" not in parts else "allowlist")
     if mode == "denylist":
         if parts.get("allow"):
@@ -73,32 +104,47 @@ def _ours(fields: Fields, parts: dict[str, Any]) -> Wanted:
     if mode != "allowlist":
         said = f"tools.mode must be allowlist or denylist, not {one_line(str(mode), 64)!r}"
         fields.refuse("tools", said)
-    return Wanted(tuple(_names(fields, "tools", parts.get("allow"))), deny)
+    allow, taken = _names(fields, "tools", parts.get("allow"))
+    return Wanted(tuple(allow), (*deny, *taken))
 
 
 def _with_allowed(fields: Fields, wanted: Wanted) -> Wanted:
     """`allowed-tools` belongs in skills. In an agent it can only narrow."""
     line = fields.line("allowed-tools")
-    allowed = tuple(_names(fields, "allowed-tools", fields.values["allowed-tools"]))
+    names, denied = _names(fields, "allowed-tools", fields.values["allowed-tools"])
+    allowed, deny = tuple(names), (*wanted.deny, *denied)
     if wanted.allow is None or EVERY in wanted.allow:
         fields.say("allowed-tools", "allowed-tools was read as tools", line)
-        return Wanted(allowed, wanted.deny)
+        return Wanted(allowed, deny)
     if fields.strict:
         fields.refuse("allowed-tools", "tools and allowed-tools are both given; keep tools")
     fields.say("allowed-tools", "tools and allowed-tools are both given; it has what is in both", line)
     both = {name for each in allowed for name in tools_called(each) or (each,)}
     kept = (each for each in wanted.allow if EVERY in allowed or {*(tools_called(each) or (each,))} & both)
-    return Wanted(tuple(kept), wanted.deny)
+    return Wanted(tuple(kept), deny)
 
 
-def _names(fields: Fields, field: str, value: Any) -> list[str]:
+def _names(fields: Fields, field: str, value: Any) -> tuple[list[str], list[str]]:
+    """The tools that a field names, and those that it takes away among them."""
     if fields.strict:
         fields.texts(field, value)
-    names = listed(value)
-    if names is None:
+    found = entries_of(value)
+    if found is None:
         fields.wrong(field, f"{field} must be names of tools")
-        return [EVERY] if field == "disallowed-tools" else []
-    kept = [name for name in names if len(name) <= LONGEST_LIST and name.isprintable()]
-    if len(kept) < len(names):
+        return [], []
+    kept = [name for name in found.names if len(name) <= LONGEST_LIST and name.isprintable()]
+    if len(kept) < len(found.names):
         fields.wrong(field, f"{field} holds a text that is too long or cannot be seen")
-    return kept
+    for odd in found.odd:
+        fields.wrong(field, f"{field} holds {one_line(odd, 64)}, which is not the name of a tool")
+    return kept, denials([*found.denied])
+
+
+def _denied(fields: Fields) -> list[str]:
+    value = fields.values.get("disallowed-tools")
+    if fields.strict:
+        fields.texts("disallowed-tools", value)
+    if value is not None and not isinstance(value, str | list | bool):
+        fields.wrong("disallowed-tools", "disallowed-tools must be names of tools")
+        return [EVERY]
+    return denials(value)

@@ -211,7 +211,9 @@ class Launcher:
 
     def _limits(self, place: Origin, turns: int | None, budget: Budget, seconds: float | None) -> Limits:
         """How long an agent works at most: by what was said, its purse, and the end of all above it."""
-        left = None if place.until is None else max(place.until - time.monotonic(), 0.001)
+        left = None
+        if place.until is not None and place.background:  # who is waited for ends with whoever waits
+            left = max(place.until - time.monotonic(), 0.001)
         times = [each for each in (seconds, budget.seconds, left, self._seconds) if each is not None]
         return Limits(turns, min(times, default=None))
 

@@ -28,6 +28,7 @@ MOST_AT_ONCE = 10
 """So many jobs are taken from the queue with one statement."""
 AGAIN_SECONDS = 1.0
 CONNECTIONS = 4
+_FORGET = "DELETE FROM pgqueuer_log WHERE created < now() - interval '1 day'"
 
 
 class Driver(AsyncpgPoolDriver):
@@ -109,6 +110,15 @@ async def reconcile(store: Dispatching) -> list[str]:
     if stuck:
         await store.on_connection(enqueue)
     return missing
+
+
+async def prune(store: Dispatching) -> None:
+    """Forget what the queue logged long ago; it keeps every job for ever."""
+
+    async def forget(connection: Any) -> None:
+        await connection.execute(_FORGET)
+
+    await store.on_connection(forget)
 
 
 class Serving:

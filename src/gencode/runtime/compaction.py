@@ -169,7 +169,6 @@ async def _written(seat: Seat, record: Recorder, stop: Stop, question: str) -> t
     text: list[str] = []
     end = EndPart(seat.model)
     paid: Reservation | None = None
-    whole = False
     try:
         with stop.interrupts():
             paid = await admitted(seat, request, record)
@@ -185,11 +184,10 @@ async def _written(seat: Seat, record: Recorder, stop: Stop, question: str) -> t
                             end = part
                         case _:
                             pass
-        whole = True
     except (ProviderError, BudgetSpent) as trouble:
         log.info("task %s is summed up by the harness: %s", record.task.id, trouble)
         return "", None
     finally:
         if paid is not None:
-            settle(paid, seat, cost(end.usage, request, text, whole=whole))
+            settle(paid, seat, cost(end.usage, request, text, free=seat.price.input == 0))
     return "".join(text).strip(), end

@@ -48,8 +48,6 @@ def folded(
     known = state.seq if state else 0
     try:
         for expected, row in enumerate(rows, start=known + 1):
-            if expected > last:
-                break
             state = fold(state, event_of(task, row, expected))
     except CorruptFact as trouble:
         return state, trouble

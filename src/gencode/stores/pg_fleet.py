@@ -38,6 +38,10 @@ WHERE dispatch IS NOT NULL
 ORDER BY dispatched_at LIMIT 500
 """
 _OVER = "SELECT id FROM gen_task WHERE id = ANY($1::text[]) AND dispatch IS NOT NULL"
+_LED = """
+SELECT id FROM gen_task
+WHERE id = ANY($1::text[]) AND (lease_until > clock_timestamp() OR dispatch IS NOT NULL)
+"""
 _FREE = "UPDATE gen_task SET owner = NULL, lease_until = NULL WHERE owner = $1"
 _DEPTH = """
 SELECT count(*) FILTER (WHERE owner IS NULL), count(*) FILTER (WHERE lease_until > clock_timestamp())
@@ -103,6 +107,10 @@ class FleetStore(PostgresStore):
     async def over(self, tasks: Sequence[str]) -> set[str]:
         """Those of these tasks that workers have nothing more to do with."""
         return {*tasks} - {row[0] for row in await self.link.fetch(_OVER, list(tasks))}
+
+    async def deserted(self, tasks: Sequence[str]) -> set[str]:
+        """Those of these tasks that nobody leads any more: gone, ended, or with a lease that is over."""
+        return {*tasks} - {row[0] for row in await self.link.fetch(_LED, list(tasks))}
 
     async def depth(self) -> tuple[int, int]:
         """How many tasks wait for a worker, and how many workers are at."""

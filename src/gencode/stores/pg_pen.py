@@ -169,7 +169,7 @@ class Pen:
                 moved |= {row[0] for row in await connection.fetch(_WRITTEN, *_lasts(asked))}
             return moved
 
-        return await self._link.patiently(step)
+        return await self._link.swiftly(step)
 
 
 def _lasts(batch: Sequence[_Append]) -> tuple[list[str], list[int], list[int]]:

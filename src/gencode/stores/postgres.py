@@ -331,10 +331,12 @@ class PostgresStore:
         states = {task: snapshot_of(body) for task, _, body in rows}
         known = {task: state.seq if state else 0 for task, state in states.items()}
         behind = [task for task, last, _ in rows if known[task] < last]
+        lasts = {task: last for task, last, _ in rows}
         newer: dict[str, list[StoredFact]] = {}
         if behind:
             for row in await self.link.fetch(_NEWER, behind, [known[task] for task in behind]):
-                newer.setdefault(row[0], []).append((row[1], row[2], row[3]))
+                if row[1] <= lasts[row[0]]:
+                    newer.setdefault(row[0], []).append((row[1], row[2], row[3]))
         return [folded(task, states[task], newer.get(task, ()), last) for task, last, _ in rows]
 
     async def _letters(self, statement: str, whose: str) -> list[Letter]:

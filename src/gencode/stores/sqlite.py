@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import msgspec
 
 from gencode.core.errors import CorruptFact, StoreTrouble
-from gencode.core.events import DurableFact, Event, TaskCreated, decode_fact, unicode_text
+from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id
-from gencode.core.task import Task, fold
+from gencode.core.task import Task
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
-from gencode.stores.facts import DRAWS, adopted, first, held, is_moment, letter_text, missing, taken
+from gencode.stores.facts import DRAWS, adopted, first, held, letter_text, missing, taken
+from gencode.stores.folding import events_of, folded, snapshot_of
 from gencode.stores.schema import Durability, PlainErrors, Transaction, open_pair
 from gencode.stores.steps import FOLD, RELEASE, Append, Delete, Insert, Post
 from gencode.stores.together import Pen, Step, patiently
@@ -78,8 +79,6 @@ _LAST_SEQ = "SELECT CAST(LastSeq AS INTEGER) FROM Sessions WHERE Id = ?"
 _EVENTS = (
     "SELECT Seq, CAST(At AS TEXT), CAST(Body AS BLOB) FROM Events WHERE Task = ? AND Seq > ? ORDER BY Seq"
 )
-
-_task_decoder = msgspec.json.Decoder(Task)
 
 
 class SqliteStore:
@@ -293,29 +292,7 @@ class SqliteStore:
         with Transaction(self._reader, "BEGIN"):
             last = self._reader.execute(_LAST_SEQ, (task,)).fetchone()
             rows = self._reader.execute(_EVENTS, (task, after)).fetchall() if last else []
-        events: list[Event] = []
-        for expected, row in enumerate(rows, start=after + 1):
-            try:
-                events.append(_event(task, row, expected))
-            except CorruptFact as corrupt:
-                raise CorruptFact(str(corrupt), events) from None
-        if last and after + len(events) < last[0]:
-            missing_fact = f"Fact {after + len(events) + 1} of task {task} is missing from the journal."
-            raise CorruptFact(missing_fact, events)
-        return events
-
-
-def _event(task: str, row: tuple[int, str, bytes], expected: int) -> Event:
-    """One stored row; CorruptFact says which one cannot be read and why."""
-    seq, at, body = row
-    if seq != expected:
-        raise CorruptFact(f"Fact {expected} of task {task} is missing from the journal.")
-    if not is_moment(at):
-        raise CorruptFact(f"Fact {seq} of task {task} cannot be read: {at!r} is not a moment.")
-    try:
-        return Event(task, seq, at, decode_fact(body))
-    except CorruptFact as error:
-        raise CorruptFact(f"Fact {seq} of task {task} {error}") from None
+        return events_of(task, rows, after, last[0] if last else 0)
 
 
 def _folded(
@@ -323,24 +300,7 @@ def _folded(
 ) -> tuple[Task | None, CorruptFact | None]:
     """A task from its snapshot and the facts after it, as far as that goes, and what ended it too early."""
     task, last, body = row
-    state = _snapshot(body)
+    state = snapshot_of(body)
     known = state.seq if state else 0
-    try:
-        if known < last:
-            rows = connection.execute(_EVENTS, (task, known)).fetchall()
-            for expected, each in enumerate(rows, start=known + 1):
-                state = fold(state, _event(task, each, expected))
-    except CorruptFact as trouble:
-        return state, trouble
-    if state is None or state.seq != last:
-        number = state.seq + 1 if state else 1
-        return state, CorruptFact(f"Fact {number} of task {task} is missing from the journal.")
-    return state, None
-
-
-def _snapshot(body: bytes | None) -> Task | None:
-    """The stored fold; None (so that everything is folded again) when there is none that can be read."""
-    try:
-        return None if body is None else _task_decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
+    rows = connection.execute(_EVENTS, (task, known)).fetchall() if known < last else []
+    return folded(task, state, rows, last)

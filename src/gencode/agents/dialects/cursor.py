@@ -10,8 +10,7 @@ from gencode.core.spec import AgentSpec
 
 def finish(spec: AgentSpec, fields: Fields) -> AgentSpec:
     """Read-only is plan mode. What is neither true nor false is taken for true, which gives less."""
-    given = fields.values.get("readonly") is not None
-    if given and fields.truth("readonly", default=True):
+    if "readonly" in fields.values and fields.truth("readonly", default=True):
         return replace(spec, mode=Mode.PLAN)
     return spec
 

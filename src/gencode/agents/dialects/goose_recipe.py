@@ -17,8 +17,11 @@ def prepare(parsed: Parsed) -> Parsed:
     fields.pop("name", None)
     settings = fields.pop("settings", None)
     if isinstance(settings, dict):
-        for name, value in cast("dict[str, Any]", settings).items():
-            fields[_SETTINGS.get(name, name)] = value
+        given = cast("dict[str, Any]", settings)
+        for name in [each for each in given if each in _SETTINGS]:
+            fields.setdefault(_SETTINGS[name], given[name])
+        if rest := {name: value for name, value in given.items() if name not in _SETTINGS}:
+            fields["settings"] = rest
     response = fields.pop("response", None)
     if isinstance(response, dict) and "json_schema" in response:
         fields["output-schema"] = cast("dict[str, Any]", response)["json_schema"]
@@ -36,7 +39,8 @@ DIALECT = Dialect(
     fields={
         **COMMON,
         **spelled(
-            nothing="version title author activities parameters extensions sub_recipes goose_provider retry"
+            nothing="version title author activities parameters extensions sub_recipes goose_provider retry "
+            "settings"
         ),
     },
     prepare=prepare,

@@ -1,7 +1,7 @@
 """Kilo Code: as opencode, and lists of tools as Claude Code writes them."""
 
 from gencode.agents.dialect import Dialect
-from gencode.agents.dialects.opencode import FIELDS, finish, prepare, wanted
+from gencode.agents.dialects.opencode import FIELDS, finish, prepare
 
 DIALECT = Dialect(
     "kilo",
@@ -9,6 +9,5 @@ DIALECT = Dialect(
     user=(".config/kilo/agents", ".config/kilo/agent", ".kilo/agents"),
     fields=FIELDS,
     prepare=prepare,
-    wanted=wanted,
     finish=finish,
 )

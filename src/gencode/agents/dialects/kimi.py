@@ -6,13 +6,17 @@ from msgspec.structs import replace
 
 from gencode.agents.dialect import COMMON, Dialect, Parsed, spelled
 
+_USUAL = "default"
+"""The agent of Kimi itself, which has all tools."""
+
 
 def prepare(parsed: Parsed) -> Parsed:
     """The fields below `agent`. Of the prompt only what stands in this file is used."""
     below = parsed.fields.get("agent")
     if not isinstance(below, dict):
         return parsed
-    fields = {name: value for name, value in cast("dict[str, Any]", below).items() if value != ""}
+    given = cast("dict[str, Any]", below)
+    fields = {name: value for name, value in given.items() if value != "" or "tools" in name}
     arguments = fields.get("system_prompt_args")
     texts = cast("dict[str, Any]", arguments).values() if isinstance(arguments, dict) else ()
     body = "\n\n".join(text for text in texts if isinstance(text, str) and text.strip())
@@ -21,6 +25,9 @@ def prepare(parsed: Parsed) -> Parsed:
     if "allowed_tools" in fields:
         fields["tools"] = fields.pop("allowed_tools")
     notes = parsed.notes
+    if "tools" not in fields and fields.get("extend", _USUAL) != _USUAL:
+        fields["tools"] = []
+        notes = (*notes, "its tools are those of a file that is not read, so it has none")
     if "system_prompt_path" in fields or "extend" in fields:
         notes = (*notes, "other files that it is based on are not read")
     return replace(parsed, fields=fields, body=body, notes=notes)
@@ -40,5 +47,6 @@ DIALECT = Dialect(
         ),
     },
     nameless=True,
+    modules=True,
     prepare=prepare,
 )

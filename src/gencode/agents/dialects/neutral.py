@@ -1,7 +1,7 @@
 """The folder `.agents/agents` that several products share: what all of them understand."""
 
 from gencode.agents.dialect import Dialect, spelled
-from gencode.agents.dialects.openhands import FIELDS, finish
+from gencode.agents.dialects.openhands import FAMILIES, FIELDS, finish
 from gencode.agents.mode_names import CLAUDE, OPENHANDS
 
 DIALECT = Dialect(
@@ -10,5 +10,6 @@ DIALECT = Dialect(
     user=(".agents/agents",),
     fields={**FIELDS, **spelled(sends="subagents")},
     modes={**CLAUDE, **OPENHANDS},
+    families=FAMILIES,
     finish=finish,
 )

@@ -16,6 +16,7 @@ FIELDS = {
         nothing="profile_store_dir condenser",
     ),
 }
+FAMILIES = ("file_editor",)
 
 
 def finish(spec: AgentSpec, fields: Fields) -> AgentSpec:
@@ -30,5 +31,6 @@ DIALECT = Dialect(
     user=(".openhands/agents",),
     fields=FIELDS,
     modes={**CLAUDE, **OPENHANDS},
+    families=FAMILIES,
     finish=finish,
 )

@@ -84,7 +84,7 @@ async def lint_files(site: Site, asked: Asked[LintWish, Nothing]) -> Linted:
 
 @endpoint("POST /api/lint", "view", "What would be wrong with an agent file", body=Draft, answer=Linted)
 async def lint_draft(site: Site, asked: Asked[Nothing, Draft]) -> Linted:
-    report = await asyncio.to_thread(_lint_text, asked.body.text)
+    report = await asyncio.to_thread(lint_text, asked.body.text)
     linted = _linted(site, report)
     return replace(linted, files=[replace(file, path=FILE) for file in linted.files])
 
@@ -123,7 +123,8 @@ def _here(site: Site) -> list[Path]:
     return [Path(each.path) for each in entries if Path(each.path).exists()]
 
 
-def _lint_text(text: str) -> Any:
+def lint_text(text: str) -> Any:
+    """What the linter says about a text that is not a file yet."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, ".gen", "agents", FILE)
         path.parent.mkdir(parents=True)

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from gencode.surfaces.http import about, agents, conversations, questions, tasks, verbs
+from gencode.surfaces.http import about, agent_files, agents, conversations, questions, tasks, verbs
 from gencode.surfaces.http.endpoints import Endpoint
 from gencode.surfaces.http.openapi import document
 from gencode.surfaces.http.site import Site
@@ -20,6 +20,7 @@ ENDPOINTS: Sequence[Endpoint] = (
     *tasks.ENDPOINTS,
     *verbs.ENDPOINTS,
     *agents.ENDPOINTS,
+    *agent_files.ENDPOINTS,
     *questions.ENDPOINTS,
 )
 

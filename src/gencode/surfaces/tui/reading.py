@@ -57,6 +57,8 @@ class TranscriptView(ScrollView, can_focus=True):
         self._now = ""
         self._blocks: list[Block] = []
         self._tops: list[int] = []
+        self._shown: list[Sequence[Strip]] = []
+        """The drawings on the screen, to tell whether anything has changed."""
         self._live: list[Strip] = []
         self._from: int | None = None
         """The first block that is drawn while somebody reads further up; None: those at the end."""
@@ -77,7 +79,7 @@ class TranscriptView(ScrollView, can_focus=True):
     def show(self, transcript: Transcript, agents: Agents, queued: Sequence[str], now: str) -> None:
         """Show how a transcript stands now."""
         if transcript.task != self._transcript.task:
-            self._blocks, self._from, self._chosen = [], None, None
+            self._blocks, self._shown, self._from, self._chosen = [], [[]], None, None
             self._opened = set()
         self._transcript, self._agents, self._queued, self._now = transcript, agents, queued, now
         self.redraw()
@@ -93,18 +95,16 @@ class TranscriptView(ScrollView, can_focus=True):
         width = self._width
         if width < 1:
             return
-        following = self._from is None and self.is_vertical_scroll_end
-        before = ([block.strips for block in self._blocks], self._live)
         self._blocks = self._drawn(grouped(self._transcript), width)
-        self._live = list(self._drawing.live(self._transcript, self._queued, width))
+        live = list(self._drawing.live(self._transcript, self._queued, width))
         strips = [block.strips for block in self._blocks]
-        if self._live == before[1] and _same(strips, before[0]):
-            return
-        self._tops = [0, *accumulate(map(len, strips))]
-        self.virtual_size = Size(self.size.width, self.lines)
-        if following:
+        if live != self._live or not _same(strips, self._shown):
+            self._shown, self._live = strips, live
+            self._tops = [0, *accumulate(map(len, strips))]
+            self.virtual_size = Size(self.size.width, self.lines)
+            self.refresh()
+        if self._from is None and self.scroll_offset.y != self.max_scroll_y:
             self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
-        self.refresh()
 
     def _drawn(self, blocks: list[Block], width: int) -> list[Block]:
         """The blocks from where somebody reads; at the end only as many as fill a few screens."""
@@ -156,10 +156,9 @@ class TranscriptView(ScrollView, can_focus=True):
             return
         if self.is_vertical_scroll_end:
             if self._from is not None and self.lines > 4 * SCREENS * self.size.height:
-                self._from = None
                 self.call_later(self.redraw)
             self._from = None
-        elif self._from is None:
+        elif self._from is None and new_value < old_value:
             self._from = self._blocks[0].key
         if round(new_value) <= 2 and new_value < old_value:
             self.call_later(self._extend)
