@@ -49,7 +49,16 @@ from gencode.runtime.ports import Engine, Handover, Provider, Store, TaskQuery
 from gencode.runtime.secretary import Business, Secretary
 from gencode.runtime.slots import Slots
 from gencode.runtime.toolbox import Tool, Toolbox
-from gencode.settings import Settings, folders_above, gen_home, layers, merged, policy_named, root_policy, server_tables
+from gencode.settings import (
+    Settings,
+    folders_above,
+    gen_home,
+    layers,
+    merged,
+    policy_named,
+    root_policy,
+    server_tables,
+)
 from gencode.stores.memory import MemoryStore
 from gencode.stores.opening import open_store
 from gencode.stores.schema import VERSION
@@ -106,9 +115,7 @@ class GenCode:
         self.library = Library(gen_home(), [around.project, *above], amounts_to)
         """The agents and skills there are, as their files are now."""
         self.switchboard = Switchboard(around.settings.prices)
-        self.models = ModelRegistry(
-            self.switchboard.makers(), self.switchboard.tiers(around.settings.models)
-        )
+        self.models = ModelRegistry(self.switchboard.makers(), self.switchboard.tiers(around.settings.models))
         self.plugins = Plugins()
         skill = skill_tool(lambda: self.library.skills, delegates=True)
         self.secretary = self._secretary()

@@ -25,7 +25,6 @@ from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.outputs import make_whole
 from gencode.delegation.reach import Reach
-from gencode.delegation.remote import Remote
 from gencode.delegation.seating import Seating
 from gencode.delegation.spawning import spawned
 from gencode.delegation.starting import NOTHING_SAID, More, Order, Starting
@@ -113,13 +112,14 @@ class Launcher:
         slot = self._supervisor.slots.slot("", created.parent or "", place.model.name)
         with place.stop.interrupts():
             await slot.take()
-        remote: Remote | None = None
+        begun = False
         try:
             handover = new_task(created, place.model, order.limits.seconds, bound=True)
             remote = await self.apart.bind(handover, place.stop, place.purse)
             remote.slot = slot
+            begun = True
         finally:
-            if remote is None:
+            if not begun:
                 slot.give_back()
         self._seating.kinship.learn(remote.id, created.parent)
         return remote

@@ -79,7 +79,7 @@ def as_seen(ctx: ToolContext, place: Resolved, file: BinaryIO) -> Identity:
     if seen != now:
         if who := by(ctx, place):
             raise ToolError(f"{shown} changed since it was read{who}; Read it again first.")
-        digest = hashlib.file_digest(file, "sha256").hexdigest() if now.size <= LARGEST_HASHED else ""
+        digest = hashlib.sha256(file.read()).hexdigest() if now.size <= LARGEST_HASHED else ""
         raise Stale(shown, digest, f"{shown} changed since it was read; Read it again first.")
     return now
 

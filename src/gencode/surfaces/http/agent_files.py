@@ -46,8 +46,9 @@ class NewText(Struct, frozen=True, forbid_unknown_fields=True):
 
 @endpoint("GET /api/agents/{name}/file", "view", "The text of an agent file", answer=AgentText)
 async def get_agent_file(site: Site, asked: Asked[Nothing, Nothing]) -> AgentText:
-    path = Path(_entry(site, asked.path["name"]).path)
-    content = await asyncio.to_thread(_content, path)
+    entry = _entry(site, asked.path["name"])
+    path = Path(entry.path)
+    content = await asyncio.to_thread(_content, path, entry.project)
     text = content.decode("utf-8", "replace")
     return AgentText(str(path), text, sha256(content).hexdigest(), _folder(site, path) is not None)
 
@@ -86,7 +87,10 @@ def _folder(site: Site, path: Path) -> Path | None:
     return None
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, brought: bool) -> bytes:
+    """What a file holds; one that a folder brought is read where it lies and nowhere else."""
+    if brought and path.resolve() != path:
+        raise UserMistake(f"{path} is a link, or lies behind one; it is not read.")
     try:
         with os.fdopen(os.open(path, _READ), "rb") as file:
             found = os.fstat(file.fileno())

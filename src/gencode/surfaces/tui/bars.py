@@ -16,6 +16,7 @@ class Bar(Widget):
         super().__init__(id=id)
         self._paper = Paper(dark=True)
         self._lines: Sequence[Text] = ()
+        self.display = False
 
     def use(self, paper: Paper) -> None:
         """Draw in other colours."""
