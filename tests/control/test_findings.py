@@ -1,4 +1,4 @@
-"""What newcomers stumbled over: waiting tasks that go on, words at the very end, forks that travel, questions."""
+"""What newcomers stumbled over: tasks that wait, words at the very end, forks that travel, questions."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -46,8 +46,7 @@ async def test_a_word_heard_just_before_the_end_is_no_mistake(tmp_path: Path) ->
             handle = await gen.task("Explore", "look", background=True)
             await asyncio.sleep(delay / 1000)
             await gen.send(handle.id, "hello")
-            while (outcome := await gen.get(handle.id)).status is Status.RUNNING:
-                await asyncio.sleep(0.01)
+            outcome = await gen.outcome_of(await gen.watch.ended(handle.id))
             words = [each.text for each in heard(await said(gen, handle.id))]
         assert (outcome.status, words) == (Status.COMPLETED, ["look", "hello"])
 

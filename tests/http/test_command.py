@@ -140,6 +140,12 @@ async def test_another_address_is_said_to_be_one(tmp_path: Path) -> None:
         assert "everybody who can reach this machine" in err
 
 
+def test_a_shared_database_is_refused_before_anything_is_opened(tmp_path: Path) -> None:
+    ended = gen("serve", cwd=tmp_path, GEN_DATABASE_URL="postgresql://127.0.0.1:1/x")
+    assert (ended.code, ended.out) == (2, "")
+    assert "not yet a shared one" in ended.err
+
+
 def test_a_missing_extra_says_how_to_install_it(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['uvicorn'] = None\n"

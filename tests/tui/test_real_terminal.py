@@ -176,6 +176,19 @@ def test_a_plain_pty_is_left_as_it_was(tmp_path: Path) -> None:
     assert shown.rfind(b"\x1b[?25h") > shown.rfind(b"\x1b[?25l")
 
 
+def test_a_signal_from_outside_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
+    with on_a_pty(tmp_path, "--model", slow_explorer(tmp_path, 60_000)) as (leader, follower, process):
+        before = tcgetattr(follower)
+        shown = read(leader, b"", lambda seen: b"Ask something" in seen)
+        os.write(leader, b"go\r")
+        shown = read(leader, shown, lambda seen: b"agent working" in seen)
+        process.terminate()
+        shown = read(leader, shown, lambda _: process.poll() is not None)
+        assert process.wait(SECONDS) == 128 + 15
+        assert tcgetattr(follower) == before
+    assert shown.count(b"\x1b[?1049l") == 1
+
+
 def test_no_colour_means_no_colour(tmp_path: Path) -> None:
     words = ("--model", slow_explorer(tmp_path, 50))
     with on_a_pty(tmp_path, *words, NO_COLOR="1") as (leader, _, process):

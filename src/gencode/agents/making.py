@@ -35,7 +35,6 @@ _QUIET = frozenset(("name-differs", "name-missing", "unknown-field", "model-mapp
 """What a linter says and a listing need not, in files of other products."""
 _LINTERS = "empty-body"
 INHERIT = "inherit"
-_WORKING_HOOK = re.compile(r"[A-Z][A-Za-z]+\Z")
 
 
 def make(
@@ -232,7 +231,9 @@ class _Making:
             said = f"permissions has no part {odd!r}, only" if odd else "permissions must hold"
             fields.refuse("permissions", f"{said} {', '.join(actions)}")
         if rest:
-            fields.values.setdefault("permission", rest)
+            if "permission" in fields.values:
+                fields.refuse("permissions", "permission and permissions are both given; keep one of them")
+            fields.values["permission"] = rest
         return tuple(self._rule(text, action) for action in Action for text in self._ruled(lists, action))
 
     def _ruled(self, lists: dict[str, Any], action: Action) -> list[str]:
@@ -318,17 +319,17 @@ class _Making:
         value = fields.values.get("hooks")
         if value in (None, {}, []):
             return {}
-        if isinstance(value, dict):
-            events = cast("dict[str, Any]", value)
-            if all(_WORKING_HOOK.match(each) and isinstance(events[each], list) for each in events):
-                return events
-        fields.say(
-            "hooks-shape",
-            "its hooks have a form that is not known, so none of them runs",
-            fields.line("hooks"),
-        )
-        fields.keep("hooks")
-        return {}
+        from gencode.runtime.hooks_file import GUARD, parse_hooks
+
+        if not isinstance(value, dict):  # whatever it guards must not go unguarded
+            value = {GUARD: value}
+        events = cast("dict[str, Any]", value)
+        found = parse_hooks(events, of_agent=True)
+        if found.lost and self._dialect.strict:
+            fields.refuse("hooks", found.lost[0])
+        for finding in found.findings:
+            fields.say("hooks-shape", finding, fields.line("hooks"))
+        return events
 
 
 def _first_known(names: list[str]) -> str | None:

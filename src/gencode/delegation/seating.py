@@ -108,6 +108,30 @@ class Customs(Struct, frozen=True, eq=False):
     outside: Outside | None = None
 
 
+def notes_of(spec: AgentSpec, *, plans: bool) -> tuple[str, ...]:
+    """The tools that `memory` in an agent's file adds: never more than its other tools may do.
+
+    Who has all tools or may write keeps notes; who plans reads them. A list without any of these, or an empty
+    one, adds nothing.
+    """
+    allow = spec.tools.allow
+    writes = allow is None or any(name in allow for name in ("Write", "Edit"))
+    if not spec.memory or not (writes or any(name in (allow or ()) for name in MEMORY)):
+        return ()
+    return (
+        MEMORY[:2] if plans else MEMORY if writes else tuple(each for each in MEMORY if each in (allow or ()))
+    )
+
+
+def _odd_hooks(spec: AgentSpec) -> Sequence[str]:
+    """What is wrong with the hooks of an agent's file."""
+    if not spec.hooks:
+        return ()
+    from gencode.runtime.hooks_file import parse_hooks
+
+    return parse_hooks(spec.hooks, of_agent=True).lost
+
+
 class Seating:
     """Knows agents, models and tools, and puts an agent in its place."""
 
@@ -170,7 +194,7 @@ class Seating:
         deepest, sent = not self.may_send(origin), origin.depth > 0
         choice = spec.tools
         if spec.memory:
-            choice = replace(choice, also=(*choice.also, *MEMORY))
+            choice = replace(choice, also=(*choice.also, *notes_of(spec, plans=plans)))
         if not sent and choice.allow is None and self._skill_lines():
             choice = replace(choice, also=(*choice.also, SKILL))
         key = (choice, deepest, plans, sent)
@@ -197,6 +221,7 @@ class Seating:
         warnings += [each for each in spec.warnings if each.startswith(OUTDATED)]
         warnings += self._preloaded(spec)[1]
         warnings += outside.warnings(spec) if outside is not None else ()
+        warnings += _odd_hooks(spec)
         warnings += [note.text for note in origin.notes()]
         return TaskStarted(origin.model.name, system, tuple(toolbox), tuple(warnings))
 
@@ -212,7 +237,8 @@ class Seating:
         sends = "Task" in toolbox or "spawn_subagent" in toolbox
         more = [self._customs.instructions(origin.workspace, origin.chain)] if spec.instructions else []
         scope = spec.memory if spec.memory in ("user", "project") else "agent"
-        more += [self._preloaded(spec)[0], NOTES.format(scope=scope) if spec.memory else ""]
+        keeps = spec.memory and "memory_append" in toolbox
+        more += [self._preloaded(spec)[0], NOTES.format(scope=scope) if keeps else ""]
         if SKILL in toolbox and (lines := self._skill_lines()):
             more.append(f"{SKILLS}\n{lines}")
         if kept := [text for text in more if text]:

@@ -13,7 +13,9 @@ from gencode.mcp.definition import Definition, of_agent
 from gencode.mcp.names import PREFIX, is_pattern, matches, server_labels, tool_names
 from gencode.mcp.server import Server, Status
 from gencode.mcp.tool import Door, ServerTool
+from gencode.permissions.brought import agent_dialect
 from gencode.permissions.table import READS_KEY
+from gencode.permissions.trust import trusted_folders
 from gencode.runtime.processes.commands import Commands
 from gencode.runtime.processes.environment import Scrub
 from gencode.runtime.processes.sweep import sweep
@@ -52,6 +54,8 @@ class Servers:
         self._sweeping: asyncio.Task[int] | None = None
         """Ends what a crashed session may have left running."""
         self._closed = False
+        self._brought: dict[str, bool] = {}
+        """Of the files of agents that were asked about: whether a project brought them."""
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -125,11 +129,13 @@ class Servers:
             self._all[key] = Server(definition, self._cwd, self._environ, self._making)
         return self._all[key]
 
-    def _begin(self, server: Server) -> None:
+    def _begin(self, server: Server, *, brought: bool = False) -> None:
+        """Start a server. One that an agent of a project brings is started once a person has seen how."""
         definition = server.definition
         if self._closed or definition.disabled:
             return
-        if self._approvals.covers_start(definition.name, definition.digest):
+        seen = not brought or self._approvals.knows(definition.name)
+        if seen and self._approvals.covers_start(definition.name, definition.digest):
             server.start()
         elif server.state == "off":
             server.withhold()
@@ -146,24 +152,35 @@ class Servers:
         servers = dict(self._session)
         if spec is not None and spec.mcp_servers:
             _, found = of_agent(spec.mcp_servers, spec.source or spec.name)
+            labels = server_labels((*servers, *(each.name for each in found.definitions)))
             for definition in found.definitions:
-                servers[definition.name] = self._server(definition)
-                self._begin(servers[definition.name])
+                if _may_use(spec, labels[definition.name]):
+                    servers[definition.name] = self._server(definition)
+                    self._begin(servers[definition.name], brought=self._is_brought(spec.source))
         return servers
+
+    def _is_brought(self, source: str) -> bool:
+        """Whether an agent's file came with a project."""
+        if source not in self._brought:
+            real = os.path.realpath(source)
+            folders = (f"{folder.rstrip('/')}/" for folder in trusted_folders(self._home))
+            below = (real.removeprefix(folder) for folder in folders if real.startswith(folder))
+            self._brought[source] = any(agent_dialect(path) is not None for path in below)
+        return self._brought[source]
 
     def _wanted(self, spec: AgentSpec, name: str, label: str, tool: str) -> bool:
         """Whether an agent's file asks for this tool.
 
         A file without a list gets all; one with a list gets what its patterns name, and the whole of a server
-        that it names among its servers without a pattern for it.
+        of the session that it names among its servers without a pattern for it.
         """
         if any(matches(pattern, label, tool) for pattern in spec.tools.deny if is_pattern(pattern)):
             return False
         allow = spec.tools.allow
         if allow is None or any(matches(pattern, label, tool) for pattern in allow if is_pattern(pattern)):
             return True
-        names, found = of_agent(spec.mcp_servers, spec.source or spec.name)
-        named = name in names or any(each.name == name for each in found.definitions)
+        names, _ = of_agent(spec.mcp_servers, spec.source or spec.name)
+        named = name in names
         narrowed = any(pattern.startswith(f"{PREFIX}{label}") for pattern in allow)
         return named and not narrowed
 
@@ -196,3 +213,14 @@ class Servers:
             return f"The MCP server {definition.name} was approved, but it is {status.state}: {status.why}."
         names = ", ".join(status.tools) or "none"
         return f"The MCP server {definition.name} runs. From the next turn on there are its tools: {names}."
+
+
+def _may_use(spec: AgentSpec, label: str) -> bool:
+    """Whether an agent could use any tool of a server that its own file brings."""
+    whole = f"{PREFIX}{label}"
+    if any(pattern in ("mcp", "mcp__*", whole, f"{whole}__*") for pattern in spec.tools.deny):
+        return False
+    if spec.tools.allow is None:
+        return True
+    heads = (pattern.partition("*")[0] for pattern in spec.tools.allow if is_pattern(pattern))
+    return any(whole.startswith(head) or head.startswith(whole) for head in heads)

@@ -93,7 +93,9 @@ class Door:
 
     def starter(self, server: Server, name: str, approve: Callable[[], Awaitable[str]]) -> ServerTool:
         """Stands for a server that is not started before a person has seen how it would be now."""
-        why = f"How the MCP server {server.name} is started has changed since it was approved."
+        known = self._approvals.knows(server.name)
+        state = "has changed since it was approved" if known else "was not approved by a person yet"
+        why = f"How the MCP server {server.name} is started {state}."
 
         async def preview(ctx: ToolContext, input: dict[str, Any]) -> str:
             self._ask(ctx, server.definition.digest)

@@ -33,6 +33,8 @@ MOST_KEPT = 3
 _REFUSED = 2
 _NOT_RUN = (126, 127)
 """What a shell ends with when there is no such command, or it cannot be run."""
+_KILLED = 128
+"""From here on a shell says that a signal ended the command."""
 _ALSO_CALLED = {"Task": "Agent"}
 _FROM_FILE = 'exec "$0" --noprofile --norc -c "$1" < "$2"'
 _NAMES: dict[Event, tuple[str, str]] = {
@@ -146,6 +148,8 @@ class Hooks:
         return Said(blocked, "\n".join(each.note for each in said if each.note))
 
     async def _one(self, hook: Hook, event: Event, given: bytes) -> Said:
+        if hook.broken:
+            return self._trouble(event, hook, hook.broken)
         import tempfile  # only where something is run
 
         try:
@@ -157,10 +161,14 @@ class Hooks:
             return self._trouble(event, hook, f"it could not be run: {error}")
         if ended.cause != "exited" or ended.exit_code is None or ended.exit_code in _NOT_RUN:
             return self._trouble(event, hook, ended.verdict or "it was not run")
+        if ended.exit_code >= _KILLED:
+            return self._trouble(event, hook, f"it was killed (exit code {ended.exit_code})")
         if ended.exit_code == _REFUSED:
             return Said(_shown(ended.errors.text() or ended.output.text()) or f"{_called(hook)} refused it")
         if ended.exit_code:
-            self._warn(f"{_called(hook)} failed with exit code {ended.exit_code} and was passed over")
+            said = one_line(_shown(ended.errors.text() or ended.output.text()), 200)
+            why = f": {said}" if said else ""
+            self._warn(f"{_called(hook)} failed with exit code {ended.exit_code} and was passed over{why}")
             return Said()
         return self._answer(event, hook, ended.output.text().strip())
 

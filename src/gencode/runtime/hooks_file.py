@@ -9,11 +9,12 @@ The shape is Claude Code's:
             - {type: command, command: "scripts/guard.sh", timeout: 5}
 
 What cannot be understood is a finding. A matcher that cannot be understood fits every tool: rather once too
-often than not at all.
+often than not at all. A hook before a call that cannot be run refuses the calls that it should have judged.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any, Literal, cast
 
 from msgspec import Struct
@@ -31,6 +32,7 @@ MOST_FINDINGS = 20
 LONGEST_COMMAND = 8_000
 LONGEST_MATCHER = 500
 MOST_STARS = 8
+_ALIKE = 0.75
 
 EVENTS: dict[str, tuple[Event, Seats]] = {
     "PreToolUse": ("before", ""),
@@ -40,6 +42,7 @@ EVENTS: dict[str, tuple[Event, Seats]] = {
     "SessionStart": ("start", "main"),
     "Stop": ("stop", "main"),
 }
+GUARD = "PreToolUse"
 _SPELLED = {same_name(name): name for name in EVENTS}
 _ELSEWHERE = frozenset(
     same_name(name)
@@ -60,6 +63,8 @@ class Hook(Struct, frozen=True):
     fits: tuple[str, ...] = ()
     seconds: float = SECONDS
     seats: Seats = ""
+    broken: str = ""
+    """Why it cannot be run; it refuses what it should have judged."""
 
     def meant_for(self, names: Iterable[str]) -> bool:
         """Whether it is for a tool that is called all of these."""
@@ -71,6 +76,8 @@ class Hooked(Struct, frozen=True):
 
     hooks: tuple[Hook, ...] = ()
     findings: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    """Those of the findings that say a hook is not run."""
 
 
 def parse_hooks(raw: object, *, of_agent: bool) -> Hooked:
@@ -80,8 +87,9 @@ def parse_hooks(raw: object, *, of_agent: bool) -> Hooked:
         for name, groups in cast("Mapping[object, Any]", raw).items():
             reading.event(str(name), groups)
     elif raw:
-        reading.say("hooks must name events such as PreToolUse; they have no effect")
-    return Hooked(tuple(dict.fromkeys(reading.hooks)), tuple(reading.findings[:MOST_FINDINGS]))
+        reading.lose(GUARD, "hooks must name events such as PreToolUse; they have no effect")
+    hooks = tuple(dict.fromkeys(reading.hooks))
+    return Hooked(hooks, tuple(reading.findings[:MOST_FINDINGS]), tuple(reading.lost[:MOST_FINDINGS]))
 
 
 class _Reading:
@@ -89,47 +97,59 @@ class _Reading:
         self._of_agent = of_agent
         self.hooks: list[Hook] = []
         self.findings: list[str] = []
+        self.lost: list[str] = []
 
     def say(self, text: str) -> None:
         self.findings.append(text)
+
+    def lose(self, name: str, text: str, fits: tuple[str, ...] = ()) -> None:
+        """A hook that is not run. One before a call refuses instead."""
+        self.say(text)
+        self.lost.append(text)
+        if name == GUARD:
+            self.hooks.append(Hook("before", GUARD, fits, broken=text))
 
     def event(self, name: str, groups: Any) -> None:
         known = _SPELLED.get(same_name(name))
         shown = repr(name[:40])
         if known is None:
-            why = (
-                "is not run here"
-                if same_name(name) in _ELSEWHERE
-                else f"is no event; there are {', '.join(EVENTS)}"
-            )
-            self.say(f"the hook {shown} has no effect: it {why}")
+            if same_name(name) in _ELSEWHERE:
+                self.say(f"the hook {shown} has no effect: it is not run here")
+                return
+            meant = GUARD if _like_a_guard(same_name(name)) else ""
+            said = f"the hook {shown} has no effect: it is no event; there are {', '.join(EVENTS)}"
+            self.lose(meant, said)
             return
         event, seats = EVENTS[known]
         for group in self._listed(known, groups):
             matcher = group.get("matcher", "")
             inner = group.get("hooks", [group] if "command" in group else None)
             if inner is None:
-                self.say(f"a hook of {known} has no effect: it names no commands under `hooks`")
+                self.lose(known, f"a hook of {known} has no effect: it names no commands under `hooks`")
                 continue
             fits = self._patterns(known, matcher) if event in ("before", "after") else ()
-            for each in self._listed(known, inner):
+            for each in self._listed(known, inner, fits):
                 self._command(known, each, Hook(event, "", fits, SECONDS, "" if self._of_agent else seats))
 
-    def _listed(self, name: str, value: Any) -> Iterator[Mapping[str, Any]]:
+    def _listed(self, name: str, value: Any, fits: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
         for each in cast("list[Any]", value) if isinstance(value, list) else [value]:
             if isinstance(each, Mapping):
                 yield cast("Mapping[str, Any]", each)
             else:
-                self.say(f"a hook of {name} has no effect: write it as a list of matcher and hooks")
+                said = f"a hook of {name} has no effect: write it as a list of matcher and hooks"
+                self.lose(name, said, fits)
 
     def _command(self, name: str, said: Mapping[str, Any], bare: Hook) -> None:
         kind, command = said.get("type", "command"), said.get("command")
         if kind != "command" or not isinstance(command, str) or not command.strip():
-            self.say(f"a hook of {name} has no effect: only those with a command are run")
+            said = f"a hook of {name} has no effect: only those with a command are run"
+            self.lose(name, said, bare.fits)
         elif len(command) > LONGEST_COMMAND or "\0" in command:
-            self.say(f"a hook of {name} has no effect: its command is too long or holds a NUL")
+            said = f"a hook of {name} has no effect: its command is too long or holds a NUL"
+            self.lose(name, said, bare.fits)
         elif len(self.hooks) >= MOST_HOOKS:
-            self.say(f"a hook of {name} has no effect: there are more than {MOST_HOOKS}")
+            said = f"a hook of {name} has no effect: there are more than {MOST_HOOKS}"
+            self.lose(name, said, bare.fits)
         else:
             if "if" in said:
                 self.say(f"a hook of {name} is run for every call that its matcher fits: `if` is not known")
@@ -165,6 +185,12 @@ class _Reading:
             )
             return ()
         return tuple(each.casefold() for each in names)
+
+
+def _like_a_guard(name: str) -> bool:
+    """Whether a name that is no event was meant for one before a call."""
+    before = "tool" in name and (name.startswith("pre") or "before" in name)
+    return before or bool(get_close_matches(name, [same_name(GUARD)], cutoff=_ALIKE))
 
 
 def _fits(pattern: str, name: str) -> bool:

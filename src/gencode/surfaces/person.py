@@ -1,34 +1,21 @@
 """A person at a plain terminal: shows one question at a time and reads one key's answer."""
 
 import asyncio
-import json
 import os
 import sys
 import termios
 from contextlib import suppress
 
-from gencode.runtime.asking import Answer, Asker, Inquiry, Question, Reach
+from gencode.runtime.asking import Answer, Asker, Inquiry, Question
 from gencode.runtime.broker import Broker
 from gencode.settings import remember
 from gencode.surfaces.follow import Painter
 from gencode.surfaces.plain import note
+from gencode.surfaces.questions import REACHES, RUNS_COMMANDS, WITH_NETWORK, exactly, preview_lines, who
 from gencode.surfaces.visible import exact, exact_line
 
 PATIENCE = 600.0
 """Seconds after which a question that nobody answers is a no."""
-
-_TEXT_FIELDS = ("command", "url", "file_path", "path", "prompt")
-_SHOWN_BY_PREVIEW = frozenset({"content", "old_string", "new_string", "edits"})
-_MOST_LINES = 240
-_RUNS_COMMANDS = frozenset({"Bash"})
-WITH_NETWORK = "w"
-_REACHES: dict[str, tuple[Reach, str]] = {
-    "y": ("call", "yes, this once"),
-    "a": ("agent", "yes, for this agent"),
-    "t": ("subtree", "yes, for this agent and those below it"),
-    "s": ("session", "yes, for this session"),
-    "!": ("always", "yes, always"),
-}
 
 
 def somebody_is_there() -> bool:
@@ -80,7 +67,7 @@ async def _inquired(question: Question) -> Answer:
 
 def inquiry_text(question: Question, inquiry: Inquiry) -> str:
     """Who wants to know what, and the answers to choose from."""
-    lines = [f"{_who(question)} asks: {exact(inquiry.question)}"]
+    lines = [f"{who(question)} asks: {exact(inquiry.question)}"]
     for number, option in enumerate(inquiry.options, start=1):
         more = f" – {exact_line(option.description)}" if option.description else ""
         lines.append(f"    {number}  {exact_line(option.label)}{more}")
@@ -99,27 +86,19 @@ def chosen(line: str, inquiry: Inquiry) -> str:
     return typed
 
 
-def _who(question: Question) -> str:
-    return " › ".join(exact_line(agent) for agent in question.path) or exact_line(question.agent)
-
-
 def shown(question: Question) -> str:
     """Who wants to do exactly what, and why a person is asked."""
-    lines = [f"{_who(question)} wants to use {exact_line(question.call.name)}:"]
-    lines += [f"    {line}" for line in _exactly(question).splitlines()]
-    if question.preview:
-        preview = exact(question.preview.replace("\r\n", "\n")).splitlines()
-        lines += preview[:_MOST_LINES]
-        if len(preview) > _MOST_LINES:
-            lines.append(f"    … {len(preview) - _MOST_LINES} more lines that are not shown")
+    lines = [f"{who(question)} wants to use {exact_line(question.call.name)}:"]
+    lines += [f"    {line}" for line in exactly(question).splitlines()]
+    lines += preview_lines(question)
     lines += [f"  {line}" for line in exact(question.decision.why).splitlines()]
     return "\n".join(lines)
 
 
 def choices(question: Question) -> str:
     """The keys that answer."""
-    keys = [f"{key} {said}" for key, (_, said) in _REACHES.items() if question.rules or key == "y"]
-    if question.call.name in _RUNS_COMMANDS:
+    keys = [f"{key} {said}" for key, (_, said) in REACHES.items() if question.rules or key == "y"]
+    if question.call.name in RUNS_COMMANDS:
         keys.insert(1, f"{WITH_NETWORK} yes, with the network")
     rules = ", ".join(exact_line(rule) for rule in question.rules)
     return f"  {' · '.join(keys)} · n no, then Enter{f' (a, t, s and ! allow {rules})' if rules else ''}"
@@ -132,29 +111,11 @@ def understood(line: str, question: Question) -> Answer | None:
         return Answer(False, why="A person said no")
     if typed == "yes":
         typed = "y"
-    if typed == WITH_NETWORK and question.call.name in _RUNS_COMMANDS:
+    if typed == WITH_NETWORK and question.call.name in RUNS_COMMANDS:
         return Answer(True, network=True)
-    if typed in _REACHES and (question.rules or typed == "y"):
-        return Answer(True, _REACHES[typed][0])
+    if typed in REACHES and (question.rules or typed == "y"):
+        return Answer(True, REACHES[typed][0])
     return None
-
-
-def _exactly(question: Question) -> str:
-    """The text that would be run, fetched or written to, then everything else the call says."""
-    arguments = dict(question.call.input)
-    main = next((name for name in _TEXT_FIELDS if isinstance(arguments.get(name), str)), "")
-    lines = [exact(str(arguments.pop(main)))] if main else []
-    for name, value in arguments.items():
-        if not (question.preview and name in _SHOWN_BY_PREVIEW):
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            lines.append(f"{_short(name, 40)}: {_short(text, 300)}")
-    return "\n".join(lines)
-
-
-def _short(text: str, most: int) -> str:
-    """`text` on one line, and how much of it is not shown."""
-    line = exact_line(text[:most])
-    return line if len(text) <= most else f"{line}… ({len(text) - most:,} more characters)"
 
 
 async def _line() -> str:

@@ -96,9 +96,7 @@ def _speaks_of_bash(rule: Rule, keys: set[str]) -> bool:
 
 def _path_rules(policy: Policy, tools: frozenset[str], places: Places) -> tuple[PathRule, ...]:
     found = [
-        PathRule(
-            rule, rule_pattern(rule.pattern, rule.unless, places, True), _needle(rule.pattern, places)
-        )
+        PathRule(rule, rule_pattern(rule.pattern, rule.unless, places, True), _needle(rule.pattern, places))
         for rule in policy.rules
         if rule.action is not Action.ALLOW and (rule.tool == "*" or same_name(rule.tool) in tools)
     ]

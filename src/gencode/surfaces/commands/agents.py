@@ -12,7 +12,7 @@ from gencode.app import Entry, GenCode, Registry, forgetful, workspace_at
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec
-from gencode.delegation.seating import DELEGATES
+from gencode.delegation.seating import DELEGATES, notes_of
 from gencode.permissions.table import MEMORY_TOOLS
 from gencode.runtime.toolbox import Toolbox
 from gencode.settings import gen_home
@@ -239,9 +239,13 @@ def _linted_file(file: Read, toolbox: Toolbox) -> LintedFile:
 
 def _given(spec: AgentSpec, toolbox: Toolbox) -> list[str]:
     """The tools an agent really gets; those for sending others only when its file names them."""
-    box = toolbox.chosen(spec.tools)
+    plans = spec.mode is Mode.PLAN
+    also = (*spec.tools.also, *notes_of(spec, plans=plans))
+    box = toolbox.chosen(structs.replace(spec.tools, also=also))
     if spec.tools.allow is None:
         box = box.without((*DELEGATES, "SendMessage"))
+    elif not spec.sends:  # an agent that was sent sends others only when its file says which
+        box = box.without(DELEGATES)
     if spec.mode is Mode.PLAN:
         box = box.without(
             name for name, tool in box.items() if tool.effect == "write" and name not in MEMORY_TOOLS

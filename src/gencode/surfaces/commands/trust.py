@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import sys
 import termios
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,9 +15,11 @@ from msgspec.structs import replace
 from gencode.app import agents_if_trusted
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
-from gencode.permissions.brought import SETTINGS
+from gencode.mcp.definition import Definition, of_agent, of_mcp_json
+from gencode.permissions.brought import SERVERS, SETTINGS
 from gencode.permissions.trust import Change, Standing, revoke, standing, trust, trusted_folders
 from gencode.places import workspace_at
+from gencode.runtime.hooks_file import EVENTS, parse_hooks
 from gencode.runtime.processes.environment import MARK
 from gencode.settings import LISTS, NARROWING, OF_PROJECTS, gen_home, project_values
 from gencode.surfaces.person import somebody_is_there
@@ -50,6 +53,8 @@ class AgentOffer(Struct, frozen=True, rename="camel"):
     model: str = ""
     tools: list[str] | None = None
     allow: list[str] = []
+    programs: list[str] = []
+    skills: list[str] = []
     hides: list[str] = []
     hidden_by: str | None = None
     problem: str | None = None
@@ -63,6 +68,8 @@ class Offer(Struct, frozen=True):
     changes: list[Change]
     settings: dict[str, Any]
     agents: list[AgentOffer]
+    servers: list[str]
+    skills: list[str]
     others: list[str]
     problems: list[str]
 
@@ -168,6 +175,8 @@ def _offer(project: Standing) -> Offer:
         changes=list(project.changes),
         settings=settings,
         agents=list(_agents(project)),
+        servers=list(_servers(project)),
+        skills=[path for path in project.brought.texts if path.endswith("/SKILL.md")],
         others=[path for path in project.brought.files if path not in project.brought.texts],
         problems=problems,
     )
@@ -189,9 +198,38 @@ def _agents(project: Standing) -> Iterator[AgentOffer]:
                 model=spec.model,
                 tools=None if spec.tools.allow is None else list(spec.tools.allow),
                 allow=[f"{rule.tool}({rule.pattern})" for rule in spec.rules if rule.action == "allow"],
+                programs=list(_programs(spec)),
+                skills=list(spec.skills),
                 hides=[called[each.path] for each in entries if each.spec and each.shadowed_by == entry.path],
                 hidden_by=called.get(entry.shadowed_by),
             )
+
+
+def _servers(project: Standing) -> Iterator[str]:
+    """The MCP servers that the folder itself names, each as it is started."""
+    for path in SERVERS:
+        if path in project.brought.texts:
+            found = of_mcp_json(project.brought.texts[path], path)
+            yield from map(_started, found.definitions)
+            yield from found.problems
+
+
+def _programs(spec: AgentSpec) -> Iterator[str]:
+    """Everything that an agent's file has run, each as it is started."""
+    names = {event: name for name, (event, _) in reversed(EVENTS.items())}
+    for hook in parse_hooks(spec.hooks, of_agent=True).hooks:
+        tools = f" of {'|'.join(hook.fits)}" if hook.fits else ""
+        what = f"nothing can be run, so calls are refused ({hook.broken})" if hook.broken else hook.command
+        yield f"hook {names[hook.event]}{tools}: {what}"
+    _, found = of_agent(spec.mcp_servers, spec.source)
+    yield from map(_started, found.definitions)
+    yield from found.problems
+
+
+def _started(server: Definition) -> str:
+    env = [f"{name}={shlex.quote(value)}" for name, value in server.env.items()]
+    how = server.url or " ".join((*env, shlex.join((server.command, *server.args))))
+    return f"MCP server {server.name}: {how}{f' (in {server.cwd})' if server.cwd else ''}"
 
 
 def _called(spec: AgentSpec) -> str:
@@ -210,7 +248,7 @@ def _headline(offer: Offer, end: str) -> str:
 
 
 def _lines(offer: Offer) -> Iterator[str]:
-    brings = bool(offer.settings or offer.agents or offer.others)
+    brings = bool(offer.settings or offer.agents or offer.servers or offer.skills or offer.others)
     yield _headline(offer, ". It brings:" if brings else ".")
     if offer.settings:
         yield f"\nSettings, in {SETTINGS}"
@@ -218,6 +256,14 @@ def _lines(offer: Offer) -> Iterator[str]:
     if offer.agents:
         yield "\nAgents"
         yield from _indented((exact_line(each.name), exact_line(_words(each))) for each in offer.agents)
+    programs = [(each.name, program) for each in offer.agents for program in each.programs]
+    programs += [("this folder", server) for server in offer.servers]
+    if programs:
+        yield "\nPrograms and servers that are started"
+        yield from _indented((exact_line(name), exact_line(program)) for name, program in programs)
+    if offer.skills:
+        yield "\nSkills"
+        yield from (f"  {exact_line(path)}" for path in offer.skills)
     if offer.others:
         yield "\nFiles that this version does not use"
         yield from (f"  {exact_line(path)}" for path in offer.others[:MOST_OTHERS])
@@ -270,6 +316,8 @@ def _words(agent: AgentOffer) -> str:
         said.append(f"model {agent.model}")
     if agent.allow:
         said.append(f"allows {', '.join(agent.allow)}")
+    if agent.skills:
+        said.append(f"skills {', '.join(agent.skills)}")
     if agent.hides:
         said.append(f"takes the place of {', '.join(agent.hides)}")
     if agent.hidden_by:

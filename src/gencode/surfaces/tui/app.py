@@ -285,7 +285,7 @@ class TerminalApp(App[None]):
         """Back to where we came from."""
         if len(self.screen_stack) > 1:
             self.pop_screen()
-            self.do(self.top.load())
+            self.top.dirty = True
 
     def show_tree(self, task: str = "") -> None:
         """The tree of all agents, which belongs to the conversation."""
@@ -332,6 +332,10 @@ class TerminalApp(App[None]):
             if not await self.ask(ConfirmScreen(text, "stop them and quit")):
                 return
         self.opening = "closing…"
+        self.end()
+
+    def end(self) -> None:
+        """End the app without a word: somebody outside told it to."""
         self._leaving.set()
         if self._serving is None:
             self.exit()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gencode.surfaces.tui.app import TerminalApp
 
 MOST_STRIP = 4
+MOST_MEANWHILE = 200
 NOTICE_STYLES = {"note": "faint", "result": "good", "warning": "warn", "error": "bad"}
 _NO_VIEW = View()
 WELCOME = "Ask something, or type /help. @ names a file, / a command."
@@ -53,6 +54,7 @@ class TranscriptScreen(Screen[None]):
         self.strip = Bar(id="strip")
         self.foot = Bar(id="foot")
         self.dirty = True
+        self._meanwhile: list[Event] = []
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
@@ -79,15 +81,19 @@ class TranscriptScreen(Screen[None]):
     async def load(self, most: int | None = None) -> None:
         """Read the transcript from the journal."""
         talk = self.host.talk
-        if talk is None or not self.whose:
-            self.transcript = Transcript(self.whose)
-        else:
-            wanted = self.transcript.most if most is None else most
-            self.transcript = await talk.transcript(self.whose, wanted)
+        self._meanwhile = []
+        transcript = Transcript(self.whose)
+        if talk is not None and self.whose:
+            transcript = await talk.transcript(self.whose, most or self.transcript.most)
+        for event in self._meanwhile:  # those that came while it was read
+            transcript = hear(transcript, event)
+        self.transcript = transcript
         self.dirty = True
 
     def hear(self, event: Event) -> None:
         """Take in one event."""
+        if event.seq is not None:
+            self._meanwhile = [*self._meanwhile[-MOST_MEANWHILE:], event]
         self.transcript = hear(self.transcript, event)
         self.dirty = True
 

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -39,15 +40,27 @@ async def _run(args: argparse.Namespace, folder: Path) -> int:
         history=History(gen_home() / HISTORY),
         dark=is_dark(os.environ.get("COLORFGBG", "")),
     )
+    told: list[int] = []
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        loop.add_signal_handler(number, _end, app, told, number)
     try:
         await app.run_async()
     finally:
         await app.closed()
+    if told:
+        return 128 + told[0]
     if app.trouble is not None:
         raise app.trouble
     if app.talk is not None and app.talk.session:
         print(f"Go on with it: gen --session {app.talk.session}", file=sys.stderr)
     return app.return_code or 0
+
+
+def _end(app: TerminalApp, told: list[int], number: int) -> None:
+    """A signal from outside ends the app, and leaves the terminal as it was."""
+    told.append(number)
+    app.end()
 
 
 @asynccontextmanager
