@@ -98,7 +98,7 @@ def test_the_dialect_of_a_file_somewhere_else_is_told_from_what_it_holds(name: s
         ("claude", "permissionMode", "manual", Mode.DEFAULT),
         ("claude", "permissionMode", "acceptEdits", Mode.ACCEPT_EDITS),
         ("claude", "permissionMode", "full", Mode.DEFAULT),
-        ("claude", "permissionMode", "[a]", Mode.DEFAULT),
+        ("claude", "permissionMode", "[a]", Mode.PLAN),
         ("claude", "permissionMode", "read-only", Mode.PLAN),
         ("qwen", "approvalMode", "yolo", Mode.DONT_ASK),
         ("qwen", "approvalMode", "bubble", None),
@@ -152,8 +152,9 @@ def test_a_model_that_nobody_knows_is_pointed_out():
 
 def test_hooks_in_a_form_that_would_not_run_are_kept_and_pointed_out():
     spec = claude("hooks:\n  pre: echo hello")
-    assert (spec.hooks, spec.extra) == ({}, {"hooks": {"pre": "echo hello"}})
-    assert spec.warnings == ("its hooks have a form that is not known, so none of them runs",)
+    assert spec.hooks == {"pre": "echo hello"}
+    assert len(spec.warnings) == 1
+    assert spec.warnings[0].startswith("the hook 'pre' has no effect: it is no event")
     good = claude(
         "hooks:\n  PreToolUse:\n    - matcher: Bash\n      hooks: [{type: command, command: ./check}]"
     )
@@ -187,7 +188,7 @@ def test_tools_that_cannot_be_understood_are_none(name: str, value: str):
 def test_opencodes_switches_that_are_off_take_away():
     assert opencode("tools: {write: false, read: true}").tools == ToolChoice(None, ("Write",))
     assert opencode("tools: {'*': false, read: true}").tools == ToolChoice(("Read",))
-    assert opencode("tools: {read: perhaps, grep: true}").tools == ToolChoice(None, ("Read",))
+    assert opencode("tools: {read: perhaps, grep: true}").tools == ToolChoice(("Grep",))
 
 
 def test_opencodes_permissions_never_let_more_through_than_they_say():
@@ -203,8 +204,8 @@ def test_opencodes_permissions_never_let_more_through_than_they_say():
         Rule("WebFetch", "*", Action.ASK, origin),
         Rule("Bash", "git status", Action.ALLOW, origin),
         Rule("Bash", "git status *", Action.ALLOW, origin),
-        Rule("Read", "*.env", Action.DENY, origin),
-        Rule("LS", "*.env", Action.DENY, origin),
+        Rule("Bash", "*", Action.DENY, origin, ("git status", "git status *")),
+        *(Rule(tool, each, Action.DENY, origin) for tool in ("Read", "LS") for each in ("*.env", "**.env")),
     }
 
 

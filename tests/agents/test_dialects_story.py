@@ -8,6 +8,7 @@ from gencode import GenCode
 from gencode.core.messages import ToolMessage
 from gencode.core.rules import Mode
 from gencode.core.task import transcript_of
+from gencode.delegation.seating import MEMORY
 from gencode.permissions.trust import standing, trust
 from gencode.providers.scripted import ScriptedProvider
 from gencode.settings import gen_home
@@ -42,7 +43,8 @@ async def test_an_agent_of_each_dialect_runs_with_exactly_its_tools(sample: Samp
     plans = sample.also.get("mode") is Mode.PLAN
     if sample.tools.allow is not None:
         named = [name for name in sample.tools.allow if name not in sample.tools.deny]
-        assert shown == [name for name in named if not name.startswith("mcp__")]
+        notes = MEMORY if sample.also.get("memory") and {"Write", "Edit"} & {*named} else ()
+        assert shown == [*(name for name in named if not name.startswith("mcp__")), *notes]
     else:
         assert {"Read", "Glob", "Grep"} <= set(shown)
         assert ("Write" in shown) is not plans
@@ -83,7 +85,7 @@ async def told(folder: Path, *commands: str, mode: str = "dontAsk") -> list[bool
 async def test_a_pattern_keeps_a_tool_to_its_calls_even_below_full_autonomy(tmp_path: Path):
     text = "---\nname: x\ndescription: d\ntools: Bash(mkdir *), Write\n---\nbody"
     folder = trusted(tmp_path, ".claude/agents/x.md", text)
-    assert await told(folder, "mkdir made", "touch file", "ls") == [False, True, False]
+    assert await told(folder, "mkdir made", "touch file", "ls") == [False, True, True]
     assert ((tmp_path / "made").exists(), (tmp_path / "file").exists()) == (True, False)
 
 
@@ -91,3 +93,23 @@ async def test_a_denied_pattern_is_refused(tmp_path: Path):
     text = "---\nname: x\ndescription: d\ndisallowedTools: Bash(touch *)\n---\nbody"
     folder = trusted(tmp_path, ".claude/agents/x.md", text)
     assert await told(folder, "touch file", "mkdir made") == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("fields", "notes"),
+    [
+        ("tools: []", ()),
+        ("disallowedTools: '*'", ()),
+        ("tools: Read", ()),
+        ("tools: Read, Write", MEMORY),
+        ("tools: Read, memory_read", ("memory_read",)),
+        ("permissionMode: plan", MEMORY[:2]),
+        ("disallowedTools: memory_write", tuple(each for each in MEMORY if each != "memory_write")),
+    ],
+)
+async def test_memory_adds_no_more_than_the_other_tools_may_do(
+    fields: str, notes: tuple[str, ...], tmp_path: Path
+):
+    text = f"---\nname: x\ndescription: d\nmemory: project\n{fields}\n---\nbody"
+    shown = await tools_of(trusted(tmp_path, ".claude/agents/x.md", text), "x")
+    assert tuple(name for name in shown if name.startswith("memory_")) == notes

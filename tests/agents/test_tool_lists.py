@@ -44,7 +44,7 @@ def test_names_are_taken_from_every_shape(value: object, names: list[str] | None
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [
-        ("read_file ReadFile fs_read read/readFile READ kimi_cli.tools.file:ReadFile", "Read"),
+        ("read_file ReadFile fs_read read/readFile READ", "Read"),
         ("Shell run_shell_command execute/runInTerminal terminal bash", "Bash"),
         ("Agent task runSubagent", "Task"),
         ("MultiEdit replace StrReplaceFile edit/editFiles", "Edit"),
@@ -84,6 +84,7 @@ def test_a_pattern_is_the_tool_with_everything_else_asked():
     assert found.mode is Mode.DEFAULT
     assert found.rules == (
         Rule("Bash", "git *", Action.ALLOW, "f"),
+        Rule("Bash", "*", Action.ASK, "f", ("git *",)),
         Rule("Write", "*", Action.ALLOW, "f"),
         Rule("Read", "*", Action.ALLOW, "f"),
     )
@@ -92,7 +93,8 @@ def test_a_pattern_is_the_tool_with_everything_else_asked():
 @pytest.mark.parametrize("mode", [Mode.PLAN, Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.UNATTENDED])
 def test_a_pattern_leaves_a_mode_alone_that_asks_about_commands_anyway(mode: Mode):
     found = choose("Bash(git *)", mode=mode)
-    assert (found.mode, found.rules) == (mode, (Rule("Bash", "git *", Action.ALLOW, "f"),))
+    limits = (Rule("Bash", "git *", Action.ALLOW, "f"), Rule("Bash", "*", Action.ASK, "f", ("git *",)))
+    assert (found.mode, found.rules) == (mode, limits)
 
 
 def test_a_pattern_does_not_go_together_with_full_autonomy():

@@ -148,3 +148,14 @@ def test_migrate_makes_the_shared_database_and_copies_the_one_of_this_machine(fl
     assert (shown.code, asked.json["sessionId"] in shown.out) == (0, True)
     wrong = typed("migrate", "--to", "postgresql://me:s3cret@127.0.0.1:1/gen", cwd=folder)
     assert (wrong.code, "cannot be reached" in wrong.err, "s3cret" in wrong.err) == (2, True, False)
+
+
+async def test_a_task_that_somebody_waits_for_runs_on_a_worker_too(fleet: Fleet) -> None:
+    fleet.start(1)
+    async with fleet.open() as gen:
+        outcome = await gen.task("general-purpose", "look", isolation="process")
+        assert (outcome.status, outcome.result) == (Status.COMPLETED, "done")
+        events = await check_journal(gen, outcome.agent_id)
+        assert runs(events) == 1
+    written = fleet.rows("SELECT DISTINCT epoch FROM gen_event ORDER BY 1")
+    assert written == [["0"], ["1"]]  # born here, run by whoever took it

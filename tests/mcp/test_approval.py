@@ -1,14 +1,16 @@
 """What was let through is only let through as it was then."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gencode.core.errors import ToolError, UserMistake
 from gencode.core.messages import ToolCall
-from gencode.core.spec import AgentSpec
+from gencode.core.spec import AgentSpec, ToolChoice
 from gencode.mcp.approvals import FILE, Approvals
 from gencode.mcp.servers import Servers
+from gencode.permissions.trust import standing, trust
 from tests.mcp.fleet import Fleet, box, offer
 from tests.runtime.processes.living import eventually
 
@@ -169,3 +171,18 @@ async def test_reading_tools_are_those_that_the_server_and_the_person_call_so(fl
         "mcp__odd__put": "write",
     }
     assert fleet.answered == {"reads:mcp__odd__get_a"}
+
+
+async def test_a_server_that_an_agent_of_a_project_brings_waits_for_a_person(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    source = tmp_path / "project" / ".claude" / "agents" / "x.md"
+    source.parent.mkdir(parents=True)
+    source.write_text("---\nname: x\ndescription: d\n---\nb")
+    servers = await fleet.open()
+    trust(standing(tmp_path / "project", fleet.home), fleet.home)
+    own = ({"odd": fleet.odd(tools=offer("one"))},)
+    assert list(box(servers, AgentSpec("x", "", mcp_servers=own, source=str(source)))) == ["mcp__odd__start"]
+    reader = AgentSpec("y", "", tools=ToolChoice(("Read",)), mcp_servers=own, source=str(source))
+    assert box(servers, reader) == {}
+    assert fleet.heard() == []

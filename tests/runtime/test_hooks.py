@@ -12,7 +12,7 @@ from tests.runtime.processes.living import alive, eventually, new_word
 from gencode.core.messages import ToolCall, ToolResult
 from gencode.core.spec import Workspace
 from gencode.runtime.hooks import MOST_GIVEN, MOST_KEPT, Around, Hooks, Said, hooks_for
-from gencode.runtime.hooks_file import Event, Hook
+from gencode.runtime.hooks_file import Event, Hook, parse_hooks
 from gencode.runtime.processes.commands import Commands
 from gencode.runtime.toolbox import Toolbox, ToolContext, tool
 
@@ -236,3 +236,30 @@ async def test_a_stop_ends_a_hook_with_all_it_started(yard: Yard):
     with pytest.raises(asyncio.CancelledError):
         await asked
     assert not alive(word)
+
+
+async def test_a_hook_that_was_killed_has_not_agreed(yard: Yard):
+    refused = await yard.hooks(before("exit 137")).before(CALL)
+    assert refused is not None and "it was killed (exit code 137)" in refused
+
+
+async def test_the_warning_about_a_failed_hook_says_what_it_said(yard: Yard):
+    hooks = yard.hooks(before("echo no such rule >&2; exit 1"))
+    assert await hooks.before(CALL) is None
+    assert hooks.warnings[0].endswith("failed with exit code 1 and was passed over: no such rule")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"PreTolUse": [{"hooks": [{"command": "true"}]}]},
+        {"PreToolUse": [{"hooks": [{"type": "prompt", "prompt": "Good?"}]}]},
+        {"PreToolUse": [{"hooks": [{"command": ["sh", "-c", "true"]}]}]},
+        ["exit 2"],
+    ],
+)
+async def test_a_guard_that_cannot_be_run_refuses_what_it_should_have_judged(yard: Yard, written: object):
+    found = parse_hooks(written, of_agent=True)
+    refused = await yard.hooks(*found.hooks).before(CALL)
+    assert refused is not None and "has no effect" in refused.replace("they have", "it has")
+    assert found.lost == found.findings

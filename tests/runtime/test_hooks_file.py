@@ -114,7 +114,7 @@ def test_a_timeout_is_bounded(timeout: Any, seconds: float, finding: str | None)
 )
 def test_what_will_not_run_is_a_finding(raw: Any, finding: str):
     found = parse_hooks(raw, of_agent=True)
-    assert found.hooks == ()
+    assert [hook for hook in found.hooks if not hook.broken] == []
     assert [finding in each for each in found.findings] == [True]
 
 

@@ -70,10 +70,33 @@ def test_a_folder_is_shown_in_plain_words(project: Path) -> None:
         "  Plan      its sender's mode; all tools; does not count, because the built-in Plan has its name"
         "  (.gen/agents/plan.md)",
         "",
-        "Files that this version does not use",
-        "  .mcp.json",
+        "Programs and servers that are started",
+        "  this folder  .mcp.json has no object mcpServers",
     ]
     assert states(project) == []
+
+
+def test_every_program_that_would_be_started_is_shown_as_it_is(project: Path) -> None:
+    (project / ".gen" / "agents" / "guarded.md").write_text(
+        "---\nname: guarded\ndescription: d\nskills: [pdf]\ntools: Read\n"
+        "mcpServers: {db: {command: sh, args: [-c, 'curl x | sh'], env: {A: b c}}}\n"
+        "hooks:\n  PreToolUse:\n    - matcher: Bash\n      hooks: [{type: command, command: ./guard.sh}]\n"
+        "---\nb"
+    )
+    skill = project / ".claude" / "skills" / "pdf" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: pdf\ndescription: d\n---\nb")
+    (project / ".mcp.json").write_text('{"mcpServers": {"web": {"command": "npx", "args": ["-y", "web"]}}}')
+    shown = gen("trust", "--show", cwd=project).out.splitlines()
+    at = shown.index("Programs and servers that are started")
+    assert shown[at + 1 : at + 7] == [
+        "  guarded      hook PreToolUse of bash: ./guard.sh",
+        "  guarded      MCP server db: A='b c' sh -c 'curl x | sh'",
+        "  this folder  MCP server web: npx -y web",
+        "",
+        "Skills",
+        "  .claude/skills/pdf/SKILL.md",
+    ]
 
 
 def test_without_a_person_only_a_clear_yes_trusts(project: Path) -> None:
@@ -169,6 +192,8 @@ def test_json_shows_a_folder_and_never_asks(project: Path) -> None:
         "model": "inherit",
         "tools": ["Bash", "Write"],
         "allow": ["Bash(rm:*)"],
+        "programs": [],
+        "skills": [],
         "hides": [],
         "hiddenBy": None,
         "problem": None,

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gencode.core.status import Status
+from gencode.permissions.trust import standing
 from gencode.surfaces.tui.screens import AgentScreen
 from gencode.testing import call, says
 from tests.tui.driving import Seat, seated, turns
@@ -152,3 +153,22 @@ async def test_a_mistake_is_one_line(tmp_path: Path) -> None:
         await seat.assert_sees("There is no command /stpo. Did you mean stop")
         await seat.type("/open 12345678")
         await seat.assert_sees("There is no task '12345678'")
+
+
+async def test_agents_are_browsed_and_the_folder_is_trusted_after_it_was_shown(tmp_path: Path) -> None:
+    (tmp_path / ".gen" / "agents").mkdir(parents=True)
+    (tmp_path / ".gen" / "agents" / "tester.md").write_text(
+        "---\nname: tester\ndescription: Runs the tests.\n---\nRun them."
+    )
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        await seat.type("/agents")
+        await seat.assert_sees("Agents that can be sent")
+        await seat.press(*"expl", "enter")
+        await seat.assert_sees("gen agents show Explore")
+        await seat.press("escape")
+        await seat.type("/agents trust")
+        await seat.assert_sees("y  trust it as it is now")
+        assert "tester" in seat.screen
+        await seat.press("y")
+        await seat.assert_sees("The folder is trusted as it is")
+    assert standing(tmp_path, Path.home() / ".gen").state == "trusted"

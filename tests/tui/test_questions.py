@@ -143,3 +143,17 @@ async def test_a_wider_mode_at_a_spawn_says_what_the_agent_may_then_do(tmp_path:
         assert "wider mode acceptEdits: with a yes it may change" in seat.screen
         await seat.press("n")
         await seat.rests()
+
+
+async def test_every_answer_is_in_sight_on_a_small_screen(tmp_path: Path) -> None:
+    long = call("Write", file_path="long.txt", content="".join(f"line {number}\n" for number in range(99)))
+    async with seated(tmp_path, size=(80, 24), script=turns(main=[says("", long), says("ok")])) as seat:
+        await seat.type("write")
+        await seat.assert_sees("main wants to use Write")
+        assert "y  yes, this once" in seat.screen and "n  no" in seat.screen
+        assert "+line 1" in seat.screen and "+line 50" not in seat.screen
+        for _ in range(12):
+            await seat.press("pagedown")
+        await seat.assert_sees("changing files is asked in this mode")
+        await seat.press("n")
+        await seat.rests()

@@ -37,9 +37,14 @@ def unreadable(path: Path, error: OSError) -> str:
 
 def _in_folder(folder: Path, name: str, endings: tuple[str, ...], *, deep: bool) -> Iterator[FileInPlace]:
     waiting, count = [(folder, DEEPEST if deep else 0)], 0
+    been: set[tuple[int, int]] = set()
     while waiting and count < MOST_FILES:
         here, deeper = waiting.pop(0)
         try:
+            place = here.stat()
+            if (place.st_dev, place.st_ino) in been:  # a link that leads back
+                continue
+            been.add((place.st_dev, place.st_ino))
             with os.scandir(here) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
         except (FileNotFoundError, NotADirectoryError):

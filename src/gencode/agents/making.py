@@ -17,7 +17,7 @@ from gencode.agents.tools_field import tools_wanted
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Action, Mode, Rule, merge, parse_mode, parse_rule
-from gencode.core.spec import AgentSpec, Effort, Isolation
+from gencode.core.spec import AgentSpec, Effort, Isolation, same_name
 from gencode.runtime.prompt import one_line
 
 MOST_TURNS = 10_000
@@ -100,6 +100,8 @@ class _Making:
     def spec(self, wanted: Wanted, body: str, builtin: bool) -> AgentSpec:
         fields, plain = self._fields, AgentSpec("", "")
         name = fields.name(self._dialect.called(PurePath(fields.path)))
+        if same_name(name) == "main" and not builtin:
+            fields.say("name-taken", "the name main is that of the conversation itself, so it cannot be used")
         description = self._description()
         dialect = self._dialect
         chooser = Chooser(fields.path, dialect.families, servers=dialect.servers, modules=dialect.modules)

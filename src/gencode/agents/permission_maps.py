@@ -149,7 +149,7 @@ def rules_for(tool: str, says: Says, origin: str) -> list[Rule]:
         if tool == "Bash" and action is not Action.ALLOW and EVERY in pattern[:-1]:
             # Their star also spans words, ours does not: what cannot be carried over is asked.
             rules.append(Rule(tool, EVERY, Action.ASK, origin))
-    if says.always in (Action.ASK, Action.DENY):
+    if says.always is not None and says.always is not Action.ALLOW:
         left = (Action.ALLOW, Action.ASK) if says.always is Action.DENY else (Action.ALLOW,)
         unless = [each for one in says.of(*left) for each in _patterns(tool, one, Action.ALLOW)]
         rules.append(Rule(tool, EVERY, says.always, origin, tuple(dict.fromkeys(unless))))

@@ -103,10 +103,16 @@ class Registry:
         return lint(paths)
 
     @staticmethod
-    def write(folder: Path, wishes: Mapping[str, Any]) -> "AgentFile":
+    def write(folder: Path, wishes: Mapping[str, Any], *, project: bool = False) -> "AgentFile":
         """Write the file of a new agent, and read it back. `wishes` are the fields of `NewAgent`."""
         from gencode.agents.writing import NewAgent, write_agent
 
+        likeness = _likeness(str(wishes["name"]))
+        if likeness == MAIN:
+            raise UserMistake(f"{_TAKEN[:1].upper()}{_TAKEN[1:]}.")
+        if project and _ALIASES.get(likeness, likeness) in {_likeness(path.stem) for path in _ours()}:
+            way = "choose another name, or add --user"
+            raise UserMistake(f"{_NO_OVERRIDE[:1].upper()}{_NO_OVERRIDE[1:]}; {way}.")
         return write_agent(NewAgent(**wishes), folder)
 
     def find(self, name: str) -> AgentSpec:

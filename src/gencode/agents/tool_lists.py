@@ -115,6 +115,8 @@ class Chooser:
         server, slash, tool = name.removeprefix("@").partition("/")
         if self._servers == "/" and slash and server and tool:
             return (f"{MCP}{server}__{tool}",)
+        if name.startswith("@") and server and not slash:
+            return (f"{MCP}{server}",)
         return ()
 
     def _names(self, entries: Sequence[Named], line: int | None) -> list[str]:

@@ -5,6 +5,7 @@ where it is not there nothing is given for it. A tool that can do less than any 
 them, because a file must never give more than it says.
 """
 
+import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -96,6 +97,7 @@ _ABSENT = frozenset(
 )
 """Tools of other products that do nothing here, so that taking them away takes nothing."""
 _FEWEST_LETTERS = 3
+_PATTERN = re.compile(r"[\w*./@-]+")
 RETIRED = frozenset(
     map(same_name, ("MultiEdit", "LS", "NotebookRead", "KillBash", "TodoRead", "BashOutput", "AgentOutput"))
 )
@@ -127,7 +129,7 @@ def tools_denied(name: str, families: tuple[str, ...] = ()) -> tuple[str, ...] |
     key = same_name(name)
     if key in _ABSENT:
         return (name,)
-    if "*" not in key:
+    if "*" not in key or not _PATTERN.fullmatch(name):
         return None
     tables = (*_KNOWN.items(), *_ELSEWHERE.items(), *((same_name(each), each) for each in families))
     meant = [tool for spelled, tool in tables if fnmatchcase(spelled, key.replace("[", "[[]"))]

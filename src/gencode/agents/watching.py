@@ -29,6 +29,8 @@ MOST_FILES = 4_000
 DEEPEST = 12
 SETTLED = 0.1
 """Seconds: a file that changed so shortly before it was looked at may change again without a new time."""
+UNSEEN = 1.0
+"""Seconds after which everything is read anew where there are more files than are looked at."""
 _PASSED_OVER = (".git", "node_modules", "__pycache__")
 KEPT = "an earlier version is used: "
 """How a warning begins that an agent or skill is not as its file is now."""
@@ -50,12 +52,17 @@ class Watch:
         self._settling = int(settled * 1e9)
         self._marks: tuple[Mark, ...] = ()
         self._sure = True
+        self._reloaded = 0.0
         self._look()
 
     def changed(self) -> bool:
         """Whether anything may have changed since this was last asked, or the watch began."""
         before, sure = self._marks, self._sure
         self._look()
+        if len(self._marks) >= MOST_FILES:  # there is more than is looked at, and it may have changed
+            now = time.monotonic()
+            sure = sure and now - self._reloaded < UNSEEN
+            self._reloaded = self._reloaded if sure else now
         return not sure or self._marks != before
 
     def _look(self) -> None:

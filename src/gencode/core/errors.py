@@ -17,6 +17,8 @@ Anything else is a bug: it fails the task it happened in, with a traceback in th
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+MOST_NAMES = 20
+
 
 class GenCodeError(Exception):
     """The root of every error raised on purpose."""
@@ -91,10 +93,12 @@ class CorruptFact(GenCodeError):
 
 
 def nearest(name: str, known: Iterable[str], most: int = 5) -> str:
-    """A sentence that offers the names closest to `name`, or all of them when nothing is close."""
+    """A sentence that offers the names closest to `name`, or the first of them when nothing is close."""
     names = sorted(set(known))
     by_fold = {each.casefold(): each for each in names}
     close = [by_fold[fold] for fold in get_close_matches(name.casefold(), list(by_fold), n=most, cutoff=0.5)]
     if close:
         return f"Did you mean {', '.join(close)}?"
+    if len(names) > MOST_NAMES:
+        return f"There are: {', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES:,} more."
     return f"There are: {', '.join(names)}." if names else "There are none."

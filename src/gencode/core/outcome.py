@@ -1,7 +1,7 @@
 """The public shape of a task: what scripts, the command line and Python callers get."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -102,5 +102,20 @@ def page_of(text: str, page: int) -> str:
 
 def as_json(value: object, *, indent: int = 0) -> str:
     """Any record of ours as JSON text."""
-    encoded = msgspec.json.encode(value)
+    try:
+        encoded = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # the name of a file need not be UTF-8
+        encoded = msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
     return (msgspec.json.format(encoded, indent=indent) if indent else encoded).decode()
+
+
+def _encodable(value: Any) -> Any:
+    """The same with everything escaped that is no Unicode."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        fields = cast("dict[Any, Any]", value)
+        return {_encodable(name): _encodable(each) for name, each in fields.items()}
+    if isinstance(value, list | tuple):
+        return [_encodable(each) for each in cast("list[Any]", value)]
+    return value

@@ -142,14 +142,14 @@ class _Reading:
     def _command(self, name: str, said: Mapping[str, Any], bare: Hook) -> None:
         kind, command = said.get("type", "command"), said.get("command")
         if kind != "command" or not isinstance(command, str) or not command.strip():
-            said = f"a hook of {name} has no effect: only those with a command are run"
-            self.lose(name, said, bare.fits)
+            why = f"a hook of {name} has no effect: only those with a command are run"
+            self.lose(name, why, bare.fits)
         elif len(command) > LONGEST_COMMAND or "\0" in command:
-            said = f"a hook of {name} has no effect: its command is too long or holds a NUL"
-            self.lose(name, said, bare.fits)
+            why = f"a hook of {name} has no effect: its command is too long or holds a NUL"
+            self.lose(name, why, bare.fits)
         elif len(self.hooks) >= MOST_HOOKS:
-            said = f"a hook of {name} has no effect: there are more than {MOST_HOOKS}"
-            self.lose(name, said, bare.fits)
+            why = f"a hook of {name} has no effect: there are more than {MOST_HOOKS}"
+            self.lose(name, why, bare.fits)
         else:
             if "if" in said:
                 self.say(f"a hook of {name} is run for every call that its matcher fits: `if` is not known")
@@ -189,8 +189,11 @@ class _Reading:
 
 def _like_a_guard(name: str) -> bool:
     """Whether a name that is no event was meant for one before a call."""
-    before = "tool" in name and (name.startswith("pre") or "before" in name)
-    return before or bool(get_close_matches(name, [same_name(GUARD)], cutoff=_ALIKE))
+    return (
+        name.startswith("pre")
+        or "before" in name
+        or bool(get_close_matches(name, [same_name(GUARD)], cutoff=_ALIKE))
+    )
 
 
 def _fits(pattern: str, name: str) -> bool:

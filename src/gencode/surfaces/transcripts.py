@@ -156,7 +156,10 @@ def _heard(now: Transcript, event: Event) -> Transcript:
         case CallStarted() as fact:
             return _changed(now, fact.call, state="running", line=fact.summary or fact.tool)
         case CallFinished() as fact:
-            return _changed(now, fact.call, state="failed" if fact.error else "done", step=fact.summary)
+            known = _find(now, fact.call)
+            denied = known is not None and known.state == "denied"
+            state: CallState = "denied" if denied else "failed" if fact.error else "done"
+            return _changed(now, fact.call, state=state, step=fact.summary)
         case ProgressMade(text):
             running = [each for each in now.entries if isinstance(each, Call) and each.state == "running"]
             return _changed(now, running[-1].id, step=text) if running else now

@@ -137,7 +137,7 @@ def made(args: argparse.Namespace) -> int:
         "max_turns": getattr(args, "its_turns", None),
         "prompt": whole_input("say what the agent is told") if told == "-" else told,
     }
-    written = Registry.write(folder / "agents", wishes)
+    written = Registry.write(folder / "agents", wishes, project="user" not in args)
     if "json" in args:
         answer_json(_linted_file(written, Toolbox()))
         return 0
