@@ -34,6 +34,7 @@ from gencode.delegation.work import Terms, Work
 from gencode.engines.choosing import engine_for
 from gencode.engines.process import WorkOrder as WorkOrder
 from gencode.mcp.session import FILES, Session, Tables
+from gencode.mcp.session import told_servers as told_servers
 from gencode.permissions.chain import Chain, Root
 from gencode.permissions.decision import check_tool
 from gencode.permissions.explain import Explanation

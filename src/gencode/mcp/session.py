@@ -1,5 +1,6 @@
 """mcp: the servers of one open GenCode, as far as nobody has to load them: most sessions have none."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,19 @@ FILES = (".mcp.json", ".gen/mcp.json")
 
 Tables = Sequence[tuple[str, dict[str, Any], bool]]
 """The tables of the settings: where each was written, what it says, and whether the user wrote it."""
+
+
+def told_servers(entries: Sequence[Any], files: Mapping[str, bytes], origin: str = "") -> list[str]:
+    """The servers of an agent's file and of files like `.mcp.json`, each as it is started, in a line."""
+    from gencode.mcp.definition import Definition, of_agent, of_mcp_json
+
+    def told(server: Definition) -> str:
+        env = [f"{name}={shlex.quote(value)}" for name, value in server.env.items()]
+        how = server.url or " ".join((*env, shlex.join((server.command, *server.args))))
+        return f"MCP server {server.name}: {how}{f' (in {server.cwd})' if server.cwd else ''}"
+
+    several = [of_agent(entries, origin)[1], *(of_mcp_json(files[path], path) for path in files)]
+    return [line for found in several for line in (*map(told, found.definitions), *found.problems)]
 
 
 class Session:

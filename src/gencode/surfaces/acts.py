@@ -230,6 +230,17 @@ async def _cost(talk: Talk, typed: Typed, here: str) -> Deed:
     return Page("Cost", cost_page(talk.view, talk.session))
 
 
+async def _compact(talk: Talk, typed: Typed, here: str) -> Deed:
+    if talk.session is None:
+        raise UserMistake("Nothing was asked yet, so there is nothing to sum up.")
+    if talk.running:
+        raise UserMistake("The agent is at work; interrupt it with Esc, or wait, then sum up.")
+    done = await talk.compact()
+    return Word(
+        "What was said so far is summed up; nothing of it is lost." if done else "There is little to sum up."
+    )
+
+
 async def _skills(talk: Talk, typed: Typed, here: str) -> Deed:
     return Page("gen skills list", await printed(["skills", "list"], talk.gen.workspace.cwd))
 
@@ -296,6 +307,7 @@ _ACTS: dict[str, Callable[[Talk, Typed, str], Awaitable[Deed]]] = {
     "permissions": _permissions,
     "budget": _budget,
     "cost": _cost,
+    "compact": _compact,
     "skills": _skills,
     "mcp": _servers,
     "export": _export,

@@ -42,6 +42,7 @@ COMMANDS = (
     Command("permissions", "[TOOL INPUT]", "the rules that count, or what is decided about one call"),
     Command("budget", "[KIND AMOUNT | none]", "what this conversation may spend: tokens, usd, spawns"),
     Command("cost", "", "what this conversation has cost, agent by agent"),
+    Command("compact", "", "sum up what was said so far, so that there is room for more"),
     Command("skills", "", "the skills there are"),
     Command("mcp", "", "the MCP servers and their tools"),
     Command("export", "[FILE]", "write the journal of this conversation as JSONL"),

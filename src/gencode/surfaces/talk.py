@@ -164,6 +164,10 @@ class Talk:
         self.tell(Notice(was_hit(verb, found, stops.hit, behind), task=found.id))
         return stops.hit
 
+    async def compact(self) -> bool:
+        """Sum up the conversation, which must be at rest; False when there is too little of it."""
+        return self.session is not None and await self.gen.work.compact(self._spec(), self.session)
+
     async def interrupt(self) -> None:
         """Cut the turn and what it waits for; what is in the background goes on, and that is said."""
         if self.running and self.session is not None:

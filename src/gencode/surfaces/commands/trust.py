@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import shlex
 import sys
 import termios
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,10 +11,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.app import agents_if_trusted
+from gencode.app import agents_if_trusted, told_servers
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
-from gencode.mcp.definition import Definition, of_agent, of_mcp_json
 from gencode.permissions.brought import SERVERS, SETTINGS
 from gencode.permissions.trust import Change, Standing, revoke, standing, trust, trusted_folders
 from gencode.places import workspace_at
@@ -163,7 +161,7 @@ def _revoke(folder: Path, *, as_json: bool) -> int:
 
 
 def _offer(project: Standing) -> Offer:
-    problems = list(project.brought.problems)
+    problems, texts = list(project.brought.problems), project.brought.texts
     settings: dict[str, Any] = {}
     try:
         settings = project_values(project)
@@ -175,8 +173,8 @@ def _offer(project: Standing) -> Offer:
         changes=list(project.changes),
         settings=settings,
         agents=list(_agents(project)),
-        servers=list(_servers(project)),
-        skills=[path for path in project.brought.texts if path.endswith("/SKILL.md")],
+        servers=told_servers((), {path: texts[path] for path in SERVERS if path in texts}),
+        skills=[path for path in texts if path.endswith("/SKILL.md")],
         others=[path for path in project.brought.files if path not in project.brought.texts],
         problems=problems,
     )
@@ -205,15 +203,6 @@ def _agents(project: Standing) -> Iterator[AgentOffer]:
             )
 
 
-def _servers(project: Standing) -> Iterator[str]:
-    """The MCP servers that the folder itself names, each as it is started."""
-    for path in SERVERS:
-        if path in project.brought.texts:
-            found = of_mcp_json(project.brought.texts[path], path)
-            yield from map(_started, found.definitions)
-            yield from found.problems
-
-
 def _programs(spec: AgentSpec) -> Iterator[str]:
     """Everything that an agent's file has run, each as it is started."""
     names = {event: name for name, (event, _) in reversed(EVENTS.items())}
@@ -221,15 +210,7 @@ def _programs(spec: AgentSpec) -> Iterator[str]:
         tools = f" of {'|'.join(hook.fits)}" if hook.fits else ""
         what = f"nothing can be run, so calls are refused ({hook.broken})" if hook.broken else hook.command
         yield f"hook {names[hook.event]}{tools}: {what}"
-    _, found = of_agent(spec.mcp_servers, spec.source)
-    yield from map(_started, found.definitions)
-    yield from found.problems
-
-
-def _started(server: Definition) -> str:
-    env = [f"{name}={shlex.quote(value)}" for name, value in server.env.items()]
-    how = server.url or " ".join((*env, shlex.join((server.command, *server.args))))
-    return f"MCP server {server.name}: {how}{f' (in {server.cwd})' if server.cwd else ''}"
+    yield from told_servers(spec.mcp_servers, {}, spec.source)
 
 
 def _called(spec: AgentSpec) -> str:
