@@ -23,7 +23,7 @@ apt_install() {
 # Installs the MCP servers of requirements/node with the Node of the test environment, once for each lock file.
 # Where that is impossible, the tests that need them are skipped and say so at the end.
 have_node_servers() {
-    local folder=$venv/node_servers node npm said
+    local folder=$venv/node_servers node npm said roots=/etc/ssl/certs/ca-certificates.crt
     if cmp -s requirements/node/package-lock.json "$folder/installed.json"; then
         return 0
     fi
@@ -34,6 +34,8 @@ have_node_servers() {
     rm -rf -- "$folder"
     mkdir -p -- "$folder"
     cp requirements/node/package.json requirements/node/package-lock.json "$folder"
+    # Node knows only its own certificate authorities; the machine's may be others.
+    [ -r "$roots" ] && export NODE_EXTRA_CA_CERTS="${NODE_EXTRA_CA_CERTS:-$roots}"
     if said=$(cd -- "$folder" && PATH=${node%/*}:$PATH "$node" "$npm" ci --ignore-scripts --no-audit --no-fund \
         --fetch-retries=1 --fetch-timeout=20000 2>&1 </dev/null); then
         cp requirements/node/package-lock.json "$folder/installed.json"

@@ -21,7 +21,7 @@ async def test_the_tasks_of_a_killed_worker_are_finished_by_another(fleet: Fleet
         found = await ended(gen, tasks)
         assert [(task.status, task.result) for task in found] == [(Status.COMPLETED, "done")] * TASKS
         again = {task: runs(await check_journal(gen, task)) for task in tasks}
-        assert mine and {task for task, count in again.items() if count > 1} == {*mine}
+        assert mine and {task for task, count in again.items() if count > 1} <= {*mine}
 
 
 async def test_a_worker_that_was_stopped_past_its_lease_is_fenced_and_works_on(fleet: Fleet) -> None:

@@ -65,6 +65,11 @@ async def test_a_letter_reaches_a_task_on_a_worker_and_an_ended_one_goes_on_ther
         [found] = await ended(gen, [task])
         assert (found.result, found.mailed) == ("done", 1)
         _, woken = await gen.send(task, "and again")
+
+        async def heard() -> bool:
+            return (await gen.find(task)).mailed == 2
+
+        await until(heard, "the second letter is heard")
         [again] = await ended(gen, [task])
         assert (woken, again.mailed, again.status) == (True, 2, Status.COMPLETED)
 

@@ -128,13 +128,15 @@ def test_several_processes_run_each_job_once_and_an_interrupt_ends_them(tmp_path
     make_due(*ids)
     running = [start("cron", "run", cwd=tmp_path) for _ in range(3)]
     until(lambda: not jobs(tmp_path, "--all"))
+    box = home / ".gen" / "outbox" / "all.md"
+    until(lambda: box.is_file() and box.read_text().count("ended as completed.") == 5)
     assert {ended(process, signal.SIGINT)[0] for process in running} == {130}
     tasks = gen("task", "list", "--all", "--tree", "--json", cwd=tmp_path).json["tasks"]
     assert sorted((each["prompt"], each["status"], each["agent"]) for each in tasks) == [
         ("a task", "completed", "Explore"),
         *((f"job {n}", "completed", "main") for n in range(5)),
     ]
-    said = (home / ".gen" / "outbox" / "all.md").read_text()
+    said = box.read_text()
     assert [said.count(f"(job {n})] ended as completed.") for n in range(5)] == [1] * 5
 
 

@@ -120,7 +120,8 @@ async def test_the_doctor_lists_them_and_changes_nothing(tmp_path: Path, home: P
             "name": "worktree",
             "state": "ok",
             "detail": f"{made.path}: gencode/one of {repo}, 1 files changed, not merged",
-            "fix": f"git -C {repo} merge gencode/one",
+            "fix": f"git -C {made.path} add -A; git -C {made.path} commit -m 'What the agent left'; "
+            f"git -C {repo} merge gencode/one",
         }
     ]
     assert git(made.path, "status", "--short") == "?? x"
