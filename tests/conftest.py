@@ -65,7 +65,7 @@ class Unmet:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         missing = [
             name for name in self.tests if not name.startswith("npm:")
-        ]  # a registry may be out of reach
+        ]
         if missing and os.environ.get("CI") == "true" and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
