@@ -63,9 +63,8 @@ class Unmet:
             self.tests.update(str(value) for key, value in report.user_properties if key == "needs")
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        missing = [
-            name for name in self.tests if not name.startswith("npm:")
-        ]
+        # Node's registry may be out of reach where the others are not.
+        missing = [name for name in self.tests if not name.startswith("npm:")]
         if missing and os.environ.get("CI") == "true" and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
