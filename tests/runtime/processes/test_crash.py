@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,19 @@ async def test_a_process_that_dies_takes_its_commands_with_it(state: Path, numbe
             process.send_signal(number)
             process.wait()
         assert await eventually(lambda word=word: not alive(word))
+    assert await eventually(lambda: not marked(state))
     assert sweep(state) == 0
+
+
+def marked(state: Path) -> list[str]:
+    """The processes that a keeper of this state started and that still run."""
+    marks = [record.read_bytes() for record in (state / "keepers").iterdir()]
+    found: list[str] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            environ = (process / "environ").read_bytes()
+            found += [process.name for mark in marks if mark in environ]
+    return found
 
 
 async def test_what_could_not_notice_the_crash_is_swept_at_the_next_start(
