@@ -223,3 +223,29 @@ async def test_a_store_that_was_closed_says_so(opened: Any) -> None:
     await store.close()
     with pytest.raises(GenCodeError, match="was closed"):
         await store.events("0badcafe")
+
+
+async def test_who_is_stopped_inside_a_transaction_does_not_hold_others_for_ever(opened: Any) -> None:
+    from gencode.stores.pg_link import alone
+
+    stopped, other = await opened(), await opened()
+    lease = await other.create(TaskCreated(), "me")
+    await other.release(lease)
+    inside = asyncio.Event()
+
+    async def stop(connection: Any, _again: bool) -> None:
+        async with alone(connection, 7):
+            await connection.execute("UPDATE gen_task SET epoch = epoch + 1 WHERE id = $1", lease.task)
+            inside.set()
+            await asyncio.sleep(3600)
+
+    async def enter(connection: Any, _again: bool) -> None:
+        async with alone(connection, 7):
+            pass
+
+    asleep = asyncio.ensure_future(stopped.link.patiently(stop))
+    await inside.wait()
+    assert (await other.take(lease.task, "you")).epoch == 2
+    await other.link.patiently(enter)
+    asleep.cancel()
+    await asyncio.wait([asleep])

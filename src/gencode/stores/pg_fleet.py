@@ -8,7 +8,7 @@ from gencode.core.events import TaskCreated
 from gencode.core.status import Status
 from gencode.runtime.fleet import Dispatch, Enqueue, Stuck, WorkerCard
 from gencode.stores.facts import DRAWS, first, held, missing
-from gencode.stores.pg_link import Alone, Connection
+from gencode.stores.pg_link import Connection, alone
 from gencode.stores.pg_rows import NewTask
 from gencode.stores.pg_trouble import TROUBLES, trouble
 from gencode.stores.postgres import PostgresStore
@@ -137,11 +137,11 @@ class FleetStore(PostgresStore):
     async def on_connection(self, step: Callable[[Any], Awaitable[None]]) -> None:
         """Do something on a connection, in a transaction of its own that nobody else's may overlap."""
 
-        async def alone(connection: Connection, _again: bool) -> None:
-            async with Alone(connection, _LOCK), connection.transaction():
+        async def taken(connection: Connection, _again: bool) -> None:
+            async with alone(connection, _LOCK):
                 await step(connection)
 
-        await self.link.patiently(alone)
+        await self.link.patiently(taken)
 
     async def new_pool(self, most: int, lost: Callable[[], None]) -> Any:
         """Connections of one's own; `lost` is called when one of them ends."""

@@ -7,8 +7,8 @@ somebody is willing to wait. The step is then told so: what it sent before may h
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import asyncpg
@@ -39,6 +39,8 @@ PATIENCE = 10.0
 CONNECT_SECONDS = 5.0
 COMMAND_SECONDS = 10.0
 """A server that is cut off without a word is noticed after so long."""
+IDLE_SECONDS = 5.0
+"""Who is stopped inside a transaction holds its locks for so long; then the server ends it."""
 MOST_CONNECTIONS = 8
 MOST_KEPT = 2
 OFTEN = 20
@@ -48,7 +50,10 @@ _LONG_PAUSE = 0.5
 _SHAPE = {
     "timeout": CONNECT_SECONDS,
     "command_timeout": COMMAND_SECONDS,
-    "server_settings": {"application_name": "gencode"},
+    "server_settings": {
+        "application_name": "gencode",
+        "idle_in_transaction_session_timeout": str(int(IDLE_SECONDS * 1000)),
+    },
 }
 WAKE = "gen_wake"
 """The channel that tells an owner to look; nothing rests on its words being heard."""
@@ -119,6 +124,7 @@ class Link:
         """Take a step; while the server is away, sleep (a little longer each time) and take it again."""
         until = time.monotonic() + (self._patience if patience is None else patience)
         pause, again = _SHORT_PAUSE, False
+        cancels = _cancels()
         while True:
             if self._closed:
                 raise StoreTrouble(CLOSED)
@@ -133,6 +139,8 @@ class Link:
                         connection.terminate()
                         raise
             except TROUBLES as error:
+                if _cancels() > cancels:  # the error of a transaction that could not be undone hid it
+                    raise asyncio.CancelledError from None
                 if self._closed:
                     raise StoreTrouble(CLOSED) from None
                 if not waiting_helps(error) or time.monotonic() > until:
@@ -171,19 +179,13 @@ class Link:
         return await self.patiently(lambda connection, _: connection.fetch(statement, *values))
 
 
-class Alone:
-    """While nobody else is inside with the same number, on whatever machine."""
-
-    def __init__(self, connection: Connection, number: int) -> None:
-        self._connection = connection
-        self._number = number
-
-    async def __aenter__(self) -> None:
-        await self._connection.execute("SELECT pg_advisory_lock($1)", self._number)
-
-    async def __aexit__(self, *_: object) -> None:
-        with suppress(*TROUBLES):  # a connection that is gone holds no lock
-            await self._connection.execute("SELECT pg_advisory_unlock($1)", self._number)
+@asynccontextmanager
+async def alone(connection: Connection, number: int) -> AsyncGenerator[None]:
+    """A transaction while nobody else is in one with the same number, on whatever machine."""
+    # Each statement sees what others made while this one waited; and a lock of the transaction ends with it.
+    async with connection.transaction(isolation="read_committed"):
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", number)
+        yield
 
 
 class Ear:
@@ -248,6 +250,12 @@ class Ear:
 
     def _told(self, _connection: object, _process: int, _channel: str, owner: object) -> None:
         self._heard.add(str(owner))
+
+
+def _cancels() -> int:
+    """How often somebody asked for the end of whatever runs here."""
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0
 
 
 def _pool(url: str, most: int) -> Any:

@@ -5,7 +5,7 @@ compared with facts are text, as in the facts; only leases and workers go by the
 """
 
 from gencode.core.errors import StoreTrouble
-from gencode.stores.pg_link import Alone, Connection, Link
+from gencode.stores.pg_link import Connection, Link, alone
 
 _LOCK = 1195723331
 """The advisory lock of those who migrate: "GENC", as in the SQLite file."""
@@ -105,7 +105,8 @@ MIGRATIONS: tuple[str, ...] = (_VERSION_1,)
 
 VERSION = len(MIGRATIONS)
 
-_IS_THERE = "SELECT to_regclass('gen_version') IS NOT NULL"
+# Reading a table of the catalogue makes the server notice what others made since this transaction began.
+_IS_THERE = "SELECT count(*) > 0 FROM pg_catalog.pg_class WHERE oid = to_regclass('gen_version')"
 
 
 async def migrate_link(link: Link) -> tuple[int, int]:
@@ -139,8 +140,7 @@ async def _current(connection: Connection, _again: bool = False) -> int:
 
 
 async def _migrated(connection: Connection, _again: bool) -> int:
-    # The lock first and the transaction second: what others made meanwhile is only seen by a new one.
-    async with Alone(connection, _LOCK), connection.transaction():
+    async with alone(connection, _LOCK):
         before = await _current(connection)  # again, now that nobody else can change it
         if before > VERSION:
             return before

@@ -12,6 +12,7 @@ _WAITING_HELPS = (
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
     asyncpg.TooManyConnectionsError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
     asyncpg.InternalClientError,  # a connection that is being cut while it is used
