@@ -336,7 +336,7 @@ async def test_what_another_process_spent_is_paid_afterwards_and_wakes_those_who
     flying = await top.reserve(40, 0.0)
     waiting = reserving(top, 40)
     await settled()
-    child.pay(turns=3, tokens=60, usd=float("inf"))
+    child.pay(Spent(3, 60, float("inf")))
     assert (child.spent, top.left()) == (Spent(3, 60), Budget(tokens=40))
     flying.settle(tokens=40, usd=0.0)
     with pytest.raises(BudgetSpent):

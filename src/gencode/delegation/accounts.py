@@ -62,6 +62,22 @@ def bound(
     return purse if purse.bounded else None
 
 
+def leftover(task: Task, spent: Spent) -> Budget:
+    """What is left of the budget of a task that has ended, for what it sent; BudgetSpent when nothing is."""
+    purse = Purse(f"agent {task.agent}", task.budget, None, spent)
+    purse.check()
+    return purse.left()
+
+
+def raised(left: Budget, spent: Spent) -> Budget:
+    """What a task may spend over its whole life when it has spent so much, and so much is left for it."""
+    amounts = {
+        name: None if (amount := getattr(left, name)) is None else amount + getattr(spent, name)
+        for name in ("turns", "tokens", "usd", "spawns")
+    }
+    return Budget(**amounts)
+
+
 async def spent_by(store: Store, task: str) -> Spent:
     """What a task and everything below it have cost so far."""
     found = await store.task(task)

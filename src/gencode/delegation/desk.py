@@ -69,7 +69,9 @@ class Desk:
 
     async def author(self, path: str, sha256: str) -> str:
         """Which other agent brought a file of the workspace into this state, in any process."""
-        return await self._launcher.author(str(self._origin.workspace.cwd), path, sha256, self._origin.task)
+        return await self._launcher.watch.author(
+            str(self._origin.workspace.cwd), path, sha256, self._origin.task
+        )
 
     async def send(self, task: str, message: str) -> tuple[Outcome, bool]:
         """Say something to a task: a running one hears it before its next reply, a finished one is woken.

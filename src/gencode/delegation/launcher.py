@@ -16,7 +16,7 @@ from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, TaskRequest, same_name
 from gencode.core.task import Task, whole_transcript
-from gencode.delegation.accounts import bound, share, spent_by, tightest
+from gencode.delegation.accounts import NO_BUDGET, bound, raised, share, spent_by, tightest
 from gencode.delegation.apart import Apart, new_task
 from gencode.delegation.desk import Desk
 from gencode.delegation.forks import Fork, forked
@@ -35,9 +35,6 @@ from gencode.runtime.bus import Bus
 from gencode.runtime.limits import Limits
 from gencode.runtime.ports import Engine, Store, TaskQuery
 from gencode.runtime.purse import NOTHING
-
-MOST_ASKED = 200
-"""So many of the latest tasks of a folder are looked at for who changed a file."""
 
 
 class Means(Struct, frozen=True):
@@ -76,8 +73,9 @@ class Launcher:
         self._workplaces = Workplaces(means.home)
         self._starting = Starting(store, bus, supervisor, seating, self._outputs)
         self.apart = Apart(store, bus, supervisor, means.engine)
-        self._watch = Watch(store, supervisor.owner, self._outputs)
-        self.reach = Reach(store, supervisor, self._watch)
+        self.watch = Watch(store, supervisor.owner, self._outputs)
+        self.live = supervisor.find
+        self.reach = Reach(store, supervisor, self.watch)
         self.inquiring = Inquiring(supervisor, self.reach, means.patience)
 
     async def launch(
@@ -226,8 +224,9 @@ class Launcher:
             place = replace(place, until=time.monotonic() + limits.seconds)
         self._seating.check_price(place)
         order = Order(spec, place, limits)
+        budget = place.purse.budget if place.purse else NO_BUDGET
         if session is not None:
-            return await self._starting.go_on(session, order, More(prompt), Desk(self))
+            return await self._starting.go_on(session, order, More(prompt, budget=budget), Desk(self))
         if not prompt.strip():
             raise UserMistake("The prompt is empty; say what you want to know or have done.")
         created = TaskCreated(
@@ -238,6 +237,7 @@ class Launcher:
             asked_model=origin.model.asked,
             max_turns=limits.turns,
             policies=origin.chain.bare,
+            budget=budget,
         )
         return await self._starting.begin(order, created, Desk(self))
 
@@ -253,12 +253,14 @@ class Launcher:
         place: Origin,
         seconds: float | None = None,
         *,
+        left: Budget = NO_BUDGET,
         over: bool = False,
     ) -> Job:
         """Go on with an earlier task of an agent, which keeps its identity, type and transcript.
 
-        `place` is where the agent sits: below whoever asks for it now. Without a prompt it goes on with the
-        letters that wait for it, or in the place of a process that died when it takes `over`.
+        `place` is where the agent sits: below whoever asks for it now; `left` is what those above it who have
+        ended leave it. Without a prompt it goes on with the letters that wait for it, or in the place of a
+        process that died when it takes `over`.
         """
         if self._supervisor.find(task.id):
             raise UserMistake(f"Task {task.id} is running; wait for it or stop it first.")
@@ -267,10 +269,11 @@ class Launcher:
         if task.worktree:
             workplace = self._workplaces.again(task.worktree)
             place = replace(place, workspace=workplace.workspace)
-        named = None if request.budget == Budget() else request.budget
+        named = None if request.budget == NO_BUDGET else request.budget
         budget = named or task.budget
-        counted = place.purse is not None or budget != Budget()
+        counted = place.purse is not None or budget != NO_BUDGET or left != NO_BUDGET
         spent = await spent_by(self._store, task.id) if counted else NOTHING
+        budget = tightest(budget, raised(left, spent))
         purse = bound(place.purse, spec.name, budget, spent, sent=False)
         place = replace(place, purse=purse)
         turns = request.max_turns or task.max_turns or spec.max_turns
@@ -349,7 +352,7 @@ class Launcher:
         if job := self._supervisor.find(task):
             await job.wait(seconds)
             return self.told(job.task)
-        found = await self._watch.ended(task, seconds)
+        found = await self.watch.ended(task, seconds)
         await make_whole(self._store, self._outputs, found)
         return self.told(found)
 
@@ -383,15 +386,6 @@ class Launcher:
         """Stop a task; its outcome, and everything that it hit."""
         stops = await self.reach.stop(task, why)
         return await self.look(task, 0), stops.hit
-
-    async def author(self, cwd: str, path: str, sha256: str, but: str | None) -> str:
-        """Which agent in a folder left a file in this state, as the journals tell; empty if none did."""
-        latest = await self._store.tasks(TaskQuery(cwd=cwd, limit=MOST_ASKED)) if sha256 else []
-        for task in reversed(latest):
-            changed = task.evidence.files_changed
-            if task.id != but and any((each.path, each.sha256) == (path, sha256) for each in changed):
-                return f"the agent {task.agent}, task {task.id}"
-        return ""
 
     async def outcome(self, job: Live) -> Outcome:
         """The outcome of a job, once it has ended."""

@@ -11,6 +11,7 @@ from gencode.delegation.orphans import close_if_orphan
 from gencode.delegation.watch import LOOK_SECONDS
 from gencode.runtime.bus import Bus
 from gencode.runtime.ports import Elsewhere, Store, Wish
+from gencode.runtime.purse import Spent
 from gencode.runtime.slots import Slot
 from gencode.runtime.stop import Stop
 
@@ -75,10 +76,9 @@ class Remote(Live):
         """Count here what was spent there."""
         if self.purse is not None and self._task.turns > before.turns:
             was, now = before.usage, self._task.usage
+            tokens = now.input_tokens + now.output_tokens - was.input_tokens - was.output_tokens
             self.purse.pay(
-                turns=self._task.turns - before.turns,
-                tokens=now.input_tokens + now.output_tokens - was.input_tokens - was.output_tokens,
-                usd=(now.usd or 0.0) - (was.usd or 0.0),
+                Spent(self._task.turns - before.turns, tokens, (now.usd or 0.0) - (was.usd or 0.0))
             )
 
     async def _hear(self) -> None:

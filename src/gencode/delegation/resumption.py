@@ -14,11 +14,11 @@ from gencode.delegation.forks import Fork
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin, link_of
+from gencode.delegation.treasury import Funds
 from gencode.permissions.chain import Chain, Root, rebuilt
 from gencode.permissions.given import Given
 from gencode.runtime.models import OWN, Model, ModelRegistry
 from gencode.runtime.ports import Handover
-from gencode.runtime.purse import Purse
 
 
 class Resumption:
@@ -36,18 +36,18 @@ class Resumption:
         self._here = here
         self._root = root
 
-    async def start(
-        self, task: Task, request: TaskRequest, seconds: float | None, purse: Purse | None = None
-    ) -> Job:
-        """Go on with a task in this process, paid from `purse`."""
+    async def start(self, task: Task, request: TaskRequest, seconds: float | None, funds: Funds) -> Job:
+        """Go on with a task in this process, paid from these funds."""
         if request.isolation:
             raise UserMistake(f"Task {task.id} goes on in this process; leave isolation out.")
-        spot = replace(self._place(task, request.model), background=request.background, purse=purse)
-        return await self._launcher.resume(task, request, spot, seconds)
+        spot = replace(self._place(task, request.model), background=request.background, purse=funds.purse)
+        return await self._launcher.resume(task, request, spot, seconds, left=funds.left)
 
-    async def fork(self, task: Task, fork: Fork, request: TaskRequest, seconds: float | None) -> Job:
+    async def fork(
+        self, task: Task, fork: Fork, request: TaskRequest, seconds: float | None, funds: Funds
+    ) -> Job:
         """Begin a new task with what an earlier one had said and heard, at the place of that one."""
-        spot = replace(self._place(task, request.model), background=request.background)
+        spot = replace(self._place(task, request.model), background=request.background, purse=funds.purse)
         return await self._launcher.fork(task, fork, request, spot, seconds)
 
     async def detach(self, task: Task, request: TaskRequest, seconds: float | None) -> str:
@@ -79,11 +79,11 @@ class Resumption:
         spot = replace(spot, background=created.background)
         return await self._launcher.take_on(created, spot, handover.seconds, handover.task)
 
-    async def take_over(self, task: Task, handover: Handover) -> Job:
+    async def take_over(self, task: Task, handover: Handover, funds: Funds) -> Job:
         """Go on with a task in the place of a process that died with it."""
-        spot = replace(self._place(task, handover.model), background=True)
+        spot = replace(self._place(task, handover.model), background=True, purse=funds.purse)
         request = TaskRequest("", "", max_turns=handover.max_turns, background=True)
-        return await self._launcher.resume(task, request, spot, handover.seconds, over=True)
+        return await self._launcher.resume(task, request, spot, handover.seconds, left=funds.left, over=True)
 
     def _place(self, task: Task, asked: str) -> Origin:
         here = self._here()

@@ -9,9 +9,11 @@ from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import Event
 from gencode.core.task import Task
 from gencode.delegation.orphans import close_if_orphan
-from gencode.runtime.ports import Store
+from gencode.runtime.ports import Store, TaskQuery
 
 LOOK_SECONDS = 0.1
+MOST_ASKED = 200
+"""So many of the latest tasks of a folder are looked at for who changed a file."""
 
 
 async def facts_of(store: Store, task: str, after: int = 0) -> tuple[list[Event], CorruptFact | None]:
@@ -67,3 +69,12 @@ class Watch:
             if found.status.ended and found.seq <= after:
                 return
             await asyncio.sleep(LOOK_SECONDS)
+
+    async def author(self, cwd: str, path: str, sha256: str, but: str | None) -> str:
+        """Which agent in a folder left a file in this state, as the journals tell; empty if none did."""
+        latest = await self._store.tasks(TaskQuery(cwd=cwd, limit=MOST_ASKED)) if sha256 else []
+        for task in reversed(latest):
+            changed = task.evidence.files_changed
+            if task.id != but and any((each.path, each.sha256) == (path, sha256) for each in changed):
+                return f"the agent {task.agent}, task {task.id}"
+        return ""

@@ -10,21 +10,20 @@ from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.accounts import NO_BUDGET, spent_by
+from gencode.delegation.accounts import NO_BUDGET
 from gencode.delegation.forks import Fork
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.records import Records
 from gencode.delegation.resumption import Resumption
+from gencode.delegation.treasury import Treasury
 from gencode.permissions.chain import Root
 from gencode.runtime.limits import Limits
 from gencode.runtime.models import Model, ModelRegistry
 from gencode.runtime.ports import Handover, Store, TaskQuery
-from gencode.runtime.purse import Purse, check_budget
 from gencode.runtime.seen import Seen
 
-SESSION = "the session"
 COME_BACK = "Work that you sent to the background has ended. Tell the user what came of it."
 
 
@@ -57,30 +56,31 @@ class Work:
         self._model: Model | None = None
         self._terms = terms
         self._resumption = Resumption(launcher, models, self._origin, root)
-        bounded = terms.budget != NO_BUDGET
-        self._purse = Purse(SESSION, terms.budget) if bounded else None
-        self._purses: dict[str, Purse] = {}
-        """The purses of conversations that were led here; each counts its whole conversation."""
+        self._treasury = Treasury(store, terms.budget, launcher.live)
         self._seen: dict[str, Seen] = {}
         """What the agents of conversations that were led here know of files."""
 
     async def start(self, request: TaskRequest) -> Live:
         """Start one subagent without a main conversation: the settings are its root policy."""
-        return await self._launcher.launch(request, self._origin(), seconds=self._terms.seconds)
+        live = await self._launcher.launch(request, self._origin(), seconds=self._terms.seconds)
+        self._treasury.begun(live.id)
+        return live
 
     async def resume(self, task: str, request: TaskRequest) -> Live:
         """Go on with an earlier task, as it was."""
         found = await self._records.find(task)
         if found.conversation:
             raise UserMistake(f"{found.id} is a conversation; go on with it: gen -p --session {found.id}")
-        return await self._resumption.start(found, request, self._terms.seconds, await self._bound(found))
+        funds = await self._treasury.of_task(found)
+        return await self._resumption.start(found, request, self._terms.seconds, funds)
 
     async def fork(self, task: str, fork: Fork, request: TaskRequest) -> Job:
         """Begin a new task with what an earlier one had said and heard."""
         found = await self._records.find(task)
         if found.conversation:
             raise UserMistake(f"{found.id} is a conversation; only the task of an agent can be forked.")
-        return await self._resumption.fork(found, fork, request, self._terms.seconds)
+        funds = await self._treasury.above(found.parent)
+        return await self._resumption.fork(found, fork, request, self._terms.seconds, funds)
 
     async def send(self, task: str, text: str) -> tuple[Task, bool]:
         """Say something to a task; one of an agent that has ended goes on with it, in the background.
@@ -109,7 +109,7 @@ class Work:
         """Start what another process handed over to this one, or go on where a third one died with it."""
         known = await self._store.task(handover.task) if handover.task else None
         if known is not None and known.status is Status.RUNNING:
-            return await self._resumption.take_over(known, handover)
+            return await self._resumption.take_over(known, handover, await self._treasury.of_task(known))
         if handover.created is not None:
             return await self._resumption.take_on(handover.created, handover)
         request = TaskRequest(
@@ -121,12 +121,11 @@ class Work:
         """Start a turn of a conversation that this agent leads."""
         limits = Limits(self._terms.turns or spec.max_turns, self._terms.seconds)
         found = await self._records.find(session) if session is not None else None
-        purse = await self._conversation_purse(found)
+        purse = await self._treasury.of_conversation(found)
         seen = self._seen.get(found.id) if found else None
         origin = replace(self._led_by(spec), purse=purse, seen=seen)
         job = await self._launcher.converse(spec, prompt, origin, limits, found.id if found else None)
-        if purse is not None:
-            self._purses[job.id] = purse
+        self._treasury.keep(job.id, purse)
         self._seen[job.id] = job.seat.seen
         return job
 
@@ -151,20 +150,17 @@ class Work:
 
     def bound(self, budget: Budget) -> None:
         """Bound conversations by another budget from their next turn on; what they spent before counts."""
-        check_budget(budget)
-        self._terms = replace(self._terms, budget=budget)
-        self._purse = Purse(SESSION, budget) if budget != NO_BUDGET else None
-        self._purses.clear()
+        self._treasury.bound(budget)
 
     @property
     def budget(self) -> Budget:
         """What a conversation may spend."""
-        return self._terms.budget
+        return self._treasury.budget
 
     async def compact(self, spec: AgentSpec, session: str, why: str = "a person asked for it") -> bool:
         """Sum up a conversation at rest that this agent leads; False when there is nothing to leave out."""
         found = await self._records.find(session)
-        origin = replace(self._led_by(spec), purse=await self._conversation_purse(found))
+        origin = replace(self._led_by(spec), purse=await self._treasury.of_conversation(found))
         return await self._launcher.compact(spec, origin, found.id, why)
 
     def origin(self, spec: AgentSpec | None = None) -> Origin:
@@ -172,7 +168,7 @@ class Work:
         return self._led_by(spec) if spec else self._origin()
 
     def _origin(self) -> Origin:
-        here = replace(self._here(), purse=self._purse)
+        here = replace(self._here(), purse=self._treasury.own)
         return here if self._model is None else replace(here, model=self._model)
 
     def _led_by(self, spec: AgentSpec) -> Origin:
@@ -180,20 +176,3 @@ class Work:
         if spec.mode is None and not spec.rules:
             return origin
         return replace(origin, chain=origin.chain.below(link_of(spec)))
-
-    async def _conversation_purse(self, session: Task | None) -> Purse | None:
-        """What a conversation may spend: all of it counts, also what earlier turns and processes spent."""
-        if self._terms.budget == NO_BUDGET:
-            return None
-        if session is None:
-            return Purse(SESSION, self._terms.budget)
-        if session.id not in self._purses:
-            spent = await spent_by(self._store, session.id)
-            self._purses[session.id] = Purse(SESSION, self._terms.budget, None, spent)
-        return self._purses[session.id]
-
-    async def _bound(self, task: Task) -> Purse | None:
-        """What a task that goes on may spend by the terms of this session, which count all it ever spent."""
-        if self._terms.budget == NO_BUDGET:
-            return None
-        return Purse(SESSION, self._terms.budget, None, await spent_by(self._store, task.id))

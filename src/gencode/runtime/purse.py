@@ -62,6 +62,7 @@ class Purse:
         """
         check_budget(budget)
         self.owner = owner
+        self.budget = budget
         self.calls = 0
         """How many calls are in flight from here and from below."""
         self.upwards: tuple[Purse, ...] = (self, *(parent.upwards if parent else ()))
@@ -125,9 +126,9 @@ class Purse:
         for kind in COSTS_OF_A_CALL:
             self._refuse(kind, 0, 0)
 
-    def pay(self, *, turns: int, tokens: int, usd: float) -> None:
+    def pay(self, spent: Spent) -> None:
         """Count what was spent where nobody could ask before: in another process."""
-        for kind, amount in _amounts(Spent(turns, tokens, usd)).items():
+        for kind, amount in _amounts(spent).items():
             self.accounts[kind].add(amount, amount, amount)
         self.line.admit()
 

@@ -1,0 +1,104 @@
+"""One session, one purse: whatever belongs to it is paid from it, whoever wakes it and wherever."""
+
+from pathlib import Path
+
+import pytest
+
+from gencode.app import GenCode
+from gencode.core.budget import Budget
+from gencode.core.errors import UserMistake
+from gencode.core.status import Status
+from gencode.stores.memory import MemoryStore
+from gencode.testing import call, says, scripted
+from tests.control.test_queue_story import write_agent
+
+COSTS = {"inputTokens": 90, "outputTokens": 10}
+SENT = call("Task", subagent_type="Explore", prompt="look")
+MAIN = [says("", SENT, usage=COSTS), says("told", usage=COSTS), says("more", usage=COSTS)]
+EXPLORE = [says(f"found {number}", usage=COSTS) for number in range(9)]
+
+
+async def total(gen: GenCode) -> int:
+    """What everything in the journal has cost."""
+    return sum(each.usage.input_tokens + each.usage.output_tokens for each in await gen.tasks())
+
+
+async def test_tasks_that_are_woken_again_and_again_are_paid_from_the_one_purse_of_the_session(
+    tmp_path: Path,
+) -> None:
+    async with scripted(tmp_path, settings={"max_tokens_total": 350}, Explore=EXPLORE) as gen:
+        first = await gen.task("Explore", "look")
+        second = await gen.task("Explore", "look too")
+        assert (await gen.resume(first.agent_id, "more")).result == "found 1"
+        assert (await gen.resume(second.agent_id, "more")).result == "found 1"
+        for task in (first, second):
+            with pytest.raises(UserMistake, match="The budget of 350 tokens of the session is spent"):
+                await gen.resume(task.agent_id, "more")
+        assert await total(gen) == 400
+
+
+async def test_a_task_of_an_earlier_process_joins_the_session_with_all_it_cost(tmp_path: Path) -> None:
+    store = MemoryStore()
+    async with scripted(tmp_path, store=store, Explore=EXPLORE) as gen:
+        first = await gen.task("Explore", "look")
+        second = await gen.task("Explore", "look too")
+    async with scripted(tmp_path, store=store, settings={"max_tokens_total": 250}, Explore=EXPLORE) as gen:
+        assert (await gen.resume(first.agent_id, "more")).status is Status.COMPLETED
+        with pytest.raises(UserMistake, match="The budget of 250 tokens of the session is spent"):
+            await gen.resume(second.agent_id, "more")
+
+
+async def test_a_child_that_is_woken_elsewhere_is_paid_from_what_its_conversation_may_spend(
+    tmp_path: Path,
+) -> None:
+    store = MemoryStore()
+    async with scripted(
+        tmp_path, store=store, settings={"max_tokens_total": 400}, main=MAIN, Explore=EXPLORE
+    ) as gen:
+        outcome = await gen.ask("go").outcome()
+        [child] = await gen.tasks(outcome.agent_id)
+    async with scripted(tmp_path, store=store, main=MAIN, Explore=EXPLORE) as gen:
+        assert (await gen.resume(child.agent_id, "more")).result == "found 1"
+        with pytest.raises(UserMistake, match="The budget of 400 tokens of the session is spent"):
+            await gen.resume(child.agent_id, "and more")
+        said = await gen.ask("go on", session=outcome.agent_id).outcome()
+        assert (said.status, said.error) == (
+            Status.LIMIT_REACHED,
+            "The budget of 400 tokens of the session is spent.",
+        )
+
+
+async def test_a_conversation_keeps_its_budget_until_another_one_is_named_or_it_is_taken_away(
+    tmp_path: Path,
+) -> None:
+    store = MemoryStore()
+
+    async def goes_on(gen: GenCode, session: str) -> Status:
+        return (await gen.ask("go on", session=session).outcome()).status
+
+    turns = [says(f"{number}", usage=COSTS) for number in range(9)]
+    async with scripted(tmp_path, store=store, settings={"max_tokens_total": 100}, main=turns) as gen:
+        session = (await gen.ask("go").outcome()).agent_id
+    async with scripted(tmp_path, store=store, main=turns) as gen:
+        assert await goes_on(gen, session) is Status.LIMIT_REACHED
+        gen.work.bound(Budget(tokens=200))
+        assert await goes_on(gen, session) is Status.COMPLETED
+    async with scripted(tmp_path, store=store, main=turns) as gen:
+        assert await goes_on(gen, session) is Status.LIMIT_REACHED
+        gen.work.bound(Budget())
+        assert await goes_on(gen, session) is Status.COMPLETED
+    async with scripted(tmp_path, store=store, main=turns) as gen:
+        assert await goes_on(gen, session) is Status.COMPLETED
+
+
+async def test_a_child_that_goes_on_alone_has_what_the_budget_of_its_ended_parent_leaves(
+    tmp_path: Path, home: Path
+) -> None:
+    write_agent(home / ".gen" / "agents", "lead", "Task(Explore), LS")
+    lead = [says("", SENT, usage=COSTS), says("led", usage=COSTS)]
+    async with scripted(tmp_path, settings={"max_depth": 2}, lead=lead, Explore=EXPLORE) as gen:
+        led = await gen.task("lead", "go", budget=Budget(tokens=400))
+        [child] = await gen.tasks(led.agent_id)
+        assert (await gen.resume(child.agent_id, "more")).result == "found 1"
+        with pytest.raises(UserMistake, match="The budget of 400 tokens of agent lead is spent"):
+            await gen.resume(child.agent_id, "and more")
