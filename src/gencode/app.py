@@ -11,7 +11,6 @@ import msgspec
 from gencode.agents.library import Library
 from gencode.agents.registry import MAIN, Registry
 from gencode.agents.registry import Entry as Entry
-from gencode.core.budget import Budget
 from gencode.core.events import Event, TaskImported
 from gencode.core.outcome import Outcome
 from gencode.core.prices import Price
@@ -26,6 +25,7 @@ from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin
 from gencode.delegation.orphans import close_orphans, close_task
 from gencode.delegation.pulse import Liveness
+from gencode.delegation.reach import Verb
 from gencode.delegation.records import Records
 from gencode.delegation.seating import Customs, Seating
 from gencode.delegation.supervisor import Supervisor
@@ -113,7 +113,7 @@ class GenCode:
         self.project = around.project
         """How the folder stands: what it brings counts only when a person trusts it."""
         above = [standing(each, gen_home()) for each in folders_above(self.workspace.root)]
-        self.library = Library(gen_home(), [around.project, *above], amounts_to)
+        self.library = Library(gen_home(), [around.project, *above], amounts_to, self.settings.agents)
         """The agents and skills there are, as their files are now."""
         self.switchboard = Switchboard(around.settings.prices)
         self.models = ModelRegistry(self.switchboard.makers(), self.switchboard.tiers(around.settings.models))
@@ -133,14 +133,15 @@ class GenCode:
         brought = around.project.brought.texts if around.project.trusted else {}
         files = {name: brought[name] for name in FILES if name in brought}
         self.servers = Session(gen_home(), self.workspace.root, around.servers, files, self._answered)
-        customs = Customs(told.max_depth, self._price, kept, self.library, told.hooks, self.servers)
+        outside = (told.hooks, self.servers, told.append_system_prompt)
+        customs = Customs(told.max_depth, self._price, kept, self.library, *outside)
         seating = Seating(self.library, self.models, self.toolbox, customs)
         means = Means(gen_home(), around.engine, told.task_seconds, told.question_seconds, told.result_cache)
         self.launcher = Launcher(self.store, self.bus, supervisor, seating, means)
         self.records = Records(self.store, outputs(), self.workspace.cwd)
         self.watch = Watch(self.store, supervisor.owner, outputs())
         root = self.root if policy_named(around.flags) else None
-        terms = Terms(self.settings.max_turns, self.settings.max_seconds, self._budget())
+        terms = Terms(self.settings.max_turns, self.settings.max_seconds, self.settings.budget)
         self.work = Work(self.launcher, self.records, self.store, self.models, self._origin, terms, root)
         self._asker = around.asker
         self._given = Given()
@@ -258,6 +259,10 @@ class GenCode:
         found = await self.find(task)
         stops = await self.launcher.reach.interrupt(found.id, "it was interrupted", message)
         return await self.outcome_of(stops.task)
+
+    async def hits(self, task: str, verb: Verb) -> list[Outcome]:
+        """What a verb (interrupt, keep, stop or tree) would hit at this moment, the task itself first."""
+        return await self.records.outcomes(await self.launcher.reach.hits((await self.find(task)).id, verb))
 
     async def fork(self, task: str, prompt: str, *, at: int | None = None, **words: Unpack[Words]) -> Outcome:
         """Run a new task that begins with what another one had said and heard up to fact number `at`."""
@@ -378,12 +383,7 @@ class GenCode:
     def _price(self, model: str) -> Price:
         """What a model costs and holds; what the user says that all hold counts."""
         price, room = self.switchboard.price(model), self.settings.context_tokens
-        known = room is None or model == OFFLINE
-        return price if known else msgspec.structs.replace(price, context=room)
-
-    def _budget(self) -> Budget:
-        told = self.settings
-        return Budget(tokens=told.max_tokens_total, usd=told.max_usd, spawns=told.max_spawns)
+        return price if room is None or model == OFFLINE else msgspec.structs.replace(price, context=room)
 
     def _origin(self) -> Origin:
         return Origin(

@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import Struct
 
+from gencode.core.budget import Budget
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.prices import Price
 from gencode.core.rules import Action, Policy, merge, parse_mode, parse_rule
@@ -25,7 +26,7 @@ PREFIX = "GEN_"
 LISTS = (Action.ALLOW.value, Action.ASK.value, Action.DENY.value)
 NAMES = ("tools",)
 """Lists that are no rules; of these the last layer wins."""
-TABLES = ("models", "prices", "agent_caps", "fleet_caps", "hooks", "mcp_servers", "channels")
+TABLES = ("models", "prices", "agent_caps", "fleet_caps", "hooks", "mcp_servers", "channels", "agents")
 
 NARROWING = frozenset({Action.ASK.value, Action.DENY.value})
 """What every project's file may set."""
@@ -46,6 +47,7 @@ _ABOVE_ZERO = (
 )
 MOST_RULES = 1_000
 LONGEST_RULE = 4_096
+_IN_FILES = "write files in ~/.gen/agents, or type --agents"
 MOST_DOTS = 200
 """In a line of a project's file: TOML takes time and memory for the square of them."""
 
@@ -85,6 +87,15 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     mcp_servers: dict[str, dict[str, Any]] = {}
     tools: tuple[str, ...] = ()
     channels: dict[str, dict[str, Any]] = {}
+    agents: dict[str, Any] = {}
+    append_system_prompt: str = ""
+    telemetry: bool = False
+    telemetry_content: bool = False
+
+    @property
+    def budget(self) -> Budget:
+        """What a session may spend."""
+        return Budget(tokens=self.max_tokens_total, usd=self.max_usd, spawns=self.max_spawns)
 
 
 class Layer(Struct, frozen=True):
@@ -154,6 +165,10 @@ def merged(found: Iterable[Layer]) -> Settings:
     """
     values: dict[str, Any] = {}
     for layer in found:
+        if "agents" in layer.values and layer.origin != "--":
+            raise UserMistake(
+                f"{layer.place('agents')}: the setting agents counts for one session; {_IN_FILES}."
+            )
         for key, value in layer.values.items():
             if key == "mcp_servers" and isinstance(value, dict):
                 values[key] = {**values.get(key, {}), **cast("dict[str, Any]", value)}

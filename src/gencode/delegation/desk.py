@@ -67,6 +67,10 @@ class Desk:
         outcome, hit = await self._launcher.stop(_id(task), why)
         return outcome, [_as_sent(each) for each in hit]
 
+    async def hits(self, task: str) -> Sequence[Sent]:
+        """What a stop of a task would hit at this moment, the task itself first."""
+        return [_as_sent(each) for each in await self._launcher.reach.hits(_id(task), "stop")]
+
     async def author(self, path: str, sha256: str) -> str:
         """Which other agent brought a file of the workspace into this state, in any process."""
         return await self._launcher.watch.author(

@@ -170,7 +170,7 @@ class Launcher:
         model = self._seating.model(request.model, spec, origin.model)
         grant = origin.grant(spec)
         place = origin.below(spec, model, background=background, link=link_of(spec, grant))
-        budget = tightest(request.budget, spec.budget)
+        budget = tightest(request.budget, self._seating.budget_of(spec, model))
         if (request.isolation or spec.isolation) == "process" and origin.purse is not None:
             budget = share(origin.purse.left(), budget, all_of_it=origin.task is None)
         place = replace(place, purse=bound(origin.purse, spec.name, budget, sent=origin.task is not None))

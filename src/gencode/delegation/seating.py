@@ -97,7 +97,8 @@ class Outside(Protocol):
 class Customs(Struct, frozen=True, eq=False):
     """What holds for every seat: how deep agents are nested, what models cost, what files say to agents.
 
-    `hooks` are those of the settings; `skills` is where skills come from, if there are any.
+    `hooks` are those of the settings; `skills` is where skills come from, if there are any. `appended` is
+    what whoever leads a conversation is told last.
     """
 
     depth: int = SHALLOWEST
@@ -106,6 +107,7 @@ class Customs(Struct, frozen=True, eq=False):
     skills: Shelf | None = None
     hooks: Mapping[str, Any] = {}
     outside: Outside | None = None
+    appended: str = ""
 
 
 def notes_of(spec: AgentSpec, *, plans: bool) -> tuple[str, ...]:
@@ -222,8 +224,22 @@ class Seating:
         warnings += self._preloaded(spec)[1]
         warnings += outside.warnings(spec) if outside is not None else ()
         warnings += _odd_hooks(spec)
+        if self._unpriced(spec, origin.model.name):
+            warnings.append(f"its limit of ${spec.budget.usd:g} does not count; {NO_PRICE}")
         warnings += [note.text for note in origin.notes()]
         return TaskStarted(origin.model.name, system, tuple(toolbox), tuple(warnings))
+
+    def budget_of(self, spec: AgentSpec, model: Resolved) -> Budget:
+        """What a file lets its agent spend.
+
+        Dollars of a file of another product count only where the price of the model is known: its author
+        could not know which model would be used here.
+        """
+        return replace(spec.budget, usd=None) if self._unpriced(spec, model.name) else spec.budget
+
+    def _unpriced(self, spec: AgentSpec, model: str) -> bool:
+        foreign = spec.budget.usd is not None and spec.dialect != OURS
+        return foreign and self._customs.price(model).of(Usage()) is None
 
     def check_price(self, place: Origin) -> None:
         """Refuse a budget of money for a model whose price nobody knows, before anything is spent."""
@@ -241,6 +257,8 @@ class Seating:
         more += [self._preloaded(spec)[0], NOTES.format(scope=scope) if keeps else ""]
         if SKILL in toolbox and (lines := self._skill_lines()):
             more.append(f"{SKILLS}\n{lines}")
+        if not task:
+            more.append(self._customs.appended)
         if kept := [text for text in more if text]:
             spec = replace(spec, prompt="\n\n".join((spec.prompt.rstrip(), *kept)))
         return system_prompt(

@@ -13,10 +13,12 @@ from gencode.core.spec import AgentSpec, Effort, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.asking import Inquiry, Reply
+from gencode.runtime.queries import TaskQuery as TaskQuery
 
 if TYPE_CHECKING:
     from gencode.runtime.agenda import Agenda
     from gencode.runtime.channels import Tray
+    from gencode.runtime.chronicle import Chronicle
 
 
 class ToolSchema(Struct, frozen=True):
@@ -134,17 +136,6 @@ class Letter(Struct, frozen=True):
     at: str
 
 
-class TaskQuery(Struct, frozen=True):
-    """Which tasks to list; every field that is set narrows the list."""
-
-    parent: str | None = None
-    cwd: str | None = None
-    statuses: tuple[Status, ...] = ()
-    ended_after: str | None = None
-    conversations: bool | None = None
-    limit: int | None = None
-
-
 class Journal(Protocol):
     """Where facts are written. Every append is guarded by the lease's epoch and number."""
 
@@ -243,6 +234,11 @@ class Store(Journal, Archive, Protocol):
         """Messages that are not delivered yet."""
         ...
 
+    @property
+    def chronicle(self) -> "Chronicle":
+        """The facts of all tasks in one order."""
+        ...
+
     async def close(self) -> None:
         """Let go of files and connections; nothing that was appended is lost."""
         ...
@@ -319,6 +315,10 @@ class Delegate(Protocol):
 
     async def stop(self, task: str) -> tuple[Outcome, Sequence[Sent]]:
         """Stop a task in the background and the work it waits for; its outcome, and all that this hit."""
+        ...
+
+    async def hits(self, task: str) -> Sequence[Sent]:
+        """What a stop of a task would hit at this moment, the task itself first."""
         ...
 
     async def author(self, path: str, sha256: str) -> str:

@@ -56,6 +56,8 @@ async def TASK_STOP(ctx: ToolContext, task_id: Annotated[str, "The id that Task 
     before = await _delegate(ctx).look(task_id, 0.0)
     if not before.background and not before.status.ended:
         raise ToolError(in_foreground(before))
+    if soon := await _delegate(ctx).hits(task_id):
+        ctx.progress(f"stops {', '.join(f'{each.task} ({each.agent})' for each in soon)}")
     outcome, hit = await _delegate(ctx).stop(task_id)
     who = f"Task {outcome.agent_id} of {outcome.agent}"
     if not hit:

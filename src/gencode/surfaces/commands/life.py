@@ -71,7 +71,8 @@ def stop(args: argparse.Namespace) -> int:
 async def _stop(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.find(args.id)
-        await _announce(gen, found.id, "tree" if "tree" in args else "keep" if "keep" in args else "stop")
+        verb: Verb = "tree" if "tree" in args else "keep" if "keep" in args else "stop"
+        await announce(gen, found.id, verb, "stops")
         if "keep" in args and not found.status.ended:
             most = REPORT_SECONDS + STOP_SECONDS
             note(f"Waiting for the last report of task {found.id}, at most {most:.0f} s.")
@@ -85,13 +86,13 @@ async def _stop(args: argparse.Namespace) -> int:
     return 0 if outcome.status.ended else 1
 
 
-async def _announce(gen: GenCode, task: str, verb: Verb) -> None:
-    """Say what a stop will hit, before it does."""
+async def announce(gen: GenCode, task: str, verb: Verb, does: str) -> None:
+    """Say what a verb will hit, before it does."""
     hit = await gen.launcher.reach.hits(task, verb)
     if hit:
         names = ", ".join(f"{each.id} ({visible_line(each.agent)})" for each in hit[:MOST_NAMED])
         rest = f" and {len(hit) - MOST_NAMED} more" if len(hit) > MOST_NAMED else ""
-        note(f"This stops {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {names}{rest}.")
+        note(f"This {does} {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {names}{rest}.")
 
 
 def _tell_stop(outcome: Outcome, hit: list[Outcome]) -> None:

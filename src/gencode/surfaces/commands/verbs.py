@@ -10,13 +10,14 @@ from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
 from gencode.delegation.forks import Fork
-from gencode.surfaces.commands.life import leaving, tell_outcome
+from gencode.surfaces.commands.life import announce, leaving, tell_outcome
 from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.commands.schemas import schema
 from gencode.surfaces.follow import follow, painter_for
 from gencode.surfaces.person import asker_for
-from gencode.surfaces.plain import answer, answer_json
+from gencode.surfaces.plain import answer, answer_json, note
+from gencode.surfaces.visible import visible_line
 
 INTERRUPTED = "a person interrupted it"
 HEARD_SECONDS = 3.0
@@ -32,6 +33,9 @@ def send(args: argparse.Namespace) -> int:
 async def _send(args: argparse.Namespace, text: str) -> int:
     async with opened(args) as gen:
         found = await gen.find(args.id)
+        ended = found.status.ended and not found.conversation
+        does = f"has ended as {found.status} and is woken" if ended else f"is {found.status}"
+        note(f"This is for task {found.id} of {visible_line(found.agent)}, which {does}.")
         outcome, woken = await gen.send(found.id, text)
     if "json" in args:
         answer_json({**msgspec.to_builtins(outcome), "woken": woken})
@@ -52,6 +56,7 @@ def interrupt(args: argparse.Namespace) -> int:
 async def _interrupt(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.find(args.id)
+        await announce(gen, found.id, "interrupt", "interrupts")
         stops = await gen.launcher.reach.interrupt(found.id, INTERRUPTED, getattr(args, "message", ""))
         outcome = await gen.outcome_of(stops.task)
     hit = [each.id for each in stops.hit]
