@@ -1,6 +1,8 @@
 """Tasks in processes of their own: bound to whoever sent them, or detached so that they outlive it."""
 
-from functools import reduce
+from functools import partial, reduce
+
+from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated
@@ -11,6 +13,7 @@ from gencode.runtime.bus import Bus
 from gencode.runtime.models import Model
 from gencode.runtime.ports import Elsewhere, Engine, Handover, Store
 from gencode.runtime.purse import Purse
+from gencode.runtime.slots import Slot
 from gencode.runtime.stop import Stop
 
 NOT_HERE = (
@@ -33,14 +36,37 @@ class Apart:
         """Whether there can be other processes at all."""
         return self._engine is not None
 
-    async def bind(self, handover: Handover, stop: Stop, purse: Purse | None = None) -> Remote:
-        """Run a task in a process that ends with this one; what happens there is heard here."""
-        process = await self._start(handover)
-        events = await self._store.events(process.task)
-        remote = Remote(_told(events, process.task), stop, process, self._store, self._bus)
-        remote.purse = purse
-        self._bus.publish(events)
+    async def bind(self, handover: Handover, stop: Stop, purse: Purse | None, slot: Slot) -> Remote:
+        """Run a task in a process that ends with this one; what happens there is heard here.
+
+        Where too many agents are at work, it is written down and waits for its turn.
+        """
+        if self._engine is None or handover.created is None:
+            raise UserMistake(NOT_HERE)
+        if slot.try_take():
+            remote = await self._at_once(handover, stop, slot)
+        else:
+            lease = await self._store.create(handover.created, self._supervisor.owner)
+            handover = replace(handover, task=lease.task, keeper=lease.owner)
+            remote = Remote(lease.state, stop, partial(self._start, handover), self._store, self._bus)
+            remote.lease = lease
+            self._bus.publish(await self._store.events(lease.task))
+        slot.task = remote.id
+        remote.slot, remote.purse = slot, purse
         self._supervisor.watch(remote, lambda: remote.follow(self._supervisor.owner))
+        return remote
+
+    async def _at_once(self, handover: Handover, stop: Stop, slot: Slot) -> Remote:
+        process: Elsewhere | None = None
+        try:
+            process = await self._start(handover)
+        finally:
+            if process is None:
+                slot.give_back()
+        events = await self._store.events(process.task)
+        remote = Remote(_told(events, process.task), stop, lambda: _already(process), self._store, self._bus)
+        await remote.begin()
+        self._bus.publish(events)
         return remote
 
     async def detach(self, handover: Handover) -> str:
@@ -64,6 +90,10 @@ def new_task(created: TaskCreated, model: Model, seconds: float | None, *, bound
         background=created.background,
         bound=bound,
     )
+
+
+async def _already(process: Elsewhere) -> Elsewhere:
+    return process
 
 
 def _told(events: list[Event], task: str) -> Task:

@@ -33,7 +33,7 @@ from gencode.delegation.trees import Workplace, Workplaces
 from gencode.delegation.watch import Watch, facts_of
 from gencode.runtime.bus import Bus
 from gencode.runtime.limits import Limits
-from gencode.runtime.ports import Engine, Store, TaskQuery
+from gencode.runtime.ports import Engine, Handover, Store, TaskQuery
 from gencode.runtime.purse import NOTHING
 
 
@@ -108,17 +108,8 @@ class Launcher:
         """Start a subagent in a process of its own; it may spend what is set aside for it, and no more."""
         place = order.place
         slot = self._supervisor.slots.slot("", created.parent or "", place.model.name)
-        with place.stop.interrupts():
-            await slot.take()
-        begun = False
-        try:
-            handover = new_task(created, place.model, order.limits.seconds, bound=True)
-            remote = await self.apart.bind(handover, place.stop, place.purse)
-            remote.slot = slot
-            begun = True
-        finally:
-            if not begun:
-                slot.give_back()
+        handover = new_task(created, place.model, order.limits.seconds, bound=True)
+        remote = await self.apart.bind(handover, place.stop, place.purse, slot)
         self._seating.kinship.learn(remote.id, created.parent)
         return remote
 
@@ -144,13 +135,11 @@ class Launcher:
             new_task(created, order.place.model, order.limits.seconds, bound=False)
         )
 
-    async def take_on(
-        self, created: TaskCreated, place: Origin, seconds: float | None, queued: str = ""
-    ) -> Job:
-        """Start a subagent that another process asked for; `queued` is its id when that wrote it down."""
+    async def take_on(self, created: TaskCreated, place: Origin, handover: Handover) -> Job:
+        """Start a subagent that another process asked for, and that it may have written down."""
         place = replace(place, purse=bound(place.purse, created.agent, created.budget))
-        order = Order(self.agent_of(created), place, Limits(created.max_turns, seconds))
-        return await self._starting.begin(order, created, Desk(self), queued=queued)
+        order = Order(self.agent_of(created), place, Limits(created.max_turns, handover.seconds))
+        return await self._starting.begin(order, created, Desk(self), handover=handover)
 
     def _prepared(
         self, request: TaskRequest, origin: Origin, call: ToolCall | None, seconds: float | None

@@ -4,7 +4,7 @@ import asyncio
 from abc import ABC, abstractmethod
 
 from gencode.core.errors import GenCodeError
-from gencode.core.events import DurableFact
+from gencode.core.events import DurableFact, PassingFact
 from gencode.core.messages import Message
 from gencode.core.task import Task
 from gencode.delegation.trees import Workplace
@@ -36,6 +36,15 @@ class Live(ABC):
     def id(self) -> str:
         """The id of the task."""
         return self.task.id
+
+    @property
+    @abstractmethod
+    def queued(self) -> bool:
+        """Whether it waits for its turn to begin."""
+
+    @abstractmethod
+    def tell(self, fact: PassingFact) -> None:
+        """Let something be heard that is not written down."""
 
     @property
     def over(self) -> bool:
@@ -125,6 +134,15 @@ class Job(Live):
     def task(self) -> Task:
         """The task as it is written so far."""
         return self.record.task
+
+    @property
+    def queued(self) -> bool:
+        """Whether it waits for its turn to begin."""
+        return bool(self.first)
+
+    def tell(self, fact: PassingFact) -> None:
+        """Let something be heard that is not written down."""
+        self.record.tell(fact)
 
     def fall(self) -> None:
         """Take it off the stop tree and let others work: it has ended."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from gencode.core.events import QueueMoved, TaskStalled
-from gencode.delegation.live import Job
+from gencode.delegation.live import Job, Live
 from gencode.runtime.slots import Slots
 
 
@@ -35,11 +35,11 @@ class Pulse:
             await job.record.commit(TaskStalled(round(silent, 1)))
             job.record.heard = heard  # that it was noted is no sign of life
 
-    def tell_places(self, jobs: Mapping[str, Job]) -> None:
+    def tell_places(self, jobs: Mapping[str, Live]) -> None:
         """Let the places in the queue be heard that have changed."""
-        waiting = [task for task in self._slots.waiting() if task in jobs and jobs[task].first]
+        waiting = [task for task in self._slots.waiting() if task in jobs and jobs[task].queued]
         places = {task: place for place, task in enumerate(waiting, start=1)}
         for task, place in places.items():
             if place != self._places.get(task):
-                jobs[task].record.tell(QueueMoved(place))
+                jobs[task].tell(QueueMoved(place))
         self._places = places

@@ -2,29 +2,37 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 
-from gencode.core.errors import Stopped
-from gencode.core.events import TaskBackgrounded
+from gencode.core.errors import Fenced, Stopped, UserMistake
+from gencode.core.events import PassingFact, TaskBackgrounded, TaskEnded
+from gencode.core.status import Status
 from gencode.core.task import Task, fold
 from gencode.delegation.live import GRACE_SECONDS, Live
 from gencode.delegation.orphans import close_if_orphan
 from gencode.delegation.watch import LOOK_SECONDS
 from gencode.runtime.bus import Bus
-from gencode.runtime.ports import Elsewhere, Store, Wish
+from gencode.runtime.ports import Elsewhere, Lease, Store, Wish
 from gencode.runtime.purse import Spent
 from gencode.runtime.slots import Slot
 from gencode.runtime.stop import Stop
+
+Begin = Callable[[], Awaitable[Elsewhere]]
+"""Starts the process that runs a task."""
 
 
 class Remote(Live):
     """The sender's end of a task that another process runs. What is written there is heard here, too."""
 
-    def __init__(self, task: Task, stop: Stop, process: Elsewhere, store: Store, bus: Bus) -> None:
+    def __init__(self, task: Task, stop: Stop, begin: Begin, store: Store, bus: Bus) -> None:
         super().__init__(stop)
         self._task = task
-        self._process = process
+        self._begin = begin
+        self._process: Elsewhere | None = None
         self.slot: Slot | None = None
         """Its right to be at work, in the process that sent it."""
+        self.lease: Lease | None = None
+        """What it is written with while it waits for its turn."""
         self._store = store
         self._bus = bus
 
@@ -32,6 +40,19 @@ class Remote(Live):
     def task(self) -> Task:
         """The task as it was written when the journal was last looked at."""
         return self._task
+
+    @property
+    def queued(self) -> bool:
+        """Whether it waits for its turn to begin."""
+        return self._process is None
+
+    def tell(self, fact: PassingFact) -> None:
+        """Let something be heard that is not written down."""
+        self._bus.tell(self.id, fact)
+
+    async def begin(self) -> None:
+        """Let a process take it."""
+        self._process = await self._begin()
 
     def fall(self) -> None:
         """Take it off the stop tree and let others work: it has ended."""
@@ -42,6 +63,8 @@ class Remote(Live):
     async def follow(self, owner: str) -> None:
         """Hear what is written until the task has ended, or its process is gone and it is ended here."""
         patience = 0.0
+        if self._process is None and not await self._has_begun(owner):
+            return
         try:
             try:
                 with self.stop.interrupts():
@@ -57,15 +80,42 @@ class Remote(Live):
         finally:
             await self._let_go(owner, patience)
 
+    async def _has_begun(self, owner: str) -> bool:
+        """Wait for its turn and let a process take it; one that cannot begin any more ends here."""
+        ended = TaskEnded(Status.CANCELLED, error="it was cancelled")
+        try:
+            with self.stop.interrupts():
+                if self.slot is not None:
+                    await self.slot.take()
+                await self.begin()
+            return True
+        except Stopped as stopped:
+            ended = TaskEnded(Status.CANCELLED, error=str(stopped))
+        except UserMistake as mistake:
+            ended = TaskEnded(Status.FAILED, error=str(mistake))
+        except asyncio.CancelledError:
+            pass
+        try:
+            if self.lease is not None:
+                await self._store.append(self.lease, [ended], last=True)
+        except Fenced:  # a process took it and died before it had begun
+            await close_if_orphan(self._store, self.id, owner)
+        await self._hear()
+        return False
+
+    @property
+    def _gone(self) -> bool:
+        return self._process is None or self._process.gone
+
     async def _followed(self) -> None:
-        while not self._task.status.ended and not self._process.gone:
+        while not self._task.status.ended and not self._gone:
             await asyncio.sleep(LOOK_SECONDS)
             await self._hear()
 
     async def _let_go(self, owner: str, patience: float) -> None:
         """Wait for the process and close what it left open: a crash there ends this task, nothing else."""
         until = time.monotonic() + patience
-        while not self._process.gone:
+        while self._process is not None and not self._process.gone:
             if time.monotonic() >= until:
                 self._process.kill()
             await asyncio.sleep(LOOK_SECONDS / 10)

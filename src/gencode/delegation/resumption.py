@@ -77,7 +77,7 @@ class Resumption:
         )
         spot = _place(created, here, model, _chain(created, spec, here.chain, None), spec)
         spot = replace(spot, background=created.background)
-        return await self._launcher.take_on(created, spot, handover.seconds, handover.task)
+        return await self._launcher.take_on(created, spot, handover)
 
     async def take_over(self, task: Task, handover: Handover, funds: Funds) -> Job:
         """Go on with a task in the place of a process that died with it."""

@@ -26,7 +26,7 @@ from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.trees import Workplace
 from gencode.runtime.bus import Bus
 from gencode.runtime.limits import Limits
-from gencode.runtime.ports import Lease, Letter, Store, TaskQuery
+from gencode.runtime.ports import Handover, Lease, Letter, Store, TaskQuery
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
 from gencode.runtime.slots import Slot
@@ -86,12 +86,12 @@ class Starting:
         created: TaskCreated,
         desk: Desk,
         before: Sequence[DurableFact] = (),
-        queued: str = "",
+        handover: Handover | None = None,
     ) -> Job:
         """A new task: its birth, its start and what it was told are written as one, and then heard of.
 
         Where too many agents are at work, only its birth is; the rest is written when it is its turn.
-        `before` are facts that come between its birth and its start, `queued` is its id when it was born
+        `before` are facts that come between its birth and its start; by a `handover` it may have been born
         elsewhere.
         """
         order = order.minded()
@@ -108,7 +108,7 @@ class Starting:
         at_once = slot is None or slot.try_take()
         born = False
         try:
-            lease, events = await self._born(created, then if at_once else (), queued)
+            lease, events = await self._born(created, then if at_once else (), handover)
             born = True
         finally:
             if not born and slot is not None:
@@ -124,11 +124,11 @@ class Starting:
         return self._supervisor.start(job)
 
     async def _born(
-        self, created: TaskCreated, then: Sequence[DurableFact], queued: str
+        self, created: TaskCreated, then: Sequence[DurableFact], handover: Handover | None
     ) -> tuple[Lease, list[Event]]:
         """The lease of a new task, or of one that was written down for whoever takes it first; its facts."""
-        if queued:
-            lease = await self._store.take(queued, self._supervisor.owner)
+        if handover is not None and handover.task:
+            lease = await self._store.take(handover.task, self._supervisor.owner, handover.keeper or None)
             return lease, await self._store.append(lease, then)
         lease = await self._store.create(created, self._supervisor.owner, then)
         facts, at = enumerate((created, *then), start=1), lease.state.created_at

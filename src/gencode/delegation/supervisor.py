@@ -73,19 +73,23 @@ class Supervisor:
     def start(self, job: Job) -> Job:
         """Begin to run a job; it ends by itself, by its limits, or by its branch being stopped."""
         self.watch(job, lambda: self._lived(job))
-        if not self._chores:
-            chores = (self._renew(), self._heed(), self._feel())
-            self._chores = [self._group.create_task(each) for each in chores]
         return job
 
     def watch(self, live: Live, life: Callable[[], Awaitable[None]]) -> None:
         """Look after a task for as long as its `life` takes, here or in a process of its own."""
         self._jobs[live.id] = live
         live.work = self._group.create_task(self._work(live, life))
+        if not self._chores:
+            chores = (self._renew(), self._heed(), self._feel())
+            self._chores = [self._group.create_task(each) for each in chores]
 
     def find(self, task: str) -> Live | None:
         """The live task of this id, if it is looked after here."""
         return self._jobs.get(task)
+
+    def elsewhere(self, task: str) -> bool:
+        """Whether a task is looked after here and worked on by another process."""
+        return not isinstance(self._jobs.get(task), Job | None)
 
     async def settle(self) -> None:
         """Wait for stopped work to end; what has not after the grace time is cancelled."""
@@ -194,8 +198,10 @@ class Supervisor:
                     if isinstance(job := self._jobs.get(letter.task), Job) and job.seat.inbox is not None:
                         job.seat.inbox.put(letter)
                 for task, wish in await self._journal.asked(self.owner) if self._jobs else ():
-                    if isinstance(job := self._jobs.get(task), Job):
-                        await self._grant(job, wish)
+                    if isinstance(live := self._jobs.get(task), Job):
+                        await self._grant(live, wish)
+                    elif live is not None and wish in (Wish.STOP, Wish.REPORT) and not live.stop.stopped:
+                        self._group.create_task(live.halt(ELSEWHERE))
             except GenCodeError as trouble:
                 log.warning("what others asked for could not be done: %s", trouble)
 
@@ -203,9 +209,8 @@ class Supervisor:
         """Look after every task that gives no sign of life."""
         while True:
             await asyncio.sleep(self._pulse.seconds)
-            jobs = {job.id: job for job in self if isinstance(job, Job)}
-            self._pulse.tell_places(jobs)
-            for job in jobs.values():
+            self._pulse.tell_places({live.id: live for live in self})
+            for job in [live for live in self if isinstance(live, Job)]:
                 try:
                     await self._pulse.feel(job)
                 except GenCodeError as trouble:

@@ -248,7 +248,8 @@ class Handover(Struct, frozen=True, omit_defaults=True):
     """One task for a process of its own: one that is to be `created`, or the earlier one with the id `task`.
 
     `model`, `effort` and `warnings` are those of the model that was chosen for it. A `bound` process ends its
-    task when the one that started it is gone; any other outlives it.
+    task when the one that started it is gone; any other outlives it. A task that waited for its turn is both
+    created and has an id; it is leased to `keeper`, in whose place the process takes it.
     """
 
     model: str
@@ -261,6 +262,7 @@ class Handover(Struct, frozen=True, omit_defaults=True):
     warnings: tuple[str, ...] = ()
     background: bool = False
     bound: bool = False
+    keeper: str = ""
 
 
 class Elsewhere(Protocol):
