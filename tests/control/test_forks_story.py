@@ -29,7 +29,7 @@ async def test_a_fork_begins_with_what_the_other_one_knew_and_goes_its_own_way(t
         told = await said(gen, forked.agent_id)
         again = await gen.get(first.agent_id)
     assert again == first
-    assert (forked.status, forked.turns, forked.parent_id) == (Status.COMPLETED, 1, None)
+    assert (forked.status, forked.turns, forked.forked_from) == (Status.COMPLETED, 1, first.agent_id)
     copied = facts[1].fact
     assert isinstance(copied, TaskForked)
     assert (copied.source, copied.upto, len(copied.messages)) == (first.agent_id, after_listing, 3)

@@ -49,6 +49,7 @@ class Outcome(Struct, frozen=True, rename="camel"):
     usage: TreeUsage
     evidence: Evidence
     output: Any = None
+    forked_from: str | UnsetType = UNSET
     queue_position: int | UnsetType = UNSET
     transcript: list[dict[str, Any]] | UnsetType = UNSET
     decisions: list[dict[str, Any]] | UnsetType = UNSET
@@ -88,6 +89,7 @@ def outcome_of(task: Task, tree: Usage | None = None, outputs: Path | None = Non
         usage=TreeUsage(usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.usd, whole),
         evidence=task.evidence,
         output=task.output,
+        forked_from=task.forked or UNSET,
     )
 
 

@@ -133,6 +133,8 @@ def _facts(task: Outcome) -> Iterator[str]:
     yield f"{visible_line(task.agent)} {task.agent_id}: {task.status} after {turns(task.turns)}{took}"
     if task.parent_id:
         yield f"  asked for by  {task.parent_id}"
+    if task.forked_from:
+        yield f"  forked from   {task.forked_from}"
     if task.description:
         yield f"  description   {visible_line(task.description)}"
     yield f"  model         {visible_line(task.model)}"
