@@ -1,0 +1,100 @@
+"""A client's desk: the tasks of its folder as the delegation tools see them (MCP server)."""
+
+from collections.abc import Sequence
+
+from gencode.app import GenCode
+from gencode.core.errors import UnknownName, UserMistake
+from gencode.core.messages import ToolCall
+from gencode.core.outcome import Outcome
+from gencode.core.spec import TaskRequest
+from gencode.core.task import Task
+from gencode.delegation.desk import Desk
+from gencode.runtime.ports import Sent, TaskQuery
+
+STOPPED = "the client stopped it"
+MOST_LISTED = 1000
+FILES = ("scripted:", "local/")
+
+
+class ClientDesk(Desk):
+    """What the tools are answered for a client, whose work hangs below nobody."""
+
+    def __init__(self, gen: GenCode, ended: Outcome | None = None) -> None:
+        super().__init__(gen.launcher)
+        self._gen = gen
+        self._ended = ended
+
+    async def run(self, request: TaskRequest, call: ToolCall) -> Outcome:
+        """The outcome of the work that was asked for; it has been waited for already."""
+        if self._ended is None:
+            raise UserMistake("Nothing was asked for.")
+        return self._ended
+
+    async def look(self, task: str, seconds: float) -> Outcome:
+        """The outcome of a task of this folder; whoever wants its end has waited for that already."""
+        found = await reached(self._gen, task)
+        return await self._gen.records.get(await self._gen.watch.task(found.id))
+
+    async def hits(self, task: str) -> Sequence[Sent]:
+        """What a stop of a task would hit at this moment, the task itself first."""
+        return [_sent(each) for each in await self._gen.launcher.reach.hits(task, "stop")]
+
+    async def stop(self, task: str) -> tuple[Outcome, Sequence[Sent]]:
+        """Stop a task that runs here, and the work it waits for; its outcome, and all that this hit."""
+        found = await steerable(self._gen, task)
+        stops = await self._gen.launcher.reach.stop(found.id, STOPPED)
+        return await self._gen.outcome_of(stops.task), [_sent(each) for each in stops.hit]
+
+    async def own(self) -> Sequence[Outcome]:
+        """The last tasks of this folder that no other task asked for, oldest first."""
+        return [self._gen.launcher.told(each) for each in await own_tasks(self._gen, MOST_LISTED)]
+
+
+async def own_tasks(gen: GenCode, most: int, before: str | None = None) -> list[Task]:
+    """What was last asked for in this folder without a conversation, before one of them; oldest first."""
+    here = str(gen.workspace.cwd)
+    query = TaskQuery(cwd=here, conversations=False, limit=most, roots=True, before=before)
+    return await gen.store.tasks(query)
+
+
+async def reached(gen: GenCode, name: str) -> Task:
+    """A task that a client may look at: one of this folder, or below one, and of no conversation."""
+    missing = UserMistake(f"There is no task {name[:40]!r} of this folder; task_list shows those there are.")
+    try:
+        found = await gen.find(name)
+    except UnknownName:
+        raise missing from None
+    top, passed = found, {found.id}
+    while top.parent is not None and top.parent not in passed:
+        passed.add(top.parent)
+        above = await gen.store.task(top.parent)
+        if above is None:
+            break
+        top = above
+    if top.conversation or top.cwd != str(gen.workspace.cwd):
+        raise missing
+    return found
+
+
+async def steerable(gen: GenCode, name: str) -> Task:
+    """A task that a client may speak to or stop: one that nobody runs, or that runs here.
+
+    Another process may have let its agents do more than this server does.
+    """
+    found = await gen.watch.task((await reached(gen, name)).id)
+    if not found.status.ended and gen.supervisor.find(found.id) is None:
+        raise UserMistake(
+            f"Task {found.id} is run by another process; it can be looked at here, and steered there."
+        )
+    return found
+
+
+def checked(request: TaskRequest) -> TaskRequest:
+    """A request of a client; none may name a model that is a file of this machine."""
+    if request.model.strip().casefold().startswith(FILES):
+        raise UserMistake("A model that is a file cannot be named by a client; start gen mcp with it.")
+    return request
+
+
+def _sent(task: Task) -> Sent:
+    return Sent(task.id, task.agent, task.status, task.error, task.background)

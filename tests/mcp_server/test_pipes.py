@@ -1,0 +1,104 @@
+"""Messages on two handles: whole lines, an answer to what is none, and nothing that hangs."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification
+
+from gencode.surfaces.mcp_server.pipes import Lines, Pipes
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+@given(st.lists(st.binary(max_size=20)), st.data())
+def test_lines_come_out_whole_however_they_were_cut(lines: list[bytes], data: st.DataObject) -> None:
+    whole = [line.replace(b"\n", b"") for line in lines]
+    content = b"".join(line + b"\n" for line in whole)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(content)), max_size=5)))
+    taker = Lines(longest=12)
+    found: list[bytes | None] = []
+    for begin, end in zip([0, *cuts], [*cuts, len(content)], strict=True):
+        found += taker.take(content[begin:end])
+    assert found + taker.rest() == [line if len(line) <= 12 else None for line in whole]
+
+
+async def heard(content: bytes) -> tuple[list[Any], list[Any], bool]:
+    """What a server hears and what it answers by itself when a client says this and goes."""
+    theirs, ours = os.pipe()
+    os.write(ours, content)
+    os.close(ours)
+    return await heard_from(theirs)
+
+
+async def heard_from(theirs: int) -> tuple[list[Any], list[Any], bool]:
+    gone = asyncio.Event()
+    to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](100)
+    complaints, said = anyio.create_memory_object_stream[SessionMessage](100)
+    await Pipes(theirs, 1, gone.set, longest=100).read(to_us, complaints)
+    os.close(theirs)
+    async with incoming, said:
+        messages = [each.message async for each in incoming if isinstance(each, SessionMessage)]
+        errors = [each.message.model_dump(mode="json") async for each in said]
+    return messages, errors, gone.is_set()
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"what is this?", -32700),
+        (b"\xff\xfe\x00", -32700),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "ping"', -32700),
+        (b'{"jsonrpc": "2.0", "id": {}, "method": 7}', -32600),
+        (b"[1, 2]", -32600),
+        (b"null", -32600),
+        (b"[" * 90, -32700),
+        (b"x" * 101, -32600),
+    ],
+)
+async def test_garbage_is_answered_and_the_next_line_is_heard(line: bytes, code: int) -> None:
+    content = b"\n \r\n".join((line, json.dumps(PING).encode()))
+    messages, errors, gone = await heard(content)
+    assert [each.model_dump(exclude_unset=True) for each in messages] == [PING]
+    assert [(each["id"], each["error"]["code"]) for each in errors] == [(None, code)]
+    assert gone
+
+
+async def test_a_file_is_heard_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "asked").write_text(f"{json.dumps(PING)}\n" * 3 + "rest")
+    messages, errors, gone = await heard_from(os.open(tmp_path / "asked", os.O_RDONLY))
+    assert (len(messages), [each["error"]["code"] for each in errors], gone) == (3, [-32700], True)
+
+
+async def test_a_message_longer_than_a_pipe_holds_is_written_whole() -> None:
+    theirs, ours = os.pipe()
+    outgoing, source = anyio.create_memory_object_stream[SessionMessage](0)
+    writing = asyncio.create_task(Pipes(0, ours, lambda: None).write(source))
+    reading = asyncio.create_task(asyncio.to_thread(Path(f"/dev/fd/{theirs}").read_bytes))
+    text = "é" * 200_000
+    async with outgoing:
+        message = JSONRPCNotification(jsonrpc="2.0", method="told", params={"text": text})
+        await outgoing.send(SessionMessage(message))
+    await writing
+    os.close(ours)
+    assert json.loads(await reading)["params"] == {"text": text}
+    os.close(theirs)
+
+
+async def test_a_client_that_reads_no_more_is_gone() -> None:
+    theirs, ours = os.pipe()
+    os.close(theirs)
+    gone = asyncio.Event()
+    outgoing, source = anyio.create_memory_object_stream[SessionMessage](1)
+    async with outgoing:
+        await outgoing.send(SessionMessage(JSONRPCNotification(jsonrpc="2.0", method="told")))
+        await Pipes(0, ours, gone.set).write(source)
+    os.close(ours)
+    assert gone.is_set()
