@@ -1,0 +1,1 @@
+"""The agent for editors: the Agent Client Protocol over stdin and stdout."""

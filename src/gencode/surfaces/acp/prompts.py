@@ -1,0 +1,80 @@
+"""What a person sends from an editor, as the text that an agent hears (surfaces, ACP)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from acp.schema import (
+    AudioContentBlock,
+    EmbeddedResourceContentBlock,
+    ImageContentBlock,
+    ResourceContentBlock,
+    TextContentBlock,
+    TextResourceContents,
+)
+
+from gencode.surfaces.acp.showing import fenced
+from gencode.surfaces.visible import visible_line
+
+MOST_LINKS = 200
+MOST_OF_ONE = 100_000
+MOST_IN_ALL = 400_000
+NAME_ROOM = 1_000
+Block = (
+    TextContentBlock
+    | ImageContentBlock
+    | AudioContentBlock
+    | ResourceContentBlock
+    | EmbeddedResourceContentBlock
+)
+
+
+def prompt_text(blocks: Sequence[Block], cwd: Path) -> str:
+    """The words, then the files that were pointed to or came along; what comes along is bounded."""
+    words: list[str] = []
+    links: list[str] = []
+    brought: list[str] = []
+    room = MOST_IN_ALL
+    for block in blocks:
+        match block:
+            case TextContentBlock():
+                words.append(block.text)
+            case ResourceContentBlock():
+                place = place_of(block.uri, cwd)
+                words.append(f"@{place}")
+                links.append(place)
+            case EmbeddedResourceContentBlock(resource=TextResourceContents() as resource):
+                text = _cut(resource.text, min(MOST_OF_ONE, room))
+                room -= min(len(resource.text), MOST_OF_ONE, room)
+                place = place_of(resource.uri, cwd)
+                words.append(f"@{place}")
+                brought.append(f"{place}, as the editor shows it:\n{fenced(text)}")
+            case EmbeddedResourceContentBlock():
+                words.append(f"[{place_of(block.resource.uri, cwd)} is no text and cannot be shown here]")
+            case ImageContentBlock() | AudioContentBlock():
+                words.append(f"[something that is no text ({visible_line(block.mime_type, 80)}): not shown]")
+    return "\n\n".join(part for part in ("".join(words), _pointed_to(links), *brought) if part)
+
+
+def place_of(uri: str, cwd: Path) -> str:
+    """What a URI points to: a path from the working directory where it is inside, and the lines."""
+    parts = urlsplit(uri[:NAME_ROOM])
+    if parts.scheme not in ("", "file"):
+        return visible_line(uri, NAME_ROOM)
+    path = Path(unquote(parts.path))
+    inside = path.is_absolute() and path.is_relative_to(cwd)
+    lines = f"#{parts.fragment}" if parts.fragment else ""
+    return visible_line(f"{path.relative_to(cwd) if inside else path}{lines}", NAME_ROOM)
+
+
+def _pointed_to(links: Sequence[str]) -> str:
+    if not links:
+        return ""
+    listed = list(dict.fromkeys(links))
+    more = f"\n… and {len(listed) - MOST_LINKS} more" if len(listed) > MOST_LINKS else ""
+    return "The user points to:\n" + "\n".join(f"- {each}" for each in listed[:MOST_LINKS]) + more
+
+
+def _cut(text: str, most: int) -> str:
+    left = len(text) - most
+    return text if left <= 0 else f"{text[:most]}\n[… {left:,} more characters are left out; Read the file]"

@@ -1,0 +1,78 @@
+"""Files as the editor has them: unsaved buffers are read and changed, after the gate has decided."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acp.driving import Editor, Wired
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+EDIT = {"name": "Edit", "input": {"file_path": "a.txt", "old_string": "unsaved", "new_string": "changed"}}
+
+
+def read(path: str) -> dict[str, Any]:
+    return {"name": "Read", "input": {"file_path": path}}
+
+
+def result(editor: Editor, session: str, title: str) -> str:
+    """What a call shows as text."""
+    content = editor.call(session, title)["content"]
+    return "\n".join(each["content"]["text"] for each in content if each["type"] == "content")
+
+
+async def test_an_unsaved_buffer_is_read_and_changed_through_the_editor(wire: Wired, tmp_path: Path) -> None:
+    path, clean = tmp_path / "a.txt", tmp_path / "clean.txt"
+    path.write_text("on the disk\n")
+    clean.write_bytes(b"as\r\nsaved\r\n")
+    editor = wire.editor
+    editor.buffers = {str(path): "an unsaved line\n", str(clean): "as\nsaved\n"}
+    looks = [read("a.txt"), read("clean.txt")]
+    session = await wire.new(
+        tmp_path, main=[{"calls": [EDIT]}, {"calls": looks}, {"calls": [EDIT]}, {"text": "ok"}]
+    )
+    await wire.say(session, "Go.")
+    calls = [each for each in editor.calls(session).values() if each["title"] == "Edit(a.txt)"]
+    assert [each["status"] for each in calls] == ["failed", "completed"]
+    assert "was not read in this task; Read it first" in str(calls[0]["content"])
+    told = result(editor, session, "Read(a.txt)")
+    assert "     1\tan unsaved line\n[the editor has unsaved changes in this file" in told
+    assert "unsaved changes" not in result(editor, session, "Read(clean.txt)")
+    assert editor.written == {str(path): "an changed line\n"}
+    assert path.read_text() == "an changed line\n"
+    change = {
+        "type": "diff",
+        "path": str(path),
+        "oldText": "an unsaved line\n",
+        "newText": "an changed line\n",
+    }
+    assert [each for each in calls[1]["content"] if each["type"] == "diff"] == [change]
+    assert "Edited a.txt: 1 place changed." in str(calls[1]["content"])
+    assert [each.call.title for each in editor.asked] == ["Edit(a.txt)", "Edit(a.txt)"]
+    assert "an changed line" in str(editor.asked[-1].call.content)
+
+
+async def test_the_editor_is_not_asked_for_what_is_refused_or_outside(wire: Wired, tmp_path: Path) -> None:
+    folder, outside = tmp_path / "here", tmp_path / "outside.txt"
+    folder.mkdir()
+    outside.write_text("outside\n")
+    (folder / ".env").write_text("SECRET=1\n")
+    (folder / "link.txt").symlink_to(outside)
+    editor = wire.editor
+    editor.answer = lambda asked: "n" if ".env" in str(asked.call.title) else "y"
+    calls = [read(".env"), read("../outside.txt"), read("link.txt")]
+    session = await wire.new(folder, main=[{"calls": calls}, {"text": "ok"}])
+    await wire.say(session, "Go.")
+    assert editor.read == []
+    assert "outside" in result(editor, session, "Read(../outside.txt)")
+    assert "SECRET" not in str(editor.updates)
+
+
+async def test_an_editor_that_offers_no_files_is_asked_for_none(wire: Wired, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("on the disk\n")
+    await wire.introduce(fs=False)
+    session = await wire.new(tmp_path, main=[{"calls": [read("a.txt")]}, {"text": "ok"}])
+    await wire.say(session, "Go.")
+    assert wire.editor.read == []
+    assert "on the disk" in result(wire.editor, session, "Read(a.txt)")

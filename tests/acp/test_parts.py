@@ -1,0 +1,235 @@
+"""The parts that need no process: what is sent and shown, what a prompt says and when it is answered."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acp.exceptions import RequestError
+from acp.helpers import (
+    embedded_blob_resource,
+    embedded_text_resource,
+    image_block,
+    resource_block,
+    resource_link_block,
+    start_tool_call,
+    text_block,
+    update_tool_call,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gencode.core.events import AnyFact, Event, MessageAdded, TaskEnded
+from gencode.core.messages import AssistantMessage, UserMessage
+from gencode.core.status import Status
+from gencode.surfaces.acp.outbox import Outbox
+from gencode.surfaces.acp.prompts import MOST_OF_ONE, prompt_text
+from gencode.surfaces.acp.showing import call_shown, plan_entries
+from gencode.surfaces.acp.turns import Prompt, Prompts
+from gencode.surfaces.transcripts import Call
+from gencode.surfaces.visible import visible
+
+
+class Sent:
+    """What an editor was sent, and whether it reads."""
+
+    def __init__(self) -> None:
+        self.updates: list[Any] = []
+        self.reads = asyncio.Event()
+        self.reads.set()
+
+    async def send(self, update: Any) -> None:
+        await self.reads.wait()
+        self.updates.append(update)
+
+
+async def drained(out: Outbox) -> None:
+    """Send everything that waits."""
+    pumping = asyncio.create_task(out.pump())
+    out.release()
+    await out.flush()
+    pumping.cancel()
+    await asyncio.wait([pumping])
+
+
+async def test_what_waits_for_a_slow_editor_is_joined() -> None:
+    sent = Sent()
+    out = Outbox(sent.send, held=True)
+    for piece in ("one ", "two ", "\x1b[31m", "three\r", "\nfour"):
+        out.say("agent_message_chunk", piece)
+    out.show(start_tool_call("a", "Read", status="pending"))
+    out.show(update_tool_call("a", status="in_progress"))
+    out.show(update_tool_call("a", status="in_progress"))
+    out.show(update_tool_call("a", status="completed", title="Read(x)"))
+    out.end()
+    out.say("agent_message_chunk", "five")
+    await drained(out)
+    words, call, last = sent.updates
+    assert words.content.text == "one two \\x1b[31mthree\nfour"
+    assert (call.session_update, call.status, call.title) == ("tool_call", "completed", "Read(x)")
+    assert last.content.text == "five"
+    assert words.message_id != last.message_id
+
+
+async def test_an_editor_that_is_gone_holds_nobody() -> None:
+    tried: list[Any] = []
+
+    async def gone(update: Any) -> None:
+        tried.append(update)
+        raise ConnectionError("closed")
+
+    out = Outbox(gone)
+    out.note("said to nobody")
+    await out.pump()
+    out.say("agent_message_chunk", "more")
+    out.show(start_tool_call("a", "Read"))
+    await out.flush()
+    assert [each.content.text for each in tried] == ["\n\n> said to nobody\n\n"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text(max_size=8), max_size=8))
+def test_pieces_are_made_visible_as_the_whole_text_would_be(pieces: list[str]) -> None:
+    async def spoken() -> str:
+        sent = Sent()
+        out = Outbox(sent.send, held=True)
+        for piece in pieces:
+            out.say("agent_message_chunk", piece)
+        await drained(out)
+        return "".join(each.content.text for each in sent.updates)
+
+    whole = "".join(pieces)
+    # A last CR waits for a LF that never came.
+    assert asyncio.run(spoken()) == visible(whole[:-1] if whole.endswith("\r") else whole)
+
+
+def fact(each: AnyFact) -> Event:
+    return Event("lead", 1, "2026-01-01T00:00:00.000000Z", each)
+
+
+def heard(prompts: Prompts, *facts: AnyFact, rests: bool = False, busy: bool = False) -> None:
+    for each in facts:
+        prompts.hear(fact(each), rests=rests, busy=busy)
+
+
+SAID = MessageAdded(UserMessage("go"))
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (TaskEnded(Status.COMPLETED), "end_turn"),
+        (TaskEnded(Status.EMPTY), "end_turn"),
+        (TaskEnded(Status.LIMIT_REACHED), "max_turn_requests"),
+        (TaskEnded(Status.TIMED_OUT), "max_turn_requests"),
+        (TaskEnded(Status.CANCELLED), "cancelled"),
+    ],
+)
+async def test_how_a_turn_ended_is_the_stop_reason(end: TaskEnded, reason: str) -> None:
+    prompts = Prompts()
+    prompt = prompts.begin()
+    heard(prompts, SAID, MessageAdded(AssistantMessage("done")), end)
+    assert await prompt.over == reason
+
+
+@pytest.mark.parametrize(("stop", "reason"), [("length", "max_tokens"), ("content_filter", "refusal")])
+async def test_what_the_model_says_about_its_end_counts(stop: str, reason: str) -> None:
+    prompts = Prompts()
+    prompt = prompts.begin()
+    heard(prompts, SAID, MessageAdded(AssistantMessage("do", stop=stop)), TaskEnded(Status.COMPLETED))
+    assert await prompt.over == reason
+
+
+async def test_a_turn_that_failed_is_an_error_unless_it_was_cancelled() -> None:
+    prompts = Prompts()
+    first = prompts.begin()
+    heard(prompts, SAID, TaskEnded(Status.FAILED, error="no model"))
+    with pytest.raises(RequestError, match="no model"):
+        await first.over
+    prompts.forget(first)
+    second = prompts.begin()
+    prompts.cancel()
+    heard(prompts, SAID, TaskEnded(Status.FAILED, error="no model"))
+    assert await second.over == "cancelled"
+
+
+async def test_a_prompt_is_answered_while_others_still_work_and_only_once_it_was_heard() -> None:
+    prompts = Prompts()
+    first, second = prompts.begin(), prompts.begin()
+    heard(prompts, SAID)
+    heard(prompts, MessageAdded(AssistantMessage("they work")), rests=True, busy=True)
+    assert await first.over == "end_turn"
+    assert not second.over.done()
+    heard(prompts, SAID)
+    heard(prompts, MessageAdded(AssistantMessage("and so do I")), rests=True, busy=True)
+    assert await second.over == "end_turn"
+
+
+async def test_a_prompt_ends_once() -> None:
+    prompt = Prompt()
+    prompt.end("end_turn")
+    prompt.fail("too late")
+    assert await prompt.over == "end_turn"
+
+
+def test_a_prompt_is_its_words_then_what_came_along(tmp_path: Path) -> None:
+    text = prompt_text(
+        [
+            text_block("Look at "),
+            resource_link_block("a.py", f"{(tmp_path / 'src' / 'a b.py').as_uri()}#L3"),
+            text_block(" and "),
+            resource_block(embedded_text_resource("file:///elsewhere/b.txt", "```\nx\n```")),
+            resource_block(embedded_blob_resource("https://example.com/c", "AAAA")),
+            image_block("AAAA", "image/png"),
+        ],
+        tmp_path,
+    )
+    assert text == (
+        "Look at @src/a b.py#L3 and @/elsewhere/b.txt"
+        "[https://example.com/c is no text and cannot be shown here]"
+        "[something that is no text (image/png): not shown]\n\n"
+        "The user points to:\n- src/a b.py#L3\n\n"
+        "/elsewhere/b.txt, as the editor shows it:\n````\n```\nx\n```\n````"
+    )
+
+
+def test_what_comes_along_is_bounded(tmp_path: Path) -> None:
+    long = resource_block(embedded_text_resource("file:///long", "x" * (MOST_OF_ONE + 7)))
+    text = prompt_text([long], tmp_path)
+    assert text.count("x") < MOST_OF_ONE + 10
+    assert "[… 7 more characters are left out; Read the file]" in text
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        ("asked", "pending"),
+        ("waiting", "pending"),
+        ("running", "in_progress"),
+        ("done", "completed"),
+        ("failed", "failed"),
+        ("denied", "failed"),
+    ],
+)
+def test_a_call_is_shown_in_the_words_of_the_protocol(state: Any, status: str, tmp_path: Path) -> None:
+    call = Call(
+        "1", "Grep", "Grep(x\x1b)", {"pattern": "x\x1b", "path": "src", "many": [1]}, state, "", "why"
+    )
+    shown = call_shown("name", call, tmp_path).start().model_dump(by_alias=True, exclude_none=True)
+    shown.pop("content", None)
+    assert shown == {
+        "sessionUpdate": "tool_call",
+        "toolCallId": "name",
+        "title": "Grep(x\\x1b)",
+        "kind": "search",
+        "status": status,
+        "locations": [{"path": str(tmp_path / "src")}],
+        "rawInput": {"pattern": "x\\x1b", "path": "src", "many": "[1]"},
+    }
+
+
+@pytest.mark.parametrize(
+    "todos", [None, "no list", [1], [{"content": 5, "status": "pending"}], [{"content": "x"}]]
+)
+def test_a_plan_that_makes_no_sense_has_no_entries(todos: Any) -> None:
+    assert plan_entries({"todos": todos}) == []
