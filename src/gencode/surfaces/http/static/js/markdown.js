@@ -1,0 +1,106 @@
+// What models write, with the little formatting that helps reading. Nothing in it can be followed or run.
+
+import { el } from "./dom.js";
+
+const FENCE = /^\s{0,3}(```+|~~~+)\s*([\w+#.-]*)/;
+const HEADING = /^(#{1,6})\s+(.*)$/;
+const ITEM = /^(\s*)([-*+]|\d{1,4}[.)])\s+(.*)$/;
+const ROW = /^\s*\|.*\|\s*$/;
+const INLINE = /(`+)([^`]+?)\1|\*\*([^*\n]+?)\*\*/g;
+const LONGEST = 100_000;
+
+export function prose(text) {
+  const shown = String(text ?? "");
+  const made = el("div", { class: "prose", dir: "auto" });
+  const lines = shown.slice(0, LONGEST).split("\n");
+  for (let place = 0; place < lines.length;) place = block(made, lines, place);
+  if (shown.length > LONGEST)
+    made.append(
+      el("p", { class: "faint" }, `… ${(shown.length - LONGEST).toLocaleString("en")} more characters`),
+    );
+  return made;
+}
+
+function block(made, lines, place) {
+  const text = lines[place];
+  const fence = FENCE.exec(text);
+  if (fence) return fenced(made, lines, place + 1, fence[1]);
+  const heading = HEADING.exec(text);
+  if (heading) {
+    made.append(
+      el(
+        "p",
+        { class: "heading", role: "heading", "aria-level": Math.min(heading[1].length + 3, 6) },
+        inline(heading[2]),
+      ),
+    );
+    return place + 1;
+  }
+  if (ITEM.test(text)) return list(made, lines, place);
+  if (ROW.test(text))
+    return taken(
+      made,
+      lines,
+      place,
+      (each) => ROW.test(each),
+      (found) => el("pre", { class: "rows" }, found.join("\n")),
+    );
+  if (!text.trim()) return place + 1;
+  const plain = (each) =>
+    each.trim() && !FENCE.test(each) && !HEADING.test(each) && !ITEM.test(each) && !ROW.test(each);
+  return taken(made, lines, place, plain, (found) => el("p", {}, inline(found.join("\n"))));
+}
+
+function taken(made, lines, place, fits, drawn) {
+  let end = place;
+  while (end < lines.length && fits(lines[end])) end += 1;
+  made.append(drawn(lines.slice(place, end)));
+  return Math.max(end, place + 1);
+}
+
+function fenced(made, lines, place, mark) {
+  let end = place;
+  while (end < lines.length && !lines[end].trim().startsWith(mark)) end += 1;
+  made.append(
+    el("pre", { class: "code", tabindex: "0" }, el("code", {}, lines.slice(place, end).join("\n"))),
+  );
+  return end + 1;
+}
+
+function list(made, lines, place) {
+  const numbered = /\d/.test(ITEM.exec(lines[place])[2]);
+  const items = el(
+    numbered ? "ol" : "ul",
+    numbered ? { start: parseInt(ITEM.exec(lines[place])[2], 10) } : {},
+  );
+  let end = place;
+  for (let found = ITEM.exec(lines[end]); found; found = ITEM.exec(lines[end] ?? "")) {
+    const item = el("li", {}, inline(found[3]));
+    item.dataset.deep = Math.min(Math.floor(found[1].length / 2), 4);
+    items.append(item);
+    end += 1;
+    while (
+      end < lines.length &&
+      /^\s{2,}\S/.test(lines[end]) &&
+      !ITEM.test(lines[end]) &&
+      !FENCE.test(lines[end])
+    ) {
+      item.append(" ", ...inline(lines[end].trim()));
+      end += 1;
+    }
+  }
+  made.append(items);
+  return end;
+}
+
+function inline(text) {
+  const parts = [];
+  let place = 0;
+  for (const found of text.matchAll(INLINE)) {
+    parts.push(text.slice(place, found.index));
+    parts.push(found[2] === undefined ? el("strong", {}, found[3]) : el("code", {}, found[2]));
+    place = found.index + found[0].length;
+  }
+  parts.push(text.slice(place));
+  return parts;
+}

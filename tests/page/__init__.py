@@ -1,0 +1,1 @@
+"""Tests of the web page of `gen serve`, in a real Chromium."""
