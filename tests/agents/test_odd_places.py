@@ -1,14 +1,12 @@
-"""Names that are no UTF-8, links that lead back, more files than are looked at, names that are taken."""
+"""Names that are no UTF-8, links that lead back, names that are taken."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from gencode.agents import watching
 from gencode.agents.finding_files import users_files
 from gencode.agents.registry import Registry
-from gencode.agents.watching import Watch
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.outcome import as_json
 
@@ -21,17 +19,6 @@ def test_an_unknown_name_among_thousands_is_told_in_a_short_sentence():
     told = str(UnknownName("agent", "zz", (f"name-{number:05}" for number in range(10_000))))
     assert told.endswith("name-00019 and 9,980 more.")
     assert len(told) < 400
-
-
-def test_where_there_are_more_files_than_are_looked_at_everything_may_have_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    for name in "abc":
-        (tmp_path / name).write_text("")
-    monkeypatch.setattr(watching, "MOST_FILES", 2)
-    monkeypatch.setattr(watching, "UNSEEN", 0.0)
-    watch = Watch([tmp_path], settled=0)
-    assert [watch.changed(), watch.changed()] == [True, True]
 
 
 def test_a_link_that_leads_back_lists_no_agent_again(tmp_path: Path):

@@ -18,9 +18,10 @@ IN_ORDER = (
     ("project", "data/subagents/a/SUBAGENT.md"),
     ("project", "subagents/a/SUBAGENT.md"),
     ("project", ".opencode/agent/a.md"),
-    ("home", ".config/opencode/agent/a.md"),
     ("project", ".github/agents/a.agent.md"),
     ("project", ".qwen/agents/a.md"),
+    ("home", ".config/opencode/agent/a.md"),
+    ("home", ".qwen/agents/a.md"),
 )
 
 
@@ -80,6 +81,30 @@ def test_the_nearest_of_several_folders_counts(tmp_path: Path):
     registry = loaded(tmp_path, standing(far, home))
     assert registry.find("a").source == str(near)
     assert registry.find("b").source == str(far / ".claude/agents/b.md")
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "counts"),
+    [
+        (".qwen/agents/a.md", ".opencode/agent/a.md", "project"),
+        (".cursor/agents/a.md", ".github/agents/a.agent.md", "project"),
+        ("subagents/a/SUBAGENT.md", "data/subagents/a/SUBAGENT.md", "project"),
+        (".claude/agents/a.md", ".gen/agents/a.md", "far"),
+        (".agents/agents/a.md", ".claude/agents/a.md", "far"),
+        (".opencode/agent/a.md", "subagents/a/SUBAGENT.md", "far"),
+    ],
+)
+def test_the_nearest_folder_comes_first_within_a_level_of_the_contract(
+    tmp_path: Path, near: str, far: str, counts: str
+):
+    home = tmp_path / "home" / ".gen"
+    paths = {"project": put(tmp_path, ("project", near)), "far": put(tmp_path, ("far", far))}
+    trust(standing(tmp_path / "far", home), home)
+    registry = loaded(tmp_path, standing(tmp_path / "far", home))
+    assert registry.find("a").source == str(paths[counts])
+    shadowed = [(entry.path, entry.shadowed_by) for entry in registry.listing() if entry.shadowed_by]
+    (other,) = {"project", "far"} - {counts}
+    assert shadowed == [(str(paths[other]), str(paths[counts]))]
 
 
 def test_a_user_who_works_at_home_has_each_agent_once(tmp_path: Path):

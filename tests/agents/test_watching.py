@@ -1,10 +1,12 @@
 """Agents and skills that change while we work: noticed, kept when they break, and never without trust."""
 
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from gencode.agents import watching
 from gencode.agents.skills import Skills, users_folders
 from gencode.agents.watching import KEPT, Living, Watch, keep_skills, living_agents, living_skills
 from gencode.core.errors import UserMistake
@@ -78,6 +80,44 @@ def test_a_folder_that_appears_later_is_noticed(tmp_path: Path):
 def test_what_changed_a_moment_ago_is_looked_at_again(tmp_path: Path):
     put(tmp_path / "agents" / "a.md", "x")
     assert Watch([tmp_path / "agents"], settled=3600).changed()
+
+
+def looked(watch: Watch) -> bool:
+    """Whether a watch that looks by the side noticed something, once it has looked again."""
+    seen: list[bool] = []
+    for _ in range(3):  # one look may be under way, one begins now, and what it found is asked for
+        for thread in threading.enumerate():
+            if thread.name == "gencode-watch":
+                thread.join()
+        seen.append(watch.changed())
+    return any(seen)
+
+
+@pytest.mark.parametrize("action", [add, change, remove, swap, remove_all])
+def test_a_change_among_very_many_files_is_noticed_by_the_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: Callable[[Path], None]
+):
+    monkeypatch.setattr(watching, "MOST_FILES", 2)
+    monkeypatch.setattr(watching, "PAUSE", 0.0)
+    folder = tmp_path / "agents"
+    put(folder / "sub" / "old.md", "x")
+    watch = Watch([folder], settled=0)
+    assert "more than 2 files" in watch.crowded
+    looked(watch)
+    assert not looked(watch)
+    action(folder)
+    assert [looked(watch), looked(watch)] == [True, False]
+
+
+def test_of_very_many_files_the_listing_says_that_changes_are_noticed_late(
+    gen: Path, monkeypatch: pytest.MonkeyPatch
+):
+    put(gen / "agents/tester.md", AGENT.format(described="Good."))
+    monkeypatch.setattr(watching, "MOST_FILES", 2)
+    living = living_agents(gen)
+    problems = [entry.problem for entry in living.current().listing() if entry.problem]
+    assert [problem[:27] for problem in problems] == ["There are more than 2 files"]
+    assert living.current().find("tester").description == "Good."
 
 
 def test_links_are_followed_for_the_user_and_not_for_a_project(tmp_path: Path):
@@ -187,6 +227,26 @@ def test_an_agent_of_a_trusted_project_that_changes_counts_as_it_was_trusted(gen
     spec = living.current().find("tester")
     assert (spec.description, spec.mode) == ("Trusted.", None)
     assert [text for text in spec.warnings if text.startswith(KEPT)] == [f"{KEPT}{living.note}"]
+
+
+def test_a_new_agent_of_a_folder_that_changed_since_it_was_trusted_says_so(gen: Path, project: Path):
+    put(project / ".gen/agents/tester.md", AGENT.format(described="Trusted."))
+    trusting(project, gen)
+    living = living_agents(gen, [standing(project, gen)])
+    new = put(project / ".gen/agents/writer.md", AGENT.format(described="New.").replace("tester", "scribe"))
+    now = living.current()
+    changed = "what its folder brings has changed since it was trusted"
+    why = f"{new}: {changed}; look at it with: gen trust {project}"
+    with pytest.raises(UserMistake) as by_file:
+        now.find("writer")
+    with pytest.raises(UserMistake) as by_name:
+        now.find("scribe")
+    assert str(by_file.value) == f"The agent 'writer' cannot be used. {why}"
+    assert str(by_name.value).startswith("There is no agent 'scribe'.")
+    assert str(by_name.value).endswith(f"A file that was not read may hold it: {why}")
+    assert now.find("tester").description == "Trusted."
+    trusting(project, gen)
+    assert living.current().find("scribe").description == "New."
 
 
 @pytest.mark.parametrize("others", [0, 1])

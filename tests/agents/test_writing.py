@@ -51,6 +51,28 @@ def test_what_would_be_no_agent_is_not_written(tmp_path: Path, new: NewAgent):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("tools", "said"),
+    [
+        (("Read", "Raed"), "There is no tool 'Raed'. Did you mean Read"),
+        (("Bsh(git *)",), "There is no tool 'Bsh'. Did you mean Bash"),
+        ((), "No tool is named"),
+    ],
+)
+def test_a_tool_that_is_not_there_is_a_mistake(tmp_path: Path, tools: tuple[str, ...], said: str):
+    with pytest.raises(UserMistake) as caught:
+        write_agent(NewAgent("x", "d", tools), tmp_path)
+    assert str(caught.value).startswith(said)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tools_of_servers_and_of_other_products_need_not_be_there(tmp_path: Path):
+    tools = ("mcp__github__*", "Shell", "Task(Explore)", "spawn")
+    spec = write_agent(NewAgent("x", "d", tools), tmp_path).spec
+    assert spec is not None
+    assert (spec.tools, spec.sends) == (ToolChoice(("mcp__github__*", "Bash", "Task", "spawn")), ("Explore",))
+
+
 LINES = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Zl", "Zp")), min_size=1, max_size=60)
 
 

@@ -30,7 +30,7 @@ async def store(postgres: Postgres) -> AsyncGenerator[Any]:
 def engine(store: Any, tmp_path: Path, **flags: Any) -> Any:
     from gencode.engines.fleet import FleetEngine
 
-    return FleetEngine(store, tmp_path, flags)
+    return FleetEngine(store, tmp_path, flags, tmp_path)
 
 
 def handover(agent: str = "Explore", **words: Any) -> Handover:

@@ -2,7 +2,9 @@
 
 import pytest
 
+from gencode.core.messages import ToolMessage
 from gencode.core.status import Status
+from gencode.core.task import transcript_of
 from tests.fleet.driving import Fleet, Process, ended, submit, until
 from tests.fleet.relay import Relay
 
@@ -28,6 +30,12 @@ async def test_the_commands_of_a_worker_that_is_cut_off_end_before_another_one_b
         assert (found.status, found.result) == (Status.COMPLETED, "done")
         told = beats.read_text().split()
         assert told == sorted(told) and told[-1] == "2"
+        messages = transcript_of(await gen.store.events(task))
+        results = [each for said in messages if isinstance(said, ToolMessage) for each in said.results]
+        assert [(each.error, each.text.startswith("Interrupted")) for each in results] == [
+            (True, True),
+            (False, False),
+        ]
         relay.heal()
         other.close()
         assert victim.process.poll() is None, victim.logged()

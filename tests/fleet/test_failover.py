@@ -1,9 +1,12 @@
 """What happens to tasks when workers, the database or the queue go away: each one ends, and nothing twice."""
 
+import asyncio
 import signal
 
 import pytest
 
+from gencode import GenCode
+from gencode.core.events import Event
 from gencode.core.status import Status
 from tests.fleet.driving import TASKS, Fleet, check_journal, ended, runs, submit, until
 
@@ -63,14 +66,21 @@ async def test_work_goes_on_when_the_database_was_restarted(fleet: Fleet) -> Non
     async with fleet.open() as gen:
         tasks = await submit(gen)
         await until(lambda: len(fleet.owners()) > 1, "some are at work")
+        following = [asyncio.ensure_future(followed(gen, task)) for task in tasks]
         fleet.postgres.stop()
         fleet.postgres.start()
         found = await ended(gen, tasks)
         assert [(task.status, task.result) for task in found] == [(Status.COMPLETED, "done")] * TASKS
         for task in tasks:
             runs(await check_journal(gen, task))
+        assert await asyncio.gather(*following) == [await gen.store.events(task) for task in tasks]
         more = await submit(gen, 2)
         assert {task.status for task in await ended(gen, more)} == {Status.COMPLETED}
+
+
+async def followed(gen: GenCode, task: str) -> list[Event]:
+    """What somebody hears who follows a task to its end."""
+    return [event async for event in gen.watch.events(task)]
 
 
 async def test_tasks_that_are_missing_from_the_queue_are_put_back(fleet: Fleet) -> None:

@@ -1,14 +1,19 @@
 """Conversations by address: what is said is heard, and what was sent comes back to the chat that asked."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from gencode.core.address import parse_address
+from gencode.core.ids import stamp
+from gencode.runtime.agenda import Appointment
+from gencode.runtime.channels import Webhook, WebhookSettings
 from gencode.surfaces.http.chats import Chats
 from gencode.testing import call, says
 from tests.http.serving import Client, served, take
+from tests.runtime.village import page, village_in
 
 SPAWN = call("Task", subagent_type="Explore", prompt="look", description="a look", run_in_background=True)
 
@@ -144,6 +149,43 @@ async def test_replies_leave_through_the_channel_of_the_chat_once_each(tmp_path:
         await eventually(sent, [*first, "Bye."])
         await site.client.ended(other["sessionId"])
     assert sent_on(home) == [*first, "Bye."]
+
+
+async def test_a_webhook_is_a_channel_and_a_chat_behind_it_is_told_what_came(tmp_path: Path) -> None:
+    main = [says("", SPAWN), says("I sent somebody."), says("They found it.")]
+    (tmp_path / "village").mkdir()
+    async with (
+        village_in(tmp_path / "village") as village,
+        served(tmp_path, main=main, Explore=[says("In a.py.", delay_ms=200)]) as site,
+    ):
+        house = await village.build("hook.example.net", page(b"ok"))
+        hook = Webhook("team", WebhookSettings("http://hook.example.net/in"), village)
+        site.gen.secretary.outbox.register("team", hook)
+        session = (await say(site.client, "find it", "team/room"))["sessionId"]
+        await site.client.ended(session)
+
+        async def sent() -> list[str]:
+            return [json.loads(visit.body)["text"] for visit in house.visits]
+
+        await eventually(sent, ["I sent somebody.", "They found it."])
+        told = [json.loads(visit.body) for visit in house.visits]
+        assert {(each["channel"], each["chat"]) for each in told} == {("team", "room")}
+        assert len({each["id"] for each in told}) == 2
+
+
+async def test_what_is_planned_runs_in_the_server_and_reaches_its_chat(tmp_path: Path, home: Path) -> None:
+    async with served(tmp_path, main=[says("It is nine.")]) as site:
+        now = stamp()
+        planned = (f"at {now}", "What time is it?", "UTC", str(tmp_path), site.gen.root.policy, now, now)
+        model = f"scripted:{tmp_path}/script.json"
+        await site.gen.store.agenda.plan(Appointment(*planned, model=model, to="file:team"), 10)
+
+        async def told() -> bool:
+            return any("It is nine." in line for line in sent_on(home))
+
+        await eventually(told, True)
+        [session] = (await site.client.get("/api/conversations")).json["conversations"]
+        assert session["session"]["result"] == "It is nine."
 
 
 async def test_a_word_outside_of_the_answer_reaches_the_page(tmp_path: Path) -> None:

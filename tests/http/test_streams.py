@@ -1,16 +1,21 @@
 """Event streams: nothing is missed, nothing comes twice, whoever writes it and whoever dies."""
 
 import asyncio
+import contextlib
+import socket
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from gencode.app import GenCode
-from gencode.surfaces.http import hub
+from gencode.places import database
+from gencode.surfaces.http import hub, protocol
 from gencode.testing import call, says
-from tests.http.serving import Client, Frame, frames, served, take
+from tests.http.serving import SECONDS, Client, Frame, Served, frames, served, take
 from tests.surfaces.running import gen
 
 LOOK = [says("", call("LS", path=".")), says("I have looked.")]
@@ -162,19 +167,87 @@ async def test_a_reader_whose_last_fact_was_deleted_is_told_to_begin_anew(tmp_pa
 async def test_a_client_that_does_not_keep_up_is_dropped_and_catches_up_by_id(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "MOST_WAITING", 2_000)
-    async with served(tmp_path, Explore=[says("word " * 2000)]) as site:
-        _, writer = await asyncio.open_connection("127.0.0.1", site.serving.port, limit=1024)
+    monkeypatch.setattr(hub, "MOST_WAITING", 100_000)
+    async with served(tmp_path, Explore=[says("x" * 400_000)]) as site:
+        with socket.socket() as narrow:
+            narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            narrow.connect(("127.0.0.1", site.serving.port))
+            _, writer = await asyncio.open_connection(sock=narrow.dup(), limit=1024)
         head = f"GET /api/stream HTTP/1.1\r\nHost: 127.0.0.1:{site.serving.port}\r\n"
         writer.write(f"{head}Authorization: Bearer {site.client.token}\r\n\r\n".encode())
         await writer.drain()
         cursor = await site.client.until("/api/health", lambda told: told["streams"] == 1)
-        task = await start(site.client)
-        await site.client.ended(task)
-        await site.client.until("/api/health", lambda told: told["streams"] == 0)
+        tasks: list[str] = []
+        while (await site.client.get("/api/health")).json["streams"]:
+            assert len(tasks) < 10
+            tasks.append(await start(site.client))
+            await site.client.ended(tasks[-1])
         writer.close()
+        whole = [each for task in tasks for each in await journal(site.client, task)]
         async with site.client.stream("/api/stream", cursor["cursor"]) as stream:
-            assert ids(await take(stream, ended(task))) == await journal(site.client, task)
+            assert ids(await take(stream, ended(tasks[-1]))) == whole
+
+
+async def raw(site: Served, version: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """The stream of everything, asked for by hand; the head of the answer is read."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.serving.port)
+    head = f"GET /api/stream HTTP/{version}\r\nHost: 127.0.0.1:{site.serving.port}\r\n"
+    writer.write(f"{head}Authorization: Bearer {site.client.token}\r\n\r\n".encode())
+    await reader.readuntil(b"\r\n\r\n")
+    return reader, writer
+
+
+async def test_an_old_client_is_sent_plain_bytes(tmp_path: Path) -> None:
+    async with served(tmp_path, Explore=LOOK) as site:
+        reader, writer = await raw(site, "1.0")
+        await reader.readuntil(b"event: StreamOpened")
+        task = await start(site.client)
+        async with asyncio.timeout(SECONDS):
+            told = await reader.readuntil(b"event: SubSessionCompleted\n")
+        heard = [line[4:].decode() for line in told.splitlines() if line.startswith(b"id: ")]
+        assert heard == await journal(site.client, task)
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_a_reader_that_takes_nothing_for_long_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(tmp_path, Explore=[says("x" * 2_000_000)]) as site:
+        with socket.socket() as narrow:
+            narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            narrow.connect(("127.0.0.1", site.serving.port))
+            task = await start(site.client)
+            await site.client.ended(task)
+            monkeypatch.setattr(protocol, "STUCK_SECONDS", 0.1)
+            head = f"GET /api/tasks/{task} HTTP/1.1\r\nHost: 127.0.0.1:{site.serving.port}\r\n"
+            narrow.sendall(f"{head}Authorization: Bearer {site.client.token}\r\n\r\n".encode())
+            await asyncio.sleep(0.5)
+            narrow.setblocking(True)
+            narrow.settimeout(SECONDS)
+
+            def rest() -> int:
+                size = 0
+                with contextlib.suppress(ConnectionResetError):
+                    while piece := narrow.recv(65536):
+                        size += len(piece)
+                return size
+
+            assert await asyncio.to_thread(rest) < 2_000_000
+
+
+async def test_a_fact_that_cannot_be_read_holds_nobody_up(tmp_path: Path) -> None:
+    async with served(tmp_path, Explore=LOOK) as site:
+        broken = await start(site.client)
+        await site.client.ended(broken)
+    with closing(sqlite3.connect(database())) as file, file:
+        file.execute("UPDATE Events SET Body = '{' WHERE rowid = (SELECT max(rowid) FROM Events)")
+    async with served(tmp_path, Explore=LOOK) as site, site.client.stream("/api/stream", "0") as stream:
+        task = await start(site.client)
+        found = ids(await take(stream, ended(task)))
+        assert [each for each in found if each.startswith(task)] == await journal(site.client, task)
+        assert (await site.client.get("/api/usage")).status == 200
+        assert (await site.client.get("/api/tasks")).status == 200
 
 
 async def test_a_client_that_goes_away_is_forgotten(tmp_path: Path) -> None:

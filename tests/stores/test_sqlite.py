@@ -22,6 +22,7 @@ from gencode.stores.schema import VERSION, Durability
 from gencode.stores.sqlite import ASKED, LETTERS, SqliteStore
 from gencode.stores.steps import SNAPSHOT_EVERY
 from tests.contracts.agenda import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.chronicle import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.letters import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import OpenStore, everything, said

@@ -78,11 +78,21 @@ async def test_places_are_shown_and_pages_read(tmp_path: Path) -> None:
 
 
 async def test_a_verb_is_confirmed_with_what_it_would_hit(tmp_path: Path) -> None:
+    async with talking(tmp_path, main=[says("ok", delay_ms=60_000)]) as (talk, _):
+        await talk.say("go")
+        session = talk.session or ""
+        found = await done(talk, "/stop")
+        assert isinstance(found, Confirm) and (found.verb, found.task) == ("stop", session)
+        assert session in found.text
+        await talk.strike(session, "stop")
+
+
+async def test_a_verb_that_would_hit_nothing_says_so_and_asks_nothing(tmp_path: Path) -> None:
     async with talking(tmp_path, main=[says("ok")]) as (talk, _):
         await said(talk, "go")
         session = talk.session or ""
         expected = f"Abort would hit nothing: {session} has ended already."
-        assert await done(talk, "/stop") == Confirm("stop", session, expected)
+        assert await done(talk, "/stop") == Word(expected)
         with pytest.raises(UserMistake, match="There is no task"):
             await done(talk, "/stop-tree 00000000")
 

@@ -1,9 +1,10 @@
 """Markdown that is still being spoken, cut where it cannot change any more."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gencode.surfaces.pieces import cut
+from gencode.surfaces.pieces import code_parts, cut
 
 
 def test_paragraphs_are_pieces() -> None:
@@ -33,3 +34,23 @@ def test_what_was_cut_off_stays_as_it_was(said: str, more: str) -> None:
     before = cut(said)
     after = cut(said + more)
     assert after[: max(len(before) - 2, 0)] == before[: max(len(before) - 2, 0)]
+
+
+def code(count: int) -> list[str]:
+    return [f"line {number}" for number in range(count)]
+
+
+@pytest.mark.parametrize("end", ["\n```\n", "\n```", "", "\n"])
+def test_long_code_is_drawn_in_parts_that_are_all_of_it(end: str) -> None:
+    parts = code_parts("```python\n" + "\n".join(code(100)) + end)
+    assert [part.splitlines()[0] for part in parts] == ["```python"] * 5
+    assert [part.splitlines()[-1] for part in parts] == ["```"] * 5
+    assert [line for part in parts for line in part.splitlines()[1:-1]] == code(100)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\n".join(code(100)), "```\n" + "\n".join(code(10)), "```\n" + "\n".join(code(60)) + "\n```\nmore"],
+)
+def test_what_is_short_or_no_code_alone_has_no_parts(text: str) -> None:
+    assert code_parts(text) == []

@@ -52,6 +52,10 @@ def test_a_beginning_is_completed() -> None:
     assert completions("stop") == []
 
 
+def test_a_name_that_is_whole_comes_before_longer_ones() -> None:
+    assert [completions(f"/{each.name}")[0].name for each in COMMANDS] == [each.name for each in COMMANDS]
+
+
 def test_every_command_and_key_is_in_the_help_and_in_the_documents() -> None:
     text = PAGE.read_text("utf-8")
     assert [each.usage for each in COMMANDS if each.usage not in help_text()] == []

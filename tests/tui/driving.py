@@ -16,7 +16,6 @@ from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.asking import Asker
 from gencode.runtime.ports import Store
 from gencode.stores.memory import MemoryStore
-from gencode.surfaces.history import History
 from gencode.surfaces.talk import Talk
 from gencode.surfaces.tui.app import TerminalApp
 
@@ -108,11 +107,11 @@ async def seated(
     size: tuple[int, int] = (100, 30),
     settings: Mapping[str, Any] | None = None,
     store: Store | None = None,
-    history: Path | None = None,
     begin: Callable[[Talk], Awaitable[None]] | None = None,
+    also: Mapping[str, Any] = {},
     script: Mapping[str, Sequence[Turn]],
 ) -> AsyncGenerator[Seat, None]:
-    """The app on a scripted model: turns by agent."""
+    """The app on a scripted model: turns by agent. `also` is handed to the app as it is."""
 
     @asynccontextmanager
     async def opener(asker: Asker) -> AsyncGenerator[GenCode, None]:
@@ -125,7 +124,7 @@ async def seated(
         if begin is not None:
             await begin(talk)
 
-    app = TerminalApp(opener, folder=folder, begin=begun, history=History(history))
+    app = TerminalApp(opener, folder=folder, begin=begun, **also)
     async with app.run_test(size=size) as pilot:
         seat = Seat(app, pilot)
         await seat.ready()

@@ -31,7 +31,7 @@ async def test_the_tree_shows_every_agent_and_enter_opens_its_live_transcript(tm
     ) as seat:
         task = await one_slow(seat)
         await seat.press("ctrl+t")
-        await seat.assert_sees(f"└─● Explore {task} running")
+        await seat.assert_sees(f"└─● Explore {task} alpha running")
         await seat.press("down", "enter")
         await seat.assert_sees(f"main › Explore · {task}")
         await seat.assert_sees("● Glob(*.py)  → a.py")

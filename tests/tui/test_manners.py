@@ -8,6 +8,7 @@ from textual.geometry import Size
 
 from gencode.core.errors import UserMistake
 from gencode.stores.memory import MemoryStore
+from gencode.surfaces.history import History
 from gencode.surfaces.tui.dialogs import ConfirmScreen
 from gencode.testing import call, says
 from tests.tui.driving import screen_text, seated, turns
@@ -58,10 +59,10 @@ async def test_nothing_an_agent_says_acts(tmp_path: Path) -> None:
 
 async def test_up_brings_earlier_prompts_also_of_other_sessions(tmp_path: Path) -> None:
     history = tmp_path / "history.jsonl"
-    async with seated(tmp_path, history=history, script=turns(main=[says("ok")])) as seat:
+    async with seated(tmp_path, also={"history": History(history)}, script=turns(main=[says("ok")])) as seat:
         await seat.type("first question")
         await seat.rests()
-    async with seated(tmp_path, history=history, script=turns(main=[says("ok")])) as seat:
+    async with seated(tmp_path, also={"history": History(history)}, script=turns(main=[says("ok")])) as seat:
         await seat.press("up")
         assert seat.app.top.composer.text == "first question"
         await seat.press("down")
@@ -83,6 +84,40 @@ async def test_files_and_commands_are_completed(tmp_path: Path) -> None:
         await seat.assert_sees("/export [FILE]")
         await seat.press("enter")
         assert composer.text == "/export "
+
+
+async def test_a_command_with_its_words_is_sent_as_it_was_typed(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        await seat.press(*"/mode", "enter")
+        await seat.assert_sees("Permission modes")
+        await seat.press("escape")
+        await seat.press(*"/mode", "space", *"pl", "enter")
+        await seat.assert_sees("There is no permission mode 'pl'")
+        await seat.press(*"/mode", "space", *"pl", "tab", "enter")
+        await seat.until(lambda: seat.app.mode.value == "plan", "the mode")
+
+
+async def test_a_long_page_that_is_to_be_confirmed_can_be_read_to_its_end(tmp_path: Path) -> None:
+    text = "\n".join(f"line {number}" for number in range(80))
+    async with seated(tmp_path, size=(80, 24), script=turns(main=[says("ok")])) as seat:
+        seat.app.push_screen(ConfirmScreen(text))
+        await seat.assert_sees("line 3")
+        await seat.press(*["pagedown"] * 10)
+        await seat.assert_sees("line 79")
+
+
+async def test_a_long_paste_is_one_line_until_it_is_sent(tmp_path: Path) -> None:
+    pasted = "word \x1b[31m\x9b2J\r\n" * 80_000
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        composer = seat.app.top.composer
+        composer.editor.insert("look at ")
+        composer.editor.post_message(events.Paste(pasted))
+        await seat.assert_sees("look at [pasted text 1: 80,001 lines, 960,000 characters]")
+        await seat.press("enter")
+        await seat.rests()
+        await seat.assert_sees("more characters, which were heard as well")
+        task = await seat.talk.gen.find(seat.talk.session or "")
+        assert task.prompt == "look at " + ("word [31m2J\n" * 80_000).rstrip()
 
 
 async def test_pasted_text_keeps_its_lines_and_sends_nothing(tmp_path: Path) -> None:

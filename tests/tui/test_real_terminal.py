@@ -98,6 +98,15 @@ def test_a_conversation_in_tmux_from_the_question_to_a_clean_screen(tmp_path: Pa
         terminal.assert_sees("Launching Subagent", "[Explore agent working…]")
         shown = terminal.assert_sees("It was found.", "Subagent Result · Explore: alpha")
         assert "\\x1b]0;owned\\x07" in shown
+        terminal.press("C-t")
+        terminal.assert_sees("Enter open")
+        terminal.press("Down", "Enter")
+        terminal.assert_sees("wakes Explore, which has ended")
+        terminal.type("and more?")  # which wakes it in a process of its own
+        terminal.assert_sees("› and more?", "completed · background")
+        terminal.press("Escape")
+        terminal.assert_sees("Enter open")
+        terminal.press("Escape")
         terminal.resize(60, 20)
         terminal.assert_sees("It was found.")
         terminal.press("C-d")

@@ -94,6 +94,19 @@ COMMON: Mapping[str, str] = MappingProxyType(
 _NAMELESS = frozenset(("agent.md", "agent.yaml", "agent.yml", "agent.json", "AGENT.md", "SUBAGENT.md"))
 
 
+Near = Callable[[str], bytes | None]
+"""Gives what a file holds that lies in the same folder or below it; None where there is none to be read."""
+
+
+def alone(_: str) -> None:
+    """No other file is looked at."""
+
+
+def by_itself(parsed: Parsed, _: Near) -> Parsed:
+    """A file says everything itself."""
+    return parsed
+
+
 def as_is(parsed: Parsed) -> Parsed:
     """Nothing is special about the file as a whole."""
     return parsed
@@ -117,8 +130,9 @@ class Dialect(Struct, frozen=True, eq=False):
     """How one product writes agents down.
 
     `project` and `user` are folders below a project and below the user's home; files lie in them at any depth
-    when it is `deep`, else directly, or one folder down when they all have the name `file`. `prepare` makes
-    plain fields of a whole file, `wanted` reads what it says about tools, `finish` adds what is special.
+    when it is `deep`, else directly, or one folder down when they all have the name `file`. `joined` adds
+    the files that one is based on, `prepare` makes plain fields of it all, `wanted` reads what it says about
+    tools, `finish` adds what is special.
     """
 
     name: str
@@ -135,6 +149,7 @@ class Dialect(Struct, frozen=True, eq=False):
     strict: bool = False
     nameless: bool = False
     every: tuple[str, ...] = ()
+    joined: Callable[[Parsed, Near], Parsed] = by_itself
     prepare: Callable[[Parsed], Parsed] = as_is
     wanted: Callable[[Fields], Wanted] | None = None
     finish: Callable[[AgentSpec, Fields], AgentSpec] = as_made

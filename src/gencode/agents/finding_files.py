@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from gencode.agents.places import USER_FOLDERS, dialect
+from gencode.agents.places import USER_CONFIGS, USER_FOLDERS, dialect
 from gencode.agents.yaml_fields import mistake
 from gencode.runtime.prompt import one_line
 
@@ -28,6 +28,9 @@ def users_files(home: Path, user: Path | None) -> Iterator[FileInPlace]:
     for name, folder in USER_FOLDERS if user is not None else ():
         if os.path.lexists(place := f"{user}/{folder}"):
             yield from _in_folder(Path(place), name, dialect(name).endings, deep=True)
+    for config in USER_CONFIGS if user is not None else ():
+        if os.path.lexists(place := f"{user}/{config}"):
+            yield FileInPlace(Path(place), "opencode")
 
 
 def unreadable(path: Path, error: OSError) -> str:

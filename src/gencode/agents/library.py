@@ -1,7 +1,8 @@
 """Agents room: agents and skills as their files are now, each kind read when it is first asked for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gencode.agents.registry import Registry
 from gencode.agents.skills import Preloaded, Skills
@@ -15,22 +16,34 @@ Amounts = Callable[[ToolCall, Callable[[], Skills]], ToolCall | None]
 
 
 class Library:
-    """What the user and projects bring, the nearest first.
+    """What the user and projects bring, the nearest first, and before them agents that were `typed`.
 
     A change of a file is in force for whoever begins after it.
     """
 
-    def __init__(self, home: Path, projects: Sequence[Standing], amounts: Amounts) -> None:
+    def __init__(
+        self,
+        home: Path,
+        projects: Sequence[Standing],
+        amounts: Amounts,
+        typed: Mapping[str, Any] | None = None,
+    ) -> None:
         self._home = home
         self._projects = projects
         self._amounts = amounts
         self._agents: Living[Registry] = living_agents(home, projects)
         self._skills: Living[Skills] | None = None
+        self._with_typed: Callable[[Registry], Registry] | None = None
+        if typed:
+            from gencode.agents.inline import with_typed
+
+            self._with_typed = with_typed(typed)
 
     @property
     def agents(self) -> Registry:
         """The agents there are now."""
-        return self._agents.current()
+        files = self._agents.current()
+        return files if self._with_typed is None else self._with_typed(files)
 
     @property
     def skills(self) -> Skills:

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gencode.agents.dialect import AgentFile
-from gencode.agents.reading import ENDINGS, read_agent_file
+from gencode.agents.dialect import AgentFile, Near
+from gencode.agents.findings import Finding
+from gencode.agents.reading import ENDINGS, read_agent_files
 from gencode.agents.recognising import from_path, home_of
 from gencode.agents.yaml_fields import mistake
 from gencode.core.errors import UserMistake
@@ -54,7 +56,7 @@ def lint(paths: Sequence[Path]) -> Report:
             if len(found) > MOST_FILES:
                 raise UserMistake(f"There are more than {MOST_FILES:,} files; name a smaller folder.")
     named = {str(_plain(path)) for path in paths}
-    files = [_read(path, follow=path in named) for path in found]
+    files = [file for path in found for file in _read(path, follow=path in named)]
     return Report(files, list(_clashes(files)))
 
 
@@ -82,15 +84,40 @@ def _is_meant(entry: os.DirEntry[str]) -> bool:
     return not entry.is_dir(follow_symlinks=False) and entry.name.casefold().endswith(ENDINGS)
 
 
-def _read(path: str, *, follow: bool) -> AgentFile:
+def _read(path: str, *, follow: bool) -> list[AgentFile]:
     dialect = from_path(PurePath(path)) or ""
     try:
         if PurePath(path).name == _SKILL:
             raise mistake(path, "it is a skill and no agent")
-        content = _content(path, follow=follow)
+        found = read_agent_files(_content(path, follow=follow), path, near=_near(path))
+        if not found:
+            raise mistake(path, "it holds no agents")
     except UserMistake as error:
-        return AgentFile(path, dialect, why_not=str(error))
-    return read_agent_file(content, path)
+        return [AgentFile(path, dialect, why_not=str(error))]
+    return [_with_schema(file) for file in found]
+
+
+def _near(path: str) -> Near:
+    def content(name: str) -> bytes | None:
+        try:
+            return _content(str(Path(path).parent / name), follow=False)
+        except UserMistake:
+            return None
+
+    return content
+
+
+def _with_schema(file: AgentFile) -> AgentFile:
+    """The file with what a call of its agent would say about its schema."""
+    if file.spec is None or file.spec.output_schema is None:
+        return file
+    from gencode.runtime.shaped import check_schema
+
+    try:
+        check_schema(file.spec.output_schema)
+    except UserMistake as error:
+        return replace(file, findings=(*file.findings, Finding("schema-invalid", str(error))))
+    return file
 
 
 def _content(path: str, *, follow: bool) -> bytes:

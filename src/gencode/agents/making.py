@@ -31,7 +31,9 @@ _MORE_EFFORT = ("xhigh", "max")
 _LESS_EFFORT = ("minimal",)
 _NO_EFFORT = ("none", "off", "inherit", "default")
 _MEMORIES = ("user", "project", "local")
-_QUIET = frozenset(("name-differs", "name-missing", "unknown-field", "model-mapped", "tool-retired"))
+_QUIET = frozenset(
+    ("name-differs", "name-missing", "unknown-field", "model-mapped", "tool-retired", "budget-unpriced")
+)
 """What a linter says and a listing need not, in files of other products."""
 _LINTERS = "empty-body"
 INHERIT = "inherit"

@@ -63,7 +63,12 @@ USER_FOLDERS: tuple[tuple[str, str], ...] = (
 )
 """Folders below the user's home; the one of GenCode itself is `$GEN_HOME/agents`."""
 
+USER_CONFIGS = (".config/opencode/opencode.json", ".config/opencode/opencode.jsonc")
+"""Settings of opencode below the user's home, which may hold agents."""
+
 _RANKS = {name: place for place, name in enumerate(MODULES)}
+_LEVELS = ("gencode", "claude", "agents", "task-types")
+"""The dialects that the contract names, each a level of its own; all others are one level after them."""
 
 
 def dialect(name: str) -> Dialect:
@@ -71,6 +76,11 @@ def dialect(name: str) -> Dialect:
     return import_module(f"gencode.agents.dialects.{MODULES[name]}").DIALECT
 
 
+def level(name: str) -> int:
+    """The level of the contract's order at which a dialect counts; in each the nearest folder comes first."""
+    return _LEVELS.index(name) if name in _LEVELS else len(_LEVELS)
+
+
 def rank(name: str) -> int:
-    """The place of a dialect in the order in which agents of one name count."""
+    """The place of a dialect among those of its level in one folder."""
     return _RANKS[name]

@@ -7,27 +7,46 @@ import re
 from pathlib import PurePath
 from typing import Any, cast
 
-from gencode.agents.dialect import AgentFile, Dialect, Parsed
+from gencode.agents.dialect import AgentFile, Dialect, Near, Parsed, alone
 from gencode.agents.frontmatter import mistake, read_front_matter
 from gencode.agents.making import make
 from gencode.agents.places import dialect as dialect_named
 from gencode.agents.yaml_fields import DEEPEST_FILE, Unreadable, yaml_fields
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec
+from gencode.permissions.agent_places import CONFIG_NAMES
 from gencode.permissions.brought import LARGEST_KEPT
 from gencode.runtime.prompt import one_line
 
-ENDINGS = (".md", ".toml", ".yaml", ".yml", ".json")
+ENDINGS = (".md", ".toml", ".yaml", ".yml", ".json", ".jsonc")
 MOST_DOTS = 100
 """A TOML key of more parts than this is no agent's; the time to read one grows with their square."""
 _PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
 _DOTTED = re.compile(rf"(?<![\w-])(?:{_PART}){{{MOST_DOTS}}}")
 
 
+def read_agent_files(
+    content: bytes, path: str, dialect: str | None = None, *, near: Near = alone
+) -> list[AgentFile]:
+    """The agents of a file: one, but for settings of other products that may hold some."""
+    if PurePath(path).name in CONFIG_NAMES:
+        from gencode.agents.dialects.opencode_settings import agents_inside, plain_json
+
+        try:
+            fields = _json(plain_json(_decoded(content, path)), path)
+        except UserMistake as error:
+            return [AgentFile(path, "opencode", why_not=str(error))]
+        return agents_inside(fields, path)
+    return [read_agent_file(content, path, dialect, near=near)]
+
+
 def read_agent_file(
-    content: bytes, path: str, dialect: str | None = None, *, builtin: bool = False
+    content: bytes, path: str, dialect: str | None = None, *, builtin: bool = False, near: Near = alone
 ) -> AgentFile:
-    """A file as one of a dialect; without one it is told from its path and what it holds."""
+    """A file as one of a dialect; without one it is told from its path and what it holds.
+
+    `near` gives the files beside it that it may be based on.
+    """
     name = dialect or ""
     try:
         text = _decoded(content, path)
@@ -39,7 +58,8 @@ def read_agent_file(
             name = dialect_of(PurePath(path), parsed)
         else:
             parsed = parse(text, path)
-        return make(parsed, dialect_named(name), path, builtin=builtin)[1]
+        made_by = dialect_named(name)
+        return make(made_by.joined(parsed, near), made_by, path, builtin=builtin)[1]
     except UserMistake as error:
         return AgentFile(path, name, why_not=str(error))
 

@@ -2,8 +2,8 @@
 
 Built-in agents are files in this package; those of the user may replace them. Agents of a project count when
 its folder is trusted; they replace a built-in one only when they say so with `override: true`. Before that
-they are named and not read. Of agents with one name the first in the order of the contract counts: by
-dialect, and in each dialect the project's before the user's.
+they are named and not read. Of agents with one name the first in the order of the contract counts: first
+the levels it names, and in each of them the nearest folder, the user's own being the farthest.
 """
 
 import os
@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agents.dialect import usual_name
+from gencode.agents.dialect import AgentFile, Near, usual_name
 from gencode.agents.dialects.gencode import DIALECT as OURS
 from gencode.agents.finding_files import FileInPlace, unreadable, users_files
 from gencode.agents.frontmatter import mistake
-from gencode.agents.places import rank
-from gencode.agents.reading import read_agent, read_agent_file
+from gencode.agents.places import level, rank
+from gencode.agents.reading import read_agent, read_agent_file, read_agent_files
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import AgentSpec, same_name
-from gencode.permissions.brought import LARGEST_KEPT, agent_dialect
+from gencode.permissions.agent_places import agent_dialect
+from gencode.permissions.brought import LARGEST_KEPT
 from gencode.permissions.trust import Standing
 
 if TYPE_CHECKING:
-    from gencode.agents.dialect import AgentFile
     from gencode.agents.lint import Report
 
 MAIN = "main"
@@ -42,7 +42,8 @@ _TAKEN = "the name main belongs to the conversation itself; choose another"
 class Entry(Struct, frozen=True):
     """One file: the agent it describes, or the sentence that says why it does not.
 
-    `project`: it came with the folder we work in. `untrusted` says why it was not even read.
+    `project`: it came with the folder we work in, or with the one `distance` folders further away that
+    belongs to it. `untrusted` says why it was not even read.
     """
 
     path: str
@@ -52,6 +53,7 @@ class Entry(Struct, frozen=True):
     project: bool = False
     untrusted: str = ""
     dialect: str = "gencode"
+    distance: int = 0
 
 
 class Registry:
@@ -60,7 +62,7 @@ class Registry:
     __slots__ = ("_agents", "_entries")
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        """Of entries with the same name, dialect and kind of folder the first one counts."""
+        """Of entries with the same name, level and distance the first one counts."""
         self._agents: dict[str, AgentSpec] = {}
         self._entries: tuple[Entry, ...] = ()
         entries = tuple(entries)
@@ -82,10 +84,11 @@ class Registry:
         `home` is the user's folder for GenCode, `user` the home folder with those of other products; `above`
         are folders over the project that belong to it, the nearest first.
         """
-        built_in = [_entry(FileInPlace(path, OURS.name), builtin=True) for path in _ours()]
-        users = [_entry(found) for found in users_files(home, user or _users_home())]
+        built_in = [_built_in(path) for path in _ours()]
+        users = [entry for found in users_files(home, user or _users_home()) for entry in _entries(found)]
         own = {entry.path for entry in users}
-        brought = [entry for each in (project, *above) if each for entry in _of_project(each)]
+        standings = [each for each in (project, *above) if each]
+        brought = [entry for far, each in enumerate(standings) for entry in _of_project(each, far)]
         return cls([*built_in, *users, *(entry for entry in brought if entry.path not in own)])
 
     @staticmethod
@@ -103,9 +106,16 @@ class Registry:
         return lint(paths)
 
     @staticmethod
-    def write(folder: Path, wishes: Mapping[str, Any], *, project: bool = False) -> "AgentFile":
-        """Write the file of a new agent, and read it back. `wishes` are the fields of `NewAgent`."""
+    def write(folder: Path, wishes: Mapping[str, Any], *, project: bool = False) -> AgentFile:
+        """Write the file of a new agent, and read it back.
+
+        `wishes` are the fields of `NewAgent`; its tools may be one text with commas.
+        """
+        from gencode.agents.entries import split_names
         from gencode.agents.writing import NewAgent, write_agent
+
+        if isinstance(tools := wishes.get("tools"), str):
+            wishes = {**wishes, "tools": tuple(split_names(tools))}
 
         likeness = _likeness(str(wishes["name"]))
         if likeness == MAIN:
@@ -125,7 +135,10 @@ class Registry:
             why = entry.problem or entry.untrusted
             if why and same_name(usual_name(PurePath(entry.path))) == key:
                 raise UserMistake(f"The agent {name!r} cannot be used. {why}")
-        raise UnknownName("agent", name, (spec.name for spec in self.spawnable()))
+        unknown = UnknownName("agent", name, (spec.name for spec in self.spawnable()))
+        if unread := next((entry.untrusted for entry in self._entries if entry.untrusted), ""):
+            unknown.args = (f"{unknown} A file that was not read may hold it: {unread}",)
+        raise unknown
 
     def listing(self) -> list[Entry]:
         """Every file that was looked at, also those that are shadowed or could not be read."""
@@ -143,9 +156,9 @@ class Registry:
         return entry if winner is entry.spec else replace(entry, shadowed_by=winner.source)
 
 
-def _rank(entry: Entry) -> tuple[bool, int, bool]:
+def _rank(entry: Entry) -> tuple[bool, int, bool, int, int]:
     builtin = entry.spec is not None and entry.spec.builtin
-    return builtin, rank(entry.dialect), not entry.project
+    return builtin, level(entry.dialect), not entry.project, entry.distance, rank(entry.dialect)
 
 
 def _kept_apart(entry: Entry, built_in: Mapping[str, AgentSpec]) -> Entry:
@@ -166,19 +179,33 @@ def _likeness(name: str) -> str:
     return "".join(each for each in plain if each.isalnum() and each not in _FILLERS).casefold()
 
 
-def _of_project(project: Standing) -> Iterator[Entry]:
+def _of_project(project: Standing, distance: int) -> Iterator[Entry]:
     """The agents of a folder: read as they were when it was looked at if it is trusted, else only named."""
     for path in sorted(project.brought.texts):
         dialect = agent_dialect(path)
         if dialect is None:
             continue
-        place = project.folder / path
+        place, texts = project.folder / path, project.brought.texts
         if project.trusted:
-            entry = _entry_of(project.brought.texts[path], place, dialect)
-            yield replace(entry, project=True)
+            for entry in _entries_of(texts[path], place, dialect, _brought_near(path, texts)):
+                yield replace(entry, project=True, distance=distance)
         else:
             why = f"{place}: {project.why_not}"
-            yield Entry(str(place), project=True, untrusted=why, dialect=dialect)
+            yield Entry(str(place), project=True, untrusted=why, dialect=dialect, distance=distance)
+
+
+def _brought_near(path: str, texts: Mapping[str, bytes]) -> Near:
+    return lambda name: texts.get(f"{path.rpartition('/')[0]}/{name}")
+
+
+def _users_near(path: Path) -> Near:
+    def content(name: str) -> bytes | None:
+        try:
+            return content_of(path.parent / name)
+        except UserMistake:
+            return None
+
+    return content
 
 
 def _ours() -> list[Path]:
@@ -193,22 +220,29 @@ def _users_home() -> Path | None:
         return None
 
 
-def _entry(found: FileInPlace, *, builtin: bool = False) -> Entry:
+def _entries(found: FileInPlace) -> list[Entry]:
     if found.problem:
-        return Entry(str(found.path), problem=found.problem, dialect=found.dialect)
+        return [Entry(str(found.path), problem=found.problem, dialect=found.dialect)]
     try:
         content = content_of(found.path)
     except UserMistake as error:
-        return Entry(str(found.path), problem=str(error), dialect=found.dialect)
-    return _entry_of(content, found.path, found.dialect, builtin=builtin)
+        return [Entry(str(found.path), problem=str(error), dialect=found.dialect)]
+    return _entries_of(content, found.path, found.dialect, _users_near(found.path))
 
 
-def _entry_of(content: bytes, path: Path, dialect: str, *, builtin: bool = False) -> Entry:
-    read = read_agent_file(content, str(path), dialect, builtin=builtin)
+def _entries_of(content: bytes, path: Path, dialect: str, near: Near) -> list[Entry]:
+    return [_entry(read) for read in read_agent_files(content, str(path), dialect, near=near)]
+
+
+def _built_in(path: Path) -> Entry:
+    return _entry(read_agent_file(path.read_bytes(), str(path), OURS.name, builtin=True))
+
+
+def _entry(read: AgentFile) -> Entry:
     problem = read.why_not
     if read.spec is not None and _likeness(read.spec.name) == MAIN:
-        problem = str(mistake(str(path), _TAKEN))
-    return Entry(str(path), None if problem else read.spec, problem=problem, dialect=dialect)
+        problem = str(mistake(read.path, _TAKEN))
+    return Entry(read.path, None if problem else read.spec, problem=problem, dialect=read.dialect)
 
 
 def content_of(path: Path) -> bytes:

@@ -6,31 +6,43 @@ on counting as it was trusted when its files change, and what is new of it waits
 folder again.
 """
 
+import logging
 import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
-from typing import Generic, TypeVar
+from threading import Thread
+from typing import Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from gencode.agents.places import USER_FOLDERS
+from gencode.agents.places import USER_CONFIGS, USER_FOLDERS
 from gencode.agents.registry import Entry, Registry
 from gencode.agents.skills import FOLDERS as SKILL_FOLDERS
 from gencode.agents.skills import Skills, users_folders, users_home
 from gencode.core.errors import UserMistake
 from gencode.core.skill import SkillEntry
-from gencode.permissions.brought import AGENT_FOLDERS
+from gencode.permissions.agent_places import AGENT_FOLDERS, CONFIGS
+from gencode.permissions.brought import Brought
 from gencode.permissions.trust import FILE as TRUST
 from gencode.permissions.trust import Standing, standing
+
+log = logging.getLogger(__name__)
 
 MOST_FILES = 4_000
 DEEPEST = 12
 SETTLED = 0.1
 """Seconds: a file that changed so shortly before it was looked at may change again without a new time."""
-UNSEEN = 1.0
-"""Seconds after which everything is read anew where there are more files than are looked at."""
+PAUSE = 10.0
+"""Seconds between two looks at more files than that."""
+MOST_IN_A_CROWD = 100_000
+_CROWDED = (
+    "There are more than {most:,} files where agents and skills may lie, so a change there counts only "
+    "after up to {pause:g} seconds; move what is neither elsewhere."
+)
 _PASSED_OVER = (".git", "node_modules", "__pycache__")
 KEPT = "an earlier version is used: "
 """How a warning begins that an agent or skill is not as its file is now."""
@@ -42,7 +54,9 @@ Mark = tuple[str, int, int, int, int]
 class Watch:
     """Whether files changed at some places, which need not be there yet.
 
-    `places` are the user's own files and folders, where links are followed; below `projects` none is.
+    `places` are the user's own files and folders, where links are followed; below `projects` none is. Where
+    there are more than `MOST_FILES` they are looked at by a thread, and at most once in `PAUSE` seconds: a
+    change is then noticed later, and nobody waits for it.
     """
 
     def __init__(
@@ -52,23 +66,67 @@ class Watch:
         self._settling = int(settled * 1e9)
         self._marks: tuple[Mark, ...] = ()
         self._sure = True
-        self._reloaded = 0.0
+        self._crowd: _Crowd | None = None
         self._look()
+
+    @property
+    def crowded(self) -> str:
+        """Why a change is noticed late; empty where it is noticed at once."""
+        return "" if self._crowd is None else _CROWDED.format(most=MOST_FILES, pause=PAUSE)
 
     def changed(self) -> bool:
         """Whether anything may have changed since this was last asked, or the watch began."""
+        if self._crowd is not None:
+            return self._crowd.changed()
         before, sure = self._marks, self._sure
         self._look()
-        if len(self._marks) >= MOST_FILES:  # there is more than is looked at, and it may have changed
-            now = time.monotonic()
-            sure = sure and now - self._reloaded < UNSEEN
-            self._reloaded = self._reloaded if sure else now
         return not sure or self._marks != before
 
     def _look(self) -> None:
         now = time.time_ns()
-        self._marks = tuple(_bounded(self._places))
+        self._marks = tuple(islice(_marks(self._places), MOST_FILES))
         self._sure = not any(abs(now - changed) < self._settling for *_, changed in self._marks)
+        if len(self._marks) >= MOST_FILES:
+            self._marks = ()
+            self._crowd = _Crowd(self._places, now - self._settling)
+            log.warning("%s", self.crowded)
+
+
+class _Crowd:
+    """More files than one would look at while others wait."""
+
+    def __init__(self, places: Iterable[tuple[Path, bool]], since: int) -> None:
+        self._places = tuple(places)
+        self._since = since
+        self._digest = b""
+        self._looked = 0.0
+        self._looking: Thread | None = None
+        self._found = (b"", 0)
+        self._start()
+
+    def changed(self) -> bool:
+        """Whether the last look, if it is over, found something else than the one before."""
+        if self._looking is not None:
+            if self._looking.is_alive():
+                return False
+            self._looking = None
+            before, (self._digest, newest) = self._digest, self._found
+            return newest > self._since if not before else self._digest != before
+        if time.monotonic() - self._looked >= PAUSE:
+            self._start()
+        return False
+
+    def _start(self) -> None:
+        self._looked = time.monotonic()
+        self._looking = Thread(target=self._look, name="gencode-watch", daemon=True)
+        self._looking.start()
+
+    def _look(self) -> None:
+        digest, newest = blake2b(), 0
+        for mark in islice(_marks(self._places), MOST_IN_A_CROWD):
+            digest.update(repr(mark).encode(errors="backslashreplace"))
+            newest = max(newest, mark[-1])
+        self._found = digest.digest(), newest
 
 
 R = TypeVar("R")
@@ -103,19 +161,31 @@ class Living(Generic[R]):
         trust, files = self._trust.changed(), self._watch.changed()
         if trust or files:
             looked_at = [self._look_at(project) for project in self._projects]
-            self._projects = tuple(project for project, _ in looked_at)
-            self.note = next((note for _, note in looked_at if note), "")
-            self._registry = self._keep(self._load(self._projects), self._registry, self.note)
+            self._projects = tuple(each.counts for each in looked_at)
+            self.note = next((each.note for each in looked_at if each.note), "")
+            waiting = (each.waits for each in looked_at if each.waits)
+            self._registry = self._keep(self._load((*self._projects, *waiting)), self._registry, self.note)
         return self._registry
 
-    def _look_at(self, project: Standing) -> tuple[Standing, str]:
+    def _look_at(self, project: Standing) -> "_Look":
         """A project as it stands now, unless it was trusted and has changed since; then why it does not."""
         try:
             now = standing(project.folder, self._home)
         except UserMistake as mistake:
-            return project, str(mistake)
-        changed = now.state == "changed" and project.trusted
-        return (project, now.why_not) if changed else (now, "")
+            return _Look(project, str(mistake))
+        if now.state != "changed" or not project.trusted:
+            return _Look(now)
+        known, texts = project.brought.texts, now.brought.texts
+        new = Brought(texts={path: text for path, text in texts.items() if path not in known})
+        return _Look(project, now.why_not, replace(now, brought=new))
+
+
+class _Look(NamedTuple):
+    """How a project counts, why that is not as it is now, and what is new in it and waits for trust."""
+
+    counts: Standing
+    note: str = ""
+    waits: Standing | None = None
 
 
 def living_agents(
@@ -123,13 +193,23 @@ def living_agents(
 ) -> Living[Registry]:
     """The agents there are, always as their files are now."""
     projects = tuple(projects)
-    folders = [folder for each in AGENT_FOLDERS.values() for folder in each]
+    folders = [*(folder for each in AGENT_FOLDERS.values() for folder in each), *CONFIGS]
     base = users_home() if user is None else user
     watch = Watch(
-        [home / "agents", *(base / folder for _, folder in USER_FOLDERS)],
+        [
+            home / "agents",
+            *(base / folder for folder in (*(each for _, each in USER_FOLDERS), *USER_CONFIGS)),
+        ],
         [project.folder / folder for project in projects for folder in folders],
     )
-    return Living(lambda found: Registry.load(home, *found, user=user), keep_agents, watch, home, projects)
+
+    def load(found: Sequence[Standing]) -> Registry:
+        registry = Registry.load(home, *found, user=user)
+        if not watch.crowded:
+            return registry
+        return Registry([*registry.listing(), Entry(str(home / "agents"), problem=watch.crowded)])
+
+    return Living(load, keep_agents, watch, home, projects)
 
 
 def living_skills(home: Path, projects: Iterable[Standing] = (), user: Path | None = None) -> Living[Skills]:
@@ -159,16 +239,27 @@ E = TypeVar("E", Entry, SkillEntry)
 
 def _kept(now: Sequence[E], before: Sequence[E], note: str, warned: Callable[[E, str], E]) -> Iterator[E]:
     """Entries in their order; with a `note` it is put to those of a project, and files that are gone are."""
-    good = {entry.path: entry for entry in before if not entry.problem and not entry.untrusted}
+    good: dict[str, list[E]] = {}
+    for entry in before:
+        if not entry.problem and not entry.untrusted:
+            good.setdefault(entry.path, []).append(entry)
+    still = {(entry.path, _name(entry)) for entry in now}
     for entry in now:
-        earlier = good.get(entry.path)
         if entry.project and note and not entry.untrusted:
             if os.path.lexists(entry.path):
                 yield warned(entry, note)
-        elif entry.problem and earlier and not entry.project:
-            yield warned(earlier, entry.problem)
+        elif entry.problem and not entry.project and entry.path in good:
+            earlier = good.pop(entry.path)  # a file may hold several, of which one broke
+            yield from (
+                warned(each, entry.problem) for each in earlier if (each.path, _name(each)) not in still
+            )
         else:  # what a project brought before is not trusted any more once it is trusted anew
             yield entry
+
+
+def _name(entry: Entry | SkillEntry) -> str:
+    found = entry.spec if isinstance(entry, Entry) else entry.skill
+    return found.name if found else ""
 
 
 def _warned_agent(entry: Entry, why: str) -> Entry:
@@ -188,14 +279,9 @@ def _with(warnings: Iterable[str], why: str) -> tuple[str, ...]:
     return (*(each for each in warnings if not each.startswith(KEPT)), f"{KEPT}{why}")
 
 
-def _bounded(places: Iterable[tuple[Path, bool]]) -> Iterator[Mark]:
-    left = MOST_FILES
+def _marks(places: Iterable[tuple[Path, bool]]) -> Iterator[Mark]:
     for place, links in places:
-        for mark in _at(place, links):
-            yield mark
-            left -= 1
-            if not left:
-                return
+        yield from _at(place, links)
 
 
 def _at(place: Path, links: bool) -> Iterator[Mark]:

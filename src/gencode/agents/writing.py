@@ -9,7 +9,9 @@ from msgspec import Struct
 
 from gencode.agents.dialect import AgentFile
 from gencode.agents.reading import read_agent_file
-from gencode.core.errors import UserMistake
+from gencode.agents.tool_lists import EVERY, named
+from gencode.agents.tool_names import known_tools, tools_called
+from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import same_name
 
 _PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 ./_-]*[A-Za-z0-9.])?")
@@ -42,6 +44,7 @@ def write_agent(new: NewAgent, folder: Path) -> AgentFile:
     slug = re.sub(r"[^\w-]+", "-", new.name.strip()).strip("-").lower()
     if not same_name(slug):
         raise UserMistake(f"{new.name!r} cannot be a name; use letters, digits, spaces, - and _.")
+    _check_tools(new.tools)
     path = folder / f"{slug}.md"
     text = _text(new)
     read = read_agent_file(text.encode(), str(path), "gencode")
@@ -57,6 +60,18 @@ def write_agent(new: NewAgent, folder: Path) -> AgentFile:
     except OSError as error:
         raise UserMistake(f"{path} cannot be written: {error.strerror}.") from None
     return read
+
+
+def _check_tools(tools: tuple[str, ...] | None) -> None:
+    """UserMistake for a list without tools, and for a tool that is not there."""
+    if tools is None:
+        return
+    if not tools:
+        raise UserMistake("No tool is named, so the agent could do nothing; name some, such as Read,Grep.")
+    for entry in tools:
+        name = named(entry).name
+        if name != EVERY and not tools_called(name):
+            raise UnknownName("tool", name, known_tools())
 
 
 def _text(new: NewAgent) -> str:

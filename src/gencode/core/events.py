@@ -133,6 +133,12 @@ class TaskEnded(Fact, tag="TaskEnded", frozen=True, omit_defaults=True):
     """The files it rests on, where its result may be given again."""
 
 
+class WorkReturned(Fact, tag="WorkReturned", frozen=True):
+    """What the task changed on another machine came to the one it was asked from; `text` says how."""
+
+    text: str
+
+
 class TextArrived(Fact, tag="TextArrived", frozen=True):
     """A piece of a reply that is still being spoken."""
 
@@ -192,6 +198,7 @@ DurableFact = (
     | TaskStalled
     | TaskImported
     | TaskEnded
+    | WorkReturned
 )
 PassingFact = (
     TextArrived | ThinkingArrived | ReplyRestarted | CallStarted | CallFinished | ProgressMade | QueueMoved

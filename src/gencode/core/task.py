@@ -22,6 +22,7 @@ from gencode.core.events import (
     TaskStalled,
     TaskStarted,
     TranscriptCompacted,
+    WorkReturned,
 )
 from gencode.core.ids import moment
 from gencode.core.messages import (
@@ -220,6 +221,10 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             if task.status.ended:
                 _impossible(event, f"the task already ended as {task.status}")
             return _ended(task, event.at, fact)
+        case WorkReturned(text):
+            if not task.status.ended:
+                _impossible(event, "the task has not ended")
+            return replace(task, result=f"{task.result}\n\n{text}".strip())
         case _:
             _impossible(event, "it may not follow")
 

@@ -29,7 +29,7 @@ from gencode.delegation.seating import Seating
 from gencode.delegation.spawning import spawned
 from gencode.delegation.starting import NOTHING_SAID, More, Order, Starting
 from gencode.delegation.supervisor import Supervisor
-from gencode.delegation.trees import Workplace, Workplaces
+from gencode.delegation.trees import Workplaces
 from gencode.delegation.watch import Watch, facts_of
 from gencode.runtime.bus import Bus
 from gencode.runtime.limits import Limits
@@ -70,7 +70,7 @@ class Launcher:
         self._seating = seating
         self._seconds = means.seconds
         self._remembers = means.remembers
-        self._workplaces = Workplaces(means.home)
+        self.workplaces = Workplaces(means.home)
         self._starting = Starting(store, bus, supervisor, seating, self._outputs)
         self.apart = Apart(store, bus, supervisor, means.engine)
         self.watch = Watch(store, supervisor.owner, self._outputs)
@@ -115,7 +115,7 @@ class Launcher:
 
     async def _in_worktree(self, order: Order, created: TaskCreated) -> tuple[Order, TaskCreated]:
         """The same order in a git worktree that is made for it."""
-        workplace = await self._workplaces.make(order.place.workspace)
+        workplace = await self.workplaces.make(order.place.workspace)
         return (
             replace(order, place=replace(order.place, workspace=workplace.workspace), workplace=workplace),
             replace(created, worktree=workplace.path),
@@ -126,6 +126,7 @@ class Launcher:
         order, created = self._prepared(replace(request, background=True), origin, None, seconds)
         order.place.stop.fall()
         if order.place.purse is not None:
+            created = replace(created, budget=tightest(created.budget, order.place.purse.left()))
             order.place.purse.close()  # the process that runs it keeps its own
         if request.isolation == "worktree":
             raise UserMistake(
@@ -138,7 +139,8 @@ class Launcher:
     async def take_on(self, created: TaskCreated, place: Origin, handover: Handover) -> Job:
         """Start a subagent that another process asked for, and that it may have written down."""
         place = replace(place, purse=bound(place.purse, created.agent, created.budget))
-        order = Order(self.agent_of(created), place, Limits(created.max_turns, handover.seconds))
+        limits = Limits(created.max_turns, handover.seconds)
+        order = Order(self.agent_of(created), place, limits, self.workplaces.given.get(handover.task))
         return await self._starting.begin(order, created, Desk(self), handover=handover)
 
     def _prepared(
@@ -254,9 +256,7 @@ class Launcher:
         if self._supervisor.find(task.id):
             raise UserMistake(f"Task {task.id} is running; wait for it or stop it first.")
         spec = self.agent_of(task)
-        workplace: Workplace | None = None
-        if task.worktree:
-            workplace = self._workplaces.again(task.worktree)
+        if workplace := self.workplaces.again(task):
             place = replace(place, workspace=workplace.workspace)
         named = None if request.budget == NO_BUDGET else request.budget
         budget = named or task.budget

@@ -20,6 +20,9 @@ from gencode.delegation.watch import facts_of
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.runtime.slots import fair_order
 
+Family = Mapping[str, Sequence[Task]]
+"""The children of tasks, by the ids of these."""
+
 
 class Records:
     """Reads tasks. `outputs` is the folder of output files, `cwd` the one whose tasks are offered."""
@@ -65,22 +68,34 @@ class Records:
     async def outcomes(self, tasks: Sequence[Task]) -> list[Outcome]:
         """Folded tasks in their public shape."""
         places = await self._places() if any(task.status is Status.PENDING for task in tasks) else {}
-        return [await self.outcome_of(task, places) for task in tasks]
+        below = await self._below(tasks)
+        return [self._outcome(task, below, places) for task in tasks]
 
-    async def outcome_of(self, task: Task, places: Mapping[str, int] | None = None) -> Outcome:
-        """A folded task in its public shape, with the usage of everything below it.
+    async def outcome_of(self, task: Task) -> Outcome:
+        """A folded task in its public shape, with the usage of everything below it."""
+        [outcome] = await self.outcomes([task])
+        return outcome
 
-        `places` are those of the tasks that wait, where they are known already.
-        """
-        if task.status is Status.PENDING and places is None:
-            places = await self._places()
-        children = await self._store.tasks(TaskQuery(parent=task.id))
+    def _outcome(self, task: Task, below: Family, places: Mapping[str, int]) -> Outcome:
+        children = below.get(task.id, ())
         sent = tuple(dict.fromkeys((*task.evidence.children, *(child.id for child in children))))
-        tree = task.usage + await self._usage(children, {task.id})
+        tree = task.usage + _usage(children, below, {task.id})
         whole = replace(task, evidence=replace(task.evidence, children=sent))
         outcome = outcome_of(whole, tree, self._outputs)
-        place = places.get(task.id) if places else None
+        place = places.get(task.id)
         return replace(outcome, queue_position=place) if place else outcome
+
+    async def _below(self, tasks: Iterable[Task]) -> Family:
+        """The children of these tasks and of everything below them; each generation is asked for at once."""
+        family: dict[str, list[Task]] = {}
+        level = [task.id for task in tasks]
+        while level := [each for each in dict.fromkeys(level) if each not in family]:
+            family |= {each: [] for each in level}
+            found = await self._store.tasks(TaskQuery(parents=tuple(level)))
+            for child in found:
+                family[child.parent or ""].append(child)
+            level = [child.id for child in found]
+        return family
 
     async def _places(self) -> dict[str, int]:
         """The place of every task that waits for its turn, in the queue of the process that will run it."""
@@ -104,12 +119,12 @@ class Records:
             shutil.rmtree(self._outputs / each, ignore_errors=True)
         return gone
 
-    async def _usage(self, tasks: Iterable[Task], seen: set[str]) -> Usage:
-        """The usage of these tasks and of everything below them, each counted once."""
-        total = Usage()
-        for task in tasks:
-            if task.id not in seen:
-                seen.add(task.id)
-                below = await self._store.tasks(TaskQuery(parent=task.id))
-                total = total + task.usage + await self._usage(below, seen)
-        return total
+
+def _usage(tasks: Iterable[Task], below: Family, seen: set[str]) -> Usage:
+    """The usage of these tasks and of everything below them, each counted once."""
+    total = Usage()
+    for task in tasks:
+        if task.id not in seen:
+            seen.add(task.id)
+            total = total + task.usage + _usage(below.get(task.id, ()), below, seen)
+    return total

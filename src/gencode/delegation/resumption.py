@@ -87,7 +87,8 @@ class Resumption:
 
     def _place(self, task: Task, asked: str) -> Origin:
         here = self._here()
-        _check_folder(task, here.workspace)
+        if task.id not in self._launcher.workplaces.given:
+            _check_folder(task, here.workspace)
         spec = self._launcher.agent_of(task)
         model = self._model(task, asked, here.model)
         return _place(task, here, model, _chain(task, spec, here.chain, self._root), spec)
@@ -118,6 +119,8 @@ def _place(task: Task | TaskCreated, here: Origin, model: Model, chain: Chain, s
         given=Given(here.given),
         lineage=(spec.name,),
         sends=spec.sends or (),
+        # Where the person is far away, what is open here belongs to many sessions: a yes stays in its own.
+        answered={*here.answered} if getattr(here.asker, "far", False) else here.answered,
     )
 
 

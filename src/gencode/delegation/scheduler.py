@@ -41,7 +41,9 @@ GRACE = timedelta(seconds=60)
 """So late a run may begin; what is later was missed."""
 MOST_COUNTED = 1_000
 FORGOTTEN = timedelta(days=1)
-"""After so long a process of another machine is taken for dead."""
+"""After so long a process of another machine is taken for dead, whatever its task says."""
+UNSTARTED = timedelta(minutes=10)
+"""After so long one that has not even begun a task."""
 BY_HAND = "the flag "
 """How the origin of a rule begins that was given for just this."""
 
@@ -64,6 +66,11 @@ class Place(Protocol):
         ...
 
 
+def everywhere(_job: Appointment) -> bool:
+    """Whatever is due is run here."""
+    return True
+
+
 Opening = Callable[[Appointment], AbstractAsyncContextManager[Place]]
 """Opens the folder of an appointment as it is today, with nobody to ask."""
 
@@ -76,23 +83,37 @@ class Run(Struct, frozen=True):
 
 
 class Scheduler:
-    """Looks again and again for what is due. `tell` gets a line about everything that is missed or ends."""
+    """Looks again and again for what is due. `tell` gets a line about everything that is missed or ends.
+
+    What is not `mine`, because its folder is on another machine, is left to others.
+    """
 
     def __init__(
-        self, store: Store, outbox: Outbox, opening: Opening, tell: Callable[[str], None] = log.info
+        self,
+        store: Store,
+        outbox: Outbox,
+        opening: Opening,
+        tell: Callable[[str], None] = log.info,
+        mine: Callable[[Appointment], bool] = everywhere,
     ) -> None:
         self._store = store
         self._outbox = outbox
         self._open = opening
         self._tell = tell
+        self._mine = mine
         self._owner = new_owner()
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
+        self._drained = False
+
+    def drain(self) -> None:
+        """Begin nothing more; what runs goes on to its end."""
+        self._drained = True
 
     async def run(self) -> None:
         """Run what is due and deliver what waits, until it is cancelled; then running work is stopped."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_delivering())
-            while True:
+            while not self._drained:
                 try:
                     for claimed in await self.look(datetime.now(UTC)):
                         group.create_task(self.fire(claimed))
@@ -107,7 +128,7 @@ class Scheduler:
             try:
                 if each.owner:
                     await self._bury(each, now)
-                elif run := await self._claim(each, now):
+                elif self._mine(each) and (run := await self._claim(each, now)):
                     claimed.append(run)
             except UserMistake as mistake:  # a zone that is not there any more, say
                 log.warning("the scheduled job %s cannot be run: %s", each.id, mistake)
@@ -125,7 +146,7 @@ class Scheduler:
             await asyncio.shield(self._close(job, run))
 
     async def _keep_delivering(self) -> None:
-        while True:
+        while not self._drained:
             try:
                 await self._outbox.deliver()
             except GenCodeError as trouble:
@@ -161,7 +182,7 @@ class Scheduler:
     async def _bury(self, job: Appointment, now: datetime) -> None:
         """Let go of a run whose process died, and report it."""
         lost = fate(job.owner)
-        if lost == "alive" or (lost == "unknown" and now - moment(job.began) < FORGOTTEN):
+        if lost == "alive" or (lost == "unknown" and not await self._is_gone(job, now)):
             return
         when = told(moment(job.began), zone_of(job.zone))
         status: str = Status.INTERRUPTED
@@ -173,6 +194,19 @@ class Scheduler:
         after = replace(job, owner="", began="", last_status=status, missed=job.missed + (status == "missed"))
         if await self._store.agenda.move(job, after, _draft(job, text)):
             self._tell(text)
+
+    async def _is_gone(self, job: Appointment, now: datetime) -> bool:
+        """Whether the process of another machine that is at a run has died, as the lease of its task tells."""
+        since = now - moment(job.began)
+        if since < GRACE or since >= FORGOTTEN:
+            return since >= FORGOTTEN
+        if not job.last_task:
+            return since >= UNSTARTED
+        held = {each.task: each for each in await self._store.owned()}
+        if job.last_task in held:
+            return held[job.last_task].over
+        task = await self._store.task(job.last_task)
+        return task is not None and task.ended_at is not None and now - moment(task.ended_at) >= GRACE
 
     async def _ran(self, job: Appointment) -> Run:
         if job.session and (heard := await self._said_to_a_running_one(job)):

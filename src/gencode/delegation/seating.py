@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskStarted
 from gencode.core.messages import ToolCall, Usage
@@ -225,11 +226,11 @@ class Seating:
         warnings += outside.warnings(spec) if outside is not None else ()
         warnings += _odd_hooks(spec)
         if self._unpriced(spec, origin.model.name):
-            warnings.append(f"its limit of ${spec.budget.usd:g} does not count; {NO_PRICE}")
+            warnings.append(f"its limit of ${spec.budget.usd:g} does not count. {NO_PRICE}")
         warnings += [note.text for note in origin.notes()]
         return TaskStarted(origin.model.name, system, tuple(toolbox), tuple(warnings))
 
-    def budget_of(self, spec: AgentSpec, model: Resolved) -> Budget:
+    def budget_of(self, spec: AgentSpec, model: Model) -> Budget:
         """What a file lets its agent spend.
 
         Dollars of a file of another product count only where the price of the model is known: its author
@@ -238,7 +239,7 @@ class Seating:
         return replace(spec.budget, usd=None) if self._unpriced(spec, model.name) else spec.budget
 
     def _unpriced(self, spec: AgentSpec, model: str) -> bool:
-        foreign = spec.budget.usd is not None and spec.dialect != OURS
+        foreign = spec.budget.usd is not None and spec.dialect != AgentSpec("", "").dialect
         return foreign and self._customs.price(model).of(Usage()) is None
 
     def check_price(self, place: Origin) -> None:

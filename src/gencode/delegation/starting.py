@@ -1,5 +1,6 @@
 """How a task begins and goes on: its first facts are written, its agent is seated, its job is handed over."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from gencode.core.spec import AgentSpec
 from gencode.core.task import Task, fold, transcript_of
 from gencode.delegation.cache import find, given_again
 from gencode.delegation.desk import Desk
-from gencode.delegation.earlier import told_first, tools_of
+from gencode.delegation.earlier import told_first, told_place, tools_of
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin
@@ -79,6 +80,7 @@ class Starting:
         self._supervisor = supervisor
         self._seating = seating
         self._outputs = outputs
+        self._going_on: set[str] = set()
 
     async def begin(
         self,
@@ -102,7 +104,8 @@ class Starting:
         system = self._seating.system(spec, toolbox, origin, task)
         known = await find(self._store, created, origin.model.name, system) if order.remembers else None
         first = [UserMessage(spec.initial_prompt)] if created.conversation and spec.initial_prompt else []
-        heard = [*first, UserMessage(created.prompt), *origin.notes(), *_shape(created)]
+        place = order.workplace.heard() if order.workplace else ()
+        heard = [*first, UserMessage(created.prompt), *place, *origin.notes(), *_shape(created)]
         then = (*before, self._seating.started(spec, toolbox, origin, system), *map(MessageAdded, heard))
         slot = None if known else self._slot(created, origin)
         at_once = slot is None or slot.try_take()
@@ -136,6 +139,19 @@ class Starting:
 
     async def go_on(self, task: str, order: Order, more: More, desk: Desk) -> Job:
         """Go on with a task that nobody else may be working on and that can be read as a whole."""
+        live = self._supervisor.find(task)
+        if live is not None and live.work is not None and live.task.status.ended and not live.queued:
+            await asyncio.wait([live.work])  # its end is written, and it is just being put away
+        # All of this process is one owner, who would get its own lease again while it is at work.
+        if task in self._going_on or self._supervisor.find(task):
+            raise UserMistake(f"Task {task} is running; wait for it or stop it first.")
+        self._going_on.add(task)
+        try:
+            return await self._gone_on(task, order, more, desk)
+        finally:
+            self._going_on.discard(task)
+
+    async def _gone_on(self, task: str, order: Order, more: More, desk: Desk) -> Job:
         await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
         try:
             lease = await self._store.take(task, self._supervisor.owner)
@@ -180,6 +196,8 @@ class Starting:
             toolbox = self._seating.tools(spec, origin)
             system = "" if lease.state.system else self._seating.system(spec, toolbox, origin, "")
             heard = _heard(before, more.prompt, letters, earlier, origin)
+            if order.workplace is None:
+                heard = [*told_place(earlier, origin.workspace.cwd), *heard]
             started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
             first = (TaskBackgrounded(),) if more.behind else ()
             started = replace(started, budget=more.budget, was=lease.state.status)

@@ -8,6 +8,7 @@ from gencode.core.budget import Budget
 from gencode.core.task import Task
 from gencode.delegation.accounts import NO_BUDGET, leftover, spent_by, tightest
 from gencode.delegation.live import Live
+from gencode.delegation.slices import Slices
 from gencode.runtime.ports import Store
 from gencode.runtime.purse import Purse, check_budget
 
@@ -38,6 +39,9 @@ class Treasury:
         self._paid: set[str] = set()
         """The tasks without a conversation whose earlier lives were paid from it."""
         self._purses: dict[str, Purse] = {}
+        self._led: set[str] = set()
+        """The conversations that are led here; of others, what happens elsewhere is looked up each time."""
+        self._slices = Slices(store, live)
 
     def bound(self, budget: Budget) -> None:
         """Bound sessions by another budget from their next turn on; what they spent before counts."""
@@ -47,29 +51,36 @@ class Treasury:
         spent = [self.own.spent] if self.own else []
         self.own = Purse(SESSION, budget, None, *spent) if budget != NO_BUDGET else None
         self._purses.clear()
+        self._led.clear()
 
-    async def of_conversation(self, session: Task | None) -> Purse | None:
-        """The purse of a conversation, bounded as is said now, else as before; all it cost counts."""
+    async def of_conversation(self, session: Task | None, but: str = "") -> Purse | None:
+        """The purse of a conversation, bounded as is said now, else as before; all it cost counts.
+
+        `but` is a task of it that is about to go on here.
+        """
         budget = self.budget if self._named or session is None else session.budget
         if budget == NO_BUDGET:
             return None
         if session is None:
             return Purse(SESSION, budget)
-        if session.id not in self._purses:
-            spent = await spent_by(self._store, session.id)
-            self._purses[session.id] = Purse(SESSION, budget, None, spent)
-        return self._purses[session.id]
+        purse = self._purses.setdefault(session.id, Purse(SESSION, budget))
+        if session.id in self._led:
+            await self._slices.follow(session.id, but)
+        else:
+            await self._slices.look(purse, session.id, but)
+        return purse
 
     def keep(self, session: str, purse: Purse | None) -> None:
         """The purse of a conversation that has just begun."""
         if purse is not None:
             self._purses[session] = purse
+            self._led.add(session)
 
     def begun(self, task: str) -> None:
         """A task was begun here, so all it ever spent is paid from here."""
         self._paid.add(task)
 
-    async def above(self, task: str | None) -> Funds:
+    async def above(self, task: str | None, but: str = "") -> Funds:
         """What pays for work below a task: the purse of whoever lives, else that of the session."""
         left = NO_BUDGET
         passed: list[str] = []
@@ -81,7 +92,7 @@ class Treasury:
             if found is None:
                 break
             if found.conversation:
-                return Funds(await self.of_conversation(found), left)
+                return Funds(await self.of_conversation(found, but), left)
             if found.budget != NO_BUDGET:
                 left = tightest(left, leftover(found, await spent_by(self._store, found.id)))
             task = found.parent
@@ -89,7 +100,7 @@ class Treasury:
 
     async def of_task(self, task: Task) -> Funds:
         """What pays for a task that goes on; one without a conversation joins with all it cost."""
-        funds = await self.above(task.parent)
+        funds = await self.above(task.parent, task.id)
         top = funds.top or task.id
         if self.own is not None and funds.purse is self.own and top not in self._paid:
             self._paid.add(top)

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, UserMistake
+from gencode.core.messages import UserMessage
 from gencode.core.spec import Workspace
+from gencode.core.task import Task
 from gencode.runtime.seat import Ending
 
 if TYPE_CHECKING:
@@ -38,6 +40,10 @@ class Workplace:
         """The folder of the whole worktree."""
         return str(self._tree.path)
 
+    def heard(self) -> list[UserMessage]:
+        """What an agent should know about its folder before it begins."""
+        return []
+
     async def summed_up(self, ending: Ending) -> Ending:
         """How the agent ended, with what it changed and how that can be taken over."""
         from gencode.runtime.worktrees.work import result
@@ -57,6 +63,8 @@ class Workplaces:
 
     def __init__(self, home: Path | None) -> None:
         self._home = home
+        self.given: dict[str, Workplace] = {}
+        """Those that were prepared for tasks which are about to begin here."""
 
     async def make(self, workspace: Workspace) -> Workplace:
         """A worktree for a new agent; UserMistake where there can be none."""
@@ -66,15 +74,16 @@ class Workplaces:
             raise UserMistake(NO_HOME)
         return Workplace(await make(workspace, self._home, secrets.token_hex(4)))
 
-    def again(self, path: str) -> Workplace:
-        """The worktree that an agent had before; UserMistake when it is gone."""
+    def again(self, task: Task) -> Workplace | None:
+        """The worktree for a task that goes on, if it has one; UserMistake when that is gone."""
+        if task.id in self.given or not task.worktree:
+            return self.given.get(task.id)
         from gencode.runtime.worktrees.place import recorded
 
-        tree = recorded(Path(path))
+        tree = recorded(Path(task.worktree))
         if tree is None or not tree.path.is_dir():
-            raise UserMistake(
-                f"The worktree {path} of the task is gone, so it cannot go on there; send the agent anew."
-            )
+            gone = f"The worktree {task.worktree} of the task is gone, so it cannot go on there"
+            raise UserMistake(f"{gone}; send the agent anew.")
         return Workplace(tree)
 
 
@@ -84,16 +93,21 @@ def told(tree: "Worktree", work: "Work") -> Iterator[str]:
         yield "[It changed no file in its worktree, which was removed.]"
         return
     yield f"[Its changes are on the branch {tree.branch}, in {tree.path}, and not in your checkout.]"
+    yield from listed(work)
+    yield _merge_words(work)
+    yield from (f"To take it over: {command}" for command in work.how)
+    if work.diff:
+        yield f"```diff\n{work.diff.rstrip()}\n```"
+
+
+def listed(work: "Work") -> Iterator[str]:
+    """The files that were changed."""
     for file in work.files[:MOST_FILES]:
         lines = "" if file.added is None else f" +{file.added} -{file.removed}"
         yield f"{file.status} {file.path}{lines}"
     rest = len(work.files) - MOST_FILES + work.more_files
     if rest > 0:
         yield f"and {rest} more files"
-    yield _merge_words(work)
-    yield from (f"To take it over: {command}" for command in work.how)
-    if work.diff:
-        yield f"```diff\n{work.diff.rstrip()}\n```"
 
 
 def _merge_words(work: "Work") -> str:

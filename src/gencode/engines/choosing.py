@@ -14,5 +14,5 @@ def engine_for(store: Store, home: Path, cwd: Path, flags: Mapping[str, Any]) ->
     if isinstance(store, Dispatching):
         from gencode.engines.fleet import FleetEngine
 
-        return FleetEngine(store, cwd, flags)
+        return FleetEngine(store, cwd, flags, home)
     return ProcessEngine(home, cwd, flags)

@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from gencode.core.errors import GenCodeError, UserMistake
-from gencode.engines.process import WorkOrder
-from gencode.runtime.fleet import TRAVELLING, Dispatching
+from gencode.core.events import TaskCreated
+from gencode.engines.luggage import FarOrder, Luggage, Shared
+from gencode.runtime.fleet import BUDGETS, TRAVELLING
 from gencode.runtime.ports import Handover
 
 log = logging.getLogger(__name__)
@@ -29,9 +30,12 @@ WAITED_FOR = 10
 class Away:
     """A task that some worker runs, or will."""
 
-    def __init__(self, task: str) -> None:
+    def __init__(self, task: str, created: TaskCreated | None) -> None:
         self._task = task
         self._gone = False
+        self.created = created
+        self.unpacking = False
+        """Whether what it changed is being brought here; it is not gone before that is done."""
 
     @property
     def task(self) -> str:
@@ -41,7 +45,7 @@ class Away:
     @property
     def gone(self) -> bool:
         """Whether it has ended, or nobody waits for it any more."""
-        return self._gone
+        return self._gone and not self.unpacking
 
     def kill(self) -> None:
         """Wait no longer. Nobody here can end a process of another machine; its lease decides."""
@@ -51,12 +55,14 @@ class Away:
 class FleetEngine:
     """Puts tasks into the queue of a shared database."""
 
-    def __init__(self, store: Dispatching, cwd: Path, flags: Mapping[str, Any]) -> None:
+    def __init__(self, store: Shared, cwd: Path, flags: Mapping[str, Any], home: Path) -> None:
         self._store = store
+        self._luggage = Luggage(store, home)
         self._cwd = cwd
-        self._flags = {name: flags[name] for name in flags if name in TRAVELLING}
+        self._flags = {name: flags[name] for name in flags if name in TRAVELLING.difference(BUDGETS)}
         self._followed: set[Away] = set()
         self._following: asyncio.Task[None] | None = None
+        self._ready = False
 
     async def start(self, handover: Handover) -> Away:
         """Give a task to the workers; it begins when one of them is free."""
@@ -66,20 +72,27 @@ class FleetEngine:
         """The same with a priority (the highest first), and not before some time has passed."""
         from gencode.engines.pgqueuer import enqueuing, ensure_queue
 
-        await ensure_queue(self._store)
+        if not self._ready:
+            await ensure_queue(self._store)
+            self._ready = True
         cwd = handover.created.cwd if handover.created else str(self._cwd)
-        order = WorkOrder(handover, cwd, {**self._flags, "model": handover.model})
+        packed = await self._luggage.pack(cwd, "" if handover.created else handover.task)
+        flags = {**self._flags, "model": handover.model}
+        order = FarOrder(handover, cwd, flags, packed.mark, packed.parcel, packed.alone)
         try:
             body = msgspec.json.encode(order)
         except (TypeError, OverflowError) as error:
             raise UserMistake(f"The task cannot be given to another machine: {error}.") from None
-        if handover.created is not None:
-            agent = handover.created.agent
-            task = await self._store.submit(handover.created, body, enqueuing(agent, priority, delay))
-        else:
-            task = handover.task
+        task = handover.task
+        if handover.created is None:
             await self._again(task, body, priority, delay)
-        away = Away(task)
+        elif task:
+            enqueue = enqueuing(handover.created.agent, priority, delay)
+            await self._store.hand_on(task, handover.keeper, body, enqueue)
+        else:
+            enqueue = enqueuing(handover.created.agent, priority, delay)
+            task = await self._store.submit(handover.created, body, enqueue)
+        away = Away(task, handover.created)
         if handover.bound:
             self._follow(away)
         return away
@@ -98,6 +111,16 @@ class FleetEngine:
             if now is None or (now.takes > before.takes and (now.order is None or not now.status.ended)):
                 return
 
+    async def _unpacked(self, away: Away) -> None:
+        """Bring what a task changed elsewhere to the folder it was asked from."""
+        if away.created is None or away.gone:
+            return
+        away.unpacking = True
+        try:
+            await self._luggage.unpack(away.task, away.created)
+        finally:
+            away.unpacking = False
+
     def _follow(self, away: Away) -> None:
         """Notice when a task is over for which somebody waits."""
         self._followed.add(away)
@@ -113,5 +136,6 @@ class FleetEngine:
                 log.warning("it is not known which tasks are over: %s", trouble)
                 continue
             for away in [each for each in self._followed if each.gone or each.task in over]:
+                await self._unpacked(away)
                 away.kill()
                 self._followed.discard(away)

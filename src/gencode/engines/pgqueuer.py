@@ -11,13 +11,13 @@ from datetime import timedelta
 from typing import Any
 
 from msgspec import Struct
-from pgqueuer import PgQueuer
-from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver
+from pgqueuer.db import AsyncpgDriver
 from pgqueuer.errors import PgqException, RetryRequested
 from pgqueuer.models import Job
 from pgqueuer.queries import Queries
 
 from gencode.core.errors import GenCodeError
+from gencode.engines.herd import Driver, Load, Queue
 from gencode.runtime.fleet import Dispatching, Enqueue
 
 log = logging.getLogger(__name__)
@@ -31,22 +31,6 @@ CONNECTIONS = 4
 _FORGET = "DELETE FROM pgqueuer_log WHERE created < now() - interval '1 day'"
 
 
-class Driver(AsyncpgPoolDriver):
-    """Connections that say when they cannot reach the database; `broken` is told."""
-
-    def __init__(self, pool: Any, broken: Callable[[], None]) -> None:
-        super().__init__(pool)
-        self._say = broken
-
-    async def fetch(self, query: str, *args: object) -> list[dict[str, object]]:
-        """The rows of a query."""
-        try:
-            return await super().fetch(query, *args)
-        except (OSError, TimeoutError):
-            self._say()
-            raise
-
-
 class Later(GenCodeError):
     """The task cannot be run here and now; `seconds` is how long to wait before anybody tries again."""
 
@@ -55,12 +39,20 @@ class Later(GenCodeError):
         self.seconds = seconds
 
 
+def _none() -> int:
+    return 0
+
+
 class Share(Struct, frozen=True):
-    """What one worker takes from the queue: which agents, how many at once, and the caps of all workers."""
+    """What one worker takes from the queue: which agents, how many at once, and the caps of all workers.
+
+    `parked` says how many of those that run only wait for a person; they do not count.
+    """
 
     agents: Callable[[], Sequence[str]]
     most: int
     caps: Mapping[str, int]
+    parked: Callable[[], int] = _none
 
 
 def entrypoint(agent: str) -> str:
@@ -135,11 +127,20 @@ class Serving:
         self._stopped = asyncio.Event()
         self._broken = asyncio.Event()
         self._works: dict[str, asyncio.Task[None]] = {}
+        self._driver: Driver | None = None
 
     @property
     def running(self) -> int:
         """How many tasks are being run."""
         return len(self._works)
+
+    def _has_enough(self) -> bool:
+        return self.running - self._share.parked() >= self._share.most
+
+    def _done(self, task: str) -> None:
+        self._works.pop(task, None)
+        if self._driver is not None:
+            self._driver.nudge()
 
     def begin_anew(self) -> None:
         """Begin a new round, because other agents are to be served."""
@@ -166,7 +167,9 @@ class Serving:
         await ensure_queue(self._store)
         self._broken.clear()
         pool = await self._store.new_pool(CONNECTIONS, self._broken.set)
-        queue = PgQueuer(Driver(pool, self._broken.set))
+        load = Load(self._has_enough, self._share.parked)
+        self._driver = Driver(pool, self._broken.set, load)
+        queue = Queue(self._driver).taking(load)
         for agent in self._share.agents():
             cap = self._share.caps.get(agent.casefold(), 0)
             queue.entrypoint(entrypoint(agent), concurrency_limit=cap)(self._one)
@@ -186,7 +189,7 @@ class Serving:
         if not serving.cancelled() and (trouble := serving.exception()) is not None:
             raise trouble
 
-    async def _taken(self, queue: PgQueuer) -> None:
+    async def _taken(self, queue: Queue) -> None:
         most = max(self._share.most, 2)
         await queue.run(
             dequeue_timeout=timedelta(seconds=POLL_SECONDS),
@@ -199,10 +202,10 @@ class Serving:
         task = (job.payload or b"").decode(errors="replace")
         work = self._works.get(task)
         if work is None:
-            if self.running >= self._share.most or self._stopped.is_set():
+            if self._has_enough() or self._stopped.is_set():
                 raise RetryRequested(timedelta(seconds=AGAIN_SECONDS), "this worker has enough to do")
             work = self._works[task] = asyncio.ensure_future(self._run(task))
-            work.add_done_callback(lambda _: self._works.pop(task, None))
+            work.add_done_callback(lambda _: self._done(task))
         try:
             await asyncio.shield(work)
         except Later as later:

@@ -16,39 +16,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
+from gencode.permissions.agent_places import CONFIGS, NAMED, ONE_NAME, TREES, agent_dialect, is_base
 
 FOLDER = ".gen"
 SETTINGS = ".gen/settings.toml"
-AGENTS = ".gen/agents"
-
-AGENT_FOLDERS: dict[str, tuple[str, ...]] = {
-    "gencode": (AGENTS,),
-    "claude": (".claude/agents",),
-    "agents": (".agents/agents",),
-    "task-types": ("data/subagents", "subagents"),
-    "opencode": (".opencode/agent", ".opencode/agents"),
-    "copilot": (".github/agents", ".github/chatmodes"),
-    "gemini": (".gemini/agents",),
-    "qwen": (".qwen/agents",),
-    "codex": (".codex/agents",),
-    "cursor": (".cursor/agents",),
-    "goose": (".goose/agents",),
-    "goose-recipe": (".goose/recipes",),
-    "kiro": (".kiro/agents",),
-    "kimi": (".kimi/agents",),
-    "kimi-code": (".kimi-code/agents",),
-    "openhands": (".openhands/agents",),
-    "letta": (".letta/agents",),
-    "factory": (".factory/droids",),
-    "kilo": (".kilo/agents", ".kilo/agent", ".kilocode/agents"),
-    "junie": (".junie/agents",),
-    "continue": (".continue/agents",),
-    "rovodev": (".rovodev/subagents",),
-    "pi": (".pi/agents",),
-}
-"""Where a project brings agents, by the dialect they are written in."""
-ONE_NAME = "SUBAGENT.md"
-"""What every agent of the dialect task-types is called, one folder down."""
 
 MOST_FILES = 1_000
 MOST_BYTES = 32 * 1024 * 1024
@@ -57,27 +28,13 @@ LARGEST_SETTINGS = 64 * 1024
 DEEPEST = 12
 MOST_PROBLEMS = 10
 
-_FILES = (SETTINGS, ".mcp.json")
+_FILES = (SETTINGS, ".mcp.json", *CONFIGS)
 _SKILLS = (".gen/skills", ".claude/skills", ".agents/skills")
 _SKILL_TREES = tuple(f"{folder}/" for folder in _SKILLS)
 SERVERS = (".mcp.json", ".gen/mcp.json")
 """Where a project names MCP servers."""
 _SKILL = "SKILL.md"
-_NAMED = AGENT_FOLDERS["task-types"]
-_FOUND_IN = {
-    folder: dialect
-    for dialect, folders in AGENT_FOLDERS.items()
-    for folder in folders
-    if folder not in _NAMED
-}
-_TREES = (*_FOUND_IN, *_SKILLS)
-_ENDINGS = {
-    "codex": (".toml",),
-    "kimi": (".yaml", ".yml"),
-    "goose-recipe": (".yaml", ".yml"),
-    "kiro": (".md", ".json"),
-}
-"""How files of agents end that are not Markdown."""
+_TREES = (*TREES, *_SKILLS)
 _BEGINNINGS = ("hooks", "mcp")
 """What names in `.gen` begin with that hold programs to be started."""
 
@@ -178,7 +135,7 @@ class _Looking:
                 self._tree_below(root, path.split("/"))
         if not users:
             self._beginnings(root)
-        for path in _NAMED:
+        for path in NAMED:
             self._one_folder_down(root, path, ONE_NAME)
 
     def _file_below(self, root: int, above: Sequence[str], name: str) -> None:
@@ -264,27 +221,10 @@ def _is_gens(path: str) -> bool:
     return path.startswith(f"{FOLDER}/")
 
 
-def agent_dialect(path: str) -> str | None:
-    """The dialect of an agent's file in a project by its path; None if it is none."""
-    above, _, name = path.rpartition("/")
-    if name.startswith("."):
-        return None
-    if name == ONE_NAME and above.rpartition("/")[0] in _NAMED:
-        return "task-types"
-    if above == AGENTS:
-        return "gencode" if name.endswith(".md") else None
-    while above.count("/"):
-        dialect = _FOUND_IN.get(above)
-        if dialect not in (None, "gencode"):
-            return dialect if name.endswith(_ENDINGS.get(dialect, (".md",))) else None
-        above = above.rpartition("/")[0]
-    return None
-
-
 def _is_used(path: str) -> bool:
     """Whether this version reads the file once the folder is trusted."""
     skill = path.endswith(f"/{_SKILL}") and path.startswith(_SKILL_TREES)
-    return path in (SETTINGS, *SERVERS) or skill or agent_dialect(path) is not None
+    return path in (SETTINGS, *SERVERS) or skill or agent_dialect(path) is not None or is_base(path)
 
 
 def _is_unicode(path: str) -> bool:

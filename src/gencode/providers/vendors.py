@@ -8,7 +8,7 @@ import importlib
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -20,6 +20,9 @@ from gencode.providers.prices import Priced, price_of
 from gencode.providers.retry import Retrying
 from gencode.runtime.models import OFFLINE, MakeProvider
 from gencode.runtime.ports import Provider
+
+if TYPE_CHECKING:
+    from gencode.runtime.pace import Pace
 
 KEYRING = "gencode"
 ENDLESS = 1_000_000_000
@@ -96,11 +99,24 @@ EXTRAS = {
 
 
 class Switchboard:
-    """Makes the providers of all vendors; agents that ask the same model share one and its pause."""
+    """Makes the providers of all vendors; agents that ask the same model share one and its pause.
 
-    def __init__(self, prices: Mapping[str, Price], environ: Mapping[str, str] | None = None) -> None:
+    A `store` that many machines share may have one pause for all of them, and `rates` says how many requests
+    a minute each model gets from all together.
+    """
+
+    def __init__(
+        self,
+        prices: Mapping[str, Price],
+        environ: Mapping[str, str] | None = None,
+        *,
+        store: object = None,
+        rates: Mapping[str, float] | None = None,
+    ) -> None:
         self._prices = prices
         self._environ = os.environ if environ is None else environ
+        self._pace: Pace | None = getattr(store, "pace", None)
+        self._rates = rates or {}
 
     def makers(self) -> dict[str, MakeProvider]:
         """What makes a provider, by the word that stands before the model's name."""
@@ -117,7 +133,17 @@ class Switchboard:
 
     def _connect(self, name: str, maker: MakeProvider, model: str) -> Provider:
         """A provider that asks again where waiting helps, and knows what it costs."""
-        return Priced(Retrying(maker(model), Cooldown()), self.price(f"{name}/{model}"))
+        full = f"{name}/{model}"
+        return Priced(Retrying(self._paced(maker(model), full), Cooldown()), self.price(full))
+
+    def _paced(self, plain: Provider, model: str) -> Provider:
+        """The same among those of all machines, where there are others."""
+        if self._pace is None:
+            return plain
+        from gencode.providers.pacing import Paced
+
+        rate = self._rates.get(model)
+        return Paced(plain, self._pace, model, None if rate is None else rate / 60)
 
     def configured(self) -> Vendor | None:
         """The first vendor that has a key in the environment."""

@@ -79,7 +79,7 @@ class Bus:
 
 
 class Listener:
-    """An async iterator over events with a bounded queue. Close it when nobody listens any more."""
+    """An async iterator over events with a bounded queue. Close it, or leave its `with`, to hear no more."""
 
     def __init__(self, room: int, read: ReadEvents, leave: Callable[["Listener"], None]) -> None:
         self._room = room
@@ -107,6 +107,12 @@ class Listener:
         self._closed = True
         self._leave(self)
         self._wake.set()
+
+    def __enter__(self) -> "Listener":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __aiter__(self) -> "Listener":
         return self

@@ -1,12 +1,15 @@
 """Tasks that any of many workers may run: what a shared journal knows about them, and about the workers."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from gencode.core.events import TaskCreated
 from gencode.core.status import Status
+
+if TYPE_CHECKING:
+    from gencode.runtime.away.parcel import Parcels
 
 Enqueue = Callable[[Any, str], Awaitable[None]]
 """Puts a task into a queue, on the connection whose transaction also writes the task."""
@@ -18,6 +21,8 @@ TRAVELLING = frozenset(
     }
 )
 """The settings that go with a task to a worker; everything else is the worker's own."""
+BUDGETS = ("max_tokens_total", "max_usd", "max_spawns")
+"""Those that bound a whole session: of it each task gets a part, which is written down with it."""
 
 
 class Dispatch(Struct, frozen=True):
@@ -49,13 +54,14 @@ class WorkerCard(Struct, frozen=True):
 
 
 class Stuck(Struct, frozen=True):
-    """A task that workers should be at and that nobody is, for so many seconds."""
+    """A task that workers should be at and that nobody is, for so many seconds; `why`, if that is known."""
 
     task: str
     agent: str
     cwd: str
     seconds: float
     takes: int
+    why: str = ""
 
 
 @runtime_checkable
@@ -66,12 +72,21 @@ class Dispatching(Protocol):
     troubles: tuple[type[Exception], ...]
     """What a connection raises when the database is away."""
 
+    @property
+    def parcels(self) -> "Parcels":
+        """Where folders wait that travel with tasks, and what comes back of them."""
+        ...
+
     async def submit(self, fact: TaskCreated, order: bytes, enqueue: Enqueue) -> str:
         """Write a new task for workers and put it into a queue, all or nothing; its id."""
         ...
 
     async def submit_again(self, task: str, order: bytes, enqueue: Enqueue) -> None:
         """Give an earlier task to workers; UserMistake while somebody is at it."""
+        ...
+
+    async def hand_on(self, task: str, keeper: str, order: bytes, enqueue: Enqueue) -> None:
+        """Give a task to workers that `keeper` had written down and not begun; UserMistake otherwise."""
         ...
 
     async def dispatched(self, task: str) -> Dispatch | None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from gencode.core.errors import StoreTrouble
@@ -24,6 +25,7 @@ from gencode.stores.facts import (
     taken,
     unheard,
 )
+from gencode.stores.memory_chronicle import MemoryChronicle
 
 if TYPE_CHECKING:
     from gencode.stores.memory_agenda import MemoryAgenda, MemoryTray
@@ -53,6 +55,8 @@ class MemoryStore:
         self._draw = draw
         self._tray: MemoryTray | None = None
         self._agenda: MemoryAgenda | None = None
+        self.chronicle = MemoryChronicle(lambda: [record.state for record in self._records.values()])
+        """The facts of all tasks in one order."""
 
     @property
     def tray(self) -> "MemoryTray":
@@ -80,6 +84,7 @@ class MemoryStore:
             if task not in self._records:
                 growth = first(task, (fact, *then))
                 self._records[task] = _Record(growth, 1, owner, self._until())
+                self.chronicle.write(growth.events)
                 return Lease(owner, 1, growth.state)
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws.")
 
@@ -105,6 +110,7 @@ class MemoryStore:
         if (record.epoch, record.owner, record.state.seq) != (lease.epoch, lease.owner, lease.state.seq):
             raise lost(lease.task)
         record.events.extend(growth.events)
+        self.chronicle.write(growth.events)
         record.state = lease.state = growth.state
         if last:
             record.owner = None
@@ -177,6 +183,7 @@ class MemoryStore:
         if growth.state.id in self._records:
             raise taken(growth.state.id)
         self._records[growth.state.id] = _Record(growth, 0, None, 0.0)
+        self.chronicle.write(growth.events)
 
     async def delete(self, task: str) -> list[str]:
         """Delete a task with everything below it, all or nothing; the ids that are gone."""
@@ -192,6 +199,7 @@ class MemoryStore:
         for name in gone:
             del self._records[name]
             self._mail.pop(name, None)
+        self.chronicle.forget(gone)
         return gone
 
     async def task(self, task: str) -> Task | None:
@@ -201,8 +209,13 @@ class MemoryStore:
 
     async def tasks(self, query: TaskQuery) -> list[Task]:
         """The folds of the newest tasks that match, oldest first; `ended_after` leaves unfinished ones in."""
-        states = [record.state for record in self._records.values() if _matches(record.state, query)]
+        records = [each for each in self._records.values() if not query.unheard or self._is_unheard(each)]
+        states = [each.state for each in records if _matches(each.state, query)]
         states.sort(key=lambda state: state.created_at)
+        if query.before is not None:
+            every = sorted((each.state for each in self._records.values()), key=lambda each: each.created_at)
+            older = {each.id for each in takewhile(lambda each: each.id != query.before, every)}
+            states = [each for each in states if each.id in older and query.before in self._records]
         return states if query.limit is None else states[max(len(states) - max(query.limit, 0), 0) :]
 
     async def ids(self, beginning: str) -> list[str]:
@@ -214,6 +227,10 @@ class MemoryStore:
         record = self._records.get(task)
         return record.events[max(after, 0) :] if record else []
 
+    def _is_unheard(self, record: _Record) -> bool:
+        letters = self._mail.get(record.state.id, ())
+        return record.owner is None and any(each.number > record.state.mailed for each in letters)
+
     def _until(self) -> float:
         return time.monotonic() + self._lease_seconds
 
@@ -221,8 +238,11 @@ class MemoryStore:
 def _matches(state: Task, query: TaskQuery) -> bool:
     return (
         (query.parent is None or state.parent == query.parent)
+        and (not query.parents or state.parent in query.parents)
         and (query.cwd is None or state.cwd == unicode_text(query.cwd))
         and (not query.statuses or state.status in query.statuses)
         and (query.ended_after is None or state.ended_at is None or state.ended_at > query.ended_after)
         and (query.conversations is None or state.conversation == query.conversations)
+        and not (query.roots and state.parent is not None)
+        and (query.agent is None or state.agent.lower() == query.agent.lower())
     )

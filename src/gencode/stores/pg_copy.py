@@ -50,6 +50,7 @@ _PUT_FACTS = """
 INSERT INTO gen_event (task, seq, epoch, kind, body, at)
 SELECT $1, e.seq, e.epoch, e.kind, e.body, e.at
 FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[]) AS e (seq, epoch, kind, body, at)
+ORDER BY e.seq
 ON CONFLICT (task, seq) DO NOTHING
 """
 _PUT_LETTER = """

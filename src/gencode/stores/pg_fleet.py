@@ -1,7 +1,8 @@
 """What workers on many machines share besides the journal: tasks for them, and who they are (stores rack)."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import TaskCreated
@@ -13,6 +14,11 @@ from gencode.stores.pg_rows import NewTask
 from gencode.stores.pg_trouble import TROUBLES, trouble
 from gencode.stores.postgres import PostgresStore
 
+if TYPE_CHECKING:
+    from gencode.stores.pg_pace import PostgresPace
+    from gencode.stores.pg_parcels import PostgresParcels
+    from gencode.stores.pg_questions import PostgresQuestions
+
 _LOCK = 1195723332
 FORGOTTEN_SECONDS = 3_600.0
 """A worker that was silent for so long is not listed any more."""
@@ -22,6 +28,10 @@ UPDATE gen_task SET dispatch = $2, dispatched_at = clock_timestamp(), wish = 0
 WHERE id = $1 AND dispatch IS NULL AND status NOT IN ('pending', 'running')
   AND (owner IS NULL OR lease_until <= clock_timestamp())
 RETURNING id
+"""
+_HANDED = """
+UPDATE gen_task SET dispatch = $2, dispatched_at = clock_timestamp(), owner = NULL, lease_until = NULL
+WHERE id = $1 AND owner = $3 AND dispatch IS NULL AND status = 'pending' RETURNING id
 """
 _SAME = "SELECT 1 FROM gen_task WHERE id = $1 AND dispatch = $2"
 _DISPATCHED = """
@@ -66,6 +76,27 @@ class FleetStore(PostgresStore):
 
     troubles: tuple[type[Exception], ...] = TROUBLES
 
+    @property
+    def questions(self) -> "PostgresQuestions":
+        """Where questions lie until a person answers them."""
+        from gencode.stores.pg_questions import PostgresQuestions
+
+        return PostgresQuestions(self.link, self._ear)
+
+    @cached_property
+    def pace(self) -> "PostgresPace":
+        """How fast models may be asked by all who share this database."""
+        from gencode.stores.pg_pace import PostgresPace
+
+        return PostgresPace(self.link, self._ear)
+
+    @property
+    def parcels(self) -> "PostgresParcels":
+        """Where folders wait that travel with tasks, and what comes back of them."""
+        from gencode.stores.pg_parcels import PostgresParcels
+
+        return PostgresParcels(self.link)
+
     async def submit(self, fact: TaskCreated, order: bytes, enqueue: Enqueue) -> str:
         """Write a new task for workers and put it into a queue, all or nothing; its id."""
         for _ in range(DRAWS):
@@ -89,6 +120,18 @@ class FleetStore(PostgresStore):
             if given is None and not (again and await connection.fetchval(_SAME, task, order)):
                 known = await connection.fetchrow(_DISPATCHED, task)
                 raise missing(task) if known is None else held(task)
+            await enqueue(connection, task)
+            return True
+
+        await self.in_transaction(write)
+
+    async def hand_on(self, task: str, keeper: str, order: bytes, enqueue: Enqueue) -> None:
+        """Give a task to workers that `keeper` had written down and not begun; UserMistake otherwise."""
+
+        async def write(connection: Connection, again: bool) -> bool:
+            given = await connection.fetchval(_HANDED, task, order, keeper)
+            if given is None and not (again and await connection.fetchval(_SAME, task, order)):
+                raise held(task)
             await enqueue(connection, task)
             return True
 

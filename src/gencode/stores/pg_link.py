@@ -91,7 +91,7 @@ class Link:
         return link
 
     async def another_pool(self, most: int, lost: Callable[[], None]) -> Any:
-        """More connections for somebody who resets them; `lost` is called when one of them ends."""
+        """More connections, for somebody else's statements; `lost` is called when one of them ends."""
 
         def ended(_connection: Connection) -> None:
             lost()
@@ -99,7 +99,7 @@ class Link:
         async def begin(connection: Connection) -> None:
             connection.add_termination_listener(ended)
 
-        ever = {"max_inactive_connection_lifetime": 0.0, "init": begin}
+        ever = {"max_inactive_connection_lifetime": 0.0, "init": begin, "reset": _nothing}
         return await _asyncpg.create_pool(self.url, min_size=0, max_size=most, **ever, **_SHAPE)
 
     def cut(self) -> None:

@@ -46,6 +46,7 @@ WITH told AS (
     FROM unnest($13::text[], $14::bigint[], $15::text[], $16::text[], $17::text[])
              AS e (task, seq, kind, body, at)
         JOIN moved m ON m.id = e.task
+    ORDER BY e.task, e.seq
 ), kept AS (
     INSERT INTO gen_snapshot (task, seq, fold, body)
     SELECT t.id, t.seq, $18, t.snapshot FROM told t JOIN moved m ON m.id = t.id WHERE t.snapshot IS NOT NULL

@@ -21,6 +21,7 @@ _FACTS = """
 INSERT INTO gen_event (task, seq, epoch, kind, body, at)
 SELECT $1, e.seq, $2, e.kind, e.body, e.at
 FROM unnest($3::bigint[], $4::text[], $5::text[], $6::text[]) AS e (seq, kind, body, at)
+ORDER BY e.seq
 """
 _SNAPSHOT = """
 INSERT INTO gen_snapshot (task, seq, fold, body) VALUES ($1, $2, $3, $4)

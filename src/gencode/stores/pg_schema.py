@@ -6,6 +6,7 @@ compared with facts are text, as in the facts; only leases and workers go by the
 
 from gencode.core.errors import StoreTrouble
 from gencode.stores.pg_link import Connection, Link, alone
+from gencode.stores.pg_parcels import PARCELS
 
 _LOCK = 1195723331
 """The advisory lock of those who migrate: "GENC", as in the SQLite file."""
@@ -100,7 +101,54 @@ CREATE TABLE gen_worker (
 );
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1,)
+_VERSION_2 = """
+ALTER TABLE gen_event ADD COLUMN place bigint GENERATED ALWAYS AS IDENTITY;
+CREATE UNIQUE INDEX gen_event_place ON gen_event (place);
+"""
+
+# Questions to people, the people who are there, and how fast each model may be asked.
+_VERSION_3 = """
+CREATE TABLE gen_question (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    task text COLLATE "C" NOT NULL,
+    epoch bigint NOT NULL,
+    owner text COLLATE "C" NOT NULL,
+    root text COLLATE "C" NOT NULL,
+    cwd text COLLATE "C" NOT NULL,
+    background boolean NOT NULL,
+    body text NOT NULL,
+    mark text NOT NULL,
+    asked_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    until timestamptz NOT NULL,
+    answer text,
+    answered_by text
+);
+CREATE INDEX gen_question_open ON gen_question (number) WHERE answer IS NULL;
+CREATE VIEW gen_waiting AS
+    SELECT q.number, q.cwd, q.background, q.body, r.owner AS led_by, r.dispatch IS NOT NULL AS alone,
+           extract(epoch FROM clock_timestamp() - q.asked_at)::float8 AS asked,
+           extract(epoch FROM q.until - clock_timestamp())::float8 AS seconds
+    FROM gen_question q
+        JOIN gen_task t ON t.id = q.task AND t.owner = q.owner AND t.epoch = q.epoch
+        JOIN gen_task r ON r.id = q.root
+    WHERE q.answer IS NULL AND q.until > clock_timestamp() AND t.lease_until > clock_timestamp();
+CREATE TABLE gen_person (
+    name text COLLATE "C" PRIMARY KEY,
+    cwd text COLLATE "C" NOT NULL,
+    background boolean NOT NULL,
+    until timestamptz NOT NULL
+);
+CREATE TABLE gen_pace (
+    model text COLLATE "C" PRIMARY KEY,
+    refusals integer NOT NULL,
+    paused_until timestamptz NOT NULL,
+    calm_at timestamptz NOT NULL,
+    rate double precision NOT NULL,
+    next_at timestamptz NOT NULL
+) WITH (fillfactor = 50);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, PARCELS)
 """Step n leads from version n to version n + 1."""
 
 VERSION = len(MIGRATIONS)

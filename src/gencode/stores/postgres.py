@@ -36,6 +36,7 @@ from gencode.stores.steps import FOLD
 
 if TYPE_CHECKING:
     from gencode.stores.pg_agenda import PostgresAgenda, PostgresTray
+    from gencode.stores.pg_chronicle import PostgresChronicle
 
 LOOK_SECONDS = 2.0
 """Who hears nothing looks so often."""
@@ -43,10 +44,13 @@ QUEUE = "queue"
 """The owner, for everybody else, of a task that is given to workers: only they end it."""
 
 _TAKE = """
-UPDATE gen_task SET epoch = epoch + 1, owner = $2, wish = CASE WHEN dispatch IS NULL THEN 0 ELSE wish END,
-                    lease_until = clock_timestamp() + make_interval(secs => $4)
-WHERE id = $1 AND (lease_until IS NULL OR owner = $2 OR owner = $3 OR lease_until <= clock_timestamp())
-RETURNING epoch, last_seq
+WITH taken AS (
+    UPDATE gen_task SET epoch = epoch + 1, owner = $2, wish = CASE WHEN dispatch IS NULL THEN 0 ELSE wish END,
+                        lease_until = clock_timestamp() + make_interval(secs => $4)
+    WHERE id = $1 AND (lease_until IS NULL OR owner = $2 OR owner = $3 OR lease_until <= clock_timestamp())
+    RETURNING id, epoch, last_seq
+)
+SELECT t.epoch, t.last_seq, s.body FROM taken t LEFT JOIN gen_snapshot s ON s.task = t.id AND s.fold = $5
 """
 # What is being written at this moment is renewed by that, so nobody waits for anybody here.
 _RENEW = """
@@ -96,6 +100,12 @@ WHERE ($2::text IS NULL OR t.parent = $2) AND ($3::text IS NULL OR t.cwd = $3)
   AND ($4::text[] IS NULL OR t.status = ANY($4))
   AND ($5::text IS NULL OR t.ended_at IS NULL OR t.ended_at > $5)
   AND ($6::boolean IS NULL OR t.conversation = $6)
+  AND (NOT $8::boolean OR t.parent IS NULL)
+  AND ($9::text IS NULL OR lower(t.agent) = lower($9))
+  AND ($10::text IS NULL
+       OR (t.created_at, t.number) < (SELECT b.created_at, b.number FROM gen_task b WHERE b.id = $10))
+  AND ($12::text[] IS NULL OR t.parent = ANY($12))
+  AND (NOT $11::boolean OR (t.posted > t.mailed AND t.owner IS NULL AND t.dispatch IS NULL))
 ORDER BY t.created_at DESC, t.number DESC LIMIT $7
 """
 _IDS = "SELECT id FROM gen_task WHERE id >= $1 AND id < $1 || 'g' ORDER BY id LIMIT 20"
@@ -117,6 +127,7 @@ class PostgresStore:
         self._pen = Pen(link, lease_seconds)
         self._ear = Ear(link)
         self._given_up: set[str] = set()
+        self._chronicle: PostgresChronicle | None = None
 
     @classmethod
     async def open(
@@ -150,6 +161,14 @@ class PostgresStore:
 
         return PostgresTray(self.link)
 
+    @property
+    def chronicle(self) -> "PostgresChronicle":
+        """The facts of all tasks in one order."""
+        from gencode.stores.pg_chronicle import PostgresChronicle
+
+        self._chronicle = self._chronicle or PostgresChronicle(self.link)
+        return self._chronicle
+
     async def close(self) -> None:
         """Let go of the connections; nothing that was appended is lost."""
         await self._pen.close()
@@ -177,23 +196,20 @@ class PostgresStore:
     async def take(self, task: str, owner: str, instead_of: str | None = None) -> Lease:
         """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs."""
 
-        async def step(connection: Connection, _again: bool) -> Lease:
-            async with connection.transaction():
-                row = await connection.fetchrow(_TAKE, task, owner, instead_of, self.lease_seconds)
-                if row is None:
-                    known = await connection.fetchval(_LAST_SEQ, task)
-                    raise missing(task) if known is None else held(task)
-                found = await connection.fetchrow(_ONE, task, FOLD)
-                state = snapshot_of(found[2])
-                rows = await connection.fetch(_EVENTS, task, state.seq if state else 0, row[1])
-                state, trouble = folded(task, state, [_fact(each) for each in rows], row[1])
-                if state is None or trouble:
-                    raise trouble or missing(task)
-                return Lease(owner, row[0], state)
-
-        lease = await self.link.patiently(step)
+        rows = await self.link.fetch(_TAKE, task, owner, instead_of, self.lease_seconds, FOLD)
+        if not rows:
+            known = await self.link.fetch(_LAST_SEQ, task)
+            raise held(task) if known else missing(task)
+        epoch, last, body = rows[0]
+        state = snapshot_of(body)
+        if state is None or state.seq < last:  # from here on nobody else writes
+            newer = await self.link.fetch(_EVENTS, task, state.seq if state else 0, last)
+            state, trouble = folded(task, state, [_fact(each) for each in newer], last)
+            if state is None or trouble:
+                await self.link.fetch(_RELEASE, task, epoch, owner)
+                raise trouble or missing(task)
         self._ear.hear(owner)
-        return lease
+        return Lease(owner, epoch, state)
 
     async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
         """Write all facts in one transaction, or raise Fenced and write none; `last` gives the lease back."""
@@ -310,6 +326,9 @@ class PostgresStore:
             *(_TASKS, FOLD, None if query.parent is None else storable(query.parent)),
             *(None if query.cwd is None else storable(unicode_text(query.cwd)), list(query.statuses) or None),
             *(query.ended_after, query.conversations, None if query.limit is None else max(query.limit, 0)),
+            *(query.roots, None if query.agent is None else storable(unicode_text(query.agent))),
+            *(None if query.before is None else storable(unicode_text(query.before)), query.unheard),
+            [storable(each) for each in query.parents] or None,
         )
         return [state for state, _ in await self._folded(rows[::-1]) if state is not None]
 

@@ -28,6 +28,7 @@ from gencode.stores.together import Pen, Step, patiently
 
 if TYPE_CHECKING:
     from gencode.stores.agenda import SqliteAgenda, SqliteTray
+    from gencode.stores.chronicle import SqliteChronicle
 
 T = TypeVar("T")
 
@@ -70,10 +71,16 @@ WHERE (:parent IS NULL OR s.Parent = :parent)
   AND (:statuses IS NULL OR s.Status IN (SELECT value FROM json_each(:statuses)))
   AND (:ended_after IS NULL OR s.EndedAt IS NULL OR s.EndedAt > :ended_after)
   AND (:conversations IS NULL OR s.Conversation = :conversations)
+  AND (:roots = 0 OR s.Parent IS NULL)
+  AND (:agent IS NULL OR s.Agent = :agent COLLATE NOCASE)
+  AND (:before IS NULL
+       OR (s.CreatedAt, s.rowid) < (SELECT b.CreatedAt, b.rowid FROM Sessions b WHERE b.Id = :before))
 ORDER BY s.CreatedAt DESC, s.rowid DESC LIMIT :limit
 """
 # Asked for every task that ends: with the choice inside the query SQLite would look at every task there is.
 _CHILDREN = _TASKS.replace("(:parent IS NULL OR s.Parent = :parent)", "s.Parent = :parent")
+_SEVERAL = _CHILDREN.replace("s.Parent = :parent", "s.Parent IN (SELECT value FROM json_each(:parents))")
+_UNHEARD = _TASKS.replace("WHERE ", "WHERE s.Posted > s.Mailed AND s.Owner IS NULL AND ", 1)
 _IDS = "SELECT Id FROM Sessions WHERE Id >= ? AND Id < ? || 'g' ORDER BY Id LIMIT 20"
 _LAST_SEQ = "SELECT CAST(LastSeq AS INTEGER) FROM Sessions WHERE Id = ?"
 _EVENTS = (
@@ -128,6 +135,13 @@ class SqliteStore:
         from gencode.stores.agenda import SqliteTray
 
         return SqliteTray(self._pen, self._writer, self._reader, self._plain_errors)
+
+    @property
+    def chronicle(self) -> "SqliteChronicle":
+        """The facts of all tasks in one order."""
+        from gencode.stores.chronicle import SqliteChronicle
+
+        return SqliteChronicle(self._path, self._reader, self._plain_errors)
 
     async def close(self) -> None:
         """Let go of the file; nothing that was appended is lost."""
@@ -282,9 +296,16 @@ class SqliteStore:
             "ended_after": query.ended_after,
             "conversations": query.conversations,
             "limit": -1 if query.limit is None else max(query.limit, 0),
+            "roots": query.roots,
+            "agent": None if query.agent is None else unicode_text(query.agent),
+            "before": query.before,
         }
+        statement = _UNHEARD if query.unheard else _CHILDREN if query.parent else _TASKS
+        if query.parents:
+            statement = _SEVERAL
+            wanted["parents"] = msgspec.json.encode(query.parents).decode()
         with Transaction(self._reader, "BEGIN"):
-            rows = self._reader.execute(_CHILDREN if query.parent else _TASKS, wanted).fetchall()
+            rows = self._reader.execute(statement, wanted).fetchall()
             states = [_folded(self._reader, row)[0] for row in reversed(rows)]
         return [state for state in states if state is not None]
 

@@ -73,13 +73,15 @@ async def act(talk: Talk, typed: Typed, here: str = "") -> Deed:
     return await _ACTS[typed.name](talk, typed, here)
 
 
-async def _verb(talk: Talk, typed: Typed, here: str) -> Confirm:
+async def _verb(talk: Talk, typed: Typed, here: str) -> Deed:
     verb = _VERBS[typed.name]
     word, rest = typed.first()
     if not word and not here:
         raise UserMistake(f"Nothing runs here; say which agent: /{typed.name} ID.")
     task = (await talk.gen.find(word or here)).id
-    return Confirm(verb, task, would_hit(verb, task, await talk.hits(task, verb)), rest)
+    hits = await talk.hits(task, verb)
+    text = would_hit(verb, task, hits)
+    return Confirm(verb, task, text, rest) if hits else Word(text)
 
 
 async def _help(talk: Talk, typed: Typed, here: str) -> Deed:

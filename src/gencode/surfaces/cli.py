@@ -13,10 +13,13 @@ from io import TextIOWrapper
 from typing import TextIO
 
 from gencode.core.errors import GenCodeError, StoreTrouble, UserMistake
+from gencode.surfaces.habits import remarks
 from gencode.surfaces.parser import build_parser as build_parser
 from gencode.surfaces.parser import prompt_first
 from gencode.surfaces.visible import visible
 
+COMPLETE = "__complete"
+"""What the scripts of `gen completions` ask; nobody types it."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
@@ -28,6 +31,7 @@ ONLY_ASKING = {
     "go_on": "--continue",
     "session": "--session",
     "plain": "--plain",
+    "append_system_prompt": "--append-system-prompt",
 }
 
 
@@ -55,12 +59,18 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    if arguments[:1] == [COMPLETE]:
+        from gencode.surfaces.commands.completions import complete
+
+        return complete(list(arguments[1:]))
     parser = build_parser()
     args = parser.parse_args(prompt_first(arguments))
     if args.command is None and "prompt" not in args:
         args.body = "screen:run"
     if args.command is not None:
         _check_asking(args)
+    for line in remarks(args):
+        print(visible(line), file=sys.stderr)
     from gencode.surfaces.log import start_log
 
     start_log(verbose="verbose" in args)

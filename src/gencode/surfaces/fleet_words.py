@@ -15,6 +15,12 @@ def add_worker(commands: Commands) -> None:
         "--workspace", metavar="DIR", help="only tasks of folders in this one; the current one by default"
     )
     parser.add_argument(
+        "--folders",
+        choices=("auto", "shared", "away"),
+        help="use folders as they are that are really shared (auto), all at the same place, or none; of "
+        "others a copy is made with git",
+    )
+    parser.add_argument(
         "--lease-seconds",
         type=seconds,
         metavar="S",

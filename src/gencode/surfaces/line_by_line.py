@@ -54,16 +54,25 @@ async def _run(args: argparse.Namespace) -> int:
             answer(line)
         talk = Talk(gen, agent=getattr(args, "agent", ""), heard=lines.hear, told=lines.tell)
         lines.talk = talk
-        listening = asyncio.create_task(talk.listen())
+        lasting = [asyncio.create_task(talk.listen()), asyncio.create_task(_run_due(talk))]
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lines.interrupted)
         try:
             await _begin(talk, args)
             answer(READY)
             await lines.lead(talk)
         finally:
-            listening.cancel()
+            for each in lasting:
+                each.cancel()
+            await asyncio.wait(lasting)
             await talk.close()
     return 0
+
+
+async def _run_due(talk: Talk) -> None:
+    """Run what is planned while the conversation is open; what was missed or ended is a line."""
+    from gencode.surfaces.scheduling import scheduler_of
+
+    await scheduler_of(talk.gen, lambda text: talk.tell(Notice(text))).run()
 
 
 async def _begin(talk: Talk, args: argparse.Namespace) -> None:

@@ -2,9 +2,9 @@
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
@@ -122,11 +122,55 @@ def modes_page(now: Mode) -> str:
     return "\n".join(f"{'→' if mode is now else ' '} {mode:12} {says}" for mode, says in MODES.items())
 
 
+class ServerStatus(Protocol):
+    """How an MCP server is."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def origin(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def tools(self) -> tuple[str, ...]: ...
+    @property
+    def why(self) -> str: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+
+_SERVER_STATES = {
+    "off": "not started yet",
+    "unapproved": "waits for a yes; the agent that needs it asks",
+    "starting": "starts",
+    "ready": "ready",
+    "down": "down, and started again soon",
+    "failed": "failed",
+}
+MOST_TOOLS = 40
+
+
 def servers_page(gen: "GenCode") -> str:
-    """The MCP servers of the settings and the tools that came from them."""
-    names = sorted(gen.settings.mcp_servers)
-    listed = [name for name, tool in gen.toolbox.items() if tool.source == "mcp"]
-    if not names and not listed:
-        return "No MCP server is set; name one in settings.toml, [mcp_servers.NAME]."
-    lines = [f"{visible_line(name)}" for name in names]
-    return "\n".join((*lines, "", "Tools from them:", *(visible_line(name) for name in listed or ["none"])))
+    """Every MCP server: how it is, where it was named, its tools, and what is wrong with it."""
+    found = gen.servers.status()
+    if not found:
+        return "No MCP server is set; name one in settings.toml, [mcp_servers.NAME], or in .mcp.json."
+    return "\n\n".join("\n".join(_server_lines(each)) for each in found)
+
+
+def _server_lines(server: ServerStatus) -> Iterator[str]:
+    version = f" {visible_line(server.version, 40)}" if server.version else ""
+    state = _SERVER_STATES.get(server.state, server.state)
+    yield f"{visible_line(server.name, 60)}{version} ({server.kind}) · {state}"
+    if server.why:
+        yield f"  why     {visible_line(server.why, 400)}"
+    yield f"  from    {visible_line(server.origin, 200)}"
+    more = f" and {len(server.tools) - MOST_TOOLS} more" if len(server.tools) > MOST_TOOLS else ""
+    tools = ", ".join(visible_line(name, 60) for name in server.tools[:MOST_TOOLS])
+    yield f"  tools   {tools or 'none'}{more}"
+    for text in server.notes:
+        yield f"  note    {visible_line(text, 400)}"

@@ -8,7 +8,10 @@ from typing import NoReturn
 from gencode import __version__
 from gencode.core.errors import UserMistake, nearest
 from gencode.surfaces.cron_words import add_cron
+from gencode.surfaces.examples import show_examples
 from gencode.surfaces.fleet_words import add_migrate, add_worker
+from gencode.surfaces.habits import SEVERAL, add_agents, add_tool_lists, are_rules
+from gencode.surfaces.mcp_words import add_mcp
 from gencode.surfaces.task_words import add_task
 from gencode.surfaces.words import (
     Commands,
@@ -65,6 +68,7 @@ VALUED = frozenset(
         *("--output-format", "--agent", "--session", "--model", "--max-turns", "--max-seconds"),
         *("--max-tokens-total", "--max-usd", "--max-spawns"),
         *("--permission-mode", "--allow", "--deny", "--ask", "--cwd"),
+        *("--resume", "-r", "--agents", "--append-system-prompt", *SEVERAL),
     )
 )
 """The options of `gen -p` that are followed by a value."""
@@ -106,6 +110,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_asking(parser)
     add_model(parser)
     add_policy(parser)
+    add_tool_lists(parser)
     add_common(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", prog="gen")
     add_task(commands)
@@ -119,10 +124,15 @@ def build_parser() -> argparse.ArgumentParser:
     add(commands, "models", "models:show", "which model answers, and how names resolve")
     add(commands, "tools", "tools:show", "every tool with its aliases, effect and source")
     _add_serve(commands)
+    _add_acp(commands)
+    add_mcp(commands)
     add(commands, "doctor", "doctor:show", "what is set up and what is missing")
     add_worker(commands)
     add_migrate(commands)
     add(commands, "demo", "demo:run", "a guided tour on the offline model, in a folder of its own")
+    completions = add(commands, "completions", "completions:run", "a script by which a shell completes gen")
+    completions.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
+    show_examples(parser)
     return parser
 
 
@@ -140,13 +150,25 @@ def prompt_first(arguments: Sequence[str]) -> list[str]:
         return [*words[:place], f"--print={words[at + 1]}", *words[at + 2 :]]
     while at < len(words) and _is_option(words[at]):
         _check_option(words[at])
-        at += 2 if words[at] in VALUED else 1
+        at = _behind(words, at)
     if at < len(words):
         words.insert(place + 1, words.pop(at))
     for word, before in zip(words[place + 2 :], words[place + 1 :], strict=False):
         if before not in VALUED:
             _check_option(word)
     return words
+
+
+def _behind(words: Sequence[str], at: int) -> int:
+    """The place behind an option and its values."""
+    if words[at] not in VALUED:
+        return at + 1
+    if words[at] in ("--resume", "-r"):
+        return at + 2 if at + 1 < len(words) and not _is_option(words[at + 1]) else at + 1
+    end = at + 2
+    while words[at] in SEVERAL and end < len(words) and are_rules(words[end]):
+        end += 1
+    return end
 
 
 def _is_option(word: str) -> bool:
@@ -178,12 +200,20 @@ def _add_asking(parser: argparse.ArgumentParser) -> None:
     )
     earlier = group.add_mutually_exclusive_group()
     earlier.add_argument(
+        "-c",
         "--continue",
         dest="go_on",
         action="store_true",
         help="go on with this folder's last conversation",
     )
     earlier.add_argument("--session", metavar="ID", help="go on with this conversation")
+    earlier.add_argument(
+        "-r", "--resume", dest="session", nargs="?", const="", metavar="ID", help="the same as --session"
+    )
+    add_agents(group)
+    group.add_argument(
+        "--append-system-prompt", metavar="TEXT", help="tell whoever leads the conversation this as well"
+    )
 
 
 def _add_sessions(commands: Commands) -> None:
@@ -268,6 +298,13 @@ def _add_serve(commands: Commands) -> None:
         help="print one more token, which may only look, act, or answer questions; repeatable",
     )
     parser.add_argument("--token-file", metavar="FILE", help="keep the token there, for the next start")
+    add_model(parser)
+    add_policy(parser)
+
+
+def _add_acp(commands: Commands) -> None:
+    says = "an agent for editors (Zed, JetBrains, Neovim), over stdin and stdout"
+    parser = add(commands, "acp", "acp:run", says)
     add_model(parser)
     add_policy(parser)
 

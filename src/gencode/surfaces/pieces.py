@@ -4,6 +4,8 @@ import re
 
 _FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
 LONGEST_PIECE = 4_000
+LONGEST_CODE = 24
+"""So many lines of code are drawn at once."""
 
 
 def cut(text: str) -> list[str]:
@@ -27,6 +29,23 @@ def cut(text: str) -> list[str]:
         pieces.append("\n".join(lines[begin : at + 1]) + "\n")
         begin, length = at + 1, 0
     return [*pieces, "\n".join(lines[begin:])]
+
+
+def code_parts(text: str) -> list[str]:
+    """A long block of code as several shorter ones, each with a fence; none where it is something else."""
+    lines = text.rstrip("\n").split("\n")
+    opened = _FENCE.match(lines[0])
+    if opened is None or len(lines) <= LONGEST_CODE + 1:
+        return []
+    fence = opened[1]
+    end = next((at for at, line in enumerate(lines) if at and not _fenced(fence, line)), len(lines))
+    if end < len(lines) - 1:  # something stands behind it
+        return []
+    body = lines[1:end]
+    return [
+        "\n".join((lines[0], *body[at : at + LONGEST_CODE], fence))
+        for at in range(0, len(body), LONGEST_CODE)
+    ]
 
 
 def _fenced(fence: str, line: str) -> str:

@@ -92,6 +92,7 @@ def completions(text: str) -> list[Command]:
         return []
     typed = text[1:].casefold()
     ahead = [each for each in COMMANDS if each.name.startswith(typed)]
+    ahead.sort(key=lambda each: each.name != typed)  # one that is whole already comes first
     inside = [each for each in COMMANDS if each not in ahead and typed and typed in each.name]
     others = [each for each in COMMANDS if any(name.startswith(typed) for name in each.also if typed)]
     return list(dict.fromkeys((*ahead, *inside, *others)))

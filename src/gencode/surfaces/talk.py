@@ -81,6 +81,8 @@ class Talk:
         self._seqs: dict[str, int] = {}
         self._chores: set[asyncio.Task[None]] = set()
         self._beginning = asyncio.Lock()
+        self._woken: set[str] = set()
+        """Agents that had ended and go on in another process, of which nothing was heard yet."""
 
     @property
     def lead(self) -> AgentView | None:
@@ -96,6 +98,11 @@ class Talk:
     def working(self) -> bool:
         """Whether the agent that leads is at work; not when it only waits for what comes back."""
         return self.running and (self.lead is None or self.lead.working)
+
+    @property
+    def led_elsewhere(self) -> bool:
+        """Whether another process is at a turn of this conversation."""
+        return self.lead is not None and not self.lead.status.ended and not self.running
 
     async def listen(self) -> None:
         """Take in everything that happens, until cancelled."""
@@ -127,7 +134,7 @@ class Talk:
     async def say(self, text: str) -> None:
         """Say something: it begins a turn, or is heard by the one that is open before its next reply."""
         async with self._beginning:
-            if self.running and self.session is not None:
+            if self.session is not None and (self.running or self.led_elsewhere):
                 await self._post(self.session, text)
             else:
                 await self._begin(self.gen.start_turn(text, self.session, self._agent))
@@ -140,6 +147,7 @@ class Talk:
             return await self.gen.find(found.id)
         now, woken = await self.gen.work.send(found.id, text)
         if woken:
+            self._woken.add(now.id)
             self.tell(Notice(f"{now.agent} {now.id} had ended and goes on with it.", task=now.id))
         return now
 
@@ -231,9 +239,12 @@ class Talk:
         return replace(found, text="".join(voice.text), thinking="".join(voice.thinking))
 
     async def rest(self) -> None:
-        """Wait until no turn is open."""
+        """Wait until no turn is open, and everything of the last one was heard."""
         while self._job is not None and self.running:
             await self._job.wait(LOOK_SECONDS)
+        if self._job is not None:  # what is written down and still on its way to us
+            for event in await self.gen.store.events(self._job.id, self._seqs.get(self._job.id, 0)):
+                self.take(event)
 
     async def close(self) -> None:
         """Let go of everything that was begun here."""
@@ -323,11 +334,13 @@ class Talk:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             for agent in list(self.view.agents.values()):
-                if agent.status.ended or self.gen.supervisor.find(agent.id) is not None:
+                rests = agent.status.ended and agent.id not in (*self._woken, self.session)
+                if rests or self.gen.supervisor.find(agent.id) is not None:
                     continue
                 try:
                     await self.gen.watch.task(agent.id)
                     for event in await self.gen.store.events(agent.id, self._seqs.get(agent.id, 0)):
+                        self._woken.discard(agent.id)
                         self.take(event)
                 except GenCodeError:
                     continue

@@ -2,7 +2,8 @@
 
 import argparse
 
-from gencode.surfaces.words import Commands, add, add_group, add_model, add_policy, page, whole
+from gencode.surfaces.habits import add_agents
+from gencode.surfaces.words import Commands, add, add_group, add_model, add_policy, count, page, whole
 
 TASK_EXAMPLES = """\
 examples:
@@ -35,6 +36,7 @@ def add_task(commands: Commands) -> None:
         "--isolation", choices=("process", "worktree"), help="in a process, or a git worktree, of its own"
     )
     _add_schema(run)
+    add_agents(run)
     add_model(run)
     add_policy(run)
     listing = add(tasks, "list", "tasks:listed", "tasks of this folder, unfinished or of the last 24 hours")
@@ -77,11 +79,18 @@ def _add_life(tasks: Commands) -> list[argparse.ArgumentParser]:
     add_model(resume)
     add_policy(resume)
     _add_fork(tasks)
+    _add_questions(tasks)
     background = add(tasks, "background", "life:background", "let the agent that waits for a task go on")
     events = add(tasks, "events", "life:events", "the facts of a task, one per line")
     events.add_argument("--follow", action="store_true", help="go on until the task has ended")
     events.add_argument("--after", type=whole, metavar="SEQ", help="only the facts after this number")
-    return [output, stop, interrupt, background, events]
+    return [output, stop, interrupt, background, events, _add_merge(tasks)]
+
+
+def _add_merge(tasks: Commands) -> argparse.ArgumentParser:
+    merge = add(tasks, "merge", "merging:merge", "take over what a task changed on another machine")
+    merge.add_argument("--preview", action="store_true", help="only show what that would give")
+    return merge
 
 
 def _add_fork(tasks: Commands) -> None:
@@ -93,6 +102,27 @@ def _add_fork(tasks: Commands) -> None:
     _add_schema(fork)
     add_model(fork)
     add_policy(fork)
+
+
+def _add_questions(tasks: Commands) -> None:
+    """What is asked on other machines of a fleet."""
+    asked = add(
+        tasks, "questions", "questions:asked", "what agents on other machines ask; at a terminal, answer"
+    )
+    asked.add_argument("--all", action="store_true", help="of all folders")
+    reply = add(tasks, "answer", "questions:answered", "answer a question of an agent on another machine")
+    reply.add_argument(
+        "number", type=count, metavar="NUMBER", help="the question, as gen task questions lists"
+    )
+    reply.add_argument("answer", choices=("yes", "no"), help="whether it may")
+    reply.add_argument(
+        "--for", dest="reach", choices=("call", "agent", "subtree"), help="what a yes stands for; this call"
+    )
+    reply.add_argument("--network", action="store_true", help="let this one command reach the network")
+    reply.add_argument(
+        "--words", action="append", metavar="TEXT", help="the answer to what it wants to know; repeatable"
+    )
+    reply.add_argument("--why", metavar="TEXT", help="why not, for the agent")
 
 
 def _add_schema(parser: argparse.ArgumentParser) -> None:

@@ -3,6 +3,8 @@
 import argparse
 from typing import Any, Protocol
 
+from gencode.surfaces.habits import mode
+
 
 class Commands(Protocol):
     """Where commands are added."""
@@ -63,6 +65,7 @@ def add_policy(parser: argparse.ArgumentParser, *spelled: str) -> None:
     group.add_argument(
         *(spelled or ("--permission-mode",)),
         dest="permission_mode",
+        type=mode,
         metavar="MODE",
         help="plan (read only), default, acceptEdits, unattended, or dontAsk (full autonomy)",
     )

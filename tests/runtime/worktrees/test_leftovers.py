@@ -113,6 +113,7 @@ async def test_the_doctor_lists_them_and_changes_nothing(tmp_path: Path, home: P
             "merged": False,
             "gone": False,
             "missing": False,
+            "away": False,
         }
     ]
     assert [check for check in said["checks"] if check["name"] == "worktree"] == [

@@ -1,5 +1,9 @@
-"""goose recipes: YAML with instructions and a prompt; its name is that of the file, its title a label."""
+"""goose recipes: YAML with instructions and a prompt; its name is that of the file, its title a label.
 
+Parameters with a default are filled in; the others come with the task, and the agent is told so.
+"""
+
+import re
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -7,6 +11,8 @@ from msgspec.structs import replace
 from gencode.agents.dialect import COMMON, Dialect, Parsed, spelled
 
 _SETTINGS = {"goose_model": "model", "temperature": "temperature", "max_turns": "max_turns"}
+_PLACE = re.compile(r"\{\{ *(\w{1,64})(?: *\| *indent\([^(){}]{0,20}\))? *\}\}")
+_FROM_THE_TASK = "The task says what these names in double braces stand for; where it does not, find it out:"
 
 
 def prepare(parsed: Parsed) -> Parsed:
@@ -25,10 +31,29 @@ def prepare(parsed: Parsed) -> Parsed:
     response = fields.pop("response", None)
     if isinstance(response, dict) and "json_schema" in response:
         fields["output-schema"] = cast("dict[str, Any]", response)["json_schema"]
+    body, missing = _filled(body, fields.get("parameters"))
     notes = parsed.notes
-    if fields.get("parameters"):
-        notes = (*notes, "its parameters are not filled in; say them in the task")
+    if missing:
+        named = ", ".join(missing)[:200]
+        notes = (*notes, f"its parameters {named} have no default; it is told to take them from the task")
+        told = "\n".join(f"- {name}: {what}" for name, what in missing.items())
+        body = f"{body.rstrip()}\n\n{_FROM_THE_TASK}\n{told}"
     return replace(parsed, fields=fields, body=body, notes=notes)
+
+
+def _filled(body: str, parameters: Any) -> tuple[str, dict[str, str]]:
+    """A text with the defaults of its parameters in their places, and what those are that have none."""
+    several = cast("list[Any]", parameters) if isinstance(parameters, list) else []
+    known = [cast("dict[str, Any]", each) for each in several if isinstance(each, dict)]
+    defaults = {
+        str(each["key"]): str(each["default"]) for each in known if "key" in each and each.get("default")
+    }
+    missing = {
+        str(each["key"]): str(each.get("description") or "not described")
+        for each in known
+        if "key" in each and str(each["key"]) not in defaults
+    }
+    return _PLACE.sub(lambda found: defaults.get(found[1], found[0]), body), missing
 
 
 DIALECT = Dialect(

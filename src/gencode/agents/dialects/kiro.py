@@ -1,17 +1,20 @@
 """Kiro: JSON with a prompt, or Markdown.
 
 `allowedTools` are those that need no approval there; they give nothing here. `toolsSettings` refuse paths and
-commands; commands are regular expressions there, so an agent for which some are refused is asked about all.
+commands. Commands are regular expressions there: one that is plain words and `.*` is refused here as well,
+and where one is more than that the agent is asked about every command.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, cast
 
 from msgspec.structs import replace
 
 from gencode.agents.dialect import COMMON, Dialect, spelled
-from gencode.agents.entries import denials
+from gencode.agents.entries import denials, listed, switch
 from gencode.agents.fields import Fields
+from gencode.agents.permission_maps import Says, rules_for
 from gencode.agents.tool_names import tools_called
 from gencode.core.rules import Action, Rule, merge
 from gencode.core.spec import AgentSpec
@@ -20,6 +23,10 @@ from gencode.runtime.prompt import one_line
 _FAMILIES = ("@builtin", "fs_read", "fs_write", "read")
 _FREE = frozenset(("allowedCommands", "autoAllowReadonly", "allowedPaths", "trusted"))
 """What needs no approval there, and gives nothing here."""
+_READ = ("deniedPaths", "deniedCommands", "denyByDefault")
+_WORDS = re.compile(r"(?:[\w /:=@,~%-]|\\[.+/$-]|\.\*|\.\+)+")
+_ANYTHING = re.compile(r"(?<!\\)\.[*+]")
+_ESCAPED = re.compile(r"\\(.)")
 
 
 def finish(spec: AgentSpec, fields: Fields) -> AgentSpec:
@@ -42,8 +49,31 @@ def _rules(settings: dict[str, Any] | None, origin: str) -> Iterator[Rule]:
             for pattern in denials(parts.get("deniedPaths")):
                 yield Rule(tool, pattern, Action.DENY, origin)
                 yield Rule(tool, f"{pattern.rstrip('/')}/**", Action.DENY, origin)
-            if any(part not in (*_FREE, "deniedPaths") for part in parts):
+            yield from _commands(tool, parts, origin)
+            if any(part not in (*_FREE, *_READ) for part in parts):
                 yield Rule(tool, "*", Action.ASK, origin)
+
+
+def _commands(tool: str, parts: dict[str, Any], origin: str) -> Iterator[Rule]:
+    """The commands that are refused, and everything else where only some are allowed."""
+    denied = denials(parts.get("deniedCommands"))
+    patterns = [_pattern(each) for each in denied] if tool == "Bash" else []
+    if len([*filter(None, patterns)]) < len(denied):
+        yield Rule(tool, "*", Action.ASK, origin)
+    refused = Says(None, tuple((each, Action.DENY) for each in patterns if each))
+    yield from rules_for(tool, refused, origin)
+    if switch(parts.get("denyByDefault", False)) is not False:
+        allowed = [_pattern(each) for each in listed(parts.get("allowedCommands")) or ()]
+        only = Says(Action.DENY, tuple((each, Action.ALLOW) for each in allowed if each))
+        yield from rules_for(tool, only, origin)
+
+
+def _pattern(expression: str) -> str:
+    """A regular expression for whole commands as one of our patterns; empty where it is more than words."""
+    text = expression.removeprefix("^").removesuffix("$")
+    if not _WORDS.fullmatch(text):
+        return ""
+    return _ESCAPED.sub(r"\1", _ANYTHING.sub("*", text))
 
 
 DIALECT = Dialect(

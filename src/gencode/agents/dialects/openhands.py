@@ -22,7 +22,11 @@ FAMILIES = ("file_editor",)
 def finish(spec: AgentSpec, fields: Fields) -> AgentSpec:
     """What a run may cost."""
     usd = fields.decimal("usd", 0.000001, 1_000_000)
-    return spec if usd is None else replace(spec, budget=replace(spec.budget, usd=usd))
+    if usd is None:
+        return spec
+    said = f"it may cost ${usd:g} where the price of its model is known; elsewhere only its turns are limited"
+    fields.say("budget-unpriced", said, fields.line("usd"))
+    return replace(spec, budget=replace(spec.budget, usd=usd))
 
 
 DIALECT = Dialect(

@@ -27,6 +27,8 @@ class Leftover(Struct, frozen=True):
     gone: bool
     missing: bool = False
     """The folder itself was deleted by somebody; what was committed is still on the branch."""
+    away: bool = False
+    """It was made for a task from elsewhere, and not all of it could be handed in."""
 
 
 async def leftovers(home: Path) -> list[Leftover]:
@@ -85,6 +87,7 @@ async def _compared(worktree: Worktree) -> Leftover | None:
         merged=merged,
         gone=False,
         missing=missing,
+        away=worktree.away,
     )
 
 

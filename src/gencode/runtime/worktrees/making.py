@@ -28,15 +28,25 @@ CHECKOUT_SECONDS = 300.0
 LOCK_SECONDS = 120.0
 _SHOWN = 5
 _GITLINK = b"160000 "
+_WHOSE = ("rev-parse", "--absolute-git-dir")
 
 
-class _Source(Struct, frozen=True):
-    """The checkout that a worktree is made from."""
+class Source(Struct, frozen=True):
+    """The checkout that a worktree is made from, or the mirror of one that is `away`.
+
+    The branch begins at `start`, which is `base` where nothing is said.
+    """
 
     git: Git
     top: Path
     main_dir: Path
     base: str
+    start: str = ""
+    away: bool = False
+
+    @property
+    def first(self) -> str:
+        return self.start or self.base
 
 
 async def make(workspace: Workspace, home: Path, name: str) -> Worktree:
@@ -45,9 +55,13 @@ async def make(workspace: Workspace, home: Path, name: str) -> Worktree:
     UserMistake, and nothing left behind, where there is no repository or none can be made.
     """
     checked_name(name)
-    source = await _source(workspace.cwd)
+    return await make_of(await _source(workspace.cwd), workspace, home, name)
+
+
+async def make_of(source: Source, workspace: Workspace, home: Path, name: str) -> Worktree:
+    """The same for a source that is known."""
     folder = repository_folder(home, source.top)
-    path = folder / name
+    path = folder / checked_name(name)
     _must_be_text(path, source.top, workspace.root, workspace.cwd, workspace.home)
     git_dirs: list[Path] = []
     whole = False
@@ -55,7 +69,8 @@ async def make(workspace: Workspace, home: Path, name: str) -> Worktree:
         with made_folder(folder):
             await unbroken(_in_turn(source, path, git_dirs))
         branch, git_dir = BRANCHES + name, git_dirs[0]
-        begun = Worktree(path, source.top, source.base, branch, workspace, (), git_dir, source.main_dir)
+        dirs = (git_dir, source.main_dir, source.away)
+        begun = Worktree(path, source.top, source.base, branch, workspace, (), *dirs)
         finished = await _filled(begun, source, workspace)
         with made_folder(folder):
             write_record(finished)
@@ -90,7 +105,7 @@ def _locked(handle: int) -> bool:
     return True
 
 
-async def _source(cwd: Path) -> _Source:
+async def _source(cwd: Path) -> Source:
     cwd = _real(cwd)
     none = f"{cwd} is not in a git repository, so there is nothing to make a worktree of"
     git = await quiet_git(cwd, _repository_around(cwd))
@@ -108,7 +123,7 @@ async def _source(cwd: Path) -> _Source:
     base = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if not base:
         raise UserMistake(f"The repository {top} has no commit yet; commit something and try again.")
-    return _Source(replace(git, folder=top), top, main_dir, base)
+    return Source(replace(git, folder=top), top, main_dir, base)
 
 
 def _real(path: Path) -> Path:
@@ -132,20 +147,19 @@ def _must_be_text(*paths: Path) -> None:
             raise UserMistake(f"No worktree can be made: the name {shown} is not UTF-8.") from None
 
 
-async def _in_turn(source: _Source, path: Path, git_dirs: list[Path]) -> None:
+async def _in_turn(source: Source, path: Path, git_dirs: list[Path]) -> None:
     """Add the worktree; git's folder of it is put where it is seen even if nobody waits any more."""
     async with turn(path.parent):
         git_dirs.append(await _added(source, path))
 
 
-async def _added(source: _Source, path: Path) -> Path:
+async def _added(source: Source, path: Path) -> Path:
     """The branch and an empty worktree on it; git's folder of the worktree."""
     branch, what = BRANCHES + path.name, f"No worktree can be made of {source.top}"
     if _is_taken(path):
         raise UserMistake(f"There already is a worktree at {path}; take another name.")
-    born = await source.git.patiently(
-        "update-ref", f"refs/heads/{branch}", source.base, "0" * len(source.base)
-    )
+    nothing = "0" * len(source.base)
+    born = await source.git.patiently("update-ref", f"refs/heads/{branch}", source.first, nothing)
     if "already exists" in born.error:
         raise UserMistake(f"The repository {source.top} already has a branch {branch}; take another name.")
     if "exists; cannot create" in born.error:
@@ -157,7 +171,7 @@ async def _added(source: _Source, path: Path) -> Path:
         said = await source.git.patiently("worktree", "add", "--no-checkout", str(path), branch)
         if not said.ok:
             raise trouble(said, what, path.parent)
-        git_dir = Path(await replace(source.git, folder=path).tell("rev-parse", "--absolute-git-dir"))
+        git_dir = Path(await replace(source.git, folder=path, where=()).tell(*_WHOSE))
         if not git_dir.is_absolute():
             raise UserMistake(f"{what}: it was made and is not there.")
         done = True
@@ -167,7 +181,7 @@ async def _added(source: _Source, path: Path) -> Path:
             await _forgotten(source, path)
 
 
-async def _filled(begun: Worktree, source: _Source, workspace: Workspace) -> Worktree:
+async def _filled(begun: Worktree, source: Source, workspace: Workspace) -> Worktree:
     """The files, the workspace in it, and what a person should know about it."""
     git = source.git.at(begun.git_dir, begun.path)
     said = await git.run("reset", "--hard", "--quiet", "--no-recurse-submodules", seconds=CHECKOUT_SECONDS)
@@ -178,7 +192,8 @@ async def _filled(begun: Worktree, source: _Source, workspace: Workspace) -> Wor
     except OSError as error:
         raise UserMistake(f"The worktree {begun.path} cannot be made: {error.strerror}.") from None
     place, moved = _same_place(workspace, source.top, begun.path)
-    notes = [*moved, *await _left_out(source), *await _not_filled(git)]
+    left_out = [] if source.away else await _left_out(source)
+    notes = [*moved, *left_out, *await _not_filled(git)]
     return replace(begun, workspace=place, notes=tuple(notes))
 
 
@@ -198,7 +213,7 @@ def _same_place(workspace: Workspace, top: Path, path: Path) -> tuple[Workspace,
     return Workspace(inner if cwd.is_relative_to(inner) else path, cwd, workspace.home), notes
 
 
-async def _left_out(source: _Source) -> list[str]:
+async def _left_out(source: Source) -> list[str]:
     """What is in the checkout and not in its commit."""
     said = await source.git.run(
         *(
@@ -250,13 +265,13 @@ def shown(name: bytes) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-async def _undone(source: _Source, path: Path, folder: Path) -> None:
+async def _undone(source: Source, path: Path, folder: Path) -> None:
     """Take back a worktree that nobody has worked in."""
     async with turn(folder):
         await _forgotten(source, path)
 
 
-async def _forgotten(source: _Source, path: Path) -> None:
+async def _forgotten(source: Source, path: Path) -> None:
     await source.git.patiently("worktree", "remove", "--force", "--force", str(path))
     await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
-    await source.git.patiently("update-ref", "-d", f"refs/heads/{BRANCHES}{path.name}", source.base)
+    await source.git.patiently("update-ref", "-d", f"refs/heads/{BRANCHES}{path.name}", source.first)

@@ -16,6 +16,8 @@ from gencode.core.spec import Workspace
 from gencode.permissions.secrets import holds_own_settings
 
 BRANCHES = "gencode/"
+MIRRORS = ".mirrors"
+"""The folder, beside those of the worktrees, of repositories that were sent here."""
 _RECORDS = ".records"
 _LONGEST_RECORD = 256 * 1024
 _NAME = re.compile(r"(?!.*\.\.)(?!.*\.lock$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]")
@@ -37,6 +39,8 @@ class Worktree(Struct, frozen=True):
     notes: tuple[str, ...]
     git_dir: Path
     main_dir: Path
+    away: bool = False
+    """Whether it was made for a task from elsewhere, whose checkout is not on this machine."""
 
     @property
     def name(self) -> str:
@@ -107,6 +111,8 @@ def all_paths(home: Path) -> list[Path]:
     """Every worktree that is there or was noted, in order."""
     found: set[Path] = set()
     for folder in _folders(worktrees_folder(home)):
+        if folder.name == MIRRORS:
+            continue
         found.update(each for each in _folders(folder) if not each.name.startswith("."))
         with suppress(OSError):
             found.update(

@@ -4,7 +4,7 @@ import asyncio
 import os
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -100,6 +100,8 @@ async def _told(git: Git, worktree: Worktree, taken: _Taken) -> Work:
     files, more = await changed_files(git, worktree.base, taken.commit)
     diff = await diff_text(git, worktree.base, taken.commit)
     known = Work(True, taken.commit, diff, tuple(change for _, change in files), more)
+    if worktree.away:
+        return replace(known, notes=taken.notes)
     there = worktree.repository.is_dir() and worktree.main_dir.is_dir()
     main = await _main(worktree) if there else None
     ours = await main.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") if main else ""
@@ -148,7 +150,7 @@ async def _committed(git: Git, worktree: Worktree) -> _Taken:
     lock = worktree.git_dir / "gencode-index.new.lock"
     try:
         await _begin_index(git, worktree, head, index)
-        notes = await _add_all(git, worktree, str(index))
+        notes = await add_all(git, worktree.path, str(index))
         ignored = await _ignored(git, str(index))
         tree = await git.run("write-tree", index=str(index))
         if not tree.ok:
@@ -184,24 +186,36 @@ async def _begin_index(git: Git, worktree: Worktree, head: str, index: Path) -> 
         raise trouble(said, f"The work in {worktree.path} cannot be committed")
 
 
-async def _add_all(git: Git, worktree: Worktree, index: str) -> list[str]:
-    """Put everything into the index but what is in repositories of its own, and what is very large."""
+def _nothing(_name: bytes) -> bool:
+    return False
+
+
+async def add_all(
+    git: Git, folder: Path, index: str, hidden: Callable[[bytes], bool] = _nothing
+) -> list[str]:
+    """Put everything into the index but what is in repositories of its own, and what is very large.
+
+    New files that are `hidden` are left out as well.
+    """
     notes: list[str] = []
     entries = (await git.run("ls-files", "--stage", "-z", index=index)).names
     modules = [entry.partition(b"\t")[2] for entry in entries if entry.startswith(_GITLINK)]
     fresh = await git.run("ls-files", "--others", "--exclude-standard", "-z", index=index)
     if not fresh.ok:
-        raise trouble(fresh, f"The new files in {worktree.path} cannot be seen")
+        raise trouble(fresh, f"The new files in {folder} cannot be seen")
     nested = [name.rstrip(b"/") for name in fresh.names if name.endswith(b"/")]
-    large = [name for name in fresh.names if _size(worktree.path, name) > LARGEST_NEW_FILE]
-    if filled := [name for name in modules if _is_filled(worktree.path, name)]:
+    large = [name for name in fresh.names if _size(folder, name) > LARGEST_NEW_FILE]
+    secret = [name for name in fresh.names if hidden(name)]
+    if filled := [name for name in modules if _is_filled(folder, name)]:
         notes.append(f"what is in submodules stays in the worktree only: {_some(filled)}")
     if nested:
         notes.append(f"repositories made inside stay in the worktree only: {_some(nested)}")
     if large:
         notes.append(f"too large for a commit, in the worktree only: {_some(large)}")
+    if secret:
+        notes.append(f"new files that may hold secrets: {_some(secret)}")
     # A pattern that leaves out is the only way to keep git from looking into another repository.
-    words = [b":/", *(b":(top,exclude,literal)" + name for name in (*modules, *nested, *large))]
+    words = [b":/", *(b":(top,exclude,literal)" + name for name in (*modules, *nested, *large, *secret))]
     said = await git.run(
         *("add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul"),
         stdin=b"".join(word + b"\0" for word in words),

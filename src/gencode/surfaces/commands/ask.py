@@ -14,9 +14,11 @@ from gencode.core.outcome import Outcome, TreeUsage
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
 from gencode.runtime.ports import TaskQuery
+from gencode.runtime.prompt import inert
 from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import piped_text
 from gencode.surfaces.follow import follow, painter_for, tell_ending
+from gencode.surfaces.habits import NOT_TOLD
 from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json
 from gencode.surfaces.view import View
@@ -45,6 +47,7 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
     async with opened(args, asker=asker_for(output, painter)) as gen:
         told = check(gen, args)
         earlier = await _earlier(gen, args)
+        told = "\n".join(filter(None, (told, _not_told(gen, earlier))))
         agent = getattr(args, "agent", earlier.agent if earlier and earlier.agent != "main" else "")
         session = earlier.id if earlier else None
         outcome, code = await follow(gen, lambda: gen.start_turn(prompt, session, agent), painter, told)
@@ -81,6 +84,12 @@ def _prompt(args: argparse.Namespace) -> str:
     if not prompt:
         raise UserMistake('The prompt is empty; write gen -p "your question", or pipe it in.')
     return prompt
+
+
+def _not_told(gen: GenCode, earlier: Task | None) -> str:
+    """A line when what should be added to the system prompt comes too late for it."""
+    wanted = inert(gen.settings.append_system_prompt).strip()
+    return NOT_TOLD if wanted and earlier and earlier.system and wanted not in earlier.system else ""
 
 
 async def _earlier(gen: GenCode, args: argparse.Namespace) -> Task | None:

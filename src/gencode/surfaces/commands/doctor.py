@@ -162,7 +162,11 @@ async def _fleet(url: str) -> list[Check]:
     for task in seen.stuck:
         taken = f"taken {task.takes} times, " if task.takes else ""
         why = f"{task.task} of {task.agent} in {task.cwd}: {taken}nobody at it for {task.seconds:.0f} s"
-        found.append(Check("stuck task", "missing", why, f"gen task stop {task.task}"))
+        because = f" ({task.why})" if task.why else ""
+        found.append(Check("stuck task", "missing", why + because, f"gen task stop {task.task}"))
+    for work in seen.returned:
+        what = f"{work.files} files of {work.cwd}, changed by task {work.task} on {work.worker}"
+        found.append(Check("returned work", "ok", f"{what}, not taken over", f"gen task merge {work.task}"))
     return found
 
 
@@ -252,6 +256,11 @@ def _worktrees(left: Sequence[Leftover]) -> Iterator[Check]:
             yield Check("worktree", "ok", f"{each.path}: {why}", f"look into it, then rm -r {path}")
             continue
         files = "?" if each.changed is None else str(each.changed)
+        if each.away:
+            what = f"{each.path}: made for a task from elsewhere, {files} files changed, not all handed in"
+            away = f"git -C {path} log -p -1; then {there} worktree remove --force {path}"
+            yield Check("worktree", "ok", what, away)
+            continue
         state = "all of it is merged" if each.merged else "not merged"
         lost = "; its folder was deleted" if each.missing else ""
         detail = f"{each.path}: {each.branch} of {each.repository}, {files} files changed, {state}{lost}"

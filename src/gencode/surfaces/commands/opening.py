@@ -13,7 +13,7 @@ from gencode.settings import waiting
 
 FLAGS = (
     *("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds"),
-    *("max_tokens_total", "max_usd", "max_spawns"),
+    *("max_tokens_total", "max_usd", "max_spawns", "append_system_prompt"),
 )
 OFFLINE = "offline-search"
 
@@ -22,7 +22,8 @@ CONNECT = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name one with --model, GE
 
 def flags(args: argparse.Namespace, *, without: tuple[str, ...] = ()) -> dict[str, Any]:
     """The settings that were typed."""
-    return {name: getattr(args, name) for name in FLAGS if name in args and name not in without}
+    typed = {name: getattr(args, name) for name in FLAGS if name in args and name not in without}
+    return {**typed, "agents": args.typed_agents} if "typed_agents" in args else typed
 
 
 @asynccontextmanager
@@ -36,7 +37,13 @@ async def opened(
     """GenCode in the folder and with the settings that were typed."""
     folder = getattr(args, "cwd", ".")
     async with GenCode.open(folder, settings=flags(args, without=without), store=store, asker=asker) as gen:
-        yield gen
+        if asker is None or store is not None or not gen.settings.database_url:
+            yield gen
+            return
+        from gencode.surfaces.far_questions import far_questions
+
+        async with far_questions(gen, asker, background=gen.settings.background_questions):
+            yield gen
 
 
 def check_model(gen: GenCode, args: argparse.Namespace) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gencode.core.errors import UserMistake
-from gencode.settings import load
 from gencode.surfaces.commands.opening import check, flags, opened
 from gencode.surfaces.plain import note
 
@@ -16,10 +15,6 @@ if TYPE_CHECKING:
     from gencode.surfaces.http.tokens import Keys
 
 INSTALL = "pip install 'gencode-ai[server]'"
-NO_SHARED = (
-    "gen serve follows the database of this machine and not yet a shared one; leave database_url out for it "
-    "(GEN_DATABASE_URL= gen serve)."
-)
 NEEDS = ("starlette", "uvicorn", "h11")
 
 
@@ -29,8 +24,6 @@ def run(args: argparse.Namespace) -> int:
         raise UserMistake(f"gen serve needs {' and '.join(missing)}; install it with: {INSTALL}")
     from gencode.surfaces.http.tokens import Keys, kept_token
 
-    if load(Path(getattr(args, "cwd", ".")), flags(args)).database_url:
-        raise UserMistake(NO_SHARED)
     token = kept_token(Path(args.token_file).expanduser()) if "token_file" in args else ""
     return asyncio.run(_serve(args, Keys(token, getattr(args, "share", []))))
 

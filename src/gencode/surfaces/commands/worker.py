@@ -6,14 +6,16 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.places import workspace_at
-from gencode.settings import Settings, load
+from gencode.settings import Settings, gen_home, load
 from gencode.surfaces.health import Health
 from gencode.surfaces.plain import answer_json, note
 
 if TYPE_CHECKING:
     from gencode.fleet import Shape, Worker
+    from gencode.surfaces.appointments import Appointments
 
 NO_DATABASE = (
     "There is no shared database; name one with GEN_DATABASE_URL=postgresql://… or database_url in your "
@@ -35,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _work(args: argparse.Namespace, told: Settings, workspace: Path) -> int:
     from gencode.fleet import Worker, open_postgres
+    from gencode.surfaces.appointments import appointments
 
     shape = _shape(args, told, workspace)
     store = await open_postgres(told.database_url, shape.lease_seconds)
@@ -44,7 +47,8 @@ async def _work(args: argparse.Namespace, told: Settings, workspace: Path) -> in
         address = await health.start(getattr(args, "health_port", 0))
         try:
             _tell(args, worker, store.link.address, address)
-            return await _until_told(worker, getattr(args, "drain_seconds", DRAIN_SECONDS))
+            async with appointments(store, workspace, lambda: worker.lifeline.well) as planned:
+                return await _until_told(worker, planned, getattr(args, "drain_seconds", DRAIN_SECONDS))
         finally:
             health.close()
     finally:
@@ -60,9 +64,12 @@ def _shape(args: argparse.Namespace, told: Settings, workspace: Path) -> "Shape"
     return Shape(
         most=getattr(args, "concurrency", CONCURRENCY),
         workspace=workspace,
+        home=gen_home(),
         agents=named,
         caps=told.fleet_caps,
         lease_seconds=getattr(args, "lease_seconds", LEASE_SECONDS),
+        folders=getattr(args, "folders", "auto"),
+        budget=Budget(tokens=told.max_tokens_total, usd=told.max_usd, spawns=told.max_spawns),
     )
 
 
@@ -87,7 +94,7 @@ def _tell(args: argparse.Namespace, worker: "Worker", database: str, health: str
     note(f"Its health: {health}")
 
 
-async def _until_told(worker: "Worker", drain_seconds: float) -> int:
+async def _until_told(worker: "Worker", planned: "Appointments", drain_seconds: float) -> int:
     """Work; the first signal drains, the second one or the end of the time hands back what still runs."""
     loop = asyncio.get_running_loop()
     told, again = asyncio.Event(), asyncio.Event()
@@ -103,8 +110,10 @@ async def _until_told(worker: "Worker", drain_seconds: float) -> int:
     if not working.done():
         note("Told to end: no more tasks are taken, and those that run go on to their end.")
         worker.drain()
+        planned.drain()
         insisting = loop.create_task(again.wait())
-        ready = [working, insisting]
+        done = asyncio.gather(working, planned.life, return_exceptions=True)
+        ready = [done, insisting]
         await asyncio.wait(ready, timeout=drain_seconds, return_when=asyncio.FIRST_COMPLETED)
         insisting.cancel()
         if not working.done():

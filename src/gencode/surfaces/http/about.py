@@ -1,5 +1,8 @@
 """Endpoints of the server: how it is, which models and tools there are, and what was spent."""
 
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -141,9 +144,8 @@ async def get_usage(site: Site, asked: Asked[UsageWish, Nothing]) -> Spending:
     wish = asked.query
     cwd = None if wish.all else str(site.gen.workspace.cwd)
     since = stamp(datetime.now(UTC) - timedelta(hours=wish.hours))
-    rows = await site.journal.spent(since, wish.minutes * 60, cwd)
-    pieces = [Piece(begun, Usage(*numbers)) for begun, *numbers in rows]
-    counts = await site.journal.counts(cwd)
+    pieces = _pieces(await site.gen.store.chronicle.spent(since, cwd), wish.minutes * 60)
+    counts = await site.gen.store.chronicle.counts(cwd)
     task = None if wish.task is None else await site.gen.find(wish.task)
     return Spending(
         budget=site.gen.work.budget,
@@ -167,6 +169,16 @@ async def set_budget(site: Site, asked: Asked[Nothing, Bounds]) -> Allowed:
     check_budget(budget)
     site.gen.work.bound(budget)
     return Allowed(budget)
+
+
+def _pieces(minutes: Iterable[tuple[str, Usage]], seconds: int) -> list[Piece]:
+    """What was used minute by minute, in pieces of so many seconds."""
+    sums: defaultdict[int, Usage] = defaultdict(Usage)
+    for minute, usage in minutes:
+        with suppress(ValueError):  # a hand may have been in the file
+            at = datetime.fromisoformat(f"{minute}:00+00:00")
+            sums[int(at.timestamp()) // seconds * seconds] += usage
+    return [Piece(stamp(datetime.fromtimestamp(begun, UTC)), used) for begun, used in sorted(sums.items())]
 
 
 def _model(gen: GenCode, name: str) -> ModelLine:

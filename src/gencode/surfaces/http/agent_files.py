@@ -15,8 +15,7 @@ from gencode.app import Entry
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import same_name
 from gencode.settings import gen_home
-from gencode.surfaces.commands.agents import LintedFile
-from gencode.surfaces.http.agent_pages import linted_file
+from gencode.surfaces.agent_pages import LintedFile, linted_file
 from gencode.surfaces.http.agents import lint_text
 from gencode.surfaces.http.endpoints import Asked, Nothing, endpoint
 from gencode.surfaces.http.guard import Refused

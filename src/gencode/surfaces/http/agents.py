@@ -2,6 +2,7 @@
 
 import asyncio
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,13 +12,22 @@ from msgspec.structs import replace
 from gencode.app import Registry
 from gencode.core.errors import UserMistake
 from gencode.settings import gen_home
-from gencode.surfaces.commands.agents import AgentLine, AgentPage, LintedFile
-from gencode.surfaces.http.agent_pages import agent_line, agent_page, linted_file
+from gencode.surfaces.agent_pages import (
+    AgentLine,
+    AgentPage,
+    LintedFile,
+    agent_line,
+    agent_page,
+    linted_file,
+    own_files,
+)
 from gencode.surfaces.http.endpoints import Asked, Name, Nothing, endpoint
 from gencode.surfaces.http.shapes import Turns
 from gencode.surfaces.http.site import Site
 
 FILE = "agent.md"
+_LINTERS = ThreadPoolExecutor(2, "gencode-lint")
+"""A folder may be large; whoever lets many be looked at keeps only others like that waiting."""
 
 
 class Agents(Struct, frozen=True):
@@ -78,8 +88,9 @@ async def get_agent(site: Site, asked: Asked[Nothing, Nothing]) -> AgentPage:
 
 @endpoint("GET /api/lint", "view", "What is wrong with agent files", query=LintWish, answer=Linted)
 async def lint_files(site: Site, asked: Asked[LintWish, Nothing]) -> Linted:
-    paths = [_inside(site, each) for each in asked.query.path] or _here(site)
-    return _linted(site, await asyncio.to_thread(Registry.lint, paths))
+    paths = [_inside(site, each) for each in asked.query.path] or own_files(site.gen)
+    looking = asyncio.get_running_loop().run_in_executor(_LINTERS, Registry.lint, paths)
+    return _linted(site, await looking)
 
 
 @endpoint("POST /api/lint", "view", "What would be wrong with an agent file", body=Draft, answer=Linted)
@@ -116,11 +127,6 @@ def _inside(site: Site, path: str) -> Path:
     if not place.is_relative_to(root):
         raise UserMistake("Only files below the folder of the server are looked at.")
     return place
-
-
-def _here(site: Site) -> list[Path]:
-    entries = (each for each in site.gen.agents.listing() if not (each.spec and each.spec.builtin))
-    return [Path(each.path) for each in entries if Path(each.path).exists()]
 
 
 def lint_text(text: str) -> Any:

@@ -4,8 +4,9 @@ from msgspec import Struct
 
 from gencode.core.address import address
 from gencode.core.outcome import Outcome
+from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.http.endpoints import Asked, Name, Nothing, Text, endpoint
-from gencode.surfaces.http.journal import Wanted
+from gencode.surfaces.http.looking import page_of
 from gencode.surfaces.http.shapes import Limit
 from gencode.surfaces.http.site import Site
 
@@ -53,14 +54,9 @@ class Taken(Struct, frozen=True, rename="camel"):
 async def list_conversations(site: Site, asked: Asked[ChatFilter, Nothing]) -> ChatPage:
     wish = asked.query
     cwd = None if wish.all else str(site.gen.workspace.cwd)
-    wanted = Wanted(cwd=cwd, conversation=True, before=wish.before, limit=wish.limit + 1)
-    ids = await site.journal.page(wanted)
-    shown = [task for each in ids[: wish.limit] if (task := await site.gen.store.task(each)) is not None]
-    chats = [
-        Chat(_address(site, session.agent_id), session) for session in await site.gen.records.outcomes(shown)
-    ]
-    following = shown[-1].id if len(ids) > wish.limit and shown else None
-    return ChatPage(chats, following)
+    query = TaskQuery(cwd=cwd, conversations=True, before=wish.before)
+    sessions, following = await page_of(site, query, wish.limit)
+    return ChatPage([Chat(_address(site, session.agent_id), session) for session in sessions], following)
 
 
 @endpoint("GET /api/conversations/{channel}/{chat:path}", "view", "One conversation", answer=Chat)

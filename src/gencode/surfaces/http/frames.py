@@ -1,7 +1,7 @@
 """Events as frames of an event stream: encoded once for everybody who listens (surfaces, server)."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from msgspec import Struct
@@ -26,6 +26,18 @@ class Cursor(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.task}:{self.seq}" if self.task else ORIGIN
+
+
+class Framed(NamedTuple):
+    """Some frames as they are, and as one chunk of an answer."""
+
+    plain: bytes
+    chunk: bytes
+
+
+def framed(frames: bytes) -> Framed:
+    """Frames that are sent to many."""
+    return Framed(frames, b"%x\r\n%b\r\n" % (len(frames), frames))
 
 
 def read_cursor(text: str) -> Cursor | None:

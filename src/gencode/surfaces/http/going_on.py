@@ -1,8 +1,6 @@
 """Work that a server had to stop because it was shut down goes on when one runs again (surfaces, server)."""
 
-import fcntl
 import logging
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.ports import TaskQuery
+from gencode.surfaces.http.turns import turn_at
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +25,8 @@ async def go_on(gen: GenCode, lock: Path) -> list[Task]:
 
     An agent that somebody waited for is left to its sender, who was told that it was cut.
     """
-    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    with turn_at(lock) as turn:
+        if not turn.taken():
             return []  # another server is doing just that
         query = TaskQuery(
             cwd=str(gen.workspace.cwd),
@@ -43,12 +39,12 @@ async def go_on(gen: GenCode, lock: Path) -> list[Task]:
         return [
             task for task in sorted(free, key=lambda each: each.conversation) if await _goes_on(gen, task)
         ]
-    finally:
-        os.close(handle)
 
 
 async def _goes_on(gen: GenCode, task: Task) -> bool:
     try:
+        if await gen.store.task(task.id) != task:
+            return False  # a server of another machine was quicker
         await gen.store.post(task.id, GO_ON, "system")
         if task.conversation:
             agents = gen.agents

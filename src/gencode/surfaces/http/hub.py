@@ -9,41 +9,61 @@ back with the id of the last fact it saw and is told the rest.
 import asyncio
 import logging
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from gencode.core.errors import GenCodeError
 from gencode.core.events import Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage
 from gencode.runtime.bus import Bus
-from gencode.surfaces.http.frames import ALIVE, Cursor, frame, notice
-from gencode.surfaces.http.journal import Journal, Place
+from gencode.runtime.chronicle import Mark
+from gencode.runtime.ports import Store
+from gencode.surfaces.http.frames import ALIVE, Cursor, Framed, frame, framed, notice
+from gencode.surfaces.http.parents import Parents
+from gencode.surfaces.http.protocol import Wire
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.1
 BATCH_SECONDS = 0.016
-SEND_SECONDS = 0.00015
-"""What it takes to send something to one client: the more there are, the more is sent together."""
+LONGEST_BATCH = 0.05
+REST = 3
+"""So many times as long as telling everybody kept the processor, nobody is told anything: the more clients
+there are, the more is sent together.
+"""
 ALIVE_SECONDS = 15.0
+REACH_SECONDS = 5.0
 REMEMBERED = 1000
 MOST_HELD = 6
 """So many looks at the journal a fact may be held back for the bus to tell what came before it."""
 MOST_KNOWN = 5000
 MOST_WAITING = 2_000_000
-"""So many bytes may wait for one client."""
+"""So many bytes may wait for one client, and one piece more."""
 MOST_CLIENTS = 500
+ALIVE_FRAMED = framed(ALIVE)
 
 
-class Piece(NamedTuple):
-    """Something new: an event and the task that asked for its task, or a whole frame."""
+class Piece:
+    """Something new, encoded at most once in each length: an event with its parent, or a whole frame."""
 
-    task: str
-    event: Event | None
-    parent: str | None = None
-    made: bytes = b""
+    __slots__ = ("_event", "_frames", "_parent", "everybody", "task")
+
+    def __init__(
+        self, task: str, event: Event | None, parent: str | None = None, *, made: bytes = b""
+    ) -> None:
+        self.task = task
+        self.everybody = made.startswith(b"event: StreamReset")
+        """Whether those who hear of one task hear it, too."""
+        self._event = event
+        self._parent = parent
+        self._frames = {True: made, False: made} if event is None else {}
+
+    def frame(self, brief: bool) -> bytes:
+        """The bytes that everybody is sent."""
+        if brief not in self._frames and self._event is not None:
+            self._frames[brief] = frame(self._event, self._parent, brief=brief)
+        return self._frames[brief]
 
 
 class Client:
@@ -56,29 +76,42 @@ class Client:
         """Set when the client is let go of."""
         self.slow = False
         """Whether that was because it did not keep up."""
+        self._wire: Wire | None = None
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._news = asyncio.Event()
 
-    def offer(self, frames: bytes) -> None:
-        """Take something new in; too much of it, and the client is let go of."""
-        self._waiting.append(frames)
-        self._size += len(frames)
+    def offer(self, news: Framed) -> None:
+        """Send something new at once, or keep it for `more`; too much of it, and the client is let go of."""
+        if self.slow:
+            return  # it would go on after a gap
+        if self._wire is not None:
+            if self._wire.write(news):
+                return
+            self._wire = None  # what is new has to queue behind what waits
         if self._size > MOST_WAITING:
             self._waiting.clear()
             self.slow = True
             self.dropped.set()
+            return
+        self._waiting.append(news.plain)
+        self._size += len(news.plain)
         self._news.set()
 
-    async def more(self) -> bytes:
-        """Everything that waits; when there is nothing, as soon as there is something."""
+    async def more(self, wire: Wire | None = None) -> bytes:
+        """Everything that waits; when there is nothing, as soon as there is something that must wait.
+
+        Until then what is new goes straight to the `wire`, for as long as its peer takes it.
+        """
         while not self._waiting:
+            self._wire = wire
             self._news.clear()
             await self._news.wait()
         return self.rest()
 
     def rest(self) -> bytes:
         """Everything that waits at this moment."""
+        self._wire = None
         found = b"".join(self._waiting)
         self._waiting.clear()
         self._size = 0
@@ -88,22 +121,22 @@ class Client:
 class Hub:
     """Follows the journal and tells everybody. `run` does so until it is cancelled."""
 
-    def __init__(self, bus: Bus, journal: Journal, is_here: Callable[[str], bool]) -> None:
+    def __init__(self, bus: Bus, store: Store, is_here: Callable[[str], bool]) -> None:
         """`is_here` tells whether this process runs a task."""
         self._bus = bus
         self._is_here = is_here
         self._held = 0
+        self._cost = 0.0
         self._greeted = time.monotonic()
-        self._journal = journal
+        self._chronicle = store.chronicle
+        self.parents = Parents(store)
         self._clients: set[Client] = set()
         self._pending: list[Piece] = []
-        self._recent: deque[Cursor] = deque(maxlen=REMEMBERED)
+        self._recent: deque[Mark] = deque(maxlen=REMEMBERED)
         self._told: dict[str, int] = {}
         self._announced: dict[str, int] = {}
         self._news = asyncio.Event()
         self._reading = asyncio.Lock()
-        self.position = 0
-        """The place of the last fact that everybody was told of."""
         self.notable: asyncio.Queue[Event] = asyncio.Queue(1000)
         """The ends of tasks and what was said without calls, for whoever looks after conversations."""
         self.missed = False
@@ -112,7 +145,12 @@ class Hub:
     @property
     def cursor(self) -> Cursor:
         """The place that everybody was told of, as an id."""
-        return self._recent[-1] if self._recent else Cursor()
+        return cursor_of(self.mark)
+
+    @property
+    def mark(self) -> Mark | None:
+        """The last fact that everybody was told of."""
+        return self._recent[-1] if self._recent else None
 
     @property
     def watched(self) -> bool:
@@ -124,11 +162,10 @@ class Hub:
 
     async def start(self) -> None:
         """Begin at the end of the journal."""
-        last = await self._journal.last()
+        last = await self._chronicle.end()
         self._recent.clear()
         if last is not None:
-            self.position = last.place
-            self._recent.append(Cursor(last.task, last.seq))
+            self._recent.append(last)
 
     async def run(self) -> None:
         """Tell everybody what is new."""
@@ -137,7 +174,7 @@ class Hub:
             group.create_task(self._follow())
 
     def join(self, task: str = "", *, brief: bool = False) -> Client:
-        """A client that hears everything after `position`; it has to leave."""
+        """A client that hears everything after `mark`; it has to leave."""
         self._flush()
         client = Client(task, brief=brief)
         self._clients.add(client)
@@ -152,6 +189,16 @@ class Hub:
         while await self._read():
             pass
         self._flush()
+
+    async def reach(self, place: int) -> bool:
+        """Tell everybody what is written up to a place, which another server may have told of already."""
+        until = time.monotonic() + REACH_SECONDS
+        while self.mark is None or self.mark.place < place:
+            await self._read()
+            if time.monotonic() > until:
+                return False
+            await asyncio.sleep(BATCH_SECONDS)
+        return True
 
     def close(self) -> None:
         """Let go of everybody: the server ends."""
@@ -174,8 +221,7 @@ class Hub:
                     self._news.set()
                 # What was said before a message that is told already is part of that message.
                 elif self._told.get(event.task, 0) <= self._announced.get(event.task, 0):
-                    parent = await self._journal.parent(event.task)
-                    self._pending.append(Piece(event.task, event, parent))
+                    self._pending.append(Piece(event.task, event, await self.parents.of(event)))
                     self._news.set()
         finally:
             listener.close()
@@ -187,6 +233,7 @@ class Hub:
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._news.wait()
             self._news.clear()
+            self._cost = 0.0
             try:
                 while await self._read():
                     self._flush()
@@ -195,7 +242,7 @@ class Hub:
                 await asyncio.sleep(1)
             self._flush()
             self._greet()
-            await asyncio.sleep(BATCH_SECONDS + len(self._clients) * SEND_SECONDS)
+            await asyncio.sleep(min(max(BATCH_SECONDS, self._cost * REST), LONGEST_BATCH))
 
     def _greet(self) -> None:
         """Say something to everybody now and then, so that a connection that is gone is noticed."""
@@ -203,7 +250,7 @@ class Hub:
         if now - self._greeted > ALIVE_SECONDS:
             self._greeted = now
             for client in self._clients:
-                client.offer(ALIVE)
+                client.offer(ALIVE_FRAMED)
 
     async def _read(self) -> bool:
         """Take in some facts that were written since; whether there may be more."""
@@ -211,25 +258,23 @@ class Hub:
             return await self._read_on()
 
     async def _read_on(self) -> bool:
-        found = await self._journal.facts(self.position)
-        if self._recent and (not found or _cursor(found[0]) != self.cursor):
+        found = await self._chronicle.after(self.mark)
+        if found is None:
             await self._find_again()
             return True
-        fresh = found[1:] if self._recent else found
-        for _ in range(2 if fresh else 0):  # until what the bus told of them is heard
+        for _ in range(2 if found else 0):  # until what the bus told of them is heard
             await asyncio.sleep(0)
-        for place, event in fresh:
-            if self._is_early(event):
-                return False
-            parent = await self._journal.parent(event.task)
-            self._pending.append(Piece(event.task, event, parent))
-            if self._is_here(event.task):
-                self._told[event.task] = event.seq or 0
-            self._note(event)
-            self.position = place
-            self._recent.append(Cursor(event.task, event.seq or 0))
+        for mark, event in found:
+            if event is not None:
+                if self._is_early(event):
+                    return False
+                self._pending.append(Piece(event.task, event, await self.parents.of(event)))
+                if self._is_here(event.task):
+                    self._told[event.task] = mark.seq
+                self._note(event)
+            self._recent.append(mark)
         self._forget()
-        return len(fresh) > 1
+        return len(found) > 1
 
     def _is_early(self, event: Event) -> bool:
         """Whether a fact of a task here was read before the bus told of it, and of what came before it."""
@@ -259,36 +304,39 @@ class Hub:
     async def _find_again(self) -> None:
         """Tasks were deleted, or the file was rearranged: go on after the last told fact that is there."""
         while self._recent:
-            cursor = self._recent[-1]
-            place = await self._journal.place(cursor.task, cursor.seq)
-            if place is not None:
-                self.position = place
+            mark = self._recent.pop()
+            if (now := await self._chronicle.mark(mark.task, mark.seq)) is not None:
+                self._recent.append(now)
                 return
-            self._recent.pop()
         await self.start()
-        self._pending.append(Piece("", None, made=notice("StreamReset", {"cursor": str(self.cursor)})))
+        made = notice("StreamReset", {"cursor": str(self.cursor)})
+        self._pending.append(Piece("", None, made=made))
 
     def _flush(self) -> None:
         pieces, self._pending = self._pending, []
         if not pieces or not self._clients:
             return
-        made: dict[tuple[str, bool], bytes] = {}
+        began = time.thread_time()
+        for_all = [piece for piece in pieces if piece.everybody]
+        by_task: defaultdict[str, list[Piece]] = defaultdict(list)
+        for piece in pieces:
+            if piece.task:
+                by_task[piece.task].append(piece)
+        made: dict[tuple[str, bool], Framed | None] = {}
         for client in self._clients:
             kind = (client.task, client.brief)
             if kind not in made:
-                made[kind] = b"".join(_frames(pieces, *kind))
-            if made[kind]:
-                client.offer(made[kind])
+                own = [*by_task.get(client.task, ()), *for_all] if client.task else pieces
+                made[kind] = _framed(own, client.brief)
+            if (news := made[kind]) is not None:
+                client.offer(news)
+        self._cost += time.thread_time() - began
 
 
-def _cursor(place: Place) -> Cursor:
-    return Cursor(place.event.task, place.event.seq or 0)
+def cursor_of(mark: Mark | None) -> Cursor:
+    """A place as clients speak of it."""
+    return Cursor() if mark is None else Cursor(mark.task, mark.seq)
 
 
-def _frames(pieces: Sequence[Piece], task: str, brief: bool) -> Iterable[bytes]:
-    for piece in pieces:
-        if piece.event is None:
-            if not task or piece.made.startswith(b"event: StreamReset"):
-                yield piece.made
-        elif not task or piece.task == task:
-            yield frame(piece.event, piece.parent, brief=brief)
+def _framed(pieces: Sequence[Piece], brief: bool) -> Framed | None:
+    return framed(b"".join([piece.frame(brief) for piece in pieces])) if pieces else None

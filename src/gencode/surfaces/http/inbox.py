@@ -6,9 +6,7 @@ however many there are on a database. Replies go out through the channel of the 
 """
 
 import asyncio
-import fcntl
 import logging
-import os
 import time
 from collections import defaultdict
 from contextlib import suppress
@@ -26,7 +24,7 @@ from gencode.runtime.channels import LONGEST, Draft, Outbox
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.http.chats import SESSION, Chats, Line
 from gencode.surfaces.http.hub import Hub
-from gencode.surfaces.http.journal import Journal
+from gencode.surfaces.http.turns import turn_at
 from gencode.surfaces.http.web_channel import WEB
 
 log = logging.getLogger(__name__)
@@ -36,14 +34,14 @@ FIRST_PAUSE = 30.0
 LONGEST_PAUSE = 3600.0
 SEEN_THERE = frozenset({SESSION, WEB, "cli", "terminal"})
 """Channels whose people see the conversation itself."""
+UNHEARD = TaskQuery(conversations=True, unheard=True)
 
 
 class Inbox:
     """Hands messages to conversations, and looks after those whose turn is over."""
 
-    def __init__(self, gen: GenCode, journal: Journal, hub: Hub, chats: Chats, outbox: Outbox) -> None:
+    def __init__(self, gen: GenCode, hub: Hub, chats: Chats, outbox: Outbox) -> None:
         self._gen = gen
-        self._journal = journal
         self._hub = hub
         self._chats = chats
         self._outbox = outbox
@@ -88,17 +86,14 @@ class Inbox:
 
     async def run(self, lock: Path) -> None:
         """Look after every chat of this folder until cancelled; wait while another server does so."""
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            taken = _taken(handle)
+        with turn_at(lock) as turn:
+            taken = turn.taken()
             while not taken:
                 await asyncio.sleep(LOOK_SECONDS)
-                taken = _taken(handle)
+                taken = turn.taken()
             self._hub.missed = True
             while True:
                 await self._look_after()
-        finally:
-            os.close(handle)
 
     async def _look_after(self) -> None:
         event: Event | None = None
@@ -114,9 +109,9 @@ class Inbox:
             if event is not None:
                 await self._after(event)
                 return
-            for session in await self._journal.unheard():
-                if self._chats.of(session):
-                    await self._look(session)
+            for session in await self._gen.store.tasks(UNHEARD):
+                if self._chats.of(session.id):
+                    await self._look(session.id)
         except GenCodeError as trouble:
             log.warning("the chats could not be looked after: %s", trouble)
 
@@ -161,10 +156,10 @@ class Inbox:
         if to.channel in SEEN_THERE or to.channel not in self._outbox.channels:
             return
         told = line.told
-        while facts := await self._journal.of_task(line.session, told):
-            for _, event in facts:
-                told = event.seq or told
-                if words := spoken(event):
+        while facts := await self._gen.store.chronicle.of_task(line.session, told):
+            for mark, event in facts:
+                told = mark.seq
+                if event is not None and (words := spoken(event)):
                     await self._outbox.send(Draft(to, words[:LONGEST], line.session))
                     self._chats.bind(to, line.session, told)
 
@@ -198,11 +193,3 @@ def spoken(event: Event) -> str:
 
 def _led_by(task: Task) -> str:
     return "" if task.agent == "main" else task.agent
-
-
-def _taken(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -15,7 +15,6 @@ from msgspec import Struct
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.delegation.live import Job
-from gencode.places import database
 from gencode.runtime.broker import Broker, Waiting
 from gencode.settings import gen_home, remember
 from gencode.surfaces.follow import tell_stopped
@@ -24,7 +23,6 @@ from gencode.surfaces.http.going_on import SHUT_DOWN, go_on
 from gencode.surfaces.http.guard import Guard
 from gencode.surfaces.http.hub import Hub
 from gencode.surfaces.http.inbox import Inbox
-from gencode.surfaces.http.journal import Journal
 from gencode.surfaces.http.protocol import Impatient
 from gencode.surfaces.http.site import Site
 from gencode.surfaces.http.tokens import Keys
@@ -41,6 +39,8 @@ LARGEST_HEAD = 32_768
 MOST_CONNECTIONS = 1000
 KEEP_ALIVE_SECONDS = 15
 GOODBYE_SECONDS = 3
+SEND_ROOM = 262_144
+"""So many bytes the machine keeps for a peer that does not read."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXPOSED = (
     "This listens on {host}: everybody who can reach this machine there and has a token can see what your "
@@ -91,13 +91,12 @@ class Serving:
     def __init__(self, gen: GenCode, broker: Broker, bell: Bell, wish: Wish) -> None:
         self._gen = gen
         self._wish = wish
-        self._journal = Journal(database())
-        self._hub = bell.hub = Hub(gen.bus, self._journal, self._is_here)
+        self._hub = bell.hub = Hub(gen.bus, gen.store, self._is_here)
         chats = Chats(gen_home() / "chats.jsonl", gen.workspace.cwd)
         outbox = gen.secretary.outbox
         outbox.register(WEB, WebChannel(self._hub))
-        self._inbox = Inbox(gen, self._journal, self._hub, chats, outbox)
-        self.site = Site(gen, broker, self._journal, self._hub, chats, self._inbox)
+        self._inbox = Inbox(gen, self._hub, chats, outbox)
+        self.site = Site(gen, broker, self._hub, chats, self._inbox)
         self._ended = asyncio.Event()
         self._signal = 0
         self.ready = asyncio.Event()
@@ -129,7 +128,6 @@ class Serving:
                 for each in beside:
                     each.cancel()
                 ends = await asyncio.gather(*beside, serving, return_exceptions=True)
-                self._journal.close()
             for end in ends:
                 if isinstance(end, Exception):
                     raise end
@@ -208,6 +206,7 @@ def listening(host: str, port: int) -> Generator[socket.socket, None, None]:
         raise UserMistake(f"{host!r} is no address; write it as numbers, such as 127.0.0.1.") from None
     with socket.socket(kind, socket.SOCK_STREAM) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_ROOM)
         try:
             sock.bind((host, port))
             sock.listen(256)

@@ -5,7 +5,9 @@ from typing import Annotated, Any, Literal, TypeVar
 from msgspec import Meta, Struct, structs
 
 from gencode.core.budget import Budget
+from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
+from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.differences import Comparison
 from gencode.surfaces.http.endpoints import Name, Text
@@ -16,6 +18,9 @@ Turns = Annotated[int, Meta(ge=1, le=1_000_000)]
 Amount = Annotated[int, Meta(ge=1, le=2**53)]
 Money = Annotated[float, Meta(gt=0, le=1e9)]
 Kind = TypeVar("Kind", bound=Outcome)
+FILES = ("scripted:", "local/")
+PASSED_ON = frozenset(field.name for field in structs.fields(TaskRequest))
+"""What of a wish is said to the launcher under the same name."""
 
 
 class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,7 +37,28 @@ class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
         return Budget(**structs.asdict(self))
 
 
-class NewTask(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class Wishes(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    """What an agent is to do, on which model, in how many turns, for how much."""
+
+    prompt: Text
+    model: Name = ""
+    max_turns: Turns | None = None
+    budget: Bounds = Bounds()
+
+    def request(self, **more: Any) -> TaskRequest:
+        """The same for the launcher; a model that would be a file of this machine cannot be named."""
+        if self.model.strip().casefold().startswith(FILES):
+            raise UserMistake("A model that is a file cannot be named over HTTP; start gen serve with it.")
+        own = {name: getattr(self, name) for name in self.__struct_fields__ if name in PASSED_ON}
+        said: dict[str, Any] = {"agent": "", **own, "budget": self.budget.budget(), **more}
+        return TaskRequest(**said)
+
+
+class More(Wishes, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    """What an earlier task is to do now."""
+
+
+class NewTask(Wishes, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
     """One agent to be sent. Its permissions are those of the server: nobody widens them over HTTP.
 
     With `background` it works as one that nobody waits for; `detached` it has a process of its own, which
@@ -40,36 +66,19 @@ class NewTask(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """
 
     agent: Name
-    prompt: Text
     description: Name = ""
-    model: Name = ""
-    max_turns: Turns | None = None
     isolation: Literal["", "process", "worktree"] = ""
     output_schema: dict[str, Any] | None = None
-    budget: Bounds = Bounds()
     background: bool = False
     detached: bool = False
 
 
-class More(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What an earlier task is to do now."""
-
-    prompt: Text
-    model: Name = ""
-    max_turns: Turns | None = None
-    budget: Bounds = Bounds()
-
-
-class Copy(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class Copy(Wishes, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
     """What a copy of a task, that begins after the fact number `at`, is to do instead."""
 
-    prompt: Text
     at: Number | None = None
     description: Name = ""
-    model: Name = ""
-    max_turns: Turns | None = None
     output_schema: dict[str, Any] | None = None
-    budget: Bounds = Bounds()
 
 
 class Said(Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,7 +7,6 @@ from gencode.runtime.broker import Broker
 from gencode.surfaces.http.chats import Chats
 from gencode.surfaces.http.hub import Hub
 from gencode.surfaces.http.inbox import Inbox
-from gencode.surfaces.http.journal import Journal
 
 
 @dataclass(frozen=True)
@@ -16,7 +15,6 @@ class Site:
 
     gen: GenCode
     broker: Broker
-    journal: Journal
     hub: Hub
     chats: Chats
     inbox: Inbox

@@ -8,10 +8,13 @@ from contextlib import suppress
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from gencode.core.errors import GenCodeError
+from gencode.runtime.chronicle import Chronicle, Found, Mark
+from gencode.surfaces.http.endpoints import refusal
 from gencode.surfaces.http.frames import FIRST, Cursor, frame, notice
 from gencode.surfaces.http.guard import Refused
-from gencode.surfaces.http.hub import MOST_CLIENTS, Client, Hub
-from gencode.surfaces.http.journal import Journal, Place
+from gencode.surfaces.http.hub import MOST_CLIENTS, Client, Hub, cursor_of
+from gencode.surfaces.http.protocol import MOST_AT_ONCE, WIRE, Wire
 
 log = logging.getLogger(__name__)
 
@@ -24,11 +27,13 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, hub: Hub, journal: Journal, after: Cursor | None, task: str, *, brief: bool) -> None:
+    def __init__(
+        self, hub: Hub, chronicle: Chronicle, after: Cursor | None, task: str, *, brief: bool
+    ) -> None:
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._hub = hub
-        self._journal = journal
+        self._chronicle = chronicle
         self._after = after
         self._task = task
         self._brief = brief
@@ -38,13 +43,21 @@ class EventStream(Response):
         if len(self._hub) >= MOST_CLIENTS:
             await Refused(503, "Too many streams are open.").response()(scope, receive, send)
             return
+        try:
+            await self._check_known()
+        except GenCodeError as trouble:
+            await refusal(trouble).response()(scope, receive, send)
+            return
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
             return
         client = self._hub.join(self._task, brief=self._brief)
-        upto, here = self._hub.position, self._hub.cursor  # what comes after that waits for the client
-        pump = asyncio.ensure_future(self._pump(client, send, upto, here))
+        upto = self._hub.mark  # what comes after that waits for the client
+        wire: Wire | None = scope.get("state", {}).get(WIRE)
+        if wire is not None:
+            wire.chunked = scope["http_version"] == "1.1"
+        pump = asyncio.ensure_future(self._pump(client, send, upto, wire))
         ends = [asyncio.ensure_future(_gone(receive)), asyncio.ensure_future(client.dropped.wait()), pump]
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -55,38 +68,53 @@ class EventStream(Response):
             await asyncio.wait(ends)
         if pump.done() and not pump.cancelled() and (trouble := pump.exception()):
             log.warning("an event stream broke off: %s", trouble)
-        if not client.slow:  # one that is would keep us waiting here
+        if not client.slow:
             await _say_goodbye(client, send)
+        elif wire is not None:  # what waits for it would otherwise be kept until it reads or is gone
+            wire.cut()
+            await _gone(receive)
 
-    async def _pump(self, client: Client, send: Send, upto: int, here: Cursor) -> None:
+    async def _pump(self, client: Client, send: Send, upto: Mark | None, wire: Wire | None) -> None:
         await _body(send, FIRST)
-        async for frames in self._missed(upto, here):
+        async for frames in self._missed(upto):
             await _body(send, frames)
         while True:
-            await _body(send, await client.more())
+            await _body(send, await client.more(wire))
 
-    async def _missed(self, upto: int, here: Cursor) -> AsyncGenerator[bytes, None]:
+    async def _missed(self, upto: Mark | None) -> AsyncGenerator[bytes, None]:
         """What was written before the client joined and it has not seen, and where that leaves it."""
+        last = upto.place if upto else 0
         if self._task:
             seq = self._after.seq if self._after and self._after.task == self._task else 0
-            while found := await self._journal.of_task(self._task, seq, upto, CHUNK):
-                seq = found[-1].event.seq or seq
+            while found := await self._chronicle.of_task(self._task, seq, last, CHUNK):
+                seq = found[-1].mark.seq
                 yield await self._framed(found)
             return
-        place: int | None = upto
-        if self._after is not None:
-            place = await self._journal.place(self._after.task, self._after.seq) if self._after.task else 0
-        if place is None or place > upto:
-            yield notice("StreamReset", {"cursor": str(here)}, here)
-            return
-        while place < upto and (found := await self._journal.facts(place + 1, upto, CHUNK)):
-            place = found[-1].place
+        here = cursor_of(upto)
+        mark = upto if self._after is None else await self._place(self._after)
+        known = self._after is None or not self._after.task or mark is not None
+        while known and last and (mark is None or mark.place < last):
+            found = await self._chronicle.after(mark, last, CHUNK)
+            if not found:
+                known = found is not None
+                break
+            mark = found[-1].mark
             yield await self._framed(found)
-        yield notice("StreamOpened", {"cursor": str(here)}, here)
+        yield notice("StreamOpened" if known else "StreamReset", {"cursor": str(here)}, here)
 
-    async def _framed(self, found: list[Place]) -> bytes:
+    async def _place(self, cursor: Cursor) -> Mark | None:
+        return await self._chronicle.mark(cursor.task, cursor.seq) if cursor.task else None
+
+    async def _check_known(self) -> None:
+        """Read as far as the client has; another server may have been quicker."""
+        mark = await self._place(self._after) if self._after else None
+        if mark is not None and not await self._hub.reach(mark.place):
+            raise Refused(503, "This server has not read that far yet; come again.")
+
+    async def _framed(self, found: list[Found]) -> bytes:
+        parents = self._hub.parents
         return b"".join(
-            [frame(event, await self._journal.parent(event.task), brief=self._brief) for _, event in found]
+            [frame(each, await parents.of(each), brief=self._brief) for _, each in found if each is not None]
         )
 
 
@@ -96,7 +124,9 @@ async def _gone(receive: Receive) -> None:
 
 
 async def _body(send: Send, frames: bytes) -> None:
-    await send({"type": "http.response.body", "body": frames, "more_body": True})
+    for at in range(0, len(frames), MOST_AT_ONCE):
+        part = frames[at : at + MOST_AT_ONCE]
+        await send({"type": "http.response.body", "body": part, "more_body": True})
 
 
 async def _say_goodbye(client: Client, send: Send) -> None:

@@ -1,5 +1,6 @@
 """Endpoints of the server: tasks as they are and were."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -10,11 +11,13 @@ from gencode.core.outcome import PAGE, Outcome
 from gencode.core.task import Task, replay, transcript_of
 from gencode.core.wire import wire
 from gencode.delegation.differences import compare
+from gencode.runtime.chronicle import Found
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.http.endpoints import Asked, Nothing, endpoint
 from gencode.surfaces.http.frames import Cursor, read_cursor
 from gencode.surfaces.http.guard import Refused
-from gencode.surfaces.http.journal import Place, Wanted
+from gencode.surfaces.http.hub import cursor_of
+from gencode.surfaces.http.looking import about_task, below, page_of
 from gencode.surfaces.http.shapes import (
     AllFacts,
     AllWindow,
@@ -38,8 +41,6 @@ from gencode.surfaces.http.shapes import (
 from gencode.surfaces.http.site import Site
 from gencode.surfaces.http.stream import EventStream
 
-MOST_IN_TREE = 1000
-
 
 @endpoint(
     "GET /api/tasks", "view", "The tasks, newest first, a page at a time", query=TaskFilter, answer=TaskPage
@@ -47,61 +48,38 @@ MOST_IN_TREE = 1000
 async def list_tasks(site: Site, asked: Asked[TaskFilter, Nothing]) -> TaskPage:
     wish = asked.query
     cursor = str(site.hub.cursor)
-    ids = await site.journal.page(
-        Wanted(
-            parent=wish.parent,
-            roots=wish.roots,
-            cwd=None if wish.all else str(site.gen.workspace.cwd),
-            agent=wish.agent,
-            conversation=wish.conversation,
-            statuses=wish.status,
-            before=wish.before,
-            limit=wish.limit + 1,
-        )
+    query = TaskQuery(
+        parent=wish.parent,
+        roots=wish.roots,
+        cwd=None if wish.all else str(site.gen.workspace.cwd),
+        agent=wish.agent,
+        conversations=wish.conversation,
+        statuses=wish.status,
+        before=wish.before,
     )
-    shown = [task for each in ids[: wish.limit] if (task := await site.gen.store.task(each)) is not None]
-    following = shown[-1].id if len(ids) > wish.limit and shown else None
-    return TaskPage(await site.gen.records.outcomes(shown), following, cursor)
+    return TaskPage(*await page_of(site, query, wish.limit), cursor)
 
 
-@endpoint("GET /api/tasks/{id}", "view", "One task; the beginning of its id is enough", answer=Outcome)
-async def get_task(site: Site, asked: Asked[Nothing, Nothing]) -> Outcome:
-    return await site.gen.records.get(await found(site, asked))
+@about_task("GET", "view", "One task; the beginning of its id is enough", answer=Outcome)
+async def get_task(site: Site, task: Task, asked: Asked[Nothing, Nothing]) -> Outcome:
+    return await site.gen.records.get(task)
 
 
-@endpoint("GET /api/tasks/{id}/tree", "view", "A task and everything below it", answer=Family)
-async def get_tree(site: Site, asked: Asked[Nothing, Nothing]) -> Family:
-    family, more = await below(site, await found(site, asked))
+@about_task("GET tree", "view", "A task and everything below it", answer=Family)
+async def get_tree(site: Site, task: Task, asked: Asked[Nothing, Nothing]) -> Family:
+    family, more = await below(site, task)
     return Family(await site.gen.records.outcomes(family), more)
 
 
-async def below(site: Site, root: Task) -> tuple[list[Task], int]:
-    """A task and everything below it, up to so many, and how many more there are at least."""
-    family = {root.id: root}
-    waiting = [root.id]
-    more = 0
-    while waiting:
-        for child in await site.gen.store.tasks(TaskQuery(parent=waiting.pop(0))):
-            if child.id in family:
-                continue
-            if len(family) >= MOST_IN_TREE:
-                more += 1
-                continue
-            family[child.id] = child
-            waiting.append(child.id)
-    return list(family.values()), more
-
-
-@endpoint(
-    "GET /api/tasks/{id}/output",
+@about_task(
+    "GET output",
     "view",
     "The result of a task, or one page of it, once it has ended or the time is up",
     query=OutputWish,
     answer=TaskOutput,
 )
-async def get_output(site: Site, asked: Asked[OutputWish, Nothing]) -> TaskOutput:
+async def get_output(site: Site, task: Task, asked: Asked[OutputWish, Nothing]) -> TaskOutput:
     wish = asked.query
-    task = await found(site, asked)
     task = await site.gen.watch.ended(task.id, wish.timeout / 1000 if wish.block else 0)
     outcome = await site.gen.records.get(task)
     pages = max(1, -(-len(outcome.result) // PAGE))
@@ -113,16 +91,16 @@ async def get_output(site: Site, asked: Asked[OutputWish, Nothing]) -> TaskOutpu
     return widened(TaskOutput, replace(outcome, result=part), page=wish.page, pages=pages)
 
 
-@endpoint(
-    "GET /api/tasks/{id}/transcript",
+@about_task(
+    "GET transcript",
     "view",
     "A task with its messages and the gate's decisions about their calls, a part at a time",
     query=Excerpt,
     answer=TaskTranscript,
 )
-async def get_transcript(site: Site, asked: Asked[Excerpt, Nothing]) -> TaskTranscript:
+async def get_transcript(site: Site, task: Task, asked: Asked[Excerpt, Nothing]) -> TaskTranscript:
     wish = asked.query
-    shown = await site.gen.records.show(await found(site, asked))
+    shown = await site.gen.records.show(task)
     said: list[dict[str, Any]] = shown.transcript or []
     start = max(len(said) - wish.limit, 0) if wish.start is None else wish.start
     part = said[start : start + wish.limit]
@@ -132,47 +110,43 @@ async def get_transcript(site: Site, asked: Asked[Excerpt, Nothing]) -> TaskTran
     return widened(TaskTranscript, outcome, start=start, total=len(said))
 
 
-@endpoint(
-    "GET /api/tasks/{id}/events", "view", "The facts of a task, a part at a time", query=Window, answer=Facts
-)
-async def get_events(site: Site, asked: Asked[Window, Nothing]) -> Facts:
+@about_task("GET events", "view", "The facts of a task, a part at a time", query=Window, answer=Facts)
+async def get_events(site: Site, task: Task, asked: Asked[Window, Nothing]) -> Facts:
     wish = asked.query
-    task = await found(site, asked)
     if wish.after is not None and wish.before is not None:
         raise UserMistake("Say either after or before, not both.")
     if wish.before is not None:
-        facts = await site.journal.before(task.id, wish.before, wish.limit)
+        facts = await site.gen.store.chronicle.before(task.id, wish.before, wish.limit)
     else:
-        facts = await site.journal.of_task(task.id, wish.after or 0, most=wish.limit)
-    return Facts([wire(fact.event, task.parent) for fact in facts], task.seq)
+        facts = await site.gen.store.chronicle.of_task(task.id, wish.after or 0, most=wish.limit)
+    return Facts(await _told(site, facts), task.seq)
 
 
-@endpoint(
-    "GET /api/tasks/{id}/replay",
+@about_task(
+    "GET replay",
     "view",
     "A task and everything below it again from the journal, without a model",
     query=Replaying,
     answer=Replay,
 )
-async def replay_task(site: Site, asked: Asked[Replaying, Nothing]) -> Replay:
+async def replay_task(site: Site, task: Task, asked: Asked[Replaying, Nothing]) -> Replay:
     wish = asked.query
-    root = await found(site, asked)
-    family, _ = await below(site, root)
+    family, _ = await below(site, task)
     events: list[Event] = []
     same = True
-    for task in family:
-        facts, problem = await site.gen.journal(task.id)
+    for each in family:
+        facts, problem = await site.gen.journal(each.id)
         events += facts
-        same = same and not problem and replay(facts) == await site.gen.store.task(task.id)
+        same = same and not problem and replay(facts) == await site.gen.store.task(each.id)
     events.sort(key=lambda event: (event.at, event.task, event.seq or 0))
-    parents = {task.id: task.parent for task in family}
+    parents = {each.id: each.parent for each in family}
     part = events[wish.start : wish.start + wish.limit]
     return Replay(
-        task=await site.gen.records.get(root),
+        task=await site.gen.records.get(task),
         events=[wire(event, parents[event.task]) for event in part],
         total=len(events),
         same=same,
-        compared=None if wish.against is None else await _compared(site, root, wish.against),
+        compared=None if wish.against is None else await _compared(site, task, wish.against),
     )
 
 
@@ -184,25 +158,23 @@ async def _compared(site: Site, one: Task, against: str) -> Compared:
     return Compared(other.id, not (comparison.differences or comparison.facts), comparison)
 
 
-@endpoint("GET /api/tasks/{id}/hits", "view", "What a verb would hit at this moment", query=Verb, answer=Hits)
-async def get_hits(site: Site, asked: Asked[Verb, Nothing]) -> Hits:
-    task = await found(site, asked)
+@about_task("GET hits", "view", "What a verb would hit at this moment", query=Verb, answer=Hits)
+async def get_hits(site: Site, task: Task, asked: Asked[Verb, Nothing]) -> Hits:
     return Hits(
         await site.gen.records.outcomes(await site.gen.launcher.reach.hits(task.id, asked.query.verb))
     )
 
 
-@endpoint(
-    "GET /api/tasks/{id}/stream",
+@about_task(
+    "GET stream",
     "view",
     "The facts of a task from its first one, or the one after Last-Event-ID, as they are written",
     query=StreamWish,
     answer=EventStream,
 )
-async def stream_task(site: Site, asked: Asked[StreamWish, Nothing]) -> EventStream:
-    task = await found(site, asked)
+async def stream_task(site: Site, task: Task, asked: Asked[StreamWish, Nothing]) -> EventStream:
     after = _begins(asked)
-    return EventStream(site.hub, site.journal, after, task.id, brief=asked.query.brief)
+    return EventStream(site.hub, site.gen.store.chronicle, after, task.id, brief=asked.query.brief)
 
 
 @endpoint(
@@ -213,7 +185,7 @@ async def stream_task(site: Site, asked: Asked[StreamWish, Nothing]) -> EventStr
     answer=EventStream,
 )
 async def stream_all(site: Site, asked: Asked[StreamWish, Nothing]) -> EventStream:
-    return EventStream(site.hub, site.journal, _begins(asked), "", brief=asked.query.brief)
+    return EventStream(site.hub, site.gen.store.chronicle, _begins(asked), "", brief=asked.query.brief)
 
 
 @endpoint(
@@ -228,15 +200,18 @@ async def list_events(site: Site, asked: Asked[AllWindow, Nothing]) -> AllFacts:
     if wish.after is None:
         return AllFacts([], str(site.hub.cursor), False)
     cursor = _cursor(wish.after)
-    place = await site.journal.place(cursor.task, cursor.seq) if cursor.task else 0
-    if place is None:
+    chronicle = site.gen.store.chronicle
+    mark = await chronicle.mark(cursor.task, cursor.seq) if cursor.task else None
+    facts = await chronicle.after(mark, most=wish.limit) if mark or not cursor.task else None
+    if facts is None:
         raise Refused(410, f"The fact {cursor} is not there any more; begin anew, without after.")
-    facts: list[Place] = await site.journal.facts(place + 1, most=wish.limit)
-    told = [wire(event, await site.journal.parent(event.task)) for _, event in facts]
-    if facts:
-        last = facts[-1].event
-        cursor = Cursor(last.task, last.seq or 0)
-    return AllFacts(told, str(cursor), len(facts) == wish.limit)
+    last = cursor_of(facts[-1].mark) if facts else cursor
+    return AllFacts(await _told(site, facts), str(last), len(facts) == wish.limit)
+
+
+async def _told(site: Site, facts: Sequence[Found]) -> list[dict[str, Any]]:
+    """Facts in the shape of the stream, without those that cannot be read."""
+    return [wire(event, await site.hub.parents.of(event)) for _, event in facts if event is not None]
 
 
 def _begins(asked: Asked[StreamWish, Nothing]) -> Cursor | None:
@@ -249,11 +224,6 @@ def _cursor(text: str) -> Cursor:
     if cursor is None:
         raise Refused(400, f"{text[:40]!r} is no id of an event; it is like 9f3a1c2e:17.")
     return cursor
-
-
-async def found(site: Site, asked: Asked[Any, Any]) -> Task:
-    """The task that the path names."""
-    return await site.gen.find(asked.path["id"])
 
 
 ENDPOINTS = (

@@ -1,12 +1,13 @@
 """The terminal app: opens GenCode after its first frame, hands events to screens and words to the talk."""
 
 import asyncio
+import gc
+import logging
 import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rich.text import Text
@@ -30,19 +31,20 @@ from gencode.surfaces.slash import is_command, parse
 from gencode.surfaces.striking import would_hit
 from gencode.surfaces.talk import Talk
 from gencode.surfaces.transcripts import Transcript
+from gencode.surfaces.tui.board import Board
 from gencode.surfaces.tui.deeds import confirmed, perform
 from gencode.surfaces.tui.dialogs import ConfirmScreen
 from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.tui.person import ScreenPerson
-from gencode.surfaces.tui.screens import NOTICE_STYLES, AgentScreen, ConversationScreen, TranscriptScreen
+from gencode.surfaces.tui.screens import AgentScreen, ConversationScreen, TranscriptScreen
 from gencode.surfaces.visible import visible, visible_line
 
 if TYPE_CHECKING:
     from gencode.app import GenCode
 
+log = logging.getLogger(__name__)
+
 FRAMES = 30
-NOTICE_SECONDS = 15.0
-MOST_NOTICES = 4
 TWICE_SECONDS = 2.0
 Given = TypeVar("Given")
 Opener = Callable[[Asker], "AbstractAsyncContextManager[GenCode]"]
@@ -52,7 +54,8 @@ Opener = Callable[[Asker], "AbstractAsyncContextManager[GenCode]"]
 def shortened(folder: Path, most: int = 28) -> str:
     """A folder as a person knows it: its end, from home on where it lies there."""
     home = Path.home()
-    name = f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
+    below = folder.relative_to(home).as_posix() if folder.is_relative_to(home) else ""
+    name = f"~/{below}".removesuffix("/.") if below else str(folder)
     return name if len(name) <= most else f"…{name[-most + 1 :]}"
 
 
@@ -78,14 +81,19 @@ class TerminalApp(App[None]):
         folder: Path,
         agent: str = "",
         begin: Callable[[Talk], Coroutine[Any, Any, None]] | None = None,
+        beside: Callable[[Talk], Coroutine[Any, Any, None]] | None = None,
         history: History | None = None,
         dark: bool = True,
     ) -> None:
-        """`begin` is what is done once GenCode is open: going on with an earlier conversation."""
+        """`begin` is what is done once GenCode is open: going on with an earlier conversation.
+
+        `beside` is done as long as it is open: running what is due, say.
+        """
         super().__init__()
         self._opener = opener
         self._agent = agent
         self._begin = begin
+        self._beside = beside
         self.folder = shortened(folder)
         self.history = history or History()
         self.paper = Paper(dark=dark)
@@ -96,7 +104,7 @@ class TerminalApp(App[None]):
         self.trouble: BaseException | None = None
         """What ended the app, if it did not end well."""
         self._files: Sequence[str] = ()
-        self._notices: list[tuple[float, Notice]] = []
+        self._board = Board()
         self._early: list[tuple[str, str]] = []
         self._work: set[asyncio.Task[None]] = set()
         self._serving: asyncio.Task[None] | None = None
@@ -124,8 +132,11 @@ class TerminalApp(App[None]):
         """Keep GenCode open until somebody leaves."""
         async with self._opener(self.broker) as gen:
             talk = Talk(gen, agent=self._agent, heard=self._heard, told=self.tell)
-            listening = asyncio.create_task(talk.listen())
-            listening.add_done_callback(self._served)
+            lasting = [asyncio.create_task(talk.listen())]
+            lasting[0].add_done_callback(self._served)
+            if self._beside is not None:
+                lasting.append(asyncio.create_task(self._beside(talk)))
+                lasting[1].add_done_callback(self._faltered)
             self.talk = talk
             try:
                 if self._begin is not None:
@@ -135,9 +146,12 @@ class TerminalApp(App[None]):
                 for text, task in self._early:
                     self.typed(text, task)
                 self._files = await asyncio.to_thread(files_below, gen.workspace.cwd)
+                gc.freeze()  # what is loaded by now stays; nobody who types waits for a look through it
                 await self._leaving.wait()
             finally:
-                listening.cancel()
+                for each in lasting:
+                    each.cancel()
+                await asyncio.wait(lasting)
                 await talk.close()
 
     def _served(self, done: "asyncio.Task[None]") -> None:
@@ -148,6 +162,12 @@ class TerminalApp(App[None]):
             self._leaving.set()
             if done is self._serving:
                 self.exit()
+
+    def _faltered(self, done: "asyncio.Task[None]") -> None:
+        """What goes on beside the conversation is no reason to end it."""
+        if not done.cancelled() and (error := done.exception()) is not None:
+            log.error("what goes on beside the conversation ended by a fault", exc_info=error)
+            self.tell(Notice(f"Planned work is not run any more ({type(error).__name__}).", "error"))
 
     async def closed(self) -> None:
         """Wait until GenCode is closed, also when the screen is gone already."""
@@ -170,21 +190,14 @@ class TerminalApp(App[None]):
 
     def tell(self, notice: Notice) -> None:
         """Show a line for a while."""
-        self._notices = [*self._notices[1 - MOST_NOTICES :], (time.monotonic(), notice)]
+        self._board.put(notice)
         for screen in self.screen_stack:
             if isinstance(screen, TranscriptScreen):
                 screen.dirty = True
 
     def notice_lines(self) -> list[Text]:
-        """The lines that are still shown, broken where the screen ends."""
-        since = time.monotonic() - NOTICE_SECONDS
-        self._notices = [each for each in self._notices if each[0] >= since]
-        width = max(self.size.width - 4, 20)
-        return [
-            Text(line, NOTICE_STYLES[notice.kind])
-            for _, notice in self._notices
-            for line in wrap(f"• {visible_line(notice.text, 600)}", width, subsequent_indent="  ")[:4]
-        ]
+        """The lines for the person that are still shown."""
+        return self._board.lines(self.size.width)
 
     def _frame(self) -> None:
         """Paint what is in sight, at most so often that there is always time for keys."""
@@ -242,8 +255,9 @@ class TerminalApp(App[None]):
         await perform(self, talk, await act(talk, parse(text), here))
 
     async def _steer(self, talk: Talk, task: str, text: str) -> None:
+        before = talk.view.agents.get(task)
         now = await talk.steer(task, text)
-        if not now.status.ended:
+        if before is not None and not before.status.ended and not now.status.ended:
             self.tell(Notice(f"{now.agent} {now.id} hears it before its next reply.", task=now.id))
 
     def do(self, work: Coroutine[Any, Any, None]) -> None:

@@ -7,13 +7,15 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from textual.strip import Strip
 
-from gencode.surfaces.pieces import cut
+from gencode.surfaces.pieces import code_parts, cut
 from gencode.surfaces.transcripts import Call, Entry, Remark, Reply, Said, Thought, Transcript
 from gencode.surfaces.tui import cards, painting
 from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.view import AgentView
 
 Agents = Mapping[str, AgentView]
+MOST_PARTS = 200
+"""So many parts of long blocks of code are kept as they were drawn."""
 
 
 class Block(Struct, eq=False):
@@ -67,6 +69,7 @@ class Drawing:
     def __init__(self, paper: Paper) -> None:
         self.paper = paper
         self._pieces: dict[str, Sequence[Strip]] = {}
+        self._parts: dict[str, Sequence[Strip]] = {}
 
     def draw(self, block: Block, width: int, agents: Agents, now: str, *, opened: bool) -> None:
         """Draw a block anew if it must be."""
@@ -77,8 +80,20 @@ class Drawing:
         if block.mark == mark:
             return
         block.mark = mark
+        first = block.entries[0]
+        if isinstance(first, Reply) and not first.verbatim:
+            block.strips = self._reply(first, width)
+            return
         drawn = self._drawn(block, width, agents, now, opened=opened)
         block.strips = self.paper.lines(drawn, width)
+
+    def _reply(self, entry: Reply, width: int) -> Sequence[Strip]:
+        """What the model said, from the pieces that were drawn while it spoke, so that nobody waits now."""
+        strips = [Strip([])]
+        for number, piece in enumerate(cut(entry.text.strip("\n"))):
+            known = self._pieces.get(self._key(number, piece, width))
+            strips += known or self._piece(piece, width, first=number == 0)
+        return [*strips, *self.paper.lines(painting.CUT, width)] if entry.partial else strips
 
     def _drawn(self, block: Block, width: int, agents: Agents, now: str, *, opened: bool) -> RenderableType:
         names = {task: agent.agent for task, agent in agents.items()} if _from_agent(block) else {}
@@ -90,7 +105,7 @@ class Drawing:
             case Thought() as entry:
                 return painting.thought(entry, opened=opened)
             case Reply() as entry:
-                return Group(Text(""), painting.reply(entry, self.paper.code))
+                return Group(Text(""), painting.reply(entry))
             case Remark() as entry:
                 return painting.remark(entry)
             case Call() as entry if not entry.sends or (opened and len(block.entries) == 1):
@@ -121,17 +136,46 @@ class Drawing:
             return
         *whole, last = cut(transcript.text)
         for number, piece in enumerate(whole):
-            key = f"{id(self.paper)} {width} {number} {piece}"
+            key = self._key(number, piece, width)
             kept[key] = self._pieces.get(key) or self._piece(piece, width, first=number == 0)
             yield from kept[key]
         self._pieces = kept
         yield from self._piece(last, width, first=not whole)
 
+    def _key(self, number: int, piece: str, width: int) -> str:
+        return f"{id(self.paper)} {width} {number} {piece}"
+
     def _piece(self, text: str, width: int, *, first: bool) -> Sequence[Strip]:
         if not text.strip():
             return ()
-        lines = self.paper.lines(painting.markdown(text, self.paper.code), width)
+        parts = code_parts(text)
+        if parts:
+            lines = self._code(parts, width)
+        else:
+            lines = self.paper.lines(painting.markdown(text, self.paper.code), width)
+        lines = _trimmed(lines)
         return lines if first else [Strip([]), *lines]
+
+    def _code(self, parts: Sequence[str], width: int) -> list[Strip]:
+        """Much code, part by part without the empty lines between them: only the last part is drawn again."""
+        strips: list[Strip] = []
+        for number, part in enumerate(parts):
+            key = f"{id(self.paper)} {width} {part}"
+            drawn = self._parts.pop(key, None)
+            if drawn is None:
+                drawn = self.paper.lines(painting.markdown(part, self.paper.code), width)
+            self._parts[key] = drawn
+            last = number == len(parts) - 1
+            strips += drawn[1 if number else 0 : None if last else -1]
+        while len(self._parts) > MOST_PARTS:
+            del self._parts[next(iter(self._parts))]
+        return strips
+
+
+def _trimmed(lines: Sequence[Strip]) -> Sequence[Strip]:
+    """Lines without the empty ones around them; one stands between two pieces, whatever they are."""
+    full = [number for number, line in enumerate(lines) if line.text.strip()]
+    return lines[full[0] : full[-1] + 1] if full else ()
 
 
 def _from_agent(block: Block) -> bool:

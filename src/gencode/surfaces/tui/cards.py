@@ -1,10 +1,14 @@
 """The panels of agents: who was launched, how each one stands side by side, and what came back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from rich.box import ROUNDED
-from rich.console import Group, RenderableType
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.panel import Panel
+from rich.segment import Segment
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -16,7 +20,8 @@ from gencode.surfaces.view import AgentView
 from gencode.surfaces.visible import visible, visible_line
 
 RESULT_LINES = 8
-CARD = 38
+CARD = 35
+BODY_LINES = 3
 WIDEST = 100
 NOBODY = AgentView("")
 
@@ -28,14 +33,9 @@ def sent(calls: Sequence[Call], agents: Sequence[AgentView | None], now: str, wi
     kinds = {same_name(_kind(each)) for each in calls}
     kind = f"{visible_line(_kind(calls[0]), 40)} " if len(kinds) == 1 else ""
     columns = max(1, min(width // CARD, len(calls), 4))
-    grid = Table.grid(padding=(0, 1), expand=True)
-    for _ in range(columns):
-        grid.add_column(ratio=1)
     cards = [_card(number, each, agents[number - 1], now) for number, each in enumerate(calls, start=1)]
-    for at in range(0, len(cards), columns):
-        row = cards[at : at + columns]
-        grid.add_row(*row, *([""] * (columns - len(row))))
-    return Group(Text(f"[Launching {len(calls)} {kind}agents in parallel…]", "busy"), grid)
+    head = Text(f"[Launching {len(calls)} {kind}agents in parallel…]", "busy")
+    return Group(head, SideBySide(cards, columns))
 
 
 def _kind(call: Call) -> str:
@@ -101,19 +101,96 @@ def result_panel(agent: AgentView, now: str, width: int, most: int = RESULT_LINE
     return panel
 
 
-def _card(number: int, call: Call, agent: AgentView | None, now: str) -> Panel:
+Line = tuple[tuple[str, str], ...]
+"""Parts of a line, each with its style."""
+
+
+class Card(NamedTuple):
+    """One of several agents: a title, some lines, and the colour of the frame."""
+
+    title: str
+    lines: tuple[Line, ...]
+    style: str
+
+    def drawn(self, width: int) -> Iterator[Line]:
+        """Its lines with a frame around them."""
+        inside = max(width - 4, 1)
+        title = fitted(f" {self.title} ", max(width - 4, 1), pad=False)
+        yield ((f"╭─{title}{'─' * (width - 3 - cell_len(title))}╮", self.style),)
+        for number in range(BODY_LINES):
+            parts = self.lines[number] if number < len(self.lines) else ()
+            parts = tuple((terse(text, inside), style) for text, style in parts)
+            yield (("│ ", self.style), *_cut(parts, inside), (" │", self.style))
+        yield ((f"╰{'─' * (width - 2)}╯", self.style),)
+
+
+class SideBySide:
+    """Cards in rows. They are drawn line by line, because all of them change every second."""
+
+    def __init__(self, cards: Sequence[Card], columns: int) -> None:
+        self._cards = cards
+        self._columns = columns
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The rows, as wide as there is room."""
+        width = max((options.max_width - self._columns + 1) // self._columns, 6)
+        styles: dict[str, Style] = {}
+        for at in range(0, len(self._cards), self._columns):
+            row = [tuple(card.drawn(width)) for card in self._cards[at : at + self._columns]]
+            for lines in zip(*row, strict=True):
+                for number, line in enumerate(lines):
+                    if number:
+                        yield Segment(" ")
+                    for text, name in line:
+                        if name not in styles:
+                            styles[name] = console.get_style(name)
+                        yield Segment(text, styles[name])
+                yield Segment.line()
+
+
+def fitted(text: str, width: int, *, pad: bool = True) -> str:
+    """A text of exactly so many cells, or at most so many."""
+    has = cell_len(text)
+    if has > width:
+        return f"{set_cell_size(text, width - 1)}…"
+    return text + " " * (width - has) if pad else text
+
+
+def terse(text: str, room: int) -> str:
+    """Figures without the word that can be missed, where there is no room for it."""
+    return text if cell_len(text) <= room else text.replace(" tokens", "")
+
+
+def _cut(parts: Line, width: int) -> Iterator[tuple[str, str]]:
+    left = width
+    for number, (text, style) in enumerate(parts):
+        last = number == len(parts) - 1
+        shown = fitted(text, left, pad=last)
+        left -= cell_len(shown)
+        yield shown, style
+        if left <= 0:
+            return
+    if not parts:
+        yield " " * width, ""
+
+
+def _card(number: int, call: Call, agent: AgentView | None, now: str) -> Card:
     """One of several agents: how it stands, its last step, what it has used."""
     title = f"Agent {number}: {_title(call)}"
     if agent is None:
-        return _panel(_unsent(call), title, "warn", None)
+        unsent = _unsent(call)
+        return Card(title, (((unsent.plain, str(unsent.style)),),), "warn")
     style = _colour(agent)
-    body = Text(no_wrap=True, overflow="ellipsis")
-    body.append(f"{SIGNS[agent.status]} {visible_line(agent.agent, 24)}", "bold")
-    body.append(f" · {state(agent)}{' · background' if agent.background else ''}\n", style)
     last = agent.result.strip().splitlines()[:1] if agent.status.ended else [agent.step]
-    body.append(f"{visible_line(last[0] if last else agent.error or '', 120)}\n", "faint")
-    body.append(figures(agent, now), "faint")
-    return _panel(body, title, style, None)
+    lines = (
+        (
+            (f"{SIGNS[agent.status]} {visible_line(agent.agent, 24)}", "bold"),
+            (f" · {state(agent)}{' · background' if agent.background else ''}", style),
+        ),
+        ((visible_line(last[0] if last else agent.error or "", 120), "faint"),),
+        ((visible_line(figures(agent, now)), "faint"),),
+    )
+    return Card(title, lines, style)
 
 
 def _colour(agent: AgentView) -> str:

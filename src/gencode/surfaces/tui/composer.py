@@ -17,6 +17,15 @@ from gencode.surfaces.history import History
 from gencode.surfaces.visible import visible_line
 
 MOST_PASTED = 2_000_000
+LONGEST_PASTED = 8_000
+MOST_LINES = 100
+"""A pasted text that is longer than this is shown as one line."""
+_CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
+
+
+def as_typed(text: str) -> str:
+    """A text as somebody could have typed it: plain line ends, and nothing that would act on the terminal."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROLS)
 
 
 class Editor(TextArea):
@@ -33,9 +42,11 @@ class Editor(TextArea):
             super().__init__()
             self.key = key
 
-    def __init__(self, taken: Callable[[str], bool]) -> None:
+    def __init__(self, taken: Callable[[str], bool], folded: Callable[[str], str]) -> None:
+        """`taken` is asked first about every key, `folded` gives what stands for a pasted text."""
         super().__init__(soft_wrap=True, show_line_numbers=False, compact=True)
         self._taken = taken
+        self._folded = folded
 
     def on_key(self, event: events.Key) -> None:
         """Let the composer have the key; what it does not want is text."""
@@ -47,8 +58,7 @@ class Editor(TextArea):
         """Put pasted text in, whatever its line ends; nothing in it is a key."""
         event.stop()
         event.prevent_default()
-        text = event.text.replace("\r\n", "\n").replace("\r", "\n")[:MOST_PASTED]
-        self.replace(text, *self.selection, maintain_selection_offset=False)
+        self.replace(self._folded(event.text), *self.selection, maintain_selection_offset=False)
 
     def action_new_line(self) -> None:
         """Break the line."""
@@ -75,7 +85,11 @@ class Composer(Vertical):
         self._offered: Sequence[Offer] = ()
         self._settled = ""
         """The text for which no completion is wanted."""
-        self.editor = Editor(self._taken)
+        self._moved = False
+        """Whether somebody went through the completions."""
+        self._pastes: dict[str, str] = {}
+        """Long texts that were pasted, by what stands for each of them."""
+        self.editor = Editor(self._taken, self._fold)
         self.choices = OptionList(markup=False)
 
     def compose(self) -> ComposeResult:
@@ -97,6 +111,7 @@ class Composer(Vertical):
 
     def put(self, text: str) -> None:
         """Replace what is typed, and stand at its end."""
+        text = as_typed(text)
         self._settled = text
         self.editor.load_text(text)
         self.editor.move_cursor(self.editor.document.end)
@@ -113,6 +128,7 @@ class Composer(Vertical):
         if self.text == self._settled:
             return
         self._settled = ""
+        self._moved = False
         self._offered = self._offers(before) if before == self.text else ()
         self.choices.clear_options()
         for offer in self._offered:
@@ -149,8 +165,10 @@ class Composer(Vertical):
     def _in_choices(self, key: str) -> bool:
         match key:
             case "up":
+                self._moved = True
                 self.choices.action_cursor_up()
             case "down":
+                self._moved = True
                 self.choices.action_cursor_down()
             case "enter" if self._is_whole():
                 self._send()
@@ -162,7 +180,9 @@ class Composer(Vertical):
         return True
 
     def _is_whole(self) -> bool:
-        """Whether what is typed is already what would be taken."""
+        """Whether what is typed can be sent as it is: it is what would be taken, or a word of a command."""
+        if self.text.startswith("/") and len(self.text.split()) > 1 and not self._moved:
+            return "@" not in self.text
         chosen = self._chosen()
         return chosen is not None and chosen.text.strip() == self.text.strip() and "@" not in self.text
 
@@ -174,10 +194,25 @@ class Composer(Vertical):
         if chosen := self._chosen():
             self.put(chosen.text)
 
+    def _fold(self, pasted: str) -> str:
+        """A pasted text, or a line that stands for it where it is long; sent, it is the text again."""
+        text = as_typed(pasted[:MOST_PASTED])
+        lines = text.count("\n") + 1
+        if len(text) <= LONGEST_PASTED and lines <= MOST_LINES:
+            return text
+        cut = ", the rest was cut" if len(pasted) > MOST_PASTED else ""
+        mark = f"[pasted text {len(self._pastes) + 1}: {lines:,} lines, {len(text):,} characters{cut}]"
+        self._pastes[mark] = text
+        return mark
+
     def _send(self) -> None:
-        text = self.text.strip("\n").rstrip()
+        text = self.text
+        for mark, pasted in self._pastes.items():
+            text = text.replace(mark, pasted)
+        text = text.strip("\n").rstrip()
         if not text.strip():
             return
+        self._pastes = {}
         self._history.add(text)
         self.put("")
         self.post_message(self.Sent(text))

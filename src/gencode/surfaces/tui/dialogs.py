@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -16,11 +16,13 @@ from textual.widgets.option_list import Option
 
 from gencode.runtime.asking import Answer, Inquiry, Question
 from gencode.surfaces import questions
+from gencode.surfaces.folding import folded
 from gencode.surfaces.tui.painting import diff_lines
 from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.visible import exact, visible, visible_line
 
 NO = Answer(False, why=questions.SAID_NO)
+_PAPER = Paper(dark=True)
 GRACE_SECONDS = 0.6
 """So long a question takes no answer: what is typed at that moment was meant for something else."""
 
@@ -44,6 +46,31 @@ class Sheet(Static):
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         """So many lines as the drawing has at this width."""
         return len(self._paper.lines(self._drawn, width))
+
+
+class Prose(Static):
+    """A text whose columns stay columns where it is too wide."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(markup=False)
+        self._prose = visible(text)
+
+    def render(self) -> RenderableType:
+        """The text at the width of now."""
+        return Text(folded(self._prose, self.content_size.width or 80))
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        """So many lines as the text has at this width."""
+        return len(_PAPER.lines(Text(folded(self._prose, width)), width))
+
+
+def scrolled(screen: "ModalScreen[Any]", event: events.Key) -> None:
+    """The page keys scroll what a dialog shows, although its answers have the focus."""
+    if event.key in ("pageup", "pagedown"):
+        event.stop()
+        event.prevent_default()
+        body = screen.query_one(VerticalScroll)
+        body.scroll_relative(y=-10 if event.key == "pageup" else 10, animate=False)
 
 
 class AskScreen(ModalScreen[Answer]):
@@ -98,11 +125,7 @@ class AskScreen(ModalScreen[Answer]):
                 if self.listens:
                     self.dismiss(choice.answer)
                 return
-        if event.key in ("pageup", "pagedown"):
-            event.stop()
-            event.prevent_default()
-            body = self.query_one(VerticalScroll)
-            body.scroll_relative(y=-10 if event.key == "pageup" else 10, animate=False)
+        scrolled(self, event)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """An answer was chosen."""
@@ -216,7 +239,7 @@ class ConfirmScreen(ModalScreen[bool]):
         """The sentence above the two answers."""
         with Vertical(classes="dialog"):
             with VerticalScroll(classes="body"):
-                yield Static(Text(visible(self._text)), markup=False)
+                yield Prose(self._text)
             yield OptionList(Option(Text(f" y  {self._yes}")), Option(Text(" n  leave it")), markup=False)
 
     def on_mount(self) -> None:
@@ -224,6 +247,10 @@ class ConfirmScreen(ModalScreen[bool]):
         answers = self.query_one(OptionList)
         answers.highlighted = 1
         answers.focus()
+
+    def on_key(self, event: events.Key) -> None:
+        """The page keys scroll what is shown."""
+        scrolled(self, event)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """One of them was chosen."""
@@ -249,7 +276,7 @@ class PageScreen(ModalScreen[None]):
         with Vertical(classes="dialog wide"):
             yield Static(Text(f"{visible_line(self._head, 100)}   (Esc closes)", "bold"), markup=False)
             with VerticalScroll(classes="body"):
-                yield Static(Text(visible(self._text)), markup=False)
+                yield Prose(self._text)
 
     def on_mount(self) -> None:
         """The text scrolls at once."""
@@ -274,8 +301,8 @@ class PickScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """The title, what narrows it, the list."""
         with Vertical(classes="dialog wide"):
-            yield Static(Text(f"{self._head}   (type to narrow, Enter opens, Esc closes)", "bold"))
-            yield Input(placeholder="…")
+            yield Static(Text(f"{self._head}   (Esc closes)", "bold"))
+            yield Input(placeholder="type to narrow the list, Enter opens")
             yield OptionList(markup=False)
 
     def on_mount(self) -> None:

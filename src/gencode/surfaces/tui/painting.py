@@ -16,6 +16,7 @@ from gencode.surfaces.visible import visible, visible_line
 
 RESULT_LINES = 200
 LONGEST_CODE = 60_000
+LONGEST_SAID = 20_000
 _SIGNS = {
     "asked": ("?", "warn"),
     "waiting": ("○", "faint"),
@@ -54,15 +55,26 @@ def markdown(text: str, code: str, *, verbatim: bool = False) -> RenderableType:
 
 def said(entry: Said, names: dict[str, str]) -> RenderableType:
     """Something that was said to the agent, and by whom."""
-    text = visible(entry.text).rstrip("\n")
     if entry.sender == "user":
-        return Text.assemble(("› ", "you"), (text.replace("\n", "\n  "), "you"))
+        text, rest = _shortened(entry.text)
+        shown = visible(text).rstrip("\n").replace("\n", "\n  ")
+        return Text.assemble(("› ", "you"), (shown, "you"), (rest, "faint"))
+    text = visible(entry.text).rstrip("\n")
     sender = _PEOPLE.get(entry.sender) or names.get(entry.sender, entry.sender)
     lines = text.splitlines()
     head = Text.assemble((f"⋮ {visible_line(sender, 40)}: ", "system"), (lines[0] if lines else "", "system"))
     if len(lines) > 1:
         head.append(f" (+{len(lines) - 1} lines)", "faint")
     return head
+
+
+def _shortened(text: str) -> tuple[str, str]:
+    """The beginning of a text that somebody pasted, and how much more there was."""
+    kept = text[:LONGEST_SAID]
+    lines = kept.split("\n")
+    kept = "\n".join(lines[:RESULT_LINES])
+    left = len(text) - len(kept)
+    return kept, f"\n  … {left:,} more characters, which were heard as well" if left else ""
 
 
 def said_open(entry: Said, names: dict[str, str]) -> RenderableType:
@@ -83,10 +95,13 @@ def thought(entry: Thought, *, opened: bool) -> RenderableType:
     return Group(head, Padding(Text(visible(entry.text).strip(), "thought"), (0, 0, 0, 2)))
 
 
-def reply(entry: Reply, code: str) -> RenderableType:
-    """What the model said."""
-    said = markdown(entry.text.strip("\n"), code, verbatim=entry.verbatim)
-    return Group(said, Text("(cut here)", "warn")) if entry.partial else said
+CUT = Text("(cut here)", "warn")
+
+
+def reply(entry: Reply) -> RenderableType:
+    """What the model said, just as it is."""
+    said = Text(visible(entry.text.strip("\n")))
+    return Group(said, CUT) if entry.partial else said
 
 
 def call(entry: Call, *, opened: bool) -> RenderableType:

@@ -6,6 +6,7 @@ from itertools import accumulate
 from typing import ClassVar
 
 from rich.segment import Segment
+from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
@@ -60,6 +61,10 @@ class TranscriptView(ScrollView, can_focus=True):
         self._shown: list[Sequence[Strip]] = []
         """The drawings on the screen, to tell whether anything has changed."""
         self._live: list[Strip] = []
+        self.greeting: Text | None = None
+        """What is shown where there is no transcript yet."""
+        self._seen: list[Strip | None] = []
+        """The lines on the screen, to paint only those that change."""
         self._from: int | None = None
         """The first block that is drawn while somebody reads further up; None: those at the end."""
         self._opened: set[int] = set()
@@ -97,14 +102,28 @@ class TranscriptView(ScrollView, can_focus=True):
             return
         self._blocks = self._drawn(grouped(self._transcript), width)
         live = list(self._drawing.live(self._transcript, self._queued, width))
+        if self.greeting is not None and not self._blocks and not live:
+            live = self._drawing.paper.lines(self.greeting, width)
         strips = [block.strips for block in self._blocks]
         if live != self._live or not _same(strips, self._shown):
             self._shown, self._live = strips, live
             self._tops = [0, *accumulate(map(len, strips))]
             self.virtual_size = Size(self.size.width, self.lines)
-            self.refresh()
         if self._from is None and self.scroll_offset.y != self.max_scroll_y:
             self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
+        self._repaint()
+
+    def _repaint(self) -> None:
+        """Paint the lines of the screen that are not as they were, and no others."""
+        top, height = self.scroll_offset.y, self.size.height
+        now = [self._line(top + row)[0] for row in range(height)]
+        before, self._seen = self._seen, now
+        if len(before) != height:
+            self.refresh()
+            return
+        for row in range(height):
+            if now[row] is not before[row] and now[row] != before[row]:
+                self.refresh_lines(top + row)
 
     def _drawn(self, blocks: list[Block], width: int) -> list[Block]:
         """The blocks from where somebody reads; at the end only as many as fill a few screens."""
@@ -132,19 +151,20 @@ class TranscriptView(ScrollView, can_focus=True):
         before.entries = now.entries
         return before
 
-    def render_line(self, y: int) -> Strip:
-        """One line of what is seen."""
-        line = y + self.scroll_offset.y
-        width = self.size.width
-        style = self.rich_style
+    def _line(self, line: int) -> tuple[Strip | None, bool]:
+        """A line of the transcript, if there is one, and whether it is of what is chosen."""
         end = self._tops[-1] if self._tops else 0
         if line < end:
             place = bisect_right(self._tops, line) - 1
-            strip = self._blocks[place].strips[line - self._tops[place]]
             chosen = self.has_focus and self._blocks[place].key == self._chosen
-        elif line < self.lines:
-            strip, chosen = self._live[line - end], False
-        else:
+            return self._blocks[place].strips[line - self._tops[place]], chosen
+        return (self._live[line - end], False) if line < self.lines else (None, False)
+
+    def render_line(self, y: int) -> Strip:
+        """One line of what is seen."""
+        width, style = self.size.width, self.rich_style
+        strip, chosen = self._line(y + self.scroll_offset.y)
+        if strip is None:
             return Strip.blank(width, style)
         gutter = Segment("▌ " if chosen else "  ")
         return Strip([gutter, *strip]).crop_extend(0, width, style).apply_style(style)

@@ -28,9 +28,18 @@ if TYPE_CHECKING:
 
 MOST_STRIP = 4
 MOST_MEANWHILE = 200
-NOTICE_STYLES = {"note": "faint", "result": "good", "warning": "warn", "error": "bad"}
 _NO_VIEW = View()
-WELCOME = "Ask something, or type /help. @ names a file, / a command."
+WELCOME = "Ask something, or type /help"
+ROOMY = 100
+FIRST_KEYS = (
+    ("/", "commands; /help lists them with all keys"),
+    ("@", "names a file"),
+    ("Ctrl+J", "a new line"),
+    ("Ctrl+T", "the tree of all agents"),
+    ("Shift+Tab", "the next permission mode"),
+    ("Esc", "interrupts"),
+    ("Ctrl+D", "quits"),
+)
 
 
 class TranscriptScreen(Screen[None]):
@@ -72,6 +81,10 @@ class TranscriptScreen(Screen[None]):
         """Typing comes first."""
         self.use(self.host.paper)
         self.composer.editor.focus()
+
+    def on_resize(self) -> None:
+        """Lines that are broken for the width are broken anew."""
+        self.dirty = True
 
     def use(self, paper: Paper) -> None:
         """Draw everything in other colours."""
@@ -200,6 +213,7 @@ class ConversationScreen(TranscriptScreen):
 
     def on_resize(self) -> None:
         """Where there is room, both are seen."""
+        super().on_resize()
         self._arrange()
 
     def _arrange(self) -> None:
@@ -219,6 +233,7 @@ class ConversationScreen(TranscriptScreen):
 
     def paint(self) -> None:
         """The tree too, when it is in sight."""
+        self.reading.greeting = None if self.whose else self._greeting()
         super().paint()
         if self.is_mounted and self.branches.display:
             talk = self.host.talk
@@ -248,13 +263,28 @@ class ConversationScreen(TranscriptScreen):
         if talk is None:
             return line.append(host.opening, "faint")
         if talk.working:
-            return line.append(
-                "● working · Enter: heard before the next reply · Esc interrupts · Ctrl+B background", "busy"
-            )
+            heard = "heard before the next reply" if self.size.width >= ROOMY else "heard next"
+            return line.append(f"● working · Enter: {heard} · Esc interrupts · Ctrl+B background", "busy")
         if talk.running:
             return line.append("◌ waits for background work · Enter: answered at once · Ctrl+T tree", "busy")
+        if talk.led_elsewhere:
+            return line.append(
+                "● another process is at work here · Enter: heard before its next reply", "busy"
+            )
         hint = f"{MODES[mode]} · {WELCOME}" if not self.whose else "Enter sends · Ctrl+T tree · /help"
         return line.append(hint, "faint")
+
+    def _greeting(self) -> Text:
+        """What a conversation shows in which nothing was said yet."""
+        greeting = Text("\nAsk about this folder, or say what should be done in it.\n", "bold")
+        greeting.append(
+            "The agent sends others where that helps, and you can watch and steer each of them.\n"
+        )
+        width = max(len(key) for key, _ in FIRST_KEYS)
+        for key, says in FIRST_KEYS:
+            greeting.append(f"\n  {key:{width}}  ", "you")
+            greeting.append(says, "faint")
+        return greeting
 
     def action_escape(self) -> None:
         """Put the tree away first."""
@@ -307,7 +337,7 @@ class AgentScreen(TranscriptScreen):
         ended = agent is not None and agent.status.ended
         does = f"wakes {name}, which has ended" if ended else f"steers {name} before its next reply"
         line = Text(f"Enter: {does} ", "good")
-        return line.append("· /interrupt /keep /stop /stop-tree · Esc back", "faint")
+        return line.append("· Esc back · /interrupt /keep /stop /stop-tree", "faint")
 
     def escaped(self) -> None:
         """Go back to where we came from."""

@@ -37,6 +37,7 @@ async def _run(args: argparse.Namespace, folder: Path) -> int:
         folder=folder,
         agent=getattr(args, "agent", ""),
         begin=lambda talk: _begin(talk, args),
+        beside=run_due,
         history=History(gen_home() / HISTORY),
         dark=is_dark(os.environ.get("COLORFGBG", "")),
     )
@@ -80,6 +81,16 @@ async def _begin(talk: Talk, args: argparse.Namespace) -> None:
         talk.tell(Notice(line, "warning"))
     if "session" in args or "go_on" in args:
         await talk.open(getattr(args, "session", "") or await talk.last())
+
+
+async def run_due(talk: Talk) -> None:
+    """Run what is planned while the app is open; what was missed or ended is told in a line.
+
+    What was typed for this conversation does not count for it: its folder says how it runs.
+    """
+    from gencode.surfaces.scheduling import scheduler_of
+
+    await scheduler_of(talk.gen, lambda text: talk.tell(Notice(text, "result"))).run()
 
 
 def is_dark(colours: str) -> bool:

@@ -15,11 +15,14 @@ from gencode.surfaces.family import Row, rows
 from gencode.surfaces.figures import SIGNS, bar_text, money, state, tokens
 from gencode.surfaces.plain import seconds
 from gencode.surfaces.striking import VERBS, AnyVerb
+from gencode.surfaces.tui.cards import terse
 from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.view import View
 from gencode.surfaces.visible import visible_line
 
 NAME_ROOM = 44
+TITLE_ROOM = 12
+"""So many cells a title has at least; how the agent stands comes after it."""
 
 
 class TreePanel(ScrollView, can_focus=True):
@@ -93,20 +96,21 @@ class TreePanel(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """One line of what is seen; the first one says which keys there are."""
         width, style = self.size.width, self.rich_style
+        room = self.scrollable_content_region.width
         line = y + self.scroll_offset.y
         if line == 0:
             drawn = self._head()
         elif line - 1 < len(self._rows):
-            drawn = self._line(self._rows[line - 1], width)
+            drawn = self._line(self._rows[line - 1], room)
         else:
             return Strip.blank(width, style)
-        strip = self._paper.lines(drawn, width)[0]
+        strip = self._paper.lines(drawn, room)[0]
         return strip.crop_extend(0, width, style).apply_style(style)
 
     def _head(self) -> Text:
         verbs = " · ".join(f"{each.key} {each.name.lower()}" for each in VERBS)
         head = Text("Agents  ", "bold", no_wrap=True, overflow="ellipsis")
-        head.append(f"Enter open · {verbs} · b background · Esc back", "faint")
+        head.append(f"Enter open · Esc back · b background · {verbs}", "faint")
         return head
 
     def _line(self, row: Row, width: int) -> Text:
@@ -119,17 +123,25 @@ class TreePanel(ScrollView, can_focus=True):
         line.append(f"{SIGNS[agent.status]} ", colour)
         line.append(visible_line(agent.agent, 24), "bold reverse" if chosen and self.has_focus else "bold")
         line.append(f" {agent.id}", "faint")
-        line.append(f" {state(agent)}{' · background' if agent.background else ''}", colour)
-        for bar in row.bars:
-            line.append(f" {bar_text(bar, 6)}", "warn" if bar.share >= 0.8 else "faint")
-        cost = money(row.spent.usd)
-        figures = (f"{row.turns}t", tokens(row.spent), *((cost,) if cost else ()))
-        line.append(f" · {' · '.join(figures)} · {seconds(agent.elapsed(self._now))}", "faint")
+        stands = self._standing(row, width - line.cell_len - TITLE_ROOM)
+        room = min(max(width - line.cell_len - stands.cell_len - 1, TITLE_ROOM), NAME_ROOM)
+        line.append(f" {visible_line(agent.title, room)}" if agent.title else "", "call")
+        line.append_text(stands)
         step = agent.step if agent.working else ""
-        title = visible_line(agent.title, 60)
-        line.append(f" · {title}" if title else "", "call")
         line.append(f" ↳ {visible_line(step, 80)}" if step else "", "busy")
         return line
+
+    def _standing(self, row: Row, room: int) -> Text:
+        """How an agent stands, and what it and all below it have used."""
+        agent = row.agent
+        stands = Text(f" {state(agent)}{' · background' if agent.background else ''}", _colour(row))
+        for bar in row.bars:
+            stands.append(f" {bar_text(bar, 6)}", "warn" if bar.share >= 0.8 else "faint")
+        cost = money(row.spent.usd)
+        figures = (f"{row.turns}t", tokens(row.spent), *((cost,) if cost else ()))
+        used = f" · {' · '.join(figures)} · {seconds(agent.elapsed(self._now))}"
+        stands.append(terse(used, room - stands.cell_len), "faint")
+        return stands
 
     def on_click(self, event: events.Click) -> None:
         """A click chooses an agent, a second one opens it."""

@@ -1,0 +1,98 @@
+"""opencode's settings: JSON with comments that may hold agents, and permissions that count for them all."""
+
+import re
+from typing import Any, cast
+
+from msgspec.structs import replace
+
+from gencode.agents.dialect import AgentFile, Parsed
+from gencode.agents.dialects.opencode import DIALECT
+from gencode.agents.making import make
+from gencode.agents.yaml_fields import mistake
+from gencode.core.errors import UserMistake
+from gencode.runtime.prompt import one_line
+
+MOST_AGENTS = 200
+_THEIRS = frozenset(("build", "plan", "general", "explore", "title", "summary", "compaction", "scout"))
+"""Agents of opencode itself: settings change them there, and nothing of ours."""
+_HOLDERS = ("agent", "agents")
+_FOR_ALL = ("permission", "tools")
+_FILE = re.compile(r"\{file:([^{}\n]{1,400})\}")
+_TOKEN = re.compile(r'"|/[/*]')
+_COMMA = re.compile(r'"|,(?=\s*+[}\]])')
+_TEXT = re.compile(r'"(?:[^"\\\n]++|\\.)*+"')
+
+
+def plain_json(text: str) -> str:
+    """JSON without its comments, and without commas before a closing bracket."""
+    return _without(_COMMA, _without(_TOKEN, text))
+
+
+def agents_inside(fields: dict[str, Any], path: str) -> list[AgentFile]:
+    """The agents that settings hold, each with what went wrong with it."""
+    found: list[AgentFile] = []
+    for holder in _HOLDERS:
+        given = fields.get(holder)
+        for name, one in cast("dict[str, Any]", given).items() if isinstance(given, dict) else ():
+            if name.casefold() in _THEIRS:
+                continue
+            if len(found) == MOST_AGENTS:
+                return found
+            found.append(_agent(name, one, fields, path))
+    return found
+
+
+def _agent(name: str, given: Any, settings: dict[str, Any], path: str) -> AgentFile:
+    try:
+        if not isinstance(given, dict):
+            raise mistake(path, f"the agent {one_line(name, 64)!r} must hold fields")
+        fields = {**cast("dict[str, Any]", given), "name": name}
+        for field in _FOR_ALL:
+            fields.update(_for_all(field, settings.get(field), fields))
+        prompt = fields.get("prompt")
+        if isinstance(prompt, str):
+            fields["prompt"] = _FILE.sub(_pointer, prompt)
+        file = make(Parsed(fields), DIALECT, path)[1]
+    except UserMistake as error:
+        return AgentFile(path, DIALECT.name, why_not=str(error))
+    kept = tuple(each for each in file.findings if each.code not in ("name-differs", "empty-body"))
+    return replace(file, findings=kept)
+
+
+def _for_all(field: str, everywhere: Any, fields: dict[str, Any]) -> dict[str, Any]:
+    """What counts for all agents, before what this one says: the last match counts there."""
+    own = fields.get(field)
+    if everywhere is None:
+        return {}
+    if own is None:
+        return {field: everywhere}
+    if not isinstance(own, dict):  # one word for every tool, which comes after everything
+        return {}
+    wide = cast("dict[str, Any]", everywhere) if isinstance(everywhere, dict) else {"*": everywhere}
+    mine = cast("dict[str, Any]", own)
+    return {field: {**{key: value for key, value in wide.items() if key not in mine}, **mine}}
+
+
+def _pointer(found: re.Match[str]) -> str:
+    """A part of a prompt that lies in another file, which nobody has trusted: the agent reads it itself."""
+    return f"Your instructions are in the file {found[1].strip()}; read it before you do anything else."
+
+
+def _without(token: re.Pattern[str], text: str) -> str:
+    """A text without what a token begins; texts in quotes stay as they are. One pass, whatever it holds."""
+    kept: list[str] = []
+    at = 0
+    while found := token.search(text, at):
+        kept.append(text[at : found.start()])
+        if found[0] == '"':
+            quoted = _TEXT.match(text, found.start())
+            if quoted is None:  # it does not end, and whoever reads it as JSON will say so
+                return "".join((*kept, text[found.start() :]))
+            kept.append(quoted[0])
+            at = quoted.end()
+            continue
+        end = {"//": "\n", "/*": "*/", ",": ""}[found[0]]
+        close = text.find(end, found.end())
+        after = close if end == "\n" else close + len(end)
+        at = len(text) if close < 0 else after
+    return "".join((*kept, text[at:]))

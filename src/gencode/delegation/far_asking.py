@@ -1,0 +1,190 @@
+"""Asking a person on another machine: the end where an agent asks, and the end where the person is.
+
+A notification only wakes both up sooner; what counts is what lies in the database. An answer is taken by the
+one run that asked, and is checked again there.
+"""
+
+import asyncio
+import getpass
+import logging
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from gencode.core.errors import GenCodeError, UserMistake
+from gencode.runtime.asking import Answer, Asker, Question
+from gencode.runtime.ports import Store
+from gencode.runtime.questions import (
+    Post,
+    Presence,
+    QuestionBox,
+    Travelling,
+    check_answer,
+    kept_there,
+)
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.05
+PATIENCE = 600.0
+"""Seconds after which a question that nobody answers is a no."""
+HERE_SECONDS = 15.0
+"""A person of whom nothing was heard for so long is taken for gone."""
+LONGEST_PREVIEW = 100_000
+DEEPEST = 20
+
+
+class FarAsker:
+    """Asks on behalf of agents that run here, away from the person. `owner` holds the leases of their tasks.
+
+    An agent that waits for an answer is counted in `parked`, so that others may work in its place.
+    """
+
+    far = True
+    """What is answered for one task here stands for no other."""
+
+    def __init__(self, store: Store, box: QuestionBox, seconds: float = PATIENCE) -> None:
+        self._store = store
+        self._box = box
+        self._seconds = seconds
+        self.owner = ""
+        self.parked = 0
+
+    async def ask(self, question: Question) -> Answer:
+        """What a person says; a no where nobody is there, or nobody says anything in time."""
+        self.parked += 1
+        try:
+            answer = await self._asked(_bounded(question))
+            check_answer(question, answer)
+        except UserMistake as mistake:
+            return Answer(False, why=str(mistake).removesuffix("."))
+        finally:
+            self.parked -= 1
+        return kept_there(answer)
+
+    async def _asked(self, question: Question) -> Answer:
+        names, background = await self._family(question.task)
+        path = names if len(names) > len(question.path) else question.path
+        post = Post(replace(question, path=path), self.owner, background, self._seconds)
+        number = await self._box.put(post)
+        until = time.monotonic() + self._seconds
+        taken = False
+        try:
+            while time.monotonic() < until:
+                await asyncio.sleep(LOOK_SECONDS)
+                try:
+                    answer = await self._box.answered(number, self.owner)
+                except GenCodeError as trouble:
+                    log.warning("it is not known what was answered: %s", trouble)
+                    continue
+                if answer is not None:
+                    taken = True
+                    return answer
+            late = await self._box.withdraw(number)
+            taken = True
+            return late or Answer(False, why=f"Nobody answered within {self._seconds:g} s")
+        finally:
+            if not taken:
+                await self._forget(number)
+
+    async def _forget(self, number: int) -> None:
+        """A question that nobody waits for any more disappears; if that fails, with its time."""
+        with suppress(GenCodeError):
+            await asyncio.shield(self._box.withdraw(number))
+
+    async def _family(self, task: str | None) -> tuple[tuple[str, ...], bool]:
+        """The agents from the first one down to one, and whether any of them works in the background."""
+        names: list[str] = []
+        background = False
+        while task and len(names) < DEEPEST:
+            found = await self._store.task(task)
+            if found is None:
+                break
+            names.append(found.agent)
+            background = background or found.background
+            task = found.parent
+        return tuple(reversed(names)), background
+
+
+def _bounded(question: Question) -> Question:
+    """With what would change cut where nobody reads on; the call itself is never cut."""
+    if len(question.preview) <= LONGEST_PREVIEW:
+        return question
+    rest = len(question.preview) - LONGEST_PREVIEW
+    return replace(
+        question,
+        preview=f"{question.preview[:LONGEST_PREVIEW]}\n… {rest:,} more characters that are not shown",
+    )
+
+
+class FarQuestions:
+    """Brings questions from other machines to the person who is asked here, and their answers back."""
+
+    def __init__(self, box: QuestionBox, asker: Asker, presence: Presence) -> None:
+        self._box = box
+        self._asker = asker
+        self._presence = presence
+        self._shown: dict[int, asyncio.Task[None]] = {}
+        self._done: set[int] = set()
+        self._said_at = -HERE_SECONDS
+
+    async def run(self) -> None:
+        """Do so until it is cancelled."""
+        try:
+            while True:
+                try:
+                    await self._look()
+                except GenCodeError as trouble:
+                    log.warning("questions from other machines cannot be looked up: %s", trouble)
+                    await asyncio.sleep(1.0)
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            for asking in self._shown.values():
+                asking.cancel()
+            with suppress(GenCodeError):
+                await asyncio.shield(self._box.gone(self._presence.name))
+
+    async def _look(self) -> None:
+        now = time.monotonic()
+        if now - self._said_at > HERE_SECONDS / 3:
+            await self._box.here(self._presence, HERE_SECONDS)
+            self._said_at = now
+        found = await self._box.news(self._presence)
+        if found is None:
+            return
+        self._show(found)
+
+    def _show(self, found: Sequence[Travelling]) -> None:
+        """Ask what is new, and ask no more what was answered elsewhere or nobody waits for."""
+        waiting = {each.number for each in found}
+        for number in [number for number in self._shown if number not in waiting]:
+            self._shown.pop(number).cancel()
+        self._done &= waiting
+        for each in found:
+            if each.number not in self._shown and each.number not in self._done:
+                asking = asyncio.get_running_loop().create_task(self._ask(each))
+                self._shown[each.number] = asking
+
+    async def _ask(self, each: Travelling) -> None:
+        try:
+            async with asyncio.timeout(each.left):
+                answer = await self._asker.ask(each.question)
+            await self._box.answer(each.number, answer, who_answers())
+        except TimeoutError:
+            log.info("nobody answered question %s", each.number)
+        except GenCodeError as trouble:
+            log.warning("an answer could not be handed over: %s", trouble)
+        finally:
+            self._shown.pop(each.number, None)
+            self._done.add(each.number)
+
+
+def who_answers() -> str:
+    """Who answers from here, for whoever comes too late."""
+    try:
+        return f"{getpass.getuser()} on {socket.gethostname()}"
+    except (OSError, KeyError):
+        return f"somebody on {socket.gethostname()}"

@@ -1,0 +1,122 @@
+"""A task from elsewhere in the copy of its folder that was made for it here."""
+
+import logging
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gencode.core.errors import GenCodeError
+from gencode.core.messages import UserMessage
+from gencode.core.spec import Workspace
+from gencode.delegation.earlier import COPY, MOVE
+from gencode.delegation.trees import Workplace, listed
+from gencode.runtime.away.lodging import Guest, Lodging, lodge
+from gencode.runtime.away.parcel import Parcels
+from gencode.runtime.seat import Ending
+
+log = logging.getLogger(__name__)
+
+HERE = (
+    "{copy} {there} that was made for you with git, at {here}: names of files that begin with "
+    "{there} are those in your copy. What you change in it goes back as a patch when you end. Files that git "
+    "ignores are not in it."
+)
+ANEW = (
+    "{move} Your folder is {here} now, made anew from git as it was when you were "
+    "sent: what you had changed in files before is not in it, so look before you rely on it."
+)
+MOVED = "{move} Your folder is {here} now, with what you had changed in files before."
+
+
+class Lodged(Workplace):
+    """The lodging of one task. `owner` is who runs it, `worker` the machine as people know it."""
+
+    def __init__(self, lodging: Lodging, parcels: Parcels, worker: str) -> None:
+        super().__init__(lodging.tree)
+        self._lodging = lodging
+        self._parcels = parcels
+        self._worker = worker
+        self.owner = ""
+        self._over = False
+        """Whether nothing more is done here: it is handed in, or somebody else may have the task."""
+
+    @classmethod
+    async def prepare(cls, guest: Guest, parcels: Parcels, home: Path, worker: str) -> "Lodged":
+        """Make the copy, and trust in it what its sender trusts."""
+        lodging = await lodge(guest, parcels, home)
+        lodging.trust(home)
+        return cls(lodging, parcels, worker)
+
+    @property
+    def workspace(self) -> Workspace:
+        """Where the agent works."""
+        return self._lodging.tree.workspace
+
+    def heard(self) -> list[UserMessage]:
+        """What an agent should know about its folder before it begins."""
+        return [UserMessage(self._said(HERE), sender="system")]
+
+    def heard_again(self) -> str:
+        """What an agent should know that began elsewhere."""
+        return self._said(ANEW if self._lodging.fresh else MOVED)
+
+    @property
+    def same_place(self) -> bool:
+        """Whether the agent has been exactly here before."""
+        return self._lodging.kept
+
+    async def summed_up(self, ending: Ending) -> Ending:
+        """How the agent ended, with what it changed and how that can be taken over."""
+        if self._over:
+            return ending
+        try:
+            text, notes = await self._handed_in()
+        except GenCodeError as trouble:
+            text, notes = "", [f"its folder {self.path} on {self._worker} is kept as it is: {trouble}"]
+        told = "\n\n".join(part for part in (ending.text.strip(), text) if part)
+        sent = self._lodging.guest.parcel.notes
+        return replace(ending, text=told, warnings=(*ending.warnings, *sent, *notes))
+
+    async def hand_over(self) -> None:
+        """Hand in what is there for whoever goes on with the task; what cannot be handed in stays."""
+        try:
+            await self._handed_in()
+        except GenCodeError as trouble:
+            log.warning("what was changed in %s is only there: %s", self.path, trouble)
+
+    def abandon(self) -> None:
+        """Leave everything as it is: somebody else may have the task by now."""
+        self._over = True
+
+    async def leave(self, home: Path) -> None:
+        """Let go of the place; a copy in which nothing was done is removed."""
+        try:
+            if not self._over:
+                await self._lodging.clear()
+        except GenCodeError as trouble:
+            log.info("%s could not be removed: %s", self.path, trouble)
+        finally:
+            self._lodging.leave(home)
+
+    async def _handed_in(self) -> tuple[str, list[str]]:
+        self._over = True
+        work, why_not = await self._lodging.hand_in(self._parcels, self.owner, self._worker)
+        guest = self._lodging.guest
+        notes = [*self._tree.notes, *work.notes]
+        if not work.kept:
+            return "", list(self._tree.notes)
+        if work.commit == self._tree.base:
+            return "[It changed no file that goes back.]", notes
+        lines = [f"[It worked in a copy of {guest.cwd} on {self._worker}. What it changed there:]"]
+        lines += listed(work)
+        if why_not:
+            lines.append(f"This could not be handed in, because {why_not}. It is there, in {self.path}.")
+        else:
+            lines.append(f"To take it over, where that was not done: gen task merge {guest.task}")
+        if work.diff:
+            lines.append(f"```diff\n{work.diff.rstrip()}\n```")
+        return "\n".join(lines), notes
+
+    def _said(self, words: str) -> str:
+        there, here = self._lodging.guest.cwd, self.workspace.cwd
+        return words.format(copy=COPY, move=MOVE, there=there, here=here)

@@ -1,0 +1,104 @@
+"""Where a worker runs a task: in its folder, if that is here, or in a copy of it that is made for it."""
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from gencode.core.errors import StoreTrouble, UserMistake
+from gencode.delegation.lodged import Lodged
+from gencode.runtime.away.lodging import Guest
+from gencode.runtime.away.mirror import Unreachable
+from gencode.runtime.away.parcel import Parcel, Parcels, mark_of
+from gencode.runtime.ports import Store
+
+log = logging.getLogger(__name__)
+
+Folders = Literal["auto", "shared", "away"]
+"""Which folders a worker uses as they are: those it really shares, those at the same place, or none."""
+NOT_HERE = "its folder is not on this machine"
+
+
+class Wanted(Struct, frozen=True):
+    """What a task says of its folder: where it is, its mark, and how it is made anew, or why it cannot be."""
+
+    task: str
+    cwd: str
+    mark: str = ""
+    parcel: Parcel | None = None
+    alone: str = ""
+
+
+class House(Struct, frozen=True):
+    """A worker's own: its name, the folder that it may work in, and that of GenCode."""
+
+    worker: str
+    workspace: Path
+    home: Path
+    folders: Folders = "auto"
+
+
+class Lodgings:
+    """The copies of folders that are in use on one worker."""
+
+    def __init__(self, store: Store, parcels: Parcels, house: House) -> None:
+        self._store = store
+        self._parcels = parcels
+        self._house = house
+        self._open: dict[str, Lodged] = {}
+
+    @asynccontextmanager
+    async def place(self, wanted: Wanted) -> AsyncGenerator[Lodged | None]:
+        """A copy of the folder of a task, for as long as it is needed; None where the folder itself is here.
+
+        Unreachable when there is neither, here and now.
+        """
+        if self._is_here(wanted):
+            yield None
+            return
+        lodged = await self._prepared(wanted)
+        self._open[wanted.task] = lodged
+        try:
+            yield lodged
+        finally:
+            self._open.pop(wanted.task, None)
+            await lodged.leave(self._house.home)
+
+    def abandon(self) -> list[Lodged]:
+        """Leave everything as it is, because others may have the tasks by now; what is left."""
+        for lodged in self._open.values():
+            lodged.abandon()
+        return list(self._open.values())
+
+    async def _prepared(self, wanted: Wanted) -> Lodged:
+        task = wanted.task
+        if wanted.parcel is None or self._house.folders == "shared":
+            raise Unreachable(NOT_HERE)
+        guest = Guest(task, wanted.cwd, wanted.parcel)
+        try:
+            lodged = await Lodged.prepare(guest, self._parcels, self._house.home, self._house.worker)
+        except Unreachable as why:
+            log.warning("the folder of task %s cannot be had here: %s", task, why)
+            with suppress(StoreTrouble):
+                await self._parcels.hinder(task, self._house.worker, str(why))
+            raise
+        known = await self._store.task(task)
+        if known is not None and known.started_at and not lodged.same_place:
+            with suppress(UserMistake):  # so many letters wait that one more says nothing
+                await self._store.post(task, lodged.heard_again(), "system")
+        return lodged
+
+    def _is_here(self, wanted: Wanted) -> bool:
+        """Whether a folder is one of those this worker works in; links out of it do not count."""
+        if self._house.folders == "away":
+            return False
+        try:
+            folder = Path(wanted.cwd).resolve(strict=True)
+        except (OSError, ValueError):
+            return False
+        if not folder.is_dir() or not folder.is_relative_to(self._house.workspace.resolve()):
+            return False
+        return self._house.folders == "shared" or not wanted.mark or mark_of(folder) == wanted.mark

@@ -1,0 +1,75 @@
+"""Where a project brings agents: folders by dialect, and settings of other products that hold some."""
+
+AGENTS = ".gen/agents"
+
+AGENT_FOLDERS: dict[str, tuple[str, ...]] = {
+    "gencode": (AGENTS,),
+    "claude": (".claude/agents",),
+    "agents": (".agents/agents",),
+    "task-types": ("data/subagents", "subagents"),
+    "opencode": (".opencode/agent", ".opencode/agents"),
+    "copilot": (".github/agents", ".github/chatmodes"),
+    "gemini": (".gemini/agents",),
+    "qwen": (".qwen/agents",),
+    "codex": (".codex/agents",),
+    "cursor": (".cursor/agents",),
+    "goose": (".goose/agents",),
+    "goose-recipe": (".goose/recipes",),
+    "kiro": (".kiro/agents",),
+    "kimi": (".kimi/agents",),
+    "kimi-code": (".kimi-code/agents",),
+    "openhands": (".openhands/agents",),
+    "letta": (".letta/agents",),
+    "factory": (".factory/droids",),
+    "kilo": (".kilo/agents", ".kilo/agent", ".kilocode/agents"),
+    "junie": (".junie/agents",),
+    "continue": (".continue/agents",),
+    "rovodev": (".rovodev/subagents",),
+    "pi": (".pi/agents",),
+}
+"""Where a project brings agents, by the dialect they are written in."""
+ONE_NAME = "SUBAGENT.md"
+"""What every agent of the dialect task-types is called, one folder down."""
+CONFIGS = ("opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc")
+"""Settings of opencode, which may hold agents."""
+CONFIG_NAMES = frozenset(path.rpartition("/")[2] for path in CONFIGS)
+
+NAMED = AGENT_FOLDERS["task-types"]
+"""The folders whose agents are all called the same, each in a folder of its own."""
+_FOUND_IN = {
+    folder: dialect for dialect, folders in AGENT_FOLDERS.items() for folder in folders if folder not in NAMED
+}
+TREES = tuple(_FOUND_IN)
+"""The folders with agents at any depth."""
+_ENDINGS = {
+    "codex": (".toml",),
+    "kimi": (".yaml", ".yml"),
+    "goose-recipe": (".yaml", ".yml"),
+    "kiro": (".md", ".json"),
+}
+"""How files of agents end that are not Markdown."""
+_WITH_BASES = tuple(f"{folder}/" for folder in AGENT_FOLDERS["kimi"])
+
+
+def is_base(path: str) -> bool:
+    """Whether agents beside a file may be based on it without it being one."""
+    return path.startswith(_WITH_BASES) and path.endswith((".md", ".txt"))
+
+
+def agent_dialect(path: str) -> str | None:
+    """The dialect of an agent's file in a project by its path; None if it is none."""
+    if path in CONFIGS:
+        return "opencode"
+    above, _, name = path.rpartition("/")
+    if name.startswith("."):
+        return None
+    if name == ONE_NAME and above.rpartition("/")[0] in NAMED:
+        return "task-types"
+    if above == AGENTS:
+        return "gencode" if name.endswith(".md") else None
+    while above.count("/"):
+        dialect = _FOUND_IN.get(above)
+        if dialect not in (None, "gencode"):
+            return dialect if name.endswith(_ENDINGS.get(dialect, (".md",))) else None
+        above = above.rpartition("/")[0]
+    return None

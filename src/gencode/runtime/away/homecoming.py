@@ -1,0 +1,184 @@
+"""away: what a task did elsewhere comes to the checkout it was asked from: applied there, or as a branch.
+
+Whether it fits is found out in git's store only, and in a part of it that is gone afterwards. It is applied
+as a whole or not at all, to the files as they are, committed or not.
+"""
+
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.errors import UserMistake
+from gencode.runtime.away.checkout import (
+    Checkout,
+    apart,
+    checkout_at,
+    commit_of,
+    has,
+    is_whole,
+    tree_of,
+    unpacked,
+)
+from gencode.runtime.away.parcel import Parcels, Returned, checked
+from gencode.runtime.worktrees.changes import FileChange, changed_files, diff_text
+from gencode.runtime.worktrees.git import Git, trouble
+from gencode.runtime.worktrees.making import shown
+from gencode.runtime.worktrees.merging import Preview, preview
+from gencode.runtime.worktrees.place import BRANCHES, checked_name
+
+MOST_PATCH = 256 << 20
+APPLY_SECONDS = 120.0
+_PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/")
+_WHOLLY = (
+    *("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "-r"),
+    *("--ignore-submodules=none", "--submodule=short", "--end-of-options"),
+)
+NOW = "What is in the checkout now"
+
+Allowed = Callable[[Path], bool]
+"""Whether a file may be written without asking anybody."""
+
+
+class Arrival(Struct, frozen=True, rename="camel"):
+    """What came of work from elsewhere.
+
+    `applied`: it is in the checkout now. `there`: all of it had been there already. `fits`: it could be
+    applied. `offered`: it is on the branch. Otherwise nothing was done.
+    """
+
+    state: Literal["applied", "there", "fits", "offered", "conflicts", "unknown"]
+    checkout: str
+    files: tuple[FileChange, ...] = ()
+    more_files: int = 0
+    conflicts: tuple[str, ...] = ()
+    branch: str = ""
+    diff: str = ""
+    why: str = ""
+    how: tuple[str, ...] = ()
+
+
+class _Home(Struct, frozen=True):
+    """The work in git's store, beside the checkout as it is now."""
+
+    work: Returned
+    checkout: Checkout
+    now: str
+    found: Preview
+    seen: Arrival
+
+
+class Homecoming:
+    """Brings work to the checkout around a folder."""
+
+    def __init__(self, folder: Path, parcels: Parcels) -> None:
+        self._folder = folder
+        self._parcels = parcels
+
+    async def look(self, work: Returned, body: bytes) -> Arrival:
+        """What would come of it; nothing is changed."""
+        checkout = await checkout_at(self._folder)
+        async with apart(checkout) as git:
+            return (await self._compared(git, checkout, work, body)).seen
+
+    async def bring(self, work: Returned, body: bytes, allowed: Allowed | None = None) -> Arrival:
+        """Apply it where it fits and every file may be written, or else make a branch of it."""
+        checkout = await checkout_at(self._folder)
+        async with apart(checkout) as git:
+            home = await self._compared(git, checkout, work, body)
+            arrived = await _applied(git, home, allowed) if home.seen.state == "fits" else home.seen
+        if arrived.state in {"applied", "there"}:
+            await self._parcels.taken(work.task, work.commit)
+            return arrived
+        return await self._on_branch(checkout, work, body, arrived)
+
+    async def _compared(self, git: Git, checkout: Checkout, work: Returned, body: bytes) -> _Home:
+        await self._taken_in(git, work, body)
+        tree, _ = await tree_of(git, checkout)
+        now = await commit_of(git, tree, [work.parcel.tip], NOW)
+        found = await preview(git, now, work.commit)
+        files, more = await changed_files(git, work.parcel.tip, work.commit)
+        seen = Arrival(
+            state="conflicts" if found.state == "conflicts" else "unknown",
+            checkout=str(checkout.top),
+            files=tuple(change for _, change in files),
+            more_files=more,
+            conflicts=tuple(map(shown, found.conflicts)),
+            diff=await diff_text(git, work.parcel.tip, work.commit),
+        )
+        if found.state == "clean" and found.tree:
+            seen = replace(seen, state="there" if found.tree == tree else "fits")
+        return _Home(work, checkout, tree, found, seen)
+
+    async def _taken_in(self, git: Git, work: Returned, body: bytes) -> None:
+        """Have both commits in the store: the one the task began at, and the one with what it did."""
+        parcel = checked(work.parcel)
+        checked(replace(parcel, tip=work.commit))
+        if not await has(git, parcel.tip):
+            for commit in parcel.known:
+                if not await has(git, commit):
+                    raise UserMistake(
+                        f"The repository around {self._folder} does not have the commit {commit[:12]}, from "
+                        "which the task began; fetch it, or go to the checkout that has it."
+                    )
+            for name in parcel.packs:
+                pack = await self._parcels.pack(name)
+                if pack is None:
+                    raise UserMistake("What the task began with is not in the database any more.")
+                await unpacked(git, pack)
+        if not await has(git, work.commit):
+            await unpacked(git, body)
+        if not await has(git, parcel.tip) or not await is_whole(git, work.commit):
+            raise UserMistake("What came back of the task is not all there.")
+
+    async def _on_branch(self, checkout: Checkout, work: Returned, body: bytes, seen: Arrival) -> Arrival:
+        """A branch of its own in the repository, for a person to merge."""
+        git, branch = checkout.git, BRANCHES + checked_name(work.task)
+        await self._taken_in(git, work, body)
+        before = await git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}")
+        if before and not (await git.run("merge-base", "--is-ancestor", before, work.commit)).ok:
+            branch = f"{branch}-{work.commit[:8]}"
+        said = await git.patiently("update-ref", f"refs/heads/{branch}", work.commit)
+        if not said.ok:
+            raise trouble(said, f"The branch {branch} cannot be written")
+        how = _how(checkout, work, branch)
+        return replace(seen, state="offered", branch=branch, how=how, why=seen.why or _why(seen))
+
+
+async def _applied(git: Git, home: _Home, allowed: Allowed | None) -> Arrival:
+    """Write what a merge gives into the files of the checkout, if all of them may be written."""
+    top = home.checkout.top
+    changes, more = await changed_files(git, home.now, home.found.tree)
+    refused = [shown(path) for path, _ in changes if allowed and not allowed(top / os.fsdecode(path))]
+    if refused or (more and allowed):
+        rest = ", …" if len(refused) > 5 or more else ""
+        return replace(home.seen, why=f"it may not be written without asking: {', '.join(refused[:5])}{rest}")
+    patch = await git.run(
+        *("diff-tree", "-p", *_PREFIXES, *_WHOLLY, home.now, home.found.tree),
+        seconds=APPLY_SECONDS,
+        most=MOST_PATCH,
+    )
+    if not patch.ok:
+        return replace(home.seen, why=str(trouble(patch, "It cannot be told as a patch")))
+    said = await git.run("apply", "--whitespace=nowarn", "-", stdin=patch.out, seconds=APPLY_SECONDS)
+    if not said.ok:
+        return replace(home.seen, why=str(trouble(said, "It could not be applied")))
+    return replace(home.seen, state="applied")
+
+
+def _why(seen: Arrival) -> str:
+    if seen.state == "conflicts":
+        return f"a merge would conflict in: {', '.join(seen.conflicts)}"
+    return "whether it can be merged could not be found out"
+
+
+def _how(checkout: Checkout, work: Returned, branch: str) -> tuple[str, ...]:
+    """The commands that take it over, as they are told for worktrees."""
+    there, parcel = shlex.quote(str(checkout.top)), work.parcel
+    patch = f"git -C {there} diff --binary {parcel.tip[:12]} {branch}"
+    by_patch = f"{patch} | git -C {there} apply --3way"
+    return (f"git -C {there} merge {branch}", by_patch) if parcel.tip == parcel.head else (by_patch,)

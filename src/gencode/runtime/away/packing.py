@@ -1,0 +1,206 @@
+"""away: a folder becomes a parcel. Nothing is changed in it, and no password leaves it."""
+
+import hashlib
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.errors import UserMistake
+from gencode.permissions.trust import standing
+from gencode.runtime.away.checkout import Checkout, apart, checkout_at, commit_of, packed, tree_of
+from gencode.runtime.away.parcel import MOST_COMMITS, MOST_PACK, Parcel, Parcels, safe_remote
+from gencode.runtime.worktrees.git import Git, trouble
+
+MOST_CHANGED = 256 << 20
+"""So many bytes of files that are not committed are looked at."""
+_STATUS = (
+    *("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"),
+    "--ignore-submodules=all",
+)
+_MOST_STATUS = 8 << 20
+UNCOMMITTED = "What was not committed when the task was sent"
+NO_HISTORY = "its history is too large to travel and was left out"
+
+
+class _Upstream(Struct, frozen=True):
+    """What a remote has: commits that need not travel, and the branch on which they are."""
+
+    remote: str = ""
+    branch: str = ""
+    known: tuple[str, ...] = ()
+
+
+class Packer:
+    """Packs one folder, again and again. What has not changed since the last time is not packed anew."""
+
+    def __init__(self, folder: Path, home: Path, parcels: Parcels) -> None:
+        self._folder = folder
+        self._home = home
+        self._parcels = parcels
+        self._last: tuple[str, Parcel] | None = None
+
+    async def pack(self) -> Parcel:
+        """The folder as it is now. UserMistake says why it cannot travel."""
+        checkout = await checkout_at(self._folder)
+        head = await checkout.git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        changed = await _changed(checkout)
+        look = _fingerprint(head, checkout, changed)
+        trusted = _trusted(checkout.cwd, self._home)
+        if self._last is not None and self._last[0] == look:
+            parcel = self._last[1]
+            if not await self._parcels.lacking(parcel.packs):
+                return replace(parcel, trusted=trusted)
+        parcel = await _packed_up(checkout, head, self._parcels, clean=bool(head) and not changed)
+        self._last = (look, parcel)
+        return replace(parcel, trusted=trusted)
+
+
+async def _changed(checkout: Checkout) -> list[bytes]:
+    """The files that are not as they were committed; UserMistake when they are too many or too large."""
+    said = await checkout.git.run(*_STATUS, most=_MOST_STATUS)
+    too_much = f"too much in {checkout.top} is neither committed nor ignored"
+    if said.cut:
+        raise UserMistake(f"{too_much}: more files than can be listed")
+    if not said.ok:
+        raise trouble(said, f"What was changed in {checkout.top} cannot be seen")
+    names = [entry[3:] for entry in said.names]
+    size = sum(seen.st_size for seen in map(_seen, (_below(checkout.top, name) for name in names)) if seen)
+    if size > MOST_CHANGED:
+        raise UserMistake(f"{too_much}: {size >> 20} MiB, at most {MOST_CHANGED >> 20} MiB can travel")
+    return names
+
+
+def _fingerprint(head: str, checkout: Checkout, changed: Sequence[bytes]) -> str:
+    """The same for a folder that is the same, as far as one call of git and the times of files tell."""
+    told = hashlib.sha256(f"{head}\0{checkout.cwd}\0".encode(errors="surrogateescape"))
+    for name in changed:
+        seen = _seen(_below(checkout.top, name))
+        told.update(name + b"\0")
+        if seen is not None:
+            told.update(f"{seen.st_mode} {seen.st_size} {seen.st_mtime_ns} {seen.st_ino}\0".encode())
+    return told.hexdigest()
+
+
+def _below(folder: Path, name: bytes) -> bytes:
+    return os.fsencode(folder) + b"/" + name
+
+
+def _seen(path: bytes) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+def _trusted(folder: Path, home: Path) -> dict[str, str]:
+    """What a folder brings, if exactly that is trusted here."""
+    found = standing(folder, home)
+    return dict(found.brought.files) if found.trusted else {}
+
+
+async def _packed_up(checkout: Checkout, head: str, parcels: Parcels, *, clean: bool) -> Parcel:
+    upstream = await _upstream(checkout.git, head) if head else _Upstream()
+    async with apart(checkout) as git:
+        notes: list[str] = []
+        tree, tip = "", head
+        if not clean:
+            tree, notes = await tree_of(git, checkout)
+            tip = await commit_of(git, tree, [head] if head else [], UNCOMMITTED)
+        parcel = Parcel(
+            key=_key(checkout, upstream),
+            tip=tip,
+            head=head,
+            below=str(checkout.cwd.relative_to(checkout.top)),
+            remote=upstream.remote,
+            branch=upstream.branch,
+            known=upstream.known,
+            notes=tuple(f"not sent along: {note}" for note in notes),
+        )
+        packs = await _history(git, parcel, parcels)
+        if packs is None:
+            tree = tree or await git.tell("rev-parse", "--verify", f"{head}^{{tree}}")
+            return await _without_history(git, parcel, tree, parcels, checkout.top)
+        if tip != head and (pack := await _kept(git, f"s{tip}", tip, packs[1], parcels)):
+            return replace(parcel, packs=(*packs[0], pack))
+        if tip != head:
+            raise _too_large(checkout.top)
+        return replace(parcel, packs=packs[0])
+
+
+async def _history(
+    git: Git, parcel: Parcel, parcels: Parcels
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The pack of what was committed, if any is needed, and the commits that a worker then has.
+
+    None when it is too large, or the history is not all here.
+    """
+    if not parcel.head or parcel.head in parcel.known:
+        return (), parcel.known
+    if await git.tell("rev-parse", "--is-shallow-repository") == "true":
+        return None
+    above = hashlib.sha256(" ".join(parcel.known).encode()).hexdigest()[:16]
+    name = f"h{parcel.head}-{above}" if parcel.known else f"h{parcel.head}"
+    pack = await _kept(git, name, parcel.head, parcel.known, parcels)
+    return None if pack is None else ((pack,), (parcel.head,))
+
+
+async def _without_history(git: Git, parcel: Parcel, tree: str, parcels: Parcels, top: Path) -> Parcel:
+    """The same with one commit that has nothing before it."""
+    tip = await commit_of(git, tree, [], UNCOMMITTED)
+    pack = await _kept(git, f"t{tip}", tip, (), parcels)
+    if pack is None:
+        raise _too_large(top)
+    alone = replace(parcel, tip=tip, head="", remote="", branch="", known=(), packs=(pack,))
+    return replace(alone, notes=(*parcel.notes, NO_HISTORY))
+
+
+async def _kept(git: Git, name: str, commit: str, without: Sequence[str], parcels: Parcels) -> str | None:
+    """The name of a pack that is in the database now; None when it is too large for that."""
+    if await parcels.lacking([name]):
+        body = await packed(git, commit, without)
+        if body is None:
+            return None
+        await parcels.keep(name, body)
+    return name
+
+
+def _too_large(top: Path) -> UserMistake:
+    return UserMistake(
+        f"{top} is too large to travel: packed it has more than {MOST_PACK >> 20} MiB. Push the commit to a "
+        "remote that the workers can reach, ignore what is large, or give the folder to workers that share it"
+    )
+
+
+def _key(checkout: Checkout, upstream: _Upstream) -> str:
+    """The same for one repository whatever is sent of it."""
+    here = f"{socket.gethostname()}:{checkout.common_dir}"
+    return hashlib.sha256((upstream.remote or here).encode(errors="surrogateescape")).hexdigest()[:40]
+
+
+async def _upstream(git: Git, head: str) -> _Upstream:
+    """What a remote with a safe address has of a commit and of those before it, as far as is known here."""
+    names = sorted((await git.tell("remote")).splitlines(), key=lambda name: (name != "origin", name))
+    for name in names[:MOST_COMMITS]:
+        address = safe_remote(await git.tell("remote", "get-url", name))
+        if not address or address.startswith("file:"):  # nobody else need have what lies on this disk
+            continue
+        if branch := await _branch_with(git, name, head):
+            return _Upstream(address, branch, (head,))
+        edge = await git.run("rev-list", "--boundary", head, "--not", f"--remotes={name}")
+        shared = [line[1:] for line in edge.line.splitlines() if line.startswith("-")] if edge.ok else []
+        if 0 < len(shared) <= MOST_COMMITS and (branch := await _branch_with(git, name, shared[0])):
+            return _Upstream(address, branch, tuple(shared))
+    return _Upstream()
+
+
+async def _branch_with(git: Git, remote: str, commit: str) -> str:
+    """A branch of a remote that has a commit."""
+    below = f"refs/remotes/{remote}/"
+    words = ("for-each-ref", "--count=20", f"--contains={commit}", "--format=%(refname)")
+    found = (await git.tell(*words, below)).splitlines()
+    branches = [name.removeprefix(below) for name in found]
+    return next((branch for branch in branches if branch != "HEAD"), "")

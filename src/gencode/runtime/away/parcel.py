@@ -1,0 +1,193 @@
+"""away: what a task tells about its folder, and where the contents wait. Whatever is read here is hostile."""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.errors import UserMistake
+
+MOST_PACK = 32 << 20
+"""So many bytes of one pack go through the database."""
+MOST_COMMITS = 8
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_KEY = re.compile(r"[0-9a-f]{40}")
+_PACK = re.compile(r"[hst][0-9a-f]{40,64}(?:-[0-9a-f]{1,64})?")
+_BRANCH = re.compile(
+    r"(?!.*(?:\.\.|//|/\.|@\{|\.lock(?:/|$)))[A-Za-z0-9_][A-Za-z0-9_./+#@=-]{0,200}(?<![./])|[A-Za-z0-9_]"
+)
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
+_SHORT = re.compile(r"(?:(?P<user>[^@:/]+)@)?(?P<host>[^@:/]+):(?!:)(?P<path>[^\s:][^\s]*)")
+_PLAIN = re.compile(r"[!-~]+")
+_LONGEST_URL = 2_000
+
+
+class Unfit(UserMistake):
+    """What was sent cannot be used, here or anywhere."""
+
+
+class Parcel(Struct, frozen=True, omit_defaults=True):
+    """A folder as it was when a task was sent.
+
+    `tip` is a commit with everything in it: `head` as it was committed and, above it, what was not (and is
+    not ignored). Of that, `remote` has the commits `known` on its `branch`, and the `packs` hold the rest, in
+    their order. `key` names the repository, `below` the folder in it. `trusted` are the files that its sender
+    trusts, each with its SHA-256.
+    """
+
+    key: str
+    tip: str
+    head: str = ""
+    below: str = "."
+    remote: str = ""
+    branch: str = ""
+    known: tuple[str, ...] = ()
+    packs: tuple[str, ...] = ()
+    trusted: dict[str, str] = {}
+    notes: tuple[str, ...] = ()
+
+
+class Returned(Struct, frozen=True, omit_defaults=True):
+    """What a task changed elsewhere: the commit that holds it above the tip of its parcel."""
+
+    task: str
+    parcel: Parcel
+    commit: str
+    cwd: str = ""
+    worker: str = ""
+    files: int = 0
+    taken: bool = False
+
+
+class Parcels(Protocol):
+    """Where what travels waits."""
+
+    async def lacking(self, packs: Sequence[str]) -> list[str]:
+        """Those of these packs that are not there; the others are kept for a while longer."""
+        ...
+
+    async def keep(self, pack: str, body: bytes) -> None:
+        """Keep a pack."""
+        ...
+
+    async def pack(self, pack: str) -> bytes | None:
+        """The bytes of a pack."""
+        ...
+
+    async def hand_in(self, returned: Returned, body: bytes, owner: str) -> bool:
+        """Keep what a task changed; False, and nothing is kept, when `owner` runs it no more."""
+        ...
+
+    async def returned(self, task: str) -> tuple[Returned, bytes] | None:
+        """What a task changed elsewhere, with its pack."""
+        ...
+
+    async def waiting(self) -> list[Returned]:
+        """All that was changed elsewhere and not taken over yet, the oldest first."""
+        ...
+
+    async def taken(self, task: str, commit: str) -> None:
+        """Note that what a task changed was taken over."""
+        ...
+
+    async def hinder(self, task: str, worker: str, why: str) -> None:
+        """Note why a worker cannot run a task."""
+        ...
+
+    async def hindrances(self, task: str) -> list[str]:
+        """Why workers could not run a task, the newest first."""
+        ...
+
+    async def forget(self) -> None:
+        """Remove what nobody needs any more."""
+        ...
+
+
+def checked(parcel: Parcel) -> Parcel:
+    """A parcel in which every word is what it should be, or Unfit."""
+    commits = [parcel.tip, *parcel.known, *([parcel.head] if parcel.head else [])]
+    if not all(_COMMIT.fullmatch(each) for each in commits) or len({len(each) for each in commits}) > 1:
+        raise Unfit("its folder is named by something that is no commit")
+    if not _KEY.fullmatch(parcel.key) or not all(_PACK.fullmatch(each) for each in parcel.packs):
+        raise Unfit("its folder is named by something that is no repository")
+    if len(parcel.known) > MOST_COMMITS or len(parcel.packs) > MOST_COMMITS:
+        raise Unfit("its folder is told in more pieces than anybody sends")
+    if parcel.remote and safe_remote(parcel.remote) != parcel.remote:
+        raise Unfit(f"its folder is at an address that is not taken: {parcel.remote[:200]!r}")
+    if parcel.branch and not _BRANCH.fullmatch(parcel.branch):
+        raise Unfit(f"its folder is on a branch that cannot be: {parcel.branch[:200]!r}")
+    return replace(parcel, below=_checked_below(parcel.below))
+
+
+def _checked_below(below: str) -> str:
+    path = PurePosixPath(below)
+    parts = {part.casefold() for part in path.parts}
+    if path.is_absolute() or parts & {"..", ".git"} or not below.isprintable() or len(below) > 4_096:
+        raise Unfit(f"its folder lies where none may be: {below[:200]!r}")
+    return str(path)
+
+
+def safe_remote(address: str) -> str:
+    """The address of a remote as it may travel, without any password; empty when it may not be used.
+
+    Only https, ssh (also in its short form) and file are: everything else names a program, or a plain wire.
+    """
+    if not _PLAIN.fullmatch(address) or len(address) > _LONGEST_URL or "\\" in address:
+        return ""
+    if "://" in address:
+        return _safe_url(address)
+    short = _SHORT.fullmatch(address)
+    if short is None or not _HOST.fullmatch(short["host"]) or short["path"].startswith("-"):
+        return ""
+    return address if short["user"] is None or _USER.fullmatch(short["user"]) else ""
+
+
+def _safe_url(address: str) -> str:
+    from urllib.parse import urlsplit
+
+    try:
+        found = urlsplit(address)
+        port = found.port
+    except ValueError:
+        return ""
+    if found.query or found.fragment or "?" in address or "#" in address or not found.path.startswith("/"):
+        return ""
+    if found.scheme == "file":
+        return f"file://{found.path}" if not found.netloc and not found.path.startswith("//") else ""
+    host = found.netloc.rpartition("@")[2]
+    if not _HOST.fullmatch(host if port is None else host.removesuffix(f":{port}")):
+        return ""
+    if found.path.startswith("/-"):
+        return ""
+    if found.scheme == "https":  # a name alone may be a token
+        return f"https://{host}{found.path}"
+    user = found.username or ""
+    if found.scheme != "ssh" or (user and not _USER.fullmatch(user)):
+        return ""
+    return f"ssh://{user}@{host}{found.path}" if user else f"ssh://{host}{found.path}"
+
+
+def mark_of(folder: str | Path) -> str:
+    """What tells a folder from another one at the same place of another machine; empty when it is none.
+
+    A disk that several machines share gives a folder the same number on all of them, a copy has another.
+    """
+    try:
+        real = Path(os.path.realpath(folder))
+        numbers = [real.stat().st_ino]
+        repository = repository_around(real)
+        if repository is not None:
+            numbers.append((repository / ".git").lstat().st_ino)
+    except (OSError, ValueError):
+        return ""
+    return "-".join(f"{number:x}" for number in numbers)
+
+
+def repository_around(folder: Path) -> Path | None:
+    """The nearest folder with a `.git`, which need not be a sound one."""
+    return next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)

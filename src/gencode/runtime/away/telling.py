@@ -1,0 +1,53 @@
+"""away: what became of work from elsewhere, in words for whoever asked for it."""
+
+import logging
+from collections.abc import Iterator
+
+from gencode.core.errors import Fenced, UserMistake
+from gencode.core.events import WorkReturned
+from gencode.runtime.away.homecoming import Arrival
+from gencode.runtime.owner import new_owner
+from gencode.runtime.ports import Journal
+
+log = logging.getLogger(__name__)
+
+MOST_FILES = 50
+
+
+def told(arrival: Arrival) -> Iterator[str]:
+    """Where the changes are now, and what to do about those that could not be applied."""
+    where = arrival.checkout
+    match arrival.state:
+        case "applied":
+            yield f"[Its changes are in the files of {where} now.]"
+        case "there":
+            yield f"[All of its changes were in the files of {where} already.]"
+        case "offered":
+            yield f"[Its changes are on the branch {arrival.branch} of {where} and not in the files there.]"
+            yield f"They were not applied: {arrival.why}."
+            yield from (f"To take it over: {command}" for command in arrival.how)
+        case "fits":
+            yield f"Its changes can be applied in {where} as things are."
+        case "conflicts":
+            yield f"A merge would conflict in: {', '.join(arrival.conflicts)}."
+        case _:
+            yield "Whether it can be merged could not be found out."
+
+
+async def noted(journal: Journal, task: str, text: str) -> None:
+    """Write down what became of the changes of a task that has ended."""
+    try:
+        lease = await journal.take(task, new_owner())
+        await journal.append(lease, [WorkReturned(text)], last=True)
+    except (UserMistake, Fenced) as busy:
+        log.info("what became of the changes of task %s was not noted: %s", task, busy)
+
+
+def listed(arrival: Arrival) -> Iterator[str]:
+    """The files that were changed."""
+    for file in arrival.files[:MOST_FILES]:
+        lines = "" if file.added is None else f" +{file.added} -{file.removed}"
+        yield f"{file.status} {file.path}{lines}"
+    rest = len(arrival.files) - MOST_FILES + arrival.more_files
+    if rest > 0:
+        yield f"and {rest} more files"

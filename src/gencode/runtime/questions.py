@@ -1,0 +1,121 @@
+"""Questions that travel: asked by an agent on one machine, answered by a person on another."""
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.errors import UserMistake
+from gencode.runtime.asking import Answer, Question
+
+RUNS_COMMANDS = frozenset({"Bash"})
+LONGEST_WORDS = 20_000
+"""So long an answer in words may be."""
+
+
+class Presence(Struct, frozen=True):
+    """A person who can be asked: `name` is the owner of the tasks of their process, `cwd` their folder.
+
+    With `background` they also take the questions of agents in the background of that folder.
+    """
+
+    name: str
+    cwd: str
+    background: bool
+
+
+class Travelling(Struct, frozen=True):
+    """A question without an answer, and how many seconds ago it was asked and how many are left for it."""
+
+    number: int
+    question: Question
+    asked: float
+    left: float
+    background: bool
+
+
+class Post(Struct, frozen=True):
+    """A question on its way: who asks (the owner of the task), and for how long."""
+
+    question: Question
+    owner: str
+    background: bool
+    seconds: float
+
+
+class Unasked(UserMistake):
+    """A question that could not be put to anybody; the sentence says why."""
+
+
+class QuestionBox(Protocol):
+    """Where questions lie until somebody answers them, each at most once."""
+
+    async def put(self, post: Post) -> int:
+        """Lay a question down; its number. Unasked when nobody is there to answer it, and then it is gone."""
+        ...
+
+    async def answered(self, number: int, owner: str) -> Answer | None:
+        """What was answered, once something was; nothing is looked up while nothing was heard."""
+        ...
+
+    async def withdraw(self, number: int) -> Answer | None:
+        """Take a question back; the answer, if one came before that."""
+        ...
+
+    async def here(self, presence: Presence, seconds: float) -> None:
+        """Say that a person is there, for so many seconds."""
+        ...
+
+    async def gone(self, name: str) -> None:
+        """Say that a person is there no more."""
+        ...
+
+    async def news(self, presence: Presence) -> Sequence[Travelling] | None:
+        """The questions for a person that wait; None while nothing was heard, not for long."""
+        ...
+
+    async def waiting(self, cwd: str) -> Sequence[Travelling]:
+        """All questions that wait, of one folder or (empty) of every one."""
+        ...
+
+    async def answer(self, number: int, answer: Answer, by: str) -> None:
+        """Answer a question; UserMistake when it was answered, or waits no more."""
+        ...
+
+
+@runtime_checkable
+class Relaying(Protocol):
+    """A journal through which questions travel."""
+
+    @property
+    def questions(self) -> QuestionBox:
+        """Where they lie."""
+        ...
+
+
+def check_answer(question: Question, answer: Answer) -> None:
+    """UserMistake for an answer that says more than was asked."""
+    reaches = reaches_of(question)
+    if answer.allow and answer.reach not in reaches:
+        raise UserMistake(f"A yes to this can only stand for {', '.join(reaches)}.")
+    if answer.network and question.call.name not in RUNS_COMMANDS:
+        raise UserMistake("Only a command can be given the network.")
+    if answer.allow and len(answer.words) != len(question.inquiries):
+        asked = len(question.inquiries)
+        raise UserMistake(f"{asked} answers in words are asked for, not {len(answer.words)}.")
+    if any(len(word) > LONGEST_WORDS for word in answer.words):
+        raise UserMistake(f"An answer has at most {LONGEST_WORDS:,} characters.")
+
+
+def reaches_of(question: Question) -> tuple[str, ...]:
+    """What a yes may stand for."""
+    return ("call", "agent", "subtree", "session", "always") if question.rules else ("call",)
+
+
+def kept_there(answer: Answer) -> Answer:
+    """An answer as it counts on another machine: for no more than the agent that asked and all below it.
+
+    What is open there belongs to many sessions, so "this session" must not reach all of it.
+    """
+    return replace(answer, reach="subtree") if answer.reach in ("session", "always") else answer

@@ -1,0 +1,138 @@
+"""Folders that travel through Postgres: what goes out with tasks, and what comes back (stores rack)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from gencode.core.errors import UserMistake
+from gencode.runtime.away.parcel import Returned
+from gencode.stores.pg_link import Link
+from gencode.stores.pg_pen import storable
+
+KEPT_DAYS = 30
+"""A pack that nothing refers to is kept for so long after it was last used."""
+MOST_TOLD = 500
+
+PARCELS = """
+CREATE TABLE gen_pack (
+    id text COLLATE "C" PRIMARY KEY,
+    body bytea NOT NULL,
+    used_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+ALTER TABLE gen_pack ALTER COLUMN body SET STORAGE EXTERNAL;
+CREATE TABLE gen_returned (
+    task text COLLATE "C" PRIMARY KEY,
+    told text NOT NULL,
+    packs text[] NOT NULL,
+    commit text COLLATE "C" NOT NULL,
+    body bytea NOT NULL,
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    taken_at timestamptz
+);
+ALTER TABLE gen_returned ALTER COLUMN body SET STORAGE EXTERNAL;
+CREATE TABLE gen_hindrance (
+    task text COLLATE "C" NOT NULL,
+    worker text NOT NULL,
+    why text NOT NULL,
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (task, worker)
+);
+"""
+"""The tables, as a step of the migrations."""
+
+_USED = "UPDATE gen_pack SET used_at = clock_timestamp() WHERE id = ANY($1::text[]) RETURNING id"
+_KEEP = """
+INSERT INTO gen_pack (id, body) VALUES ($1, $2)
+ON CONFLICT (id) DO UPDATE SET used_at = clock_timestamp()
+"""
+_PACK = "UPDATE gen_pack SET used_at = clock_timestamp() WHERE id = $1 RETURNING body"
+# Only who has the task may say what came of it; the row is held so that nobody takes it meanwhile.
+_HAND_IN = """
+WITH led AS (SELECT id FROM gen_task WHERE id = $1 AND owner = $6 FOR UPDATE)
+INSERT INTO gen_returned (task, told, packs, commit, body) SELECT id, $2, $3, $4, $5 FROM led
+ON CONFLICT (task) DO UPDATE SET told = excluded.told, packs = excluded.packs, commit = excluded.commit,
+                                 body = excluded.body, at = clock_timestamp(), taken_at = NULL
+RETURNING task
+"""
+_RETURNED = "SELECT told, taken_at IS NOT NULL, body FROM gen_returned WHERE task = $1"
+_WAITING = "SELECT told FROM gen_returned WHERE taken_at IS NULL ORDER BY at LIMIT $1"
+_TAKEN = "UPDATE gen_returned SET taken_at = clock_timestamp() WHERE task = $1 AND commit = $2"
+_HINDER = """
+INSERT INTO gen_hindrance (task, worker, why) VALUES ($1, $2, $3)
+ON CONFLICT (task, worker) DO UPDATE SET why = excluded.why, at = clock_timestamp()
+"""
+_HINDRANCES = "SELECT worker, why FROM gen_hindrance WHERE task = $1 ORDER BY at DESC LIMIT 5"
+_FORGET = (
+    "DELETE FROM gen_hindrance WHERE at < clock_timestamp() - interval '1 day'",
+    """
+    DELETE FROM gen_pack p WHERE used_at < clock_timestamp() - make_interval(days => $1)
+        AND NOT EXISTS (SELECT 1 FROM gen_returned r WHERE p.id = ANY(r.packs) AND r.taken_at IS NULL)
+    """,
+    "DELETE FROM gen_returned WHERE taken_at < clock_timestamp() - make_interval(days => $1)",
+)
+
+
+class PostgresParcels:
+    """What travels, in the database of the journal."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def lacking(self, packs: Sequence[str]) -> list[str]:
+        """Those of these packs that are not there; the others are kept for a while longer."""
+        if not packs:
+            return []
+        there = {row[0] for row in await self._link.fetch(_USED, list(packs))}
+        return [pack for pack in packs if pack not in there]
+
+    async def keep(self, pack: str, body: bytes) -> None:
+        """Keep a pack."""
+        await self._link.fetch(_KEEP, pack, body)
+
+    async def pack(self, pack: str) -> bytes | None:
+        """The bytes of a pack."""
+        for row in await self._link.fetch(_PACK, pack):
+            return row[0]
+        return None
+
+    async def hand_in(self, returned: Returned, body: bytes, owner: str) -> bool:
+        """Keep what a task changed; False, and nothing is kept, when `owner` runs it no more."""
+        told = msgspec.json.encode(returned).decode()
+        named = (returned.task, storable(told), list(returned.parcel.packs), returned.commit)
+        return bool(await self._link.fetch(_HAND_IN, *named, body, owner))
+
+    async def returned(self, task: str) -> tuple[Returned, bytes] | None:
+        """What a task changed elsewhere, with its pack."""
+        for row in await self._link.fetch(_RETURNED, storable(task)):
+            return msgspec.structs.replace(_read(row[0]), taken=row[1]), row[2]
+        return None
+
+    async def waiting(self) -> list[Returned]:
+        """All that was changed elsewhere and not taken over yet, the oldest first."""
+        return [_read(row[0]) for row in await self._link.fetch(_WAITING, MOST_TOLD)]
+
+    async def taken(self, task: str, commit: str) -> None:
+        """Note that what a task changed was taken over."""
+        await self._link.fetch(_TAKEN, task, commit)
+
+    async def hinder(self, task: str, worker: str, why: str) -> None:
+        """Note why a worker cannot run a task."""
+        await self._link.fetch(_HINDER, task, worker, storable(why[:1_000]))
+
+    async def hindrances(self, task: str) -> list[str]:
+        """Why workers could not run a task, the newest first."""
+        return [f"{row[0]}: {row[1]}" for row in await self._link.fetch(_HINDRANCES, task)]
+
+    async def forget(self) -> None:
+        """Remove what nobody needs any more; what nobody has taken over stays."""
+        for statement in _FORGET:
+            values: tuple[Any, ...] = (KEPT_DAYS,) if "$1" in statement else ()
+            await self._link.fetch(statement, *values)
+
+
+def _read(told: str) -> Returned:
+    try:
+        return msgspec.json.decode(told, type=Returned)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise UserMistake(f"What came back of a task cannot be read: {error}.") from None

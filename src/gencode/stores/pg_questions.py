@@ -1,0 +1,206 @@
+"""Questions to people and the people who are there, in Postgres (stores rack).
+
+A question lies there for the run that asked it: when its worker has died or somebody else has the task, it is
+gone. Of all answers the first one counts, because it is the one that finds none.
+"""
+
+import logging
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from gencode.core.errors import UserMistake
+from gencode.core.events import unicode_text
+from gencode.runtime.asking import Answer, Question
+from gencode.runtime.questions import Post, Presence, Travelling, Unasked
+from gencode.stores.pg_link import WAKE, Connection, Ear, Link
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 2.0
+"""Who hears nothing looks so often."""
+LONGEST = 300_000
+"""So many characters a question has at most, with everything that would change."""
+MOST_WAITING = 1_000
+MOST_SHOWN = 100
+DEEPEST = 20
+NOBODY = "Nobody can be asked here"
+TOO_LONG = "It is too long to be asked"
+TOO_MANY = "Too many questions wait already"
+NOT_OURS = "The task is not run here any more"
+
+_FORGET = "DELETE FROM gen_question WHERE until < clock_timestamp() - interval '1 day'"
+_ROOT = """
+WITH RECURSIVE up (id, parent, cwd, depth) AS (
+    SELECT id, parent, cwd, 0 FROM gen_task WHERE id = $1
+    UNION ALL SELECT t.id, t.parent, t.cwd, up.depth + 1 FROM gen_task t JOIN up ON t.id = up.parent
+    WHERE up.depth < $2
+)
+SELECT id, cwd FROM up ORDER BY depth DESC LIMIT 1
+"""
+# Who waits for an agent is asked where its conversation is led; work that belongs to none, in its folder.
+_THERE = """
+SELECT p.name FROM gen_person p JOIN gen_task r ON r.id = $1
+WHERE p.until > clock_timestamp()
+  AND CASE WHEN $3 THEN p.background AND p.cwd = $2
+           ELSE p.name = r.owner OR (r.dispatch IS NOT NULL AND p.cwd = $2) END
+"""
+_PUT = """
+INSERT INTO gen_question (task, epoch, owner, root, cwd, background, body, mark, until)
+SELECT id, epoch, owner, $3, $4, $5, $6, $7, clock_timestamp() + make_interval(secs => $8)
+FROM gen_task WHERE id = $1 AND owner = $2 AND lease_until > clock_timestamp()
+RETURNING number
+"""
+_COUNT = "SELECT count(*) FROM gen_question WHERE answer IS NULL AND until > clock_timestamp()"
+_MARKED = "SELECT number FROM gen_question WHERE mark = $1"
+_ANSWER_OF = "SELECT answer FROM gen_question WHERE number = $1"
+_WITHDRAW = "DELETE FROM gen_question WHERE number = $1 AND answer IS NULL RETURNING root"
+_EVERYBODY = "SELECT pg_notify($1, name) FROM gen_person WHERE until > clock_timestamp()"
+_NEWS = """
+SELECT number, body, asked, seconds, background FROM gen_waiting
+WHERE CASE WHEN background THEN $3 AND cwd = $2 ELSE led_by = $1 OR (alone AND cwd = $2) END
+ORDER BY number LIMIT $4
+"""
+_WAITING = """
+SELECT number, body, asked, seconds, background FROM gen_waiting
+WHERE $1 = '' OR cwd = $1 ORDER BY number LIMIT $2
+"""
+_ANSWER = """
+UPDATE gen_question SET answer = $2, answered_by = $3
+WHERE number = $1 AND answer IS NULL AND EXISTS (SELECT FROM gen_waiting w WHERE w.number = $1)
+RETURNING owner
+"""
+_SAID = "SELECT answer, answered_by FROM gen_question WHERE number = $1"
+_HERE = """
+INSERT INTO gen_person (name, cwd, background, until)
+VALUES ($1, $2, $3, clock_timestamp() + make_interval(secs => $4))
+ON CONFLICT (name) DO UPDATE SET until = excluded.until, background = excluded.background
+"""
+_GONE = "DELETE FROM gen_person WHERE name = $1 OR until < clock_timestamp() - interval '1 hour'"
+
+_answers = msgspec.json.Decoder(Answer)
+_questions = msgspec.json.Decoder(Question)
+
+
+class PostgresQuestions:
+    """A `QuestionBox` in tables beside the journal."""
+
+    def __init__(self, link: Link, ear: Ear) -> None:
+        self._link = link
+        self._ear = ear
+
+    async def put(self, post: Post) -> int:
+        """Lay a question down and tell whoever is there; Unasked when nobody is."""
+        body, mark = _encoded(post.question), secrets.token_hex(8)
+        if len(body) > LONGEST:
+            raise Unasked(TOO_LONG)
+
+        async def step(connection: Connection, again: bool) -> int:
+            async with connection.transaction():
+                if again and (known := await connection.fetchval(_MARKED, mark)) is not None:
+                    return int(known)
+                await connection.execute(_FORGET)
+                if await connection.fetchval(_COUNT) >= MOST_WAITING:
+                    raise Unasked(TOO_MANY)
+                root = await connection.fetchrow(_ROOT, post.question.task, DEEPEST)
+                if root is None:
+                    raise Unasked(NOT_OURS)
+                there = await connection.fetch(_THERE, root[0], root[1], post.background)
+                if not there:
+                    raise Unasked(NOBODY)
+                row = (post.question.task, post.owner, root[0], root[1], post.background)
+                number = await connection.fetchval(_PUT, *row, body, mark, post.seconds)
+                if number is None:
+                    raise Unasked(NOT_OURS)
+                for person in there:
+                    await connection.execute("SELECT pg_notify($1, $2)", WAKE, person[0])
+                return int(number)
+
+        return await self._link.patiently(step)
+
+    async def answered(self, number: int, owner: str) -> Answer | None:
+        """What was answered; a question that is there no more was not."""
+        if await self._ear.quiet(f"answer {number}", owner, LOOK_SECONDS):
+            return None
+        rows = await self._link.fetch(_ANSWER_OF, number)
+        if not rows:
+            return Answer(False, why=NOBODY)
+        return None if rows[0][0] is None else _decoded(rows[0][0])
+
+    async def withdraw(self, number: int) -> Answer | None:
+        """Take a question back; the answer, if one came before that."""
+
+        async def step(connection: Connection, _again: bool) -> Answer | None:
+            async with connection.transaction():
+                if await connection.fetchval(_WITHDRAW, number) is not None:
+                    await connection.execute(_EVERYBODY, WAKE)
+                    return None
+                said = await connection.fetchval(_ANSWER_OF, number)
+                return None if said is None else _decoded(said)
+
+        return await self._link.patiently(step)
+
+    async def here(self, presence: Presence, seconds: float) -> None:
+        """Say that a person is there."""
+        await self._link.fetch(_HERE, presence.name, presence.cwd, presence.background, seconds)
+
+    async def gone(self, name: str) -> None:
+        """Say that a person is there no more."""
+        await self._link.fetch(_GONE, name)
+
+    async def news(self, presence: Presence) -> Sequence[Travelling] | None:
+        """The questions for a person that wait; None while nothing was heard, not for long."""
+        if await self._ear.quiet("questions", presence.name, LOOK_SECONDS):
+            return None
+        row = (presence.name, presence.cwd, presence.background)
+        return _read(await self._link.fetch(_NEWS, *row, MOST_SHOWN))
+
+    async def waiting(self, cwd: str) -> Sequence[Travelling]:
+        """All questions that wait, of one folder or of every one."""
+        return _read(await self._link.fetch(_WAITING, cwd, MOST_SHOWN))
+
+    async def answer(self, number: int, answer: Answer, by: str) -> None:
+        """Answer a question; UserMistake when it was answered, or waits no more."""
+        body, who = msgspec.json.encode(answer).decode(), unicode_text(by).replace("\0", "\ufffd")
+
+        async def step(connection: Connection, again: bool) -> str | None:
+            async with connection.transaction():
+                owner = await connection.fetchval(_ANSWER, number, body, who)
+                if owner is not None:
+                    await connection.execute("SELECT pg_notify($1, $2)", WAKE, owner)
+                    await connection.execute(_EVERYBODY, WAKE)
+                    return None
+                said = await connection.fetchrow(_SAID, number)
+                if said is None or said[0] is None:
+                    return f"No question {number} is waiting: nobody asks it any more."
+                same = again and (said[0], said[1]) == (body, who)
+                return None if same else f"Question {number} was answered already, by {said[1]}."
+
+        if wrong := await self._link.patiently(step):
+            raise UserMistake(wrong)
+
+
+def _encoded(question: Question) -> str:
+    try:
+        return msgspec.json.encode(question).decode()
+    except (TypeError, ValueError, RecursionError):  # what a model said may be no text at all
+        raise Unasked("It cannot be written down") from None
+
+
+def _decoded(body: str) -> Answer:
+    try:
+        return _answers.decode(body)
+    except (msgspec.MsgspecError, RecursionError):
+        return Answer(False, why="The answer cannot be read")
+
+
+def _read(rows: Sequence[Any]) -> list[Travelling]:
+    found: list[Travelling] = []
+    for number, body, asked, left, background in rows:
+        try:
+            found.append(Travelling(number, _questions.decode(body), asked, left, background))
+        except (msgspec.MsgspecError, RecursionError) as error:
+            log.warning("question %s cannot be read and is left alone: %s", number, error)
+    return found

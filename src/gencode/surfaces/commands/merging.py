@@ -1,0 +1,72 @@
+"""`gen task merge`: take over what an agent changed on another machine, or look what that would give."""
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from gencode.app import GenCode
+from gencode.core.errors import UserMistake
+from gencode.runtime.away.homecoming import Arrival, Homecoming
+from gencode.runtime.away.parcel import Parcels, Returned
+from gencode.runtime.away.telling import listed, noted, told
+from gencode.runtime.fleet import Dispatching
+from gencode.runtime.worktrees.place import recorded
+from gencode.surfaces.commands.opening import opened
+from gencode.surfaces.plain import answer, answer_json
+
+_WELL = {"applied", "there", "fits"}
+
+
+def merge(args: argparse.Namespace) -> int:
+    """Take it over; 1 when that was not possible and it is offered as a branch."""
+    return asyncio.run(_merge(args))
+
+
+async def _merge(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        parcels, (work, body) = await _returned(gen, args.id)
+        homecoming = Homecoming(_folder(args, work), parcels)
+        if "preview" in args:
+            arrived = await homecoming.look(work, body)
+        else:
+            arrived = await homecoming.bring(work, body)
+            if arrived.state == "applied" and not work.taken:
+                await noted(gen.store, work.task, "\n".join(told(arrived)))
+    if "json" in args:
+        answer_json(arrived)
+    else:
+        _show(arrived, whole="preview" in args)
+    return 0 if arrived.state in _WELL else 1
+
+
+async def _returned(gen: GenCode, name: str) -> tuple[Parcels, tuple[Returned, bytes]]:
+    """What a task changed elsewhere, also when the task itself was deleted since."""
+    parcels = gen.store.parcels if isinstance(gen.store, Dispatching) else None
+    if parcels is not None and (found := await parcels.returned(name)):
+        return parcels, found
+    task = await gen.find(name)
+    if parcels is not None and (found := await parcels.returned(task.id)):
+        return parcels, found
+    tree = recorded(Path(task.worktree)) if task.worktree else None
+    if tree is not None:
+        raise UserMistake(
+            f"Task {task.id} worked in a worktree on this machine; take it over with: "
+            f"git -C {tree.repository} merge {tree.branch}"
+        )
+    raise UserMistake(f"Task {task.id} changed nothing on another machine, so there is nothing to take over.")
+
+
+def _folder(args: argparse.Namespace, work: Returned) -> Path:
+    """The checkout that gets the work: the one of the task, or the one that is named."""
+    if "cwd" in args:
+        return Path(args.cwd)
+    if not Path(work.cwd).is_dir():
+        raise UserMistake(f"The folder {work.cwd} of the task is not here; name your checkout with --cwd.")
+    return Path(work.cwd)
+
+
+def _show(arrived: Arrival, *, whole: bool) -> None:
+    for line in (*listed(arrived), *told(arrived)):
+        answer(line)
+    if whole and arrived.diff:
+        answer(arrived.diff.rstrip())

@@ -1,0 +1,100 @@
+"""Where a worker runs a task: in its folder, in a copy of it, or not at all."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.runtime.away.post import TASK, Office, sent
+from tests.runtime.worktrees.yard import TEN, repository
+
+from gencode.core.errors import UserMistake
+from gencode.core.events import TaskCreated, TaskStarted
+from gencode.core.status import Status
+from gencode.delegation.lodgings import NOT_HERE, Folders, House, Lodgings, Wanted
+from gencode.runtime.away.mirror import Unreachable
+from gencode.runtime.away.parcel import Parcel, mark_of
+from gencode.runtime.seat import Ending
+from gencode.runtime.worktrees.leftovers import leftovers
+from gencode.stores.memory import MemoryStore
+
+pytestmark = pytest.mark.needs("git")
+
+
+def lodgings(
+    tmp_path: Path, office: Office, folders: Folders = "auto", store: MemoryStore | None = None
+) -> Lodgings:
+    house = House("worker", tmp_path / "work", tmp_path / "home", folders)
+    return Lodgings(store or MemoryStore(), office, house)
+
+
+async def wanted(repo: Path, office: Office) -> Wanted:
+    return Wanted(TASK, str(repo), mark_of(repo), await sent(repo, office))
+
+
+async def used(lodgings: Lodgings, wanted: Wanted) -> str:
+    """What a task gets: the folder itself, a copy, or why it gets none."""
+    try:
+        async with lodgings.place(wanted) as lodged:
+            return "itself" if lodged is None else "a copy"
+    except Unreachable as why:
+        return str(why)
+
+
+async def test_a_folder_is_used_as_it_is_only_where_it_really_is(tmp_path: Path) -> None:
+    office = Office()
+    repo = repository(tmp_path / "work" / "repo")
+    here = await wanted(repo, office)
+    elsewhere = replace(here, mark="another one")
+    outside = await wanted(repository(tmp_path / "outside"), office)
+    (tmp_path / "work" / "link").symlink_to(tmp_path / "outside")
+    linked = replace(outside, cwd=str(tmp_path / "work" / "link"))
+    plain = replace(elsewhere, parcel=None, alone="it is in no repository")
+    all_of_them = (here, elsewhere, outside, linked, plain, replace(plain, mark=""))
+    found = {
+        folders: [await used(lodgings(tmp_path, office, folders), each) for each in all_of_them]
+        for folders in ("auto", "shared", "away")
+    }
+    assert found == {
+        "auto": ["itself", "a copy", "a copy", "a copy", NOT_HERE, "itself"],
+        "shared": ["itself", "itself", NOT_HERE, NOT_HERE, "itself", "itself"],
+        "away": ["a copy", "a copy", "a copy", "a copy", NOT_HERE, NOT_HERE],
+    }
+    assert await leftovers(tmp_path / "home") == []
+
+
+async def test_who_cannot_make_a_copy_says_why_and_what_is_forged_is_refused(tmp_path: Path) -> None:
+    office = Office()
+    parcel = Parcel(key="a" * 40, tip="b" * 40, remote=f"file://{tmp_path}/none", known=("b" * 40,))
+    place = lodgings(tmp_path, office)
+    assert "cannot be fetched from" in await used(place, Wanted(TASK, "/nowhere", "x", parcel))
+    [(task, worker, why)] = office.hindered
+    assert (task, worker, "cannot be fetched from" in why) == (TASK, "worker", True)
+    with pytest.raises(UserMistake, match="an address that is not taken: 'ext::x'"):
+        await used(place, Wanted(TASK, "/nowhere", "x", replace(parcel, remote="ext::x")))
+    assert len(office.hindered) == 1
+
+
+async def test_an_agent_that_began_elsewhere_is_told_where_it_is_now(tmp_path: Path) -> None:
+    office, store = Office(), MemoryStore()
+    repo = repository(tmp_path / "there", a_txt=TEN)
+    lease = await store.create(TaskCreated(agent="x", prompt="y"), "dead", (TaskStarted(),))
+    here = replace(await wanted(repo, office), task=lease.task)
+    place = lodgings(tmp_path, office, store=store)
+    async with place.place(here) as lodged:
+        assert lodged is not None
+        [letter] = await store.waiting(lease.task)
+        assert f"Your folder is {lodged.workspace.cwd} now, made anew from git" in letter.text
+        (lodged.workspace.cwd / "a.txt").write_text("begun\n")
+        place.abandon()
+        ending = Ending(Status.CANCELLED, "said")
+        assert await lodged.summed_up(ending) == ending
+    async with place.place(here) as again:
+        assert again is not None and (again.workspace.cwd / "a.txt").read_text() == "begun\n"
+        again.owner = office.owner
+        ended = await again.summed_up(Ending(Status.COMPLETED, "said"))
+    assert len(await store.waiting(lease.task)) == 1
+    first, *rest = ended.text.split("\n\n", 1)
+    head = f"[It worked in a copy of {repo} on worker. What it changed there:]\nchanged a.txt +1 -10"
+    offer = f"To take it over, where that was not done: gen task merge {lease.task}"
+    assert (first, rest[0].startswith(f"{head}\n{offer}\n```diff\n")) == ("said", True)
+    assert office.back[lease.task][0].cwd == str(repo)

@@ -1,0 +1,299 @@
+"""Workers that have not the folder of a task: they make a copy with git, and what was changed comes back."""
+
+import asyncio
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gencode import GenCode
+from gencode.core.events import TaskCreated
+from gencode.core.messages import ToolMessage, UserMessage
+from gencode.core.spec import TaskRequest
+from gencode.core.status import Status
+from gencode.core.task import transcript_of
+from gencode.runtime.worktrees.leftovers import leftovers
+from gencode.stores.pg_fleet import FleetStore
+from gencode.stores.pg_survey import survey
+from tests.fleet.driving import Fleet, Process, ended, until
+from tests.postgres import Postgres
+from tests.runtime.worktrees.yard import TEN, commit, git
+from tests.surfaces.running import gen as typed
+
+pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
+
+
+class Country(Fleet):
+    """A project in a git repository, and workers that live elsewhere."""
+
+    def __init__(self, postgres: Postgres, folder: Path) -> None:
+        super().__init__(postgres, folder / "project")
+        self.far = folder / "far"
+        self.far.mkdir()
+        self.script = folder / "script.json"
+        git(self.folder, "init", "--quiet", "--initial-branch=main")
+        commit(self.folder, a_txt=TEN, _gitignore="*.log\n", sub__b_txt="b\n")
+
+    def write(self, agents: dict[str, Any]) -> None:
+        """What the model says; it is not in the project."""
+        (self.folder.parent / "script.json").write_text(json.dumps({"agents": agents}))
+
+    def settle(self, *options: str) -> Process:
+        """Start a worker in the far country."""
+        self.workers.append(Process(self.far, self.url, *options))
+        return self.workers[-1].ready()
+
+    def at(self, task: str) -> Process:
+        """The worker that is at a task."""
+        number = self.owners()[task]
+        return next(each for each in self.workers if each.number == number)
+
+    def gen(self, **settings: Any) -> AbstractAsyncContextManager[GenCode]:
+        named = {"database_url": self.url, "permission_mode": "acceptEdits", **settings}
+        return GenCode.open(self.folder, model=f"scripted:{self.script}", settings=named)
+
+    def doctor(self) -> list[str]:
+        told = typed("doctor", "--json", cwd=self.folder, GEN_DATABASE_URL=self.url).json["checks"]
+        return [f"{each['name']}: {each['detail']} → {each['fix']}" for each in told]
+
+
+@pytest.fixture(scope="module")
+def country(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Country]:
+    made = Country(postgres, tmp_path_factory.mktemp("country"))
+    made.settle("--concurrency", "4")
+    yield made
+    made.close()
+
+
+def call(name: str, **fields: str) -> dict[str, Any]:
+    return {"name": name, "input": fields}
+
+
+def says(*turns: Any, delay: int = 0) -> dict[str, Any]:
+    replies = [{"text": f"turn {n}", "calls": [each], "delay_ms": delay} for n, each in enumerate(turns)]
+    return {"*": [*replies, {"text": "done"}]}
+
+
+async def results(gen: GenCode, task: str) -> list[str]:
+    """What the calls of a task gave."""
+    messages = transcript_of(await gen.store.events(task))
+    return [each.text for message in messages if isinstance(message, ToolMessage) for each in message.results]
+
+
+async def told(gen: GenCode, task: str) -> list[str]:
+    """What a task was told."""
+    messages = transcript_of(await gen.store.events(task))
+    return [message.text for message in messages if isinstance(message, UserMessage)]
+
+
+async def test_a_reading_agent_sees_what_is_committed_what_is_not_and_what_is_new(country: Country) -> None:
+    country.write(says(*(call("Read", file_path=name) for name in ("a.txt", "sub/b.txt", "c.txt", "d.log"))))
+    (country.folder / "sub" / "b.txt").write_text("changed\n")
+    (country.folder / "c.txt").write_text("new\n")
+    (country.folder / "d.log").write_text("ignored\n")
+    async with country.gen() as gen:
+        outcome = await gen.task("Explore", "look", isolation="process")
+        seen = await results(gen, outcome.agent_id)
+        heard = await told(gen, outcome.agent_id)
+    assert (outcome.status, outcome.result) == (Status.COMPLETED, "done")
+    assert "9" in seen[0] and "changed" in seen[1] and "new" in seen[2] and "ignored" not in seen[3]
+    assert f"a copy of {country.folder} that was made for you with git" in heard[1]
+    (country.folder / "sub" / "b.txt").write_text("b\n")
+    (country.folder / "c.txt").unlink()
+
+
+async def test_what_a_writing_agent_changed_comes_back_into_the_files(country: Country) -> None:
+    country.write(says(call("Write", file_path="made.txt", content="made\n")))
+    async with country.gen() as gen:
+        outcome = await gen.task("general-purpose", "write", isolation="process")
+    assert outcome.status is Status.COMPLETED, outcome
+    assert (country.folder / "made.txt").read_text() == "made\n"
+    assert f"[Its changes are in the files of {country.folder} now.]" in outcome.result
+    assert git(country.folder, "branch", "--format=%(refname:short)") == "main"
+    (country.folder / "made.txt").unlink()
+
+
+async def test_a_task_that_waited_for_its_turn_goes_to_a_worker_too(country: Country) -> None:
+    country.write(says(call("Read", file_path="a.txt"), delay=200))
+    async with country.gen(max_agents=1) as gen:
+        both = (gen.task("Explore", "look", isolation="process") for _ in range(2))
+        found = await asyncio.gather(*both)
+    assert [(each.status, each.result) for each in found] == [(Status.COMPLETED, "done")] * 2
+
+
+async def test_what_conflicts_is_offered_as_a_branch_and_the_files_stay_as_they_are(country: Country) -> None:
+    edit = call("Edit", file_path="a.txt", old_string="3\n", new_string="three\n")
+    country.write(says(call("Read", file_path="a.txt"), edit, delay=700))
+    mine = TEN.replace("3\n", "THREE\n")
+    async with country.gen() as gen:
+        work = asyncio.create_task(gen.task("general-purpose", "write", isolation="process"))
+        await until(lambda: bool(country.owners()), "the worker is at it")
+        (country.folder / "a.txt").write_text(mine)
+        outcome = await work
+    task = outcome.agent_id
+    assert (country.folder / "a.txt").read_text() == mine
+    assert f"[Its changes are on the branch gencode/{task} of {country.folder}" in outcome.result
+    assert "They were not applied: a merge would conflict in: a.txt." in outcome.result
+    assert git(country.folder, "show", f"gencode/{task}:a.txt") + "\n" == TEN.replace("3\n", "three\n")
+    shown = typed("task", "merge", task, "--preview", cwd=country.folder, GEN_DATABASE_URL=country.url)
+    assert (shown.code, "A merge would conflict in: a.txt." in shown.out) == (1, True)
+    assert (country.folder / "a.txt").read_text() == mine
+    (country.folder / "a.txt").write_text(TEN)
+    taken = typed("task", "merge", task, cwd=country.folder, GEN_DATABASE_URL=country.url)
+    assert (taken.code, (country.folder / "a.txt").read_text()) == (0, TEN.replace("3\n", "three\n"))
+    git(country.folder, "checkout", "--quiet", "a.txt")
+
+
+async def test_what_nobody_waited_for_is_kept_until_a_person_takes_it_over(country: Country) -> None:
+    country.write(says(call("Write", file_path="sub/late.bin", content="late\n")))
+    async with country.gen() as gen:
+        [found] = await ended(gen, [await detached(gen)])
+    offered = f"To take it over, where that was not done: gen task merge {found.id}"
+    assert (found.status, offered in found.result) == (Status.COMPLETED, True)
+    assert not (country.folder / "sub" / "late.bin").exists()
+    [listed] = [line for line in country.doctor() if line.startswith("returned work")]
+    assert listed.startswith(f"returned work: 1 files of {country.folder}, changed by task {found.id} on ")
+    taken = typed("task", "merge", found.id, "--json", cwd=country.folder, GEN_DATABASE_URL=country.url)
+    assert (taken.code, taken.json["state"]) == (0, "applied")
+    assert (country.folder / "sub" / "late.bin").read_text() == "late\n"
+    assert found.id not in [work.task for work in (await survey(country.url)).returned]
+    async with country.gen() as gen:
+        taken_over = (await gen.find(found.id)).result
+        await gen.resume(found.id, "more")
+        assert (await told(gen, found.id))[-2].startswith(
+            f"You are back in the folder itself, {country.folder}."
+        )
+    assert taken_over == f"{found.result}\n\n[Its changes are in the files of {country.folder} now.]"
+    (country.folder / "sub" / "late.bin").unlink()
+
+
+async def test_an_agent_that_is_woken_goes_on_from_what_it_did(country: Country) -> None:
+    country.write(says(call("Write", file_path="one.txt", content="one\n")))
+    async with country.gen() as gen:
+        [found] = await ended(gen, [await detached(gen)])
+        country.write({"*": [*said(call("Read", file_path="one.txt")), {"text": "again"}]})
+        request = TaskRequest("", "again", resume=found.id, background=True)
+        await gen.detach(request)
+        await until(lambda: again(gen, found.id), "it has said more")
+        seen = await results(gen, found.id)
+        assert isinstance(gen.store, FleetStore)
+        back = await gen.store.parcels.returned(found.id)
+    assert "one" in seen[-1]
+    assert back is not None and (back[0].files, back[0].taken) == (1, False)
+
+
+async def again(gen: GenCode, task: str) -> bool:
+    now = await gen.find(task)
+    return now.status.ended and "again" in now.result
+
+
+async def test_without_git_a_task_waits_for_a_worker_that_shares_its_folder(country: Country) -> None:
+    plain = country.folder.parent / "plain"
+    plain.mkdir()
+    country.write(says())
+    named = {"database_url": country.url}
+    async with GenCode.open(plain, model=f"scripted:{country.script}", settings=named) as gen:
+        task = await detached(gen)
+        await asyncio.sleep(1.5)
+        assert (await gen.find(task)).status is Status.PENDING
+        [stuck] = (await survey(country.url, 0)).stuck
+        said = f"it waits for a worker that shares its folder, because {plain} is not in a git repository"
+        assert (stuck.task, stuck.why) == (task, said)
+        await gen.stop(task)
+
+
+async def test_an_order_with_a_hostile_folder_runs_nothing_and_ends_with_a_sentence(
+    country: Country, tmp_path: Path
+) -> None:
+    store = await FleetStore.open(country.url)
+
+    async def nowhere(_connection: object, _task: str) -> None:
+        """Only the worker's own look at what is overdue finds it."""
+
+    proof = tmp_path / "proof"
+    commit_id, key = "1" * 40, "2" * 40
+    parcels: list[dict[str, Any]] = [
+        {"remote": f"ext::sh -c touch% {proof}", "known": [commit_id]},
+        {"remote": f"--upload-pack=touch {proof}", "known": [commit_id]},
+        {"remote": f"ssh://-oProxyCommand=touch {proof}/x", "known": [commit_id]},
+        {"below": "../../.."},
+        {"packs": ["../../etc/passwd"]},
+        {"tip": "--output=x"},
+    ]
+    created = TaskCreated(agent="Explore", prompt="look", cwd="/nowhere")
+    made = {"agent": "Explore", "cwd": "/nowhere"}
+    handover = {"model": f"scripted:{country.script}", "created": made}
+    tasks: list[str] = []
+    for parcel in parcels:
+        whole = {"key": key, "tip": commit_id, **parcel}
+        order = {"handover": handover, "cwd": "/nowhere", "mark": "x", "parcel": whole}
+        tasks.append(await store.submit(created, json.dumps(order).encode(), nowhere))
+    long_ago = "UPDATE gen_task SET dispatched_at = now() - interval '1 hour' WHERE cwd = '/nowhere'"
+    await store.link.fetch(long_ago)
+    async with country.gen() as gen:
+        found = await ended(gen, tasks)
+    await store.close()
+    assert [task.status for task in found] == [Status.FAILED] * len(parcels)
+    assert all(str(task.error).startswith("its folder ") for task in found), [task.error for task in found]
+    assert not proof.exists()
+
+
+async def test_when_a_worker_dies_another_one_goes_on_in_a_copy_of_its_own(country: Country) -> None:
+    country.settle()
+    country.write(says(*four("dead"), delay=300))
+    async with country.gen() as gen:
+        task = await detached(gen)
+        await until(lambda: written(gen, task), "something is written")
+        victim = country.at(task)
+        victim.send(signal.SIGKILL)
+        [found] = await ended(gen, [task])
+        heard = await told(gen, task)
+    assert found.status is Status.COMPLETED
+    [anew] = [text for text in heard if text.startswith("You go on on another machine.")]
+    assert str(victim.log) not in anew and "what you had changed in files before is not in it" in anew
+    assert "added dead3.txt +1 -0" in found.result
+    left = await leftovers(victim.log)
+    assert [(each.away, bool(each.changed)) for each in left] == [(True, True)]
+
+
+async def test_a_worker_that_is_told_to_end_at_once_hands_over_what_was_done(country: Country) -> None:
+    country.settle()
+    country.write(says(*four("told"), delay=300))
+    async with country.gen() as gen:
+        task = await detached(gen)
+        await until(lambda: written(gen, task), "something is written")
+        leaver = country.at(task)
+        leaver.send(signal.SIGTERM)
+        leaver.send(signal.SIGINT)
+        [found] = await ended(gen, [task])
+        heard = await told(gen, task)
+    assert found.status is Status.COMPLETED
+    [moved] = [text for text in heard if text.startswith("You go on on another machine.")]
+    assert moved.endswith("with what you had changed in files before.")
+    assert [line for line in found.result.splitlines() if line.startswith("added")] == [
+        f"added told{n}.txt +1 -0" for n in range(4)
+    ]
+    async with country.gen() as gen:
+        await gen.store.delete(task)
+    taken = typed("task", "merge", task, cwd=country.folder, GEN_DATABASE_URL=country.url)
+    assert (taken.code, (country.folder / "told3.txt").read_text()) == (0, "3\n")
+
+
+def four(name: str) -> list[dict[str, Any]]:
+    return [call("Write", file_path=f"{name}{n}.txt", content=f"{n}\n") for n in range(4)]
+
+
+async def written(gen: GenCode, task: str) -> bool:
+    return bool(await results(gen, task))
+
+
+async def detached(gen: GenCode) -> str:
+    return (await gen.detach(TaskRequest("general-purpose", "work"))).agent_id
+
+
+def said(*turns: Any) -> list[dict[str, Any]]:
+    return says(*turns)["*"][:-1]

@@ -1,0 +1,140 @@
+"""One budget for a session whose agents work on several machines: each takes a part of it along."""
+
+import asyncio
+import json
+import os
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import to_builtins
+
+from gencode import GenCode
+from gencode.core.budget import Budget
+from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
+from gencode.core.messages import AssistantMessage, Usage
+from gencode.core.spec import TaskRequest
+from gencode.core.status import Status
+from gencode.delegation.accounts import spent_by
+from gencode.delegation.treasury import Treasury
+from gencode.runtime.ports import TaskQuery
+from tests.fleet.driving import until
+from tests.postgres import Postgres
+
+pytestmark = pytest.mark.needs("postgres")
+
+ENDED = {Status.COMPLETED, Status.LIMIT_REACHED}
+LARGEST = 9_000
+
+
+def write(folder: Path, agents: int, turns: int, tokens: int) -> str:
+    """A conversation that sends agents side by side, each of which spends so many tokens in each turn."""
+    usage = to_builtins(Usage(tokens - 10, 10))
+    read = {"name": "Read", "input": {"file_path": "note.txt"}}
+    asked = {"subagent_type": "general-purpose", "prompt": "look", "isolation": "process"}
+    call = {"name": "Task", "input": {**asked, "run_in_background": True}}
+    spends = [*({"calls": [read], "usage": usage} for _ in range(turns)), {"text": "done", "usage": usage}]
+    main = [{"calls": [call] * agents, "usage": usage}, *({"text": "on", "usage": usage} for _ in range(30))]
+    (folder / "note.txt").write_text("a note\n")
+    path = folder / "script.json"
+    path.write_text(json.dumps({"agents": {"main": main, "*": spends}}))
+    return f"scripted:{path}"
+
+
+async def machines(stack: AsyncExitStack, url: str, folder: Path, count: int) -> None:
+    """So many workers, each with connections of its own."""
+    from gencode.fleet import Shape, Worker
+    from gencode.stores.pg_fleet import FleetStore
+
+    async def ended(worker: Worker, working: "asyncio.Task[None]") -> None:
+        worker.drain()
+        await working
+
+    for _ in range(count):
+        store = await FleetStore.open(url)
+        stack.push_async_callback(store.close)
+        worker = Worker(store, Shape(8, folder, folder / "home", agents=("general-purpose",)))
+        stack.push_async_callback(ended, worker, asyncio.ensure_future(worker.work()))
+
+
+@settings(
+    max_examples=int(os.environ.get("GEN_EXAMPLES", "3")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    limit=st.integers(20_000, 120_000),
+    agents=st.integers(1, 4),
+    turns=st.integers(0, 3),
+    tokens=st.integers(1_000, LARGEST),
+)
+def test_agents_on_several_machines_spend_at_most_one_call_each_beyond_the_budget(
+    postgres: Postgres, tmp_path_factory: pytest.TempPathFactory, limit: int, **spends: int
+) -> None:
+    folder = tmp_path_factory.mktemp("spending")
+    asyncio.run(check_spending(postgres.new_schema(), folder, limit, spends))
+
+
+async def check_spending(url: str, folder: Path, limit: int, spends: dict[str, int]) -> None:
+    model = write(folder, **spends)
+    named = {"database_url": url, "permission_mode": "dontAsk", "max_tokens_total": limit}
+    async with AsyncExitStack() as stack:
+        await machines(stack, url, folder, 2)
+        gen = await stack.enter_async_context(GenCode.open(folder, model=model, settings=named))
+        session = (await gen.ask("go").outcome()).agent_id
+
+        async def all_ended() -> bool:
+            children = await gen.store.tasks(TaskQuery(parent=session))
+            return all(child.status.ended for child in children)
+
+        await until(all_ended, "all agents have ended")
+        children = await gen.store.tasks(TaskQuery(parent=session))
+        assert {child.status for child in children} <= ENDED
+        assert all(child.budget.tokens for child in children)
+        spent = await spent_by(gen.store, session)
+        assert spent.tokens <= limit + LARGEST * (len(children) + 1)
+        for child in children:
+            assert (await spent_by(gen.store, child.id)).tokens <= (child.budget.tokens or 0) + LARGEST
+
+
+async def test_what_is_left_goes_along_with_a_task_that_outlives_its_sender(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    model = write(tmp_path, 1, 9, 8_000)
+    url = postgres.new_schema()
+    named: dict[str, Any] = {"database_url": url, "permission_mode": "dontAsk", "max_tokens_total": 30_000}
+    async with AsyncExitStack() as stack:
+        await machines(stack, url, tmp_path, 1)
+        gen = await stack.enter_async_context(GenCode.open(tmp_path, model=model, settings=named))
+        tasks = [(await gen.detach(TaskRequest("general-purpose", "look"))).agent_id for _ in range(2)]
+        found = [await gen.watch.ended(task, 60) for task in tasks]
+        assert [task.budget.tokens for task in found] == [30_000, 30_000]
+        assert [task.status for task in found] == [Status.LIMIT_REACHED] * 2
+        spent = [(await spent_by(gen.store, task)).tokens for task in tasks]
+        assert all(22_000 <= tokens <= 38_000 for tokens in spent)
+
+
+async def test_whoever_looks_at_a_session_from_elsewhere_knows_what_is_out(postgres: Postgres) -> None:
+    from gencode.stores.pg_fleet import FleetStore
+
+    url = postgres.new_schema()
+    one, other = await FleetStore.open(url), await FleetStore.open(url)
+    said = MessageAdded(AssistantMessage("hm", usage=Usage(900, 100)))
+    budget = Budget(tokens=10_000)
+    lead = await one.create(TaskCreated(conversation=True, budget=budget), "me", [TaskStarted(), said])
+    part = TaskCreated(parent=lead.task, budget=Budget(tokens=4_000))
+    child = await one.create(part, "worker", [TaskStarted(), said])
+    elsewhere = Treasury(other, Budget(), lambda _: None)
+    session = await other.task(lead.task)
+    purse = await elsewhere.of_conversation(session)
+    assert purse is not None
+    assert (purse.spent.tokens, purse.left().tokens) == (2_000, 10_000 - 1_000 - 4_000)
+    await one.append(child, [said, TaskEnded(Status.COMPLETED)], last=True)
+    await one.append(lead, [said])
+    assert await elsewhere.of_conversation(session) is purse
+    assert (purse.spent.tokens, purse.left().tokens) == (4_000, 6_000)
+    await one.close()
+    await other.close()

@@ -1,0 +1,273 @@
+"""What agents on workers ask: shown and answered where the person is, and nowhere else."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gencode import GenCode
+from gencode.core.events import TaskCreated
+from gencode.core.spec import TaskRequest
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.delegation.live import Job
+from gencode.runtime.asking import Answer, Question
+from gencode.runtime.broker import Broker
+from gencode.runtime.ports import Handover
+from tests.fleet.conftest import PATIENT
+from tests.fleet.driving import Fleet, ended, until
+from tests.surfaces.running import Ended, in_terminal
+from tests.surfaces.running import gen as typed
+
+pytestmark = pytest.mark.needs("postgres")
+
+
+def script(fleet: Fleet, name: str, *calls: dict[str, Any]) -> str:
+    """A model that makes these calls, one in each turn."""
+    turns = [*({"calls": [call]} for call in calls), {"text": "done"}]
+    path = fleet.folder / f"{name}.json"
+    path.write_text(json.dumps({"agents": {"*": turns}}))
+    return f"scripted:{path}"
+
+
+def touch(name: str) -> dict[str, Any]:
+    return {"name": "Bash", "input": {"command": f"touch {name}"}}
+
+
+@asynccontextmanager
+async def sitting(
+    fleet: Fleet, model: str, person: Broker | None = None, *, behind: bool = True, **settings: Any
+) -> AsyncGenerator[GenCode]:
+    """A GenCode where a person is asked, also by agents in the background when they are to be."""
+    from gencode.surfaces.far_questions import far_questions
+
+    named = {"database_url": fleet.url, "background_questions": behind, **settings}
+    async with GenCode.open(fleet.folder, model=model, settings=named, asker=person) as gen:
+        if person is None:
+            yield gen
+            return
+        async with far_questions(gen, person, background=behind):
+            await until(lambda: present(fleet), "the person is there")
+            yield gen
+
+
+def present(fleet: Fleet) -> bool:
+    return fleet.rows("SELECT count(*) FROM gen_person") != [["0"]]
+
+
+async def sent(gen: GenCode) -> str:
+    return (await gen.detach(TaskRequest("general-purpose", "do it"))).agent_id
+
+
+async def one(gen: GenCode, task: str) -> Task:
+    [found] = await ended(gen, [task])
+    return found
+
+
+async def heard(gen: GenCode, task: str) -> str:
+    """What the tools of a task said."""
+    told = (await gen.show(task)).transcript
+    return json.dumps([message for message in told or () if "results" in message])
+
+
+class Saying:
+    """A person who always says the same and remembers what they were asked."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.asked: list[Question] = []
+        self._answers = list(answers)
+
+    async def answer(self, question: Question) -> Answer:
+        self.asked.append(question)
+        return self._answers[min(len(self.asked), len(self._answers)) - 1]
+
+
+async def test_a_command_is_asked_about_where_the_person_is_and_run_where_the_agent_is(
+    standing: Fleet,
+) -> None:
+    person = Saying(Answer(True))
+    model = script(standing, "yes", touch("made.txt"))
+    async with sitting(standing, model, Broker(person)) as gen:
+        task = await sent(gen)
+        found = await one(gen, task)
+    assert (found.status, (standing.folder / "made.txt").exists()) == (Status.COMPLETED, True)
+    [question] = person.asked
+    assert (question.task, question.agent, question.path) == (task, "general-purpose", ("general-purpose",))
+    assert question.call.input == {"command": "touch made.txt"}
+    assert (question.decision.action, question.rules) == ("ask", ("Bash(touch made.txt)",))
+    assert not present(standing)
+
+
+async def test_what_an_agent_wants_to_know_is_answered_in_words(standing: Fleet) -> None:
+    asks = {"question": "Which colour?", "options": [{"label": "red"}, {"label": "blue"}]}
+    call = {"name": "AskUserQuestion", "input": {"questions": [asks]}}
+    person = Saying(Answer(True, words=("blue",)))
+    async with sitting(standing, script(standing, "words", call), Broker(person)) as gen:
+        task = await sent(gen)
+        await one(gen, task)
+        assert "Which colour? \\u2192 blue" in await heard(gen, task)
+
+
+@pytest.mark.parametrize("there", [False, True])
+async def test_nobody_is_asked_who_is_not_there_or_does_not_want_to_be(standing: Fleet, there: bool) -> None:
+    person = Saying(Answer(True))
+    model = script(standing, f"nobody{there}", touch("never.txt"))
+    async with sitting(standing, model, Broker(person) if there else None, behind=False) as gen:
+        task = await sent(gen)
+        await one(gen, task)
+        assert "Nobody can be asked here" in await heard(gen, task)
+    assert (person.asked, (standing.folder / "never.txt").exists()) == ([], False)
+
+
+async def test_a_yes_for_the_session_counts_for_no_other_task_on_the_same_worker(standing: Fleet) -> None:
+    yes, no = Answer(True, "session"), Answer(False, why="A person said no")
+    person = Saying(yes, no)
+    model = script(standing, "reach", touch("twice.txt"), touch("twice.txt"))
+    async with sitting(standing, model, Broker(person)) as gen:
+        await one(gen, await sent(gen))
+        assert len(person.asked) == 1
+        second = await sent(gen)
+        await one(gen, second)
+        assert len(person.asked) == 3
+        assert "A person said no" in await heard(gen, second)
+
+
+async def test_what_was_answered_for_one_task_is_not_answered_for_another_of_the_same_room(
+    fleet: Fleet,
+) -> None:
+    from gencode.delegation.far_asking import FarAsker
+    from gencode.stores.pg_fleet import FleetStore
+
+    store = await FleetStore.open(fleet.url)
+    model = f"scripted:{fleet.folder}/script.json"
+    created = TaskCreated(agent="general-purpose", prompt="look", cwd=str(fleet.folder))
+    asker = FarAsker(store, store.questions)
+    async with GenCode.open(fleet.folder, model=model, store=store, asker=asker) as gen:
+        jobs = [await gen.take_on(Handover(model, created)) for _ in range(2)]
+        memories = [job.seat.gate.memory for job in jobs if isinstance(job, Job)]
+        memories[0].add("host:example.org")
+        assert memories == [{"host:example.org"}, set()]
+    await store.close()
+
+
+async def test_a_no_of_the_sender_is_not_lifted_by_a_yes(standing: Fleet) -> None:
+    person = Saying(Answer(True, "subtree"))
+    model = script(standing, "denied", touch("denied.txt"))
+    async with sitting(standing, model, Broker(person), deny=["Bash(touch denied.txt)"]) as gen:
+        await one(gen, await sent(gen))
+    assert (person.asked, (standing.folder / "denied.txt").exists()) == ([], False)
+
+
+async def test_a_person_at_a_shell_lists_and_answers_questions_and_the_second_answer_is_told_so(
+    standing: Fleet,
+) -> None:
+    person = Broker()
+    model = script(standing, "typed", touch("typed.txt"))
+
+    async def said(*words: str) -> Ended:
+        url = standing.url
+        return await asyncio.to_thread(
+            lambda: typed("task", *words, cwd=standing.folder, GEN_DATABASE_URL=url)
+        )
+
+    async with sitting(standing, model, person) as gen:
+        task = await sent(gen)
+        await until(lambda: len(person.waiting()) == 1, "it is asked")
+        done = await said("questions", "--json")
+        [question] = done.json["questions"]
+        number = str(question["number"])
+        assert (question["task"], question["call"]["input"]) == (task, {"command": "touch typed.txt"})
+        listed = await said("questions")
+        assert f"gen task answer {number} yes|no" in listed.out and "touch typed.txt" in listed.out
+        first = await said("answer", number, "yes", "--for", "agent")
+        assert (first.code, first.out) == (0, f"Question {number} is answered: yes.\n")
+        again = await said("answer", number, "no")
+        assert (again.code, f"Question {number} was answered already" in again.err) == (2, True)
+        await one(gen, task)
+        await until(lambda: not person.waiting(), "it is not asked here any more")
+    assert (standing.folder / "typed.txt").exists()
+
+
+async def test_the_question_of_a_worker_that_died_disappears_and_is_asked_anew_elsewhere(
+    fleet: Fleet,
+) -> None:
+    person = Broker()
+    [first] = fleet.start(1)
+    model = script(fleet, "died", touch("made.txt"))
+    async with sitting(fleet, model, person) as gen:
+        task = await sent(gen)
+        await until(lambda: len(person.waiting()) == 1, "it is asked")
+        first.send(signal.SIGKILL)
+        await until(lambda: not person.waiting(), "nobody asks it any more")
+        with pytest.raises(Exception, match="nobody asks it any more"):
+            await fleet_box(gen).answer(1, Answer(True), "me")
+        fleet.start(1)
+        found = await one(gen, task)
+    assert (found.status, (fleet.folder / "made.txt").exists()) == (Status.COMPLETED, False)
+
+
+def fleet_box(gen: GenCode) -> Any:
+    from gencode.surfaces.far_questions import box_of
+
+    return box_of(gen)
+
+
+async def test_an_agent_that_waits_for_a_person_keeps_nobody_from_working(fleet: Fleet) -> None:
+    person = Broker()
+    fleet.start(1, "--concurrency", "1", *PATIENT)
+    asking = script(fleet, "asking", touch("late.txt"))
+    plain = script(fleet, "plain")
+    async with sitting(fleet, asking, person) as gen:
+        waits = await sent(gen)
+        await until(lambda: len(person.waiting()) == 1, "it is asked")
+        async with sitting(fleet, plain) as other:
+            assert (await one(other, await sent(other))).status is Status.COMPLETED
+        person.answer(person.waiting()[0].number, Answer(True))
+        assert (await one(gen, waits)).status is Status.COMPLETED
+    assert (fleet.folder / "late.txt").exists()
+
+
+async def test_a_person_at_a_terminal_is_asked_by_gen_itself(standing: Fleet) -> None:
+    call = {
+        "name": "Task",
+        "input": {"subagent_type": "general-purpose", "prompt": "x", "isolation": "process"},
+    }
+    agent = [{"calls": [touch("typed-here.txt")]}, {"text": "done"}]
+    path = standing.folder / "terminal.json"
+    path.write_text(json.dumps({"agents": {"main": [{"calls": [call]}, {"text": "ok"}], "*": agent}}))
+    done = await asyncio.to_thread(
+        in_terminal,
+        *("-p", "go", "--model", f"scripted:{path}", "--allow", "Task(general-purpose)"),
+        cwd=standing.folder,
+        answers=[b"y\n"],
+        GEN_DATABASE_URL=standing.url,
+    )
+    assert (done.code, "main › general-purpose wants to use Bash" in done.out) == (0, True)
+    assert (standing.folder / "typed-here.txt").exists()
+
+
+def test_without_a_shared_database_nothing_of_it_is_loaded(tmp_path: Path) -> None:
+    code = (
+        "import asyncio, sys\n"
+        "from gencode import GenCode\n"
+        "async def run():\n"
+        "    async with GenCode.open('.', model='offline') as gen:\n"
+        "        await gen.task('Explore', 'where is it')\n"
+        "asyncio.run(run())\n"
+        "print(*sys.modules, sep='\\n')"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    loaded = told.stdout.splitlines()
+    ours = [name for name in loaded if name.startswith(("gencode.stores.pg_", "asyncpg", "pgqueuer"))]
+    more = {"gencode.fleet", "gencode.runtime.questions", "gencode.delegation.far_asking"}
+    pace = {"gencode.runtime.pace", "gencode.providers.pacing", "gencode.surfaces.far_questions"}
+    assert (ours, (more | pace).intersection(loaded)) == ([], set())

@@ -1,0 +1,71 @@
+"""A post office for tests: parcels in memory, a sender with a repository, and a worker with a home."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gencode.runtime.away.lodging import Guest, Lodging, lodge
+from gencode.runtime.away.packing import Packer
+from gencode.runtime.away.parcel import Parcel, Returned
+
+TASK = "0123abcd"
+
+
+class Office:
+    """What travels, kept in memory; whoever is `owner` may hand in."""
+
+    def __init__(self) -> None:
+        self.packs: dict[str, bytes] = {}
+        self.back: dict[str, tuple[Returned, bytes]] = {}
+        self.hindered: list[tuple[str, str, str]] = []
+        self.lodgings: list[Lodging] = []
+        self.kept = 0
+        self.owner = "me"
+
+    async def lacking(self, packs: Sequence[str]) -> list[str]:
+        return [pack for pack in packs if pack not in self.packs]
+
+    async def keep(self, pack: str, body: bytes) -> None:
+        self.kept += 1
+        self.packs[pack] = body
+
+    async def pack(self, pack: str) -> bytes | None:
+        return self.packs.get(pack)
+
+    async def hand_in(self, returned: Returned, body: bytes, owner: str) -> bool:
+        if owner != self.owner:
+            return False
+        self.back[returned.task] = (returned, body)
+        return True
+
+    async def returned(self, task: str) -> tuple[Returned, bytes] | None:
+        return self.back.get(task)
+
+    async def waiting(self) -> list[Returned]:
+        return [each for each, _ in self.back.values() if not each.taken]
+
+    async def taken(self, task: str, commit: str) -> None:
+        work, body = self.back[task]
+        assert work.commit == commit
+        self.back[task] = (replace(work, taken=True), body)
+
+    async def hinder(self, task: str, worker: str, why: str) -> None:
+        self.hindered.append((task, worker, why))
+
+    async def hindrances(self, task: str) -> list[str]:
+        return [why for each, _, why in self.hindered if each == task]
+
+    async def forget(self) -> None:
+        self.packs.clear()
+
+
+async def sent(folder: Path, office: Office) -> Parcel:
+    """A folder as a parcel."""
+    return await Packer(folder, folder.parent / "own", office).pack()
+
+
+async def arrived(parcel: Parcel, office: Office, home: Path, task: str = TASK) -> Lodging:
+    """The copy of it on a worker."""
+    office.lodgings.append(await lodge(Guest(task, "/there", parcel), office, home))
+    return office.lodgings[-1]

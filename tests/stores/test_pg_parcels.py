@@ -1,0 +1,83 @@
+"""What travels through Postgres: kept, handed in only by who has the task, and never dropped too early."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gencode.core.events import TaskCreated, TaskEnded, TaskStarted, WorkReturned
+from gencode.core.status import Status
+from gencode.runtime.away.parcel import Parcel, Returned
+from gencode.runtime.away.telling import noted
+from gencode.stores.pg_fleet import FleetStore
+from tests.postgres import Postgres
+
+pytestmark = pytest.mark.needs("postgres")
+
+PARCEL = Parcel(key="a" * 40, tip="b" * 40, packs=("one",), notes=("a note",))
+
+
+@pytest.fixture
+async def store(postgres: Postgres) -> AsyncIterator[FleetStore]:
+    made = await FleetStore.open(postgres.new_schema())
+    yield made
+    await made.close()
+
+
+async def test_packs_are_kept_once_and_given_back(store: FleetStore) -> None:
+    parcels = store.parcels
+    assert await parcels.lacking(["one", "two"]) == ["one", "two"]
+    await parcels.keep("one", b"\0 first")
+    await parcels.keep("one", b"\0 first")
+    assert (await parcels.lacking(["one", "two"]), await parcels.lacking([])) == (["two"], [])
+    assert (await parcels.pack("one"), await parcels.pack("two")) == (b"\0 first", None)
+
+
+async def test_only_who_has_a_task_says_what_came_of_it(store: FleetStore) -> None:
+    parcels = store.parcels
+    first = await store.create(TaskCreated(agent="x", prompt="y"), "first")
+    work = Returned(first.task, PARCEL, "c" * 40, "/there", "worker", 2)
+    assert await parcels.hand_in(work, b"body", "first")
+    assert await parcels.returned(first.task) == (work, b"body")
+    await store.release(first)
+    await store.take(first.task, "second")
+    late = Returned(first.task, PARCEL, "d" * 40)
+    assert not await parcels.hand_in(late, b"late", "first")
+    assert (await parcels.waiting(), await parcels.returned("none")) == ([work], None)
+    await parcels.taken(first.task, "d" * 40)
+    assert await parcels.waiting() == [work]
+    await parcels.taken(first.task, "c" * 40)
+    found = await parcels.returned(first.task)
+    assert found is not None and (await parcels.waiting(), found[0].taken) == ([], True)
+    assert await parcels.hand_in(late, b"again", "second")
+    assert await parcels.waiting() == [late]
+
+
+async def test_what_nobody_has_taken_over_is_never_forgotten(store: FleetStore) -> None:
+    parcels = store.parcels
+    lease = await store.create(TaskCreated(agent="x", prompt="y"), "me")
+    for pack in ("one", "two"):
+        await parcels.keep(pack, b"body")
+    await parcels.hand_in(Returned(lease.task, PARCEL, "c" * 40), b"body", "me")
+    await parcels.hinder(lease.task, "worker", "no git")
+    assert await parcels.hindrances(lease.task) == ["worker: no git"]
+    for table, column in (("gen_pack", "used_at"), ("gen_returned", "at"), ("gen_hindrance", "at")):
+        await store.link.fetch(f"UPDATE {table} SET {column} = now() - interval '1 year'")  # noqa: S608
+    await parcels.forget()
+    assert (await parcels.lacking(["one", "two"]), await parcels.hindrances(lease.task)) == (["two"], [])
+    await parcels.taken(lease.task, "c" * 40)
+    await store.link.fetch("UPDATE gen_returned SET taken_at = now() - interval '1 year'")
+    await store.link.fetch("UPDATE gen_pack SET used_at = now() - interval '1 year'")
+    await parcels.forget()
+    assert (await parcels.lacking(["one"]), await parcels.returned(lease.task)) == (["one"], None)
+
+
+async def test_what_became_of_it_is_written_to_the_end_of_the_result(store: FleetStore) -> None:
+    lease = await store.create(TaskCreated(agent="x", prompt="y"), "me")
+    await noted(store, lease.task, "too early")
+    await store.append(lease, [TaskStarted(), TaskEnded(Status.COMPLETED, "done")], last=True)
+    await noted(store, lease.task, "[It is there.]")
+    task = await store.task(lease.task)
+    events = await store.events(lease.task)
+    assert task is not None and (task.status, task.result) == (Status.COMPLETED, "done\n\n[It is there.]")
+    assert events[-1].fact == WorkReturned("[It is there.]")
+    assert await store.owned() == []
