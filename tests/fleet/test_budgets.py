@@ -61,7 +61,7 @@ async def machines(stack: AsyncExitStack, url: str, folder: Path, count: int) ->
 
 
 @settings(
-    max_examples=int(os.environ.get("GEN_EXAMPLES", "3")),
+    max_examples=int(os.environ.get("GEN_EXAMPLES", "2")),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

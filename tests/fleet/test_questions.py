@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gencode import GenCode
+from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
@@ -21,10 +22,11 @@ from gencode.delegation.live import Job
 from gencode.runtime.asking import Answer, Question
 from gencode.runtime.broker import Broker
 from gencode.runtime.ports import Handover
+from gencode.surfaces.cli import main
+from gencode.surfaces.far_questions import box_of, far_questions
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, ended, until
 from tests.surfaces.running import Ended, in_terminal
-from tests.surfaces.running import gen as typed
 
 pytestmark = pytest.mark.needs("postgres")
 
@@ -46,8 +48,6 @@ async def sitting(
     fleet: Fleet, model: str, person: Broker | None = None, *, behind: bool = True, **settings: Any
 ) -> AsyncGenerator[GenCode]:
     """A GenCode where a person is asked, also by agents in the background when they are to be."""
-    from gencode.surfaces.far_questions import far_questions
-
     named = {"database_url": fleet.url, "background_questions": behind, **settings}
     async with GenCode.open(fleet.folder, model=model, settings=named, asker=person) as gen:
         if person is None:
@@ -166,16 +166,16 @@ async def test_a_no_of_the_sender_is_not_lifted_by_a_yes(standing: Fleet) -> Non
 
 
 async def test_a_person_at_a_shell_lists_and_answers_questions_and_the_second_answer_is_told_so(
-    standing: Fleet,
+    standing: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     person = Broker()
     model = script(standing, "typed", touch("typed.txt"))
+    monkeypatch.setenv("GEN_DATABASE_URL", standing.url)
 
     async def said(*words: str) -> Ended:
-        url = standing.url
-        return await asyncio.to_thread(
-            lambda: typed("task", *words, cwd=standing.folder, GEN_DATABASE_URL=url)
-        )
+        code = await asyncio.to_thread(main, ["task", *words, "--cwd", str(standing.folder)])
+        printed = capsys.readouterr()
+        return Ended(code, printed.out, printed.err)
 
     async with sitting(standing, model, person) as gen:
         task = await sent(gen)
@@ -195,28 +195,18 @@ async def test_a_person_at_a_shell_lists_and_answers_questions_and_the_second_an
     assert (standing.folder / "typed.txt").exists()
 
 
-async def test_the_question_of_a_worker_that_died_disappears_and_is_asked_anew_elsewhere(
-    fleet: Fleet,
-) -> None:
+async def test_the_question_of_a_worker_that_died_disappears(fleet: Fleet) -> None:
     person = Broker()
     [first] = fleet.start(1)
     model = script(fleet, "died", touch("made.txt"))
     async with sitting(fleet, model, person) as gen:
-        task = await sent(gen)
+        await sent(gen)
         await until(lambda: len(person.waiting()) == 1, "it is asked")
+        [waiting] = await box_of(gen).waiting("")
         first.send(signal.SIGKILL)
         await until(lambda: not person.waiting(), "nobody asks it any more")
-        with pytest.raises(Exception, match="nobody asks it any more"):
-            await fleet_box(gen).answer(1, Answer(True), "me")
-        fleet.start(1)
-        found = await one(gen, task)
-    assert (found.status, (fleet.folder / "made.txt").exists()) == (Status.COMPLETED, False)
-
-
-def fleet_box(gen: GenCode) -> Any:
-    from gencode.surfaces.far_questions import box_of
-
-    return box_of(gen)
+        with pytest.raises(UserMistake, match="nobody asks it any more"):
+            await box_of(gen).answer(waiting.number, Answer(True), "me")
 
 
 async def test_an_agent_that_waits_for_a_person_keeps_nobody_from_working(fleet: Fleet) -> None:

@@ -76,7 +76,7 @@ async def test_other_trouble_is_nobody_elses(postgres: Postgres, trouble: Provid
 
 
 @settings(
-    max_examples=int(os.environ.get("GEN_EXAMPLES", "6")),
+    max_examples=int(os.environ.get("GEN_EXAMPLES", "4")),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -17,7 +17,7 @@ from pgqueuer.db import AsyncpgPoolDriver
 from pgqueuer.models import Job
 from pgqueuer.qm import QueueManager
 
-TOGETHER = 0.02
+TOGETHER = 0.01
 """News that come within so many seconds are heard together."""
 PROBE = 0.25
 """So often at most it is looked up whether something waits for a later time."""

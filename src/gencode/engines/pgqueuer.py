@@ -138,8 +138,9 @@ class Serving:
         return self.running - self._share.parked() >= self._share.most
 
     def _done(self, task: str) -> None:
+        had_enough = self._has_enough()
         self._works.pop(task, None)
-        if self._driver is not None:
+        if had_enough and self._driver is not None:
             self._driver.nudge()
 
     def begin_anew(self) -> None:
