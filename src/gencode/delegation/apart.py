@@ -57,11 +57,12 @@ class Apart:
         return remote
 
     async def _at_once(self, handover: Handover, stop: Stop, slot: Slot) -> Remote:
-        process: Elsewhere | None = None
+        begun = False
         try:
             process = await self._start(handover)
+            begun = True
         finally:
-            if process is None:
+            if not begun:
                 slot.give_back()
         events = await self._store.events(process.task)
         remote = Remote(_told(events, process.task), stop, lambda: _already(process), self._store, self._bus)

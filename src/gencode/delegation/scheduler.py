@@ -196,7 +196,7 @@ class Scheduler:
             self._tell(text)
 
     async def _is_gone(self, job: Appointment, now: datetime) -> bool:
-        """Whether the process of another machine that is at a run has died, as the lease of its task tells."""
+        """Whether the process elsewhere that is at a run has died, as the lease of its task tells."""
         since = now - moment(job.began)
         if since < GRACE or since >= FORGOTTEN:
             return since >= FORGOTTEN

@@ -56,11 +56,10 @@ async def appointments(
     store: Store, workspace: Path, well: Callable[[], bool]
 ) -> AsyncGenerator[Appointments, None]:
     """What is planned for folders inside `workspace`, which many workers may share: each time once."""
-    root = workspace.resolve()
 
     def mine(job: Appointment) -> bool:
         folder = Path(job.cwd).resolve()
-        return folder.is_dir() and folder.is_relative_to(root)
+        return folder.is_dir() and folder.is_relative_to(workspace.resolve())
 
     async with GenCode.open(workspace, store=store) as gen:
         kept = Appointments(scheduler_of(gen, note, store=store, mine=mine), well)
