@@ -139,7 +139,8 @@ class GenCode:
         self.records = Records(self.store, outputs(), self.workspace.cwd)
         self.watch = Watch(self.store, supervisor.owner, outputs())
         root = self.root if policy_named(around.flags) else None
-        terms = Terms(self.settings.max_turns, self.settings.max_seconds, self.settings.budget)
+        bounds = (self.settings.budget, self.settings.named_budget(around.flags))
+        terms = Terms(self.settings.max_turns, self.settings.max_seconds, *bounds)
         self.work = Work(self.launcher, self.records, self.store, self.models, self._origin, terms, root)
         self._asker = around.asker
         self._given = Given()

@@ -101,6 +101,14 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         """What a session may spend."""
         return Budget(tokens=self.max_tokens_total, usd=self.max_usd, spawns=self.max_spawns)
 
+    def named_budget(self, flags: Mapping[str, Any]) -> Budget:
+        """What of that these flags say."""
+        kinds = {"max_tokens_total": "tokens", "max_usd": "usd", "max_spawns": "spawns"}
+        said = {
+            kind: getattr(self.budget, kind) for flag, kind in kinds.items() if flags.get(flag) is not None
+        }
+        return Budget(**said)
+
 
 class Layer(Struct, frozen=True):
     """The settings of one place. `origin` is a file, or what every name of the layer begins with."""

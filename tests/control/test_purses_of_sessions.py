@@ -102,3 +102,45 @@ async def test_a_child_that_goes_on_alone_has_what_the_budget_of_its_ended_paren
         assert (await gen.resume(child.agent_id, "more")).result == "found 1"
         with pytest.raises(UserMistake, match="The budget of 400 tokens of agent lead is spent"):
             await gen.resume(child.agent_id, "and more")
+
+
+async def test_naming_one_kind_of_budget_leaves_the_others_as_they_were(tmp_path: Path) -> None:
+    store = MemoryStore()
+    turns = [says(f"{number}", usage=COSTS) for number in range(9)]
+    async with scripted(tmp_path, store=store, settings={"max_tokens_total": 100}, main=turns) as gen:
+        session = (await gen.ask("go").outcome()).agent_id
+    async with scripted(tmp_path, store=store, settings={"max_spawns": 9}, main=turns) as gen:
+        assert await gen.work.budget_of(session) == Budget(tokens=100, spawns=9)
+        assert (await gen.ask("on", session=session).outcome()).status is Status.LIMIT_REACHED
+
+
+async def test_what_is_set_for_all_sessions_does_not_lift_what_was_named_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryStore()
+    turns = [says(f"{number}", usage=COSTS) for number in range(9)]
+    async with scripted(tmp_path, store=store, settings={"max_tokens_total": 100}, main=turns) as gen:
+        session = (await gen.ask("go").outcome()).agent_id
+    monkeypatch.setenv("GEN_MAX_TOKENS_TOTAL", "100000")
+    async with scripted(tmp_path, store=store, main=turns) as gen:
+        assert await gen.work.budget_of(session) == Budget(tokens=100)
+    monkeypatch.setenv("GEN_MAX_TOKENS_TOTAL", "50")
+    async with scripted(tmp_path, store=store, main=turns) as gen:
+        assert await gen.work.budget_of(session) == Budget(tokens=50)
+    async with scripted(tmp_path, store=store, settings={"max_tokens_total": 300}, main=turns) as gen:
+        assert await gen.work.budget_of(session) == Budget(tokens=300)
+
+
+async def test_a_fork_of_an_agent_of_a_conversation_is_paid_by_it_in_any_process(tmp_path: Path) -> None:
+    store = MemoryStore()
+    given = {"max_tokens_total": 450}
+    async with scripted(tmp_path, store=store, settings=given, main=MAIN, Explore=EXPLORE) as gen:
+        outcome = await gen.ask("go").outcome()
+        [child] = await gen.tasks(outcome.agent_id)
+    async with scripted(tmp_path, store=store, main=MAIN, Explore=EXPLORE) as gen:
+        fork = await gen.fork(child.agent_id, "again")
+        assert (fork.status, fork.parent_id) == (Status.COMPLETED, outcome.agent_id)
+    async with scripted(tmp_path, store=store, main=MAIN, Explore=EXPLORE) as gen:
+        assert (await gen.fork(child.agent_id, "again")).status is Status.COMPLETED
+        with pytest.raises(UserMistake, match="The budget of 450 tokens of the session is spent"):
+            await gen.fork(child.agent_id, "once more")

@@ -38,6 +38,7 @@ def forked(
         agent=task.agent,
         prompt=request.prompt,
         description=request.description or task.description,
+        parent=task.parent,
         cwd=task.cwd,
         asked_model=place.model.asked,
         max_turns=request.max_turns or task.max_turns,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.core.budget import Budget
 from gencode.core.task import Task
@@ -29,12 +30,16 @@ class Funds(Struct, frozen=True):
 class Treasury:
     """Finds the purse of whatever is asked for; everything that ever was spent counts in it."""
 
-    def __init__(self, store: Store, budget: Budget, live: Callable[[str], Live | None]) -> None:
+    def __init__(
+        self, store: Store, budget: Budget, named: Budget, live: Callable[[str], Live | None]
+    ) -> None:
+        """`budget` bounds all sessions here; of it, what was `named` counts before what a session had."""
         self._store = store
         self._live = live
         self.budget = budget
-        self._named = budget != NO_BUDGET
-        self.own = Purse(SESSION, budget) if self._named else None
+        self._named = named
+        self._set = False
+        self.own = Purse(SESSION, budget) if budget != NO_BUDGET else None
         """What work without a conversation is paid from."""
         self._paid: set[str] = set()
         """The tasks without a conversation whose earlier lives were paid from it."""
@@ -47,18 +52,26 @@ class Treasury:
         """Bound sessions by another budget from their next turn on; what they spent before counts."""
         check_budget(budget)
         self.budget = budget
-        self._named = True
+        self._set = True
         spent = [self.own.spent] if self.own else []
         self.own = Purse(SESSION, budget, None, *spent) if budget != NO_BUDGET else None
         self._purses.clear()
         self._led.clear()
 
+    def budget_of(self, session: Task | None) -> Budget:
+        """What a conversation may spend: of each kind what is named now, else what it had, or the usual."""
+        if self._set or session is None:
+            return self.budget
+        kept = tightest(session.budget, self.budget)
+        kinds = ((name, getattr(self._named, name)) for name in kept.__struct_fields__)
+        return replace(kept, **{name: amount for name, amount in kinds if amount is not None})
+
     async def of_conversation(self, session: Task | None, but: str = "") -> Purse | None:
-        """The purse of a conversation, bounded as is said now, else as before; all it cost counts.
+        """The purse of a conversation; all it cost counts.
 
         `but` is a task of it that is about to go on here.
         """
-        budget = self.budget if self._named or session is None else session.budget
+        budget = self.budget_of(session)
         if budget == NO_BUDGET:
             return None
         if session is None:

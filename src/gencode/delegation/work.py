@@ -33,6 +33,8 @@ class Terms(Struct, frozen=True):
     turns: int | None = None
     seconds: float | None = None
     budget: Budget = NO_BUDGET
+    named: Budget = NO_BUDGET
+    """What of the budget was said for this very session."""
 
 
 class Work:
@@ -56,7 +58,7 @@ class Work:
         self._model: Model | None = None
         self._terms = terms
         self._resumption = Resumption(launcher, models, self._origin, root)
-        self._treasury = Treasury(store, terms.budget, launcher.live)
+        self._treasury = Treasury(store, terms.budget, terms.named, launcher.live)
         self._seen: dict[str, Seen] = {}
         """What the agents of conversations that were led here know of files."""
 
@@ -156,6 +158,10 @@ class Work:
     def budget(self) -> Budget:
         """What a conversation may spend."""
         return self._treasury.budget
+
+    async def budget_of(self, session: str | None) -> Budget:
+        """What a conversation may spend, by what was said now and before."""
+        return self._treasury.budget_of(await self._records.find(session) if session else None)
 
     async def compact(self, spec: AgentSpec, session: str, why: str = "a person asked for it") -> bool:
         """Sum up a conversation at rest that this agent leads; False when there is nothing to leave out."""
