@@ -140,6 +140,17 @@ async def test_an_earlier_task_goes_to_the_workers_unless_somebody_is_at_it(
         await engine(store, tmp_path).start(again)
 
 
+async def test_an_earlier_task_is_queued_although_the_queue_has_not_heard_of_its_end(
+    store: Any, tmp_path: Path
+) -> None:
+    away = await engine(store, tmp_path).start(handover())
+    lease = await store.take(away.task, "worker")
+    await store.append(lease, [TaskStarted(), TaskEnded(Status.COMPLETED, "done")], last=True)
+    again = Handover(model="offline", task=away.task, prompt="more")
+    await engine(store, tmp_path).queue(again, delay=timedelta(0))
+    assert await queued(store) == [("gencode.agent.explore", away.task, 0)] * 2
+
+
 async def test_a_bound_task_is_gone_when_it_has_ended(store: Any, tmp_path: Path) -> None:
     away = await engine(store, tmp_path).start(handover(bound=True))
     lease = await store.take(away.task, "worker")

@@ -102,7 +102,8 @@ class FleetEngine:
         from gencode.engines.pgqueuer import enqueuing
 
         before = await self._store.dispatched(task)
-        enqueue = enqueuing(before.agent if before else "", priority, delay)
+        named = (before.agent, before.takes) if before else ("", 0)
+        enqueue = enqueuing(named[0], priority, delay, named[1])
         await self._store.submit_again(task, order, enqueue)
         until = time.monotonic() + (BEGIN_SECONDS if delay is None else 0.0)
         while before is not None and time.monotonic() < until:

@@ -60,13 +60,18 @@ def entrypoint(agent: str) -> str:
     return PREFIX + agent.casefold()
 
 
-def enqueuing(agent: str, priority: int = 0, delay: timedelta | None = None) -> Enqueue:
-    """Puts a task of an agent into the queue, once, however often it is done."""
+def enqueuing(agent: str, priority: int = 0, delay: timedelta | None = None, takes: int = 0) -> Enqueue:
+    """Puts a task of an agent into the queue, once, however often it is done.
+
+    One that was taken so often may still stand there, for as long as the queue has not heard of its end.
+    """
 
     async def enqueue(connection: Any, task: str) -> None:
         queries = Queries(AsyncpgDriver(connection))
         await queries.enqueue(
-            entrypoint(agent), task.encode(), priority, delay, dedupe_key=task, on_conflict="skip"
+            *(entrypoint(agent), task.encode(), priority, delay),
+            dedupe_key=f"{task} {takes}" if takes else task,
+            on_conflict="skip",
         )
 
     return enqueue
