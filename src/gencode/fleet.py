@@ -28,13 +28,15 @@ from gencode.delegation.accounts import NO_BUDGET, tightest
 from gencode.delegation.far_asking import FarAsker
 from gencode.delegation.lifeline import Lifeline
 from gencode.delegation.live import Job, Live
-from gencode.delegation.lodgings import Folders, House, Lodgings, Wanted
+from gencode.delegation.lodgings import NOT_HERE, Folders, House, Lodgings, Wanted
 from gencode.delegation.orphans import close_task
-from gencode.engines.luggage import FarOrder
+from gencode.engines.luggage import FarOrder, read_order
 from gencode.engines.pgqueuer import Later, Serving, Share, ensure_queue, prune, reconcile
+from gencode.engines.reluctance import LONGEST_SECONDS, NEAR_SECONDS, Reluctance
 from gencode.runtime.away.mirror import Unreachable
-from gencode.runtime.fleet import BUDGETS, TRAVELLING, Dispatch, WorkerCard
+from gencode.runtime.fleet import BUDGETS, Dispatch, WorkerCard
 from gencode.runtime.ports import Handover, Lease
+from gencode.runtime.purse import BudgetSpent
 from gencode.stores.opening import LEASE_SECONDS as LEASE_SECONDS
 from gencode.stores.opening import open_postgres as open_postgres
 from gencode.stores.pg_copy import Copy, copy_database
@@ -47,7 +49,6 @@ log = logging.getLogger(__name__)
 
 MOST_TAKES = 10
 """A task that was taken so often and never ended takes its workers down with it; it is given up."""
-ELSEWHERE_SECONDS = 5.0
 RECONCILE_SECONDS = 30.0
 PRUNE_SECONDS = 3_600.0
 STOPPED = "its worker could not renew its lease"
@@ -156,10 +157,12 @@ class Worker:
         self._left: list[Lease] = []
         self._bound: dict[str, tuple[Live, str]] = {}
         caps = {name.casefold(): cap for name, cap in shape.caps.items()}
-        share = Share(self._served, shape.most, caps, self._parked)
+        share = Share(lambda: sorted(self._agents), shape.most, caps, self._parked)
         self._serving = Serving(store, share, self.run)
         self.lifeline = Lifeline(self._renew, shape.lease_seconds, self._lost)
         self._agents: set[str] = {*shape.agents}
+        self._own: set[str] = set()
+        self._reluctance = Reluctance()
         house = House(self.name, shape.workspace, shape.home, shape.folders)
         self._lodgings = Lodgings(store, store.parcels, house)
 
@@ -215,19 +218,30 @@ class Worker:
             raise Later("somebody else is at it", self._shape.lease_seconds / 3)
         async with AsyncExitStack() as stack:
             try:
-                order = _read(found.order)
+                order = read_order(found.order)
                 if found.takes >= MOST_TAKES:
                     raise UserMistake(f"it was begun {found.takes} times and never came to an end")
                 gen = await stack.enter_async_context(self._seated(task, order))
+                await self._must_know(gen, found)
                 job = await gen.take_on(_bounded(replace(order.handover, task=task), self._shape.budget))
             except Unreachable as why:
-                raise Later(str(why), ELSEWHERE_SECONDS) from None
+                most = NEAR_SECONDS if str(why) == NOT_HERE else LONGEST_SECONDS
+                raise Later(str(why), self._reluctance.again(task, most)) from None
             except (Later, StoreTrouble, Fenced):
                 raise
             except UserMistake as mistake:
-                await self._refuse(found, str(mistake))
+                await self._refuse(found, mistake)
                 return
             await self._stayed(task, order, job)
+
+    async def _must_know(self, gen: GenCode, found: Dispatch) -> None:
+        """Later when the agent of a task is not on this machine; another one may have it."""
+        try:
+            gen.agents.find(found.agent)
+        except UserMistake as mistake:
+            self._reluctance.lacks(found.task, found.agent)
+            await self._store.parcels.hinder(found.task, self.name, str(mistake))
+            raise Later(str(mistake), self._reluctance.again(found.task)) from None
 
     @asynccontextmanager
     async def _seated(self, task: str, order: FarOrder) -> AsyncGenerator[GenCode]:
@@ -242,6 +256,7 @@ class Worker:
                 gen = await room.gen()
                 gen.launcher.workplaces.given[task] = lodged
                 lodged.owner = gen.supervisor.owner
+                room.asker.moved = lodged.moved
                 yield gen
             finally:
                 room.close()
@@ -277,7 +292,7 @@ class Worker:
             if parent in gone:
                 job.stop.stop(SENDER_GONE)
 
-    async def _refuse(self, found: Dispatch, why: str) -> None:
+    async def _refuse(self, found: Dispatch, why: UserMistake) -> None:
         """End a task that cannot be run, unless somebody else is at it by now."""
         now = await self._store.dispatched(found.task)
         if now is None or now.order is None:
@@ -285,11 +300,12 @@ class Worker:
         if not now.free:
             raise Later("somebody else is at it", self._shape.lease_seconds / 3)
         if now.status is Status.RUNNING:
-            await close_task(self._store, found.task, self.name, why=why)
+            await close_task(self._store, found.task, self.name, why=str(why))
             return
         lease = await self._store.take(found.task, self.name)
         facts: list[DurableFact] = [] if now.status is Status.PENDING else [TaskStarted()]
-        await self._store.append(lease, [*facts, TaskEnded(Status.FAILED, error=why)], last=True)
+        status = Status.LIMIT_REACHED if isinstance(why, BudgetSpent) else Status.FAILED
+        await self._store.append(lease, [*facts, TaskEnded(status, error=str(why))], last=True)
 
     def _room(self, cwd: str, flags: Mapping[str, Any]) -> Room:
         key = msgspec.json.encode([cwd, flags], order="deterministic").decode()
@@ -302,16 +318,13 @@ class Worker:
         """How many agents wait for a person; others may be taken in their place."""
         return sum(room.asker.parked for room in self._rooms.values())
 
-    def _served(self) -> list[str]:
-        return sorted(self._agents)
-
     async def _learn_agents(self) -> None:
         """The agents whose tasks are taken: those that were named, or all that are known or waited for."""
         if self._shape.agents:
             return
         async with GenCode.open(self._shape.workspace, store=self._store) as gen:
-            self._agents |= {spec.name.casefold() for spec in gen.agents.spawnable()}
-        self._agents |= {each.agent.casefold() for each in await self._store.overdue(0)}
+            self._own = {spec.name.casefold() for spec in gen.agents.spawnable()}
+        self._agents = self._own | self._reluctance.served((), await self._store.overdue(0))
 
     async def _renew(self) -> None:
         await self._release()
@@ -333,12 +346,16 @@ class Worker:
                     await self._store.parcels.forget()
                 if missing := await reconcile(self._store):
                     log.warning("put back into the queue: %s", ", ".join(missing))
-                waiting = {each.agent.casefold() for each in await self._store.overdue(0)}
-                if not self._shape.agents and not waiting <= self._agents:
-                    self._agents |= waiting
-                    self._serving.begin_anew()
+                if not self._shape.agents:
+                    self._serve(self._reluctance.served(self._agents, await self._store.overdue(0)))
             except GenCodeError as trouble:
                 log.warning("the queue could not be looked after: %s", trouble)
+
+    def _serve(self, wanted: set[str]) -> None:
+        """Serve these agents and those of this machine; what waits for others brings its own, or nothing."""
+        if wanted | self._own != self._agents:
+            self._agents = wanted | self._own
+            self._serving.begin_anew()
 
     def _lost(self) -> None:
         """Stop everything in time; the process ends as a whole where that takes too long."""
@@ -375,17 +392,6 @@ def _bounded(handover: Handover, budget: Budget) -> Handover:
     if created is None or budget == NO_BUDGET:
         return handover
     return replace(handover, created=replace(created, budget=tightest(created.budget, budget)))
-
-
-def _read(body: bytes) -> FarOrder:
-    """What a worker is told, if it is no more than it may be."""
-    try:
-        order = msgspec.json.decode(body, type=FarOrder)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise UserMistake(f"its order cannot be read: {error}") from None
-    if foreign := sorted({*order.flags} - TRAVELLING):
-        raise UserMistake(f"its order sets what only a worker's own user may set: {', '.join(foreign)[:200]}")
-    return order
 
 
 def _end() -> None:

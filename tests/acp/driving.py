@@ -63,6 +63,7 @@ class Editor:
         self.buffers: dict[str, str] = {}
         self.read: list[str] = []
         self.written: dict[str, str] = {}
+        self.trouble: RequestError | None = None
         self.answer: Callable[[Asked], str | None] = lambda _: "y"
         self.form: Any = None
 
@@ -90,6 +91,8 @@ class Editor:
 
     async def read_text_file(self, session_id: str, path: str, **_: Any) -> ReadTextFileResponse:
         self.read.append(path)
+        if self.trouble is not None:
+            raise self.trouble
         content = self.buffers.get(path)
         return ReadTextFileResponse(content=on_disk(path) if content is None else content)
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from acp.exceptions import RequestError
 
 from tests.acp.driving import Editor, Wired
 
@@ -76,3 +77,62 @@ async def test_an_editor_that_offers_no_files_is_asked_for_none(wire: Wired, tmp
     await wire.say(session, "Go.")
     assert wire.editor.read == []
     assert "on the disk" in result(wire.editor, session, "Read(a.txt)")
+
+
+WRITE = {"name": "Write", "input": {"file_path": "a.txt", "content": "made anew\n"}}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "buffer"),
+    [
+        (RequestError(-32_603, "Internal error"), ""),
+        (RequestError(-32_601, "Method not found"), ""),
+        (None, "half a character \ud800"),
+        (None, "x" * 8_000_001),
+    ],
+)
+async def test_nothing_is_done_to_a_file_that_the_editor_does_not_show(
+    wire: Wired, tmp_path: Path, trouble: RequestError | None, buffer: str
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("on the disk\n")
+    wire.editor.trouble, wire.editor.buffers = trouble, {str(path): buffer}
+    session = await wire.new(tmp_path, main=[{"calls": [read("a.txt")]}, {"calls": [WRITE]}, {"text": "ok"}])
+    await wire.say(session, "Go.")
+    told = result(wire.editor, session, "Read(a.txt)")
+    assert "The editor did not show a.txt: " in told
+    assert "on the disk" not in told
+    assert wire.editor.call(session, "Write(a.txt)")["status"] == "failed"
+    assert (path.read_text(), wire.editor.written) == ("on the disk\n", {})
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        RequestError.resource_not_found("a.txt"),
+        RequestError(-32_603, "Internal error", {"details": "ENOENT"}),
+    ],
+)
+async def test_a_file_that_the_editor_does_not_know_is_on_the_disk(
+    wire: Wired, tmp_path: Path, trouble: RequestError
+) -> None:
+    wire.editor.trouble = trouble
+    session = await wire.new(tmp_path, main=[{"calls": [WRITE]}, {"calls": [read("a.txt")]}, {"text": "ok"}])
+    await wire.say(session, "Go.")
+    assert "made anew" in result(wire.editor, session, "Read(a.txt)")
+    assert (tmp_path / "a.txt").read_text() == "made anew\n"
+
+
+async def test_a_file_that_was_unsaved_stays_so_until_the_editor_says_otherwise(
+    wire: Wired, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("on the disk\n")
+    wire.editor.buffers = {str(path): "an unsaved line\n"}
+    turns = [{"calls": [read("a.txt")]}, {"text": "ok"}, {"calls": [WRITE]}, {"text": "ok"}]
+    session = await wire.new(tmp_path, main=turns)
+    await wire.say(session, "Look.")
+    await wire.introduce(fs=False)
+    await wire.say(session, "Write.")
+    assert wire.editor.call(session, "Write(a.txt)")["status"] == "failed"
+    assert path.read_text() == "on the disk\n"

@@ -29,11 +29,15 @@ PATIENCE = 60.0
 class Process:
     """One worker."""
 
-    def __init__(self, folder: Path, url: str, *options: str) -> None:
+    def __init__(self, folder: Path, url: str, *options: str, agent: str = "") -> None:
         self.log = folder / f"worker-{time.monotonic_ns()}"
         environ = {**os.environ, "GEN_DATABASE_URL": url, "GEN_HOME": str(self.log)}
         lease = ("--lease-seconds", str(LEASE_SECONDS))
         self.log.mkdir()
+        if agent:
+            (self.log / "agents").mkdir()
+            text = f"---\nname: {agent}\ndescription: Only on this machine.\n---\nWork.\n"
+            (self.log / "agents" / f"{agent}.md").write_text(text)
         with (self.log / "said").open("wb") as said:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "gencode", "worker", "--json", *lease, *options],

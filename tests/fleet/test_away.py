@@ -11,14 +11,17 @@ from typing import Any
 import pytest
 
 from gencode import GenCode
+from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
+from gencode.runtime.asking import Answer, Question
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_survey import survey
+from gencode.surfaces.far_questions import far_questions
 from tests.fleet.driving import Fleet, Process, ended, until
 from tests.postgres import Postgres
 from tests.runtime.worktrees.yard import TEN, commit, git
@@ -156,7 +159,7 @@ async def test_what_nobody_waited_for_is_kept_until_a_person_takes_it_over(count
     assert (found.status, offered in found.result) == (Status.COMPLETED, True)
     assert not (country.folder / "sub" / "late.bin").exists()
     [listed] = [line for line in country.doctor() if line.startswith("returned work")]
-    assert listed.startswith(f"returned work: 1 files of {country.folder}, changed by task {found.id} on ")
+    assert listed.startswith(f"returned work: 1 file of {country.folder}, changed by task {found.id} on ")
     taken = typed("task", "merge", found.id, "--json", cwd=country.folder, GEN_DATABASE_URL=country.url)
     assert (taken.code, taken.json["state"]) == (0, "applied")
     assert (country.folder / "sub" / "late.bin").read_text() == "late\n"
@@ -184,6 +187,54 @@ async def test_an_agent_that_is_woken_goes_on_from_what_it_did(country: Country)
         back = await gen.store.parcels.returned(found.id)
     assert "one" in seen[-1]
     assert back is not None and (back[0].files, back[0].taken) == (1, False)
+
+
+async def test_a_task_is_woken_from_a_machine_that_has_not_its_folder(
+    country: Country, tmp_path: Path
+) -> None:
+    country.write(says(call("Write", file_path="two.txt", content="two\n")))
+    async with country.gen() as gen:
+        [found] = await ended(gen, [await detached(gen)])
+    country.write({"*": [*said(call("Read", file_path="two.txt")), {"text": "again"}]})
+    hidden = country.folder.rename(country.folder.parent / "hidden")
+    named = {"database_url": country.url}
+    try:
+        async with GenCode.open(tmp_path, model=f"scripted:{country.script}", settings=named) as gen:
+            with pytest.raises(UserMistake, match="is not on this machine; let a worker go on with it"):
+                await gen.resume(found.id, "again")
+            _, woken = await gen.send(found.id, "again")
+            await until(lambda: again(gen, found.id), "it has said more")
+            seen = await results(gen, found.id)
+    finally:
+        hidden.rename(country.folder)
+    assert (woken, "two" in seen[-1]) == (True, True)
+
+
+async def test_rules_that_a_person_is_offered_are_for_the_folder_at_home(country: Country) -> None:
+    asked: list[Question] = []
+
+    class Person:
+        async def ask(self, question: Question) -> Answer:
+            asked.append(question)
+            return Answer(True, "always")
+
+    where = "$(pwd)/x.txt"
+    write = call("Write", file_path="sub/x.txt", content="x\n")
+    country.write(says(write, call("Bash", command=f"touch {where}")))
+    async with country.gen(permission_mode="default") as gen, far_questions(gen, Person(), background=False):
+        outcome = await gen.task("general-purpose", "write", isolation="process")
+    assert outcome.status is Status.COMPLETED
+    assert asked and all("gencode-worktrees" not in rule for each in asked for rule in each.rules)
+    assert asked[0].rules == (f"Write({country.folder}/sub/x.txt)",)
+    git(country.folder, "clean", "--quiet", "-fd")
+
+
+async def test_a_repository_that_was_made_inside_is_told_not_to_be_handed_in(country: Country) -> None:
+    country.write(says(call("Bash", command="git init --quiet inner && echo x > inner/x && echo y > y.txt")))
+    async with country.gen(permission_mode="dontAsk") as gen:
+        [found] = await ended(gen, [await detached(gen)])
+    [line] = [line for line in found.result.splitlines() if line.startswith("Not handed in")]
+    assert line.startswith("Not handed in, repositories made inside stay in the worktree only: inner, in ")
 
 
 async def again(gen: GenCode, task: str) -> bool:

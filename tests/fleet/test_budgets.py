@@ -116,6 +116,14 @@ async def test_what_is_left_goes_along_with_a_task_that_outlives_its_sender(
         spent = [(await spent_by(gen.store, task)).tokens for task in tasks]
         assert all(22_000 <= tokens <= 38_000 for tokens in spent)
 
+        async def told_again() -> bool:
+            return (await gen.find(tasks[0])).events > found[0].events
+
+        await gen.send(tasks[0], "more")
+        await until(told_again, "the worker has said something")
+        again = await gen.watch.ended(tasks[0], 60)
+        assert (again.status, "budget" in str(again.error)) == (Status.LIMIT_REACHED, True)
+
 
 async def test_whoever_looks_at_a_session_from_elsewhere_knows_what_is_out(postgres: Postgres) -> None:
     from gencode.stores.pg_fleet import FleetStore

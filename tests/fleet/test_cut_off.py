@@ -5,6 +5,7 @@ import pytest
 from gencode.core.messages import ToolMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
+from gencode.surfaces.commands.worker import FOUND, LOST
 from tests.fleet.driving import Fleet, Process, ended, submit, until
 from tests.fleet.relay import Relay
 
@@ -41,3 +42,5 @@ async def test_the_commands_of_a_worker_that_is_cut_off_end_before_another_one_b
         assert victim.process.poll() is None, victim.logged()
         more = await submit(gen, 2, "Explore")
         assert {each.status for each in await ended(gen, more)} == {Status.COMPLETED}
+        await until(lambda: FOUND in (victim.log / "said").read_text(), "it says that it goes on")
+        assert LOST in (victim.log / "said").read_text()

@@ -243,6 +243,27 @@ async def test_a_person_at_a_terminal_is_asked_by_gen_itself(standing: Fleet) ->
     assert (standing.folder / "typed-here.txt").exists()
 
 
+async def test_a_person_at_a_terminal_is_asked_by_agents_of_every_folder(
+    standing: Fleet, tmp_path: Path
+) -> None:
+    model = script(standing, "all", touch("all.txt"))
+    asking = asyncio.create_task(
+        asyncio.to_thread(
+            in_terminal,
+            *("task", "questions", "--all"),
+            cwd=tmp_path,
+            answers=[b"y\n", b"\x03"],
+            GEN_DATABASE_URL=standing.url,
+        )
+    )
+    await until(lambda: present(standing), "the person is there")
+    async with sitting(standing, model) as gen:
+        await one(gen, await sent(gen))
+    done = await asking
+    assert "general-purpose wants to use Bash" in done.out
+    assert (standing.folder / "all.txt").exists()
+
+
 def test_without_a_shared_database_nothing_of_it_is_loaded(tmp_path: Path) -> None:
     code = (
         "import asyncio, sys\n"

@@ -1,6 +1,7 @@
 """`gen serve` as a process: its first line, its end, its death, and what the next one makes of it."""
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -11,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from gencode.surfaces.http.going_on import SENDER_GOES_ON
 from gencode.testing import call, says
-from tests.http.serving import Client, gen_serve, take
+from tests.http.serving import Client, gen_serve, served, take
 from tests.surfaces.running import gen, script
+from tests.surfaces.running import start as start_gen
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 (this is what the test is about)
 LOOK = [says("", call("LS", path=".")), says("I have looked.")]
@@ -137,7 +140,85 @@ async def test_another_address_is_said_to_be_one(tmp_path: Path) -> None:
             answer = await server.client.ask("GET", "/api/health", headers={"Host": host})
             assert answer.status == status
         _, _, err = await server.stop(signal.SIGTERM)
-        assert "everybody who can reach this machine" in err
+        assert "everybody who can reach this machine" in err and "--allow-host" in err
+
+
+async def test_a_server_of_every_address_is_asked_under_each_in_numbers(tmp_path: Path) -> None:
+    """127.0.0.2 stands for an address of this machine that nobody has named."""
+    async with gen_serve(tmp_path, "--bind", EVERYWHERE, main=[says("x")]) as server:
+        port = server.client.base.rpartition(":")[2]
+        there = Client(f"http://127.0.0.2:{port}", server.client.token, server.client.http)
+        own = f"127.0.0.2:{port}"
+        for headers, status in (
+            ({}, 200),
+            ({"Origin": f"http://{own}"}, 200),
+            ({"Origin": "http://127.0.0.3"}, 403),
+            ({"Host": f"127.0.0.3:{port}"}, 421),
+            ({"Host": "127.0.0.2"}, 421),
+            ({"Host": f"evil.example:{port}"}, 421),
+        ):
+            assert (await there.ask("GET", "/api/health", headers=headers)).status == status
+        elsewhere = await server.client.ask("GET", "/api/health", headers={"Host": own})
+        assert (elsewhere.status, "--allow-host" in elsewhere.json["error"]) == (421, True)
+
+
+async def test_the_addresses_come_as_json_when_that_is_asked_for(tmp_path: Path) -> None:
+    process = start_gen("serve", "--json", "--share", "view", "--model", "offline", cwd=tmp_path)
+    assert process.stdout is not None
+    try:
+        told = json.loads(await asyncio.to_thread(process.stdout.readline))
+    finally:
+        process.terminate()
+        await asyncio.to_thread(process.communicate)
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+", told["url"])
+    tokens = [told["token"], told["shared"][0]["token"]]
+    assert told == {"url": told["url"], "token": tokens[0], "shared": [{"right": "view", "token": tokens[1]}]}
+    assert [len(each) for each in tokens] == [43, 43]
+
+
+async def test_a_channel_that_leads_nowhere_is_named_at_the_start(tmp_path: Path, home: Path) -> None:
+    (home / ".gen").mkdir(exist_ok=True)
+    settings = (
+        '[channels.near]\nurl = "http://127.0.0.1:9/in"\n[channels.far]\nurl = "https://hook.example.net/x"\n'
+    )
+    (home / ".gen" / "settings.toml").write_text(settings)
+    async with gen_serve(tmp_path, main=[says("x")]) as server:
+        _, _, err = await server.stop(signal.SIGTERM)
+    assert "The channel near of your settings sends nothing: 127.0.0.1 is no public address." in err
+    assert "far" not in err
+
+
+async def test_each_task_says_whether_it_goes_on_by_itself(tmp_path: Path) -> None:
+    send = call("Task", subagent_type="Explore", prompt="look", description="a look")
+    main = [says("", send), says("I know what I know.")]
+    async with gen_serve(tmp_path, main=main, Explore=LONG) as server:
+        began = await server.client.post("/api/conversations/web/room", {"text": "go"})
+        session = began.json["sessionId"]
+        told = await server.client.until(
+            "/api/tasks?agent=Explore&status=running", lambda told: told["tasks"]
+        )
+        child = told["tasks"][0]["agentId"]
+        await server.client.until(f"/api/tasks/{child}", lambda told: told["turns"] == 1)
+        _, _, err = await server.stop(signal.SIGTERM)
+        assert f"{session} (main)" in err and f"{child} (Explore)" in err
+    async with gen_serve(tmp_path, main=[*main[:1], says("Whole.")], Explore=LONG) as server:
+        assert (await server.client.ended(session))["result"] == "Whole."
+        left = (await server.client.get(f"/api/tasks/{child}")).json
+        assert (left["status"], left["error"]) == ("cancelled", SENDER_GOES_ON)
+
+
+async def test_what_goes_on_and_waits_in_line_is_pending_and_told_so_once(tmp_path: Path) -> None:
+    async with served(tmp_path, Explore=LONG) as site:
+        tasks = [await start(site.client) for _ in range(2)]
+        for task in tasks:
+            await site.client.until(f"/api/tasks/{task}", lambda told: told["turns"] == 1)
+    async with served(tmp_path, settings={"max_agents": 1}, Explore=LONG) as site:
+        states = [(await site.client.get(f"/api/tasks/{task}")).json["status"] for task in tasks]
+        listed = (await site.client.get("/api/tasks")).json["tasks"]
+        assert sorted(states) == sorted(each["status"] for each in listed) == ["pending", "running"]
+        async with served(tmp_path, settings={"max_agents": 1}, Explore=LONG) as other:
+            waiting = [await other.gen.store.waiting(task) for task in tasks]
+            assert sorted(len(each) for each in waiting) == [0, 1]
 
 
 def test_a_shared_database_that_is_not_there_is_said_to_be_gone(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gencode.core.address import parse_address
 from gencode.core.ids import stamp
 from gencode.runtime.agenda import Appointment
@@ -109,6 +111,63 @@ async def test_a_word_left_for_a_chat_at_rest_begins_a_turn(tmp_path: Path) -> N
         await site.client.until(f"/api/tasks/{session}", lambda told: told["result"] == "I heard it.")
         ended = await site.client.ended(session)
         assert (ended["turns"], ended["success"]) == (2, True)
+
+
+async def test_an_interrupted_conversation_goes_on_with_what_was_said_to_it(tmp_path: Path) -> None:
+    long = [says("", call("Bash", command=f"sleep {seconds}")) for seconds in (60, 61)]
+    main = [*long, says("both heard"), says("on")]
+    async with served(tmp_path, settings={"allow": ["Bash(sleep:*)"]}, main=main) as site:
+        session = (await say(site.client, "begin"))["sessionId"]
+        await site.client.until(f"/api/tasks/{session}", lambda told: told["turns"] == 1)
+        begun = (await say(site.client, "said just before"))["began"]
+        cut = await site.client.post(f"/api/tasks/{session}/interrupt")
+        assert (begun, cut.json["interrupted"], cut.json["status"]) == (False, [session], "running")
+        await site.client.until(f"/api/tasks/{session}", lambda told: told["turns"] == 2)
+        cut = await site.client.post(f"/api/tasks/{session}/interrupt", {"message": "do this instead"})
+        assert (cut.json["interrupted"], cut.json["status"]) == ([session], "running")
+        assert (await site.client.ended(session))["result"] == "both heard"
+        assert await site.client.heard(session) == ["begin", "said just before", "do this instead"]
+        late = await site.client.post(f"/api/tasks/{session}/interrupt", {"message": "one more"})
+        assert late.json["interrupted"] == []
+        assert (await site.client.ended(session))["result"] == "on"
+
+
+async def test_an_interrupt_without_words_puts_a_conversation_aside(tmp_path: Path) -> None:
+    async with served(tmp_path, main=[says("first", delay_ms=60_000), says("never")]) as site:
+        session = (await say(site.client, "begin"))["sessionId"]
+        cut = await site.client.post(f"/api/tasks/{session}/interrupt")
+        assert (cut.json["interrupted"], cut.json["status"]) == ([session], "cancelled")
+
+
+async def test_servers_of_two_folders_look_after_their_own_chats(tmp_path: Path, home: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+
+    async def sent() -> list[str]:
+        return sent_on(home)
+
+    async with served(one, main=[says("of one")]), served(two, main=[says("of two")]) as site:
+        await say(site.client, "hello", "file/team")
+        await eventually(sent, ["of two"])
+
+
+async def test_a_channel_that_takes_nothing_is_named_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hook = Webhook("team", WebhookSettings("http://127.0.0.1:9/in"))
+    async with served(tmp_path, main=[says("one"), says("two")]) as site:
+        site.gen.secretary.outbox.register("team", hook)
+        session = (await say(site.client, "hello", "team/room"))["sessionId"]
+        await site.client.ended(session)
+        await say(site.client, "again", "team/room")
+
+        async def waiting() -> int:
+            return len(await site.gen.store.tray.outgoing())
+
+        await eventually(waiting, 2)
+    told = [each.getMessage() for each in caplog.records if "took no message" in each.getMessage()]
+    assert len(told) == 1 and "127.0.0.1 is no public address" in told[0]
 
 
 async def _sorted(words: Awaitable[list[str]]) -> list[str]:

@@ -122,6 +122,32 @@ async def test_every_answer_is_inert_and_shares_nothing(tmp_path: Path) -> None:
             assert "frame-ancestors 'none'" in policy
 
 
+async def test_every_way_to_ask_a_path_is_named(tmp_path: Path) -> None:
+    async with served(tmp_path) as site:
+        for path, ways in (
+            ("/api/tasks", "GET, HEAD, POST"),
+            ("/api/conversations/web/room", "GET, HEAD, POST"),
+            ("/api/agents/Explore/file", "GET, HEAD, PUT"),
+            ("/api/budget", "PUT"),
+            ("/", "GET, HEAD"),
+        ):
+            answer = await site.client.ask("OPTIONS", path)
+            assert (answer.status, answer.headers["Allow"]) == (405, ways)
+        assert (await site.client.ask("OPTIONS", "/nowhere")).status == 404
+
+
+async def test_a_person_without_a_token_is_told_what_to_open(tmp_path: Path) -> None:
+    async with served(tmp_path) as site, aiohttp.ClientSession() as browser:
+        browsing = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+        html, plain = "text/html", "application/json"
+        for path, kind in (("/", html), ("/?token=old", html), ("/api/tasks", plain)):
+            async with browser.get(f"{site.client.base}{path}", headers=browsing) as page:
+                assert (page.status, page.content_type) == (401, kind)
+                assert {name: page.headers.get(name) for name in INERT} == INERT
+                assert "script-src 'self';" in page.headers["Content-Security-Policy"]
+                assert "gen serve" in await page.text()
+
+
 async def test_the_first_visit_moves_the_token_into_a_cookie(tmp_path: Path) -> None:
     async with served(tmp_path) as site, aiohttp.ClientSession() as browser:
         url = f"{site.client.base}/?token={site.client.token}"

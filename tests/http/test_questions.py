@@ -32,7 +32,19 @@ async def test_a_question_shows_who_wants_exactly_what_and_a_yes_lets_it(tmp_pat
         assert await reply(site.client, question["number"], allow=True) == 200
         assert (await site.client.ended(task))["result"] == "written"
         assert (tmp_path / "notes.txt").read_text() == "one\ntwo\n"
-        assert await reply(site.client, question["number"], allow=True) == 400
+        assert await reply(site.client, question["number"], allow=True) == 404
+
+
+async def test_an_answer_to_a_question_of_an_earlier_server_answers_none(tmp_path: Path) -> None:
+    async with served(tmp_path, general_purpose=[says("", EDIT), says("written")]) as site:
+        _, before = await asked(site)
+    async with served(tmp_path, general_purpose=[says("", EDIT), says("", EDIT), says("written")]) as site:
+        found = await site.client.until("/api/questions", lambda told: bool(told["questions"]))
+        for number in (before["number"], 1, 0, "x", "9" * 40):
+            answer = await site.client.post(f"/api/questions/{number}", {"allow": True})
+            assert (answer.status, "waits any more" in answer.json["error"]) == (404, True)
+        assert (await site.client.get("/api/questions")).json == found
+        assert not (tmp_path / "notes.txt").exists()
 
 
 async def test_who_may_only_look_or_act_cannot_approve(tmp_path: Path) -> None:

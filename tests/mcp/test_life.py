@@ -215,6 +215,7 @@ async def test_a_server_gets_a_small_base_and_what_is_named_of_our_environment(f
         "PATH": os.environ["PATH"],
         "HOME": "/home/ada",
         "LC_ALL": "C",
+        "LC_GENCODE_MCP": "1",
         "MY_TOKEN": "s3cr3t",
         "PLAIN": "p",
     }

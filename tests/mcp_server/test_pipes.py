@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCNotification
+from mcp_types import JSONRPCError, JSONRPCNotification
 
-from gencode.surfaces.mcp_server.pipes import Lines, Pipes
+from gencode.surfaces.mcp_server.pipes import Lines, Overlong, Pipes
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
@@ -24,10 +24,10 @@ def test_lines_come_out_whole_however_they_were_cut(lines: list[bytes], data: st
     content = b"".join(line + b"\n" for line in whole)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(content)), max_size=5)))
     taker = Lines(longest=12)
-    found: list[bytes | None] = []
+    found: list[bytes | Overlong] = []
     for begin, end in zip([0, *cuts], [*cuts, len(content)], strict=True):
         found += taker.take(content[begin:end])
-    assert found + taker.rest() == [line if len(line) <= 12 else None for line in whole]
+    assert found + taker.rest() == [line if len(line) <= 12 else Overlong(line, line) for line in whole]
 
 
 async def heard(content: bytes) -> tuple[list[Any], list[Any], bool]:
@@ -51,24 +51,48 @@ async def heard_from(theirs: int) -> tuple[list[Any], list[Any], bool]:
 
 
 @pytest.mark.parametrize(
-    ("line", "code"),
+    ("line", "code", "asked"),
     [
-        (b"what is this?", -32700),
-        (b"\xff\xfe\x00", -32700),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "ping"', -32700),
-        (b'{"jsonrpc": "2.0", "id": {}, "method": 7}', -32600),
-        (b"[1, 2]", -32600),
-        (b"null", -32600),
-        (b"[" * 90, -32700),
-        (b"x" * 101, -32600),
+        (b"what is this?", -32700, None),
+        (b"\xff\xfe\x00", -32700, None),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "ping"', -32700, None),
+        (b'{"jsonrpc": "2.0", "id": {}, "method": 7}', -32600, None),
+        (b"[1, 2]", -32600, None),
+        (b"null", -32600, None),
+        (b"[" * 90, -32700, None),
+        (b"x" * 101, -32600, None),
+        (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', -32600, None),
+        (b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}', -32600, None),
+        (b'{"jsonrpc": "2.0", "id": true, "method": "ping"}', -32600, None),
+        (b'{"jsonrpc": "1.0", "id": 5}', -32600, 5),
+        (b'{"id": 6, "method": 7}', -32600, 6),
+        (b'{"jsonrpc": "2.0", "id": 7, "method": "a", "params": {"a": "\\ud800"}}', -32700, 7),
+        (b'{"jsonrpc": "2.0", "id": 8, "method": "a", "params": {"a": "' + b"x" * 99 + b'"}}', -32600, 8),
+        (b'{"method": "a", "params": {"id": 1, "a": "' + b"x" * 99 + b'"}, "id": "nine"}', -32600, "nine"),
+        (b'{"method": "a", "params": {"a": "' + b"x" * 99 + b'", "id": 1}}', -32600, None),
     ],
 )
-async def test_garbage_is_answered_and_the_next_line_is_heard(line: bytes, code: int) -> None:
+async def test_garbage_is_answered_and_the_next_line_is_heard(
+    line: bytes, code: int, asked: str | int | None
+) -> None:
     content = b"\n \r\n".join((line, json.dumps(PING).encode()))
     messages, errors, gone = await heard(content)
     assert [each.model_dump(exclude_unset=True) for each in messages] == [PING]
-    assert [(each["id"], each["error"]["code"]) for each in errors] == [(None, code)]
+    assert [(each["id"], each["error"]["code"]) for each in errors] == [(asked, code)]
     assert gone
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc": "2.0", "id": 3, "result": {"a": "\\ud800"}}',
+        b'{"jsonrpc": "2.0", "id": 3, "result": {"a": "' + b"x" * 99 + b'"}}',
+    ],
+)
+async def test_a_broken_answer_of_the_client_is_one_that_failed(line: bytes) -> None:
+    messages, errors, _ = await heard(line + b"\n")
+    assert errors == []
+    assert [(type(each), each.id) for each in messages] == [(JSONRPCError, 3)]
 
 
 async def test_a_file_is_heard_to_its_end(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
+from gencode.mcp.stdio import INSIDE
 from gencode.surfaces.cli import build_parser
 from gencode.surfaces.commands import mcp
 from gencode.testing import call, says
@@ -158,8 +159,8 @@ def test_without_the_package_a_sentence_says_how_to_install_it(monkeypatch: pyte
 
 
 def test_a_server_below_a_server_does_not_start_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(mcp.INSIDE, "1")
-    with pytest.raises(UserMistake, match="leave it out of the MCP servers that GenCode itself uses"):
+    monkeypatch.setenv(INSIDE, "1")
+    with pytest.raises(UserMistake, match="leave it out of the MCP servers that GenCode uses"):
         mcp.run(build_parser().parse_args(["mcp"]))
 
 

@@ -52,6 +52,12 @@ class Tab:
         """How many such elements there are."""
         return await self.page.locator(selector).count()
 
+    async def span(self, selector: str) -> tuple[float, float]:
+        """Where an element begins and ends, from the top of the window."""
+        box = await self.page.locator(selector).first.bounding_box()
+        assert box is not None
+        return box["y"], box["y"] + box["height"]
+
     async def text(self, selector: str) -> str:
         """The text of an element."""
         return await self.page.locator(selector).first.inner_text()
@@ -60,7 +66,7 @@ class Tab:
         """Write something, send it, and wait until it was taken."""
         await self.page.fill(".composer textarea", words)
         await self.page.press(".composer textarea", "Enter")
-        await self.page.wait_for_function("() => document.querySelector('.composer textarea').value === ''")
+        await self.page.wait_for_function("() => document.querySelector('.composer textarea')?.value === ''")
 
     async def reload(self) -> None:
         """Load it anew, in the middle of whatever happens."""

@@ -144,7 +144,10 @@ async def test_keys_lead_everywhere_also_to_what_was_spent(browser: Browser, tmp
 async def test_an_agent_is_written_looked_at_and_changed(
     browser: Browser, tmp_path: Path, home: Path
 ) -> None:
-    async with served(tmp_path, main=[says("hello")]) as site, visit(browser, site.client) as (tab,):
+    async with (
+        served(tmp_path, main=[says("hello")]) as site,
+        visit(browser, site.client, allowed=("409",)) as (tab,),
+    ):
         await tab.go("/agents")
         await tab.page.click(".agents .primary")
         await tab.page.fill("dialog [name=name]", "scout")
@@ -161,4 +164,20 @@ async def test_an_agent_is_written_looked_at_and_changed(
         await tab.page.click(".editor .primary")
         await tab.sees(".agentpage .soft", "Looks far ahead.")
         await tab.sees(".agentlist .card[aria-current] .tag", "1 remark")
-        assert "Looks far ahead." in (home / ".gen" / "agents" / "scout.md").read_text()
+        path = home / ".gen" / "agents" / "scout.md"
+        assert "Looks far ahead." in path.read_text()
+        mine = f"{await file.input_value()}\nMine.\n"
+        await file.fill(mine)
+        path.write_text("---\nname: scout\ndescription: Theirs.\n---\nLook.\n")
+        await tab.go("/")
+        await tab.sees(".start")
+        await tab.go("/agents/scout")
+        await tab.sees(".editor .primary:enabled")
+        await tab.page.click(".editor .primary")
+        await tab.sees(".editor [role=alert]")
+        assert "Theirs." in path.read_text()
+        await tab.page.click(".editor > button")
+        assert "Theirs." in await tab.page.locator(".theirs .file").input_value()
+        await tab.page.click(".editor .primary")
+        await tab.sees(".toast", "Saved.")
+        assert path.read_text() == mine

@@ -46,6 +46,10 @@ async def turns(many: int = 5) -> None:
         await asyncio.sleep(0)
 
 
+def numbers(broker: Broker) -> list[int]:
+    return [each.number for each in broker.waiting()]
+
+
 async def test_a_person_is_shown_one_question_at_a_time_in_order() -> None:
     person = Slow()
     broker = Broker(person)
@@ -65,7 +69,7 @@ async def test_an_answer_from_elsewhere_takes_the_question_off_the_screen() -> N
     first = asyncio.create_task(broker.ask(question("one")))
     second = asyncio.create_task(broker.ask(question("two")))
     await turns()
-    broker.answer(1, NO)
+    broker.answer(numbers(broker)[0], NO)
     assert await first == NO
     await turns()
     assert person.screen == ["one", "two"]
@@ -79,7 +83,7 @@ async def test_a_question_that_waits_behind_another_may_be_answered_too() -> Non
     first = asyncio.create_task(broker.ask(question("one")))
     second = asyncio.create_task(broker.ask(question("two")))
     await turns()
-    broker.answer(2, NO)
+    broker.answer(numbers(broker)[1], NO)
     person.press(YES)
     assert (await first, await second, person.screen) == (YES, NO, ["one"])
 
@@ -111,9 +115,10 @@ async def test_every_change_is_heard() -> None:
     broker = Broker(heard=lambda waiting: heard.append([each.number for each in waiting]))
     asked = asyncio.create_task(broker.ask(question("one")))
     await turns()
-    assert broker.waiting() == [Waiting(1, question("one"))]
-    broker.answer(1, YES)
-    assert (await asked, heard) == (YES, [[1], []])
+    [number] = numbers(broker)
+    assert broker.waiting() == [Waiting(number, question("one"))]
+    broker.answer(number, YES)
+    assert (await asked, heard) == (YES, [[number], []])
 
 
 async def test_an_answer_for_always_is_written_down_and_others_are_not() -> None:
@@ -130,9 +135,23 @@ async def test_answering_what_does_not_wait_names_what_does() -> None:
     broker = Broker()
     asked = asyncio.create_task(broker.ask(question("one")))
     await turns()
-    with pytest.raises(UserMistake, match="No question 7 is waiting; waiting are: 1"):
-        broker.answer(7, YES)
-    broker.answer(1, YES)
-    with pytest.raises(UserMistake, match="No question 1 is waiting"):
-        broker.answer(1, NO)
+    [number] = numbers(broker)
+    with pytest.raises(UserMistake, match=f"No question -1 is waiting; waiting are: {number}"):
+        broker.answer(-1, YES)
+    broker.answer(number, YES)
+    with pytest.raises(UserMistake, match=f"No question {number} is waiting"):
+        broker.answer(number, NO)
     assert await asked == YES
+
+
+async def test_a_number_of_another_process_meets_no_question() -> None:
+    """Many brokers stand for many starts of a server: no number comes twice, and none is small."""
+    brokers = [Broker() for _ in range(50)]
+    asked = [asyncio.create_task(each.ask(question(name))) for each in brokers for name in ("one", "two")]
+    await turns()
+    found = [number for each in brokers for number in numbers(each)]
+    for each in brokers:
+        for number in numbers(each):
+            each.answer(number, NO)
+    await asyncio.gather(*asked)
+    assert (len(set(found)), min(found) > len(found), max(found) < 2**53) == (100, True, True)

@@ -232,6 +232,19 @@ class Tour(TypedDict):
     same: bool
 
 
+class SharedToken(TypedDict):
+    right: Literal["view", "act", "answer"]
+    token: str
+
+
+class Opened(TypedDict):
+    """Where a server is asked, and with which tokens."""
+
+    url: str
+    token: str
+    shared: list[SharedToken]
+
+
 class Completions(TypedDict):
     shell: Literal["bash", "zsh", "fish"]
     script: str

@@ -35,6 +35,7 @@ from tests.surfaces.json_types import (
     Linted,
     Migrated,
     Models,
+    Opened,
     Questions,
     Removed,
     Replayed,
@@ -56,7 +57,7 @@ Fields = dict[str, Any]
 
 SHAPES: dict[str, Any] = {
     "gen -p": Answer,
-    "gen -p --output-format stream-json": Event,
+    "gen -p --output-format stream-json": (Event, Answer),
     "gen task run": Outcome,
     "gen task list": Tasks,
     "gen task show": ShownTask,
@@ -96,6 +97,7 @@ SHAPES: dict[str, Any] = {
     "gen tools": Tools,
     "gen doctor": Health,
     "gen worker": Begun,
+    "gen serve": Opened,
     "gen migrate": Migrated,
     "gen migrate --to": Copy,
     "gen demo": Tour,
@@ -105,7 +107,6 @@ LINES = ("gen -p --output-format stream-json", "gen task events", "gen permissio
 """These print one object per line."""
 NO_JSON = {
     "gen": "gen -p stands for it",
-    "gen serve": "speaks HTTP; docs/reference/http.md",
     "gen mcp": "speaks MCP on stdout",
     "gen acp": "speaks ACP on stdout",
     "gen cron run": "prints nothing on stdout",
@@ -130,15 +131,15 @@ DESCRIPTION = (
 
 def document() -> Fields:
     """Everything, as it is published."""
-    kinds = list({id(each): each for each in SHAPES.values()}.values())
+    kinds = list({id(each): each for shape in SHAPES.values() for each in _kinds(shape)}.values())
     known, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
-    by_kind = {id(kind): schema for kind, schema in zip(kinds, known, strict=True)}
+    by_kind = {id(kind): dict(schema) for kind, schema in zip(kinds, known, strict=True)}
     structs = {kind.__name__: kind for kind in _structs(kinds)}
     definitions = {name: _printed(schema, structs.get(name)) for name, schema in sorted(parts.items())}
     definitions["Event"] |= {"allOf": [_of_event(name, fields) for name, fields in EVENTS.items()]}
     commands = {
-        command: {**by_kind[id(kind)], **({"lines": True} if command in LINES else {})}
-        for command, kind in SHAPES.items()
+        command: {**_either([by_kind[id(kind)] for kind in _kinds(shape)]), **_in_lines(command)}
+        for command, shape in SHAPES.items()
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -147,6 +148,19 @@ def document() -> Fields:
         "commands": commands,
         "$defs": definitions,
     }
+
+
+def _kinds(shape: Any) -> tuple[Any, ...]:
+    """The kinds of objects that a command prints."""
+    return cast("tuple[Any, ...]", shape) if isinstance(shape, tuple) else (shape,)
+
+
+def _either(schemas: list[Fields]) -> Fields:
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+
+
+def _in_lines(command: str) -> Fields:
+    return {"lines": True} if command in LINES else {}
 
 
 def _printed(schema: Fields, kind: type[Struct] | None) -> Fields:

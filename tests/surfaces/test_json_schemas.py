@@ -24,6 +24,7 @@ ELSEWHERE = {
     "gen task answer": "needs a fleet",
     "gen task merge": "needs a fleet",
     "gen worker": "needs a fleet",
+    "gen serve": "serves until it is told to end; tests/http/test_command.py",
     "gen migrate --to": "needs Postgres",
     "gen demo": "tests/surfaces/test_life.py and the documents run it",
 }
@@ -79,7 +80,7 @@ def test_every_command_with_json_has_a_schema() -> None:
 
 def test_the_schemas_are_schemas(published: dict[str, Any]) -> None:
     for name, schema in published["commands"].items():
-        reference = {"$ref": schema["$ref"], "$defs": published["$defs"]}
+        reference = {**schema, "$defs": published["$defs"]}
         assert jsonschema_rs.validator_for(reference).is_valid({"zonk": 1}) is False, name
 
 
@@ -101,21 +102,17 @@ class Printing:
         lines = said.out.splitlines() if shape in LINES else [said.out]
         assert said.out, (shape, said.err)
         found = [json.loads(line) for line in lines]
-        kept = found[:-1] if shape.endswith("stream-json") else found
-        problems = [each for value in kept for each in self._problems(shape, value)]
+        problems = [each for value in found for each in self._problems(shape, value)]
         if problems:
             self.wrong.setdefault(shape, []).extend(problems[:3])
         self.seen.add(shape)
         return found[-1]
 
     def _problems(self, shape: str, value: Any) -> Iterator[str]:
-        event = self._published["commands"][shape]["$ref"].endswith("/Event")
-        definitions = self._published["$defs"]
-        schema = {"$ref": self._published["commands"][shape]["$ref"], "$defs": definitions}
-        if not event:
-            schema["$defs"] = {
-                name: each if name == "Event" else strict(each) for name, each in definitions.items()
-            }
+        definitions = {
+            name: each if name == "Event" else strict(each) for name, each in self._published["$defs"].items()
+        }
+        schema = {**self._published["commands"][shape], "$defs": definitions}
         for error in jsonschema_rs.validator_for(schema).iter_errors(value):
             yield f"{error.instance_path}: {error.message[:300]}"
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from textual import events
 from textual.pilot import Pilot
 
 from gencode.app import GenCode
@@ -61,6 +62,12 @@ class Seat:
     async def press(self, *keys: str) -> None:
         """Press keys, one after the other."""
         await self.pilot.press(*keys)
+
+    async def burst(self, *keys: str) -> None:
+        """Keys that come faster than anything can be done about the first of them."""
+        for key in keys:
+            self.app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await self.pilot.pause(0.1)
 
     async def type(self, text: str, *then: str) -> None:
         """Type a text as it is, then press keys."""

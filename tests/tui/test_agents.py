@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from textual import events
 
 from gencode.core.status import Status
 from gencode.permissions.trust import standing
@@ -172,3 +173,75 @@ async def test_agents_are_browsed_and_the_folder_is_trusted_after_it_was_shown(t
         await seat.press("y")
         await seat.assert_sees("The folder is trusted as it is")
     assert standing(tmp_path, Path.home() / ".gen").state == "trusted"
+
+
+async def test_a_command_typed_in_the_tree_goes_to_the_text_and_hits_nobody(tmp_path: Path) -> None:
+    async with seated(
+        tmp_path, script=turns(main=[says("", send("alpha")), says("ok")], explore=SLOW)
+    ) as seat:
+        task = await one_slow(seat)
+        await seat.press("ctrl+t", "down")
+        await seat.assert_sees("[tree] letters are verbs")
+        await seat.burst(*"/b")
+        await seat.press(*"udget")
+        assert seat.app.main.composer.text == "/budget"
+        assert not seat.talk.view.agents[task].background
+        assert seat.app.screen is seat.app.main
+
+
+async def test_b_in_the_tree_asks_before_it_sends_an_agent_to_the_background(tmp_path: Path) -> None:
+    async with seated(
+        tmp_path, script=turns(main=[says("", send("alpha")), says("ok")], explore=SLOW)
+    ) as seat:
+        task = await one_slow(seat)
+        await seat.press("ctrl+t", "down", "b")
+        await seat.assert_sees("nobody waits for it any more")
+        await seat.press("n")
+        assert not seat.talk.view.agents[task].background
+        await seat.press("b")
+        await seat.assert_sees("nobody waits for it any more")
+        await seat.press("y")
+        await seat.until(lambda: seat.talk.view.agents[task].background, "the background")
+
+
+async def test_what_is_typed_in_the_transcript_goes_to_the_text(tmp_path: Path) -> None:
+    words = "\n\n".join(f"paragraph {number}" for number in range(60))
+    async with seated(tmp_path, script=turns(main=[says(words)])) as seat:
+        await seat.type("go")
+        await seat.rests()
+        await seat.press("tab")
+        await seat.assert_sees("[transcript] Up, Down")
+        for _ in range(30):
+            await seat.press("up")
+        assert "paragraph 59" not in seat.screen
+        await seat.press(*"hi", "space", "x")
+        assert seat.app.main.composer.text == "hi x"
+        await seat.press("tab")
+        seat.app.post_message(events.Paste(" and more"))
+        await seat.until(lambda: seat.app.main.composer.text == "hi x and more", "the paste")
+        assert seat.app.main.composer.editor.has_focus
+
+
+async def test_an_agent_that_is_woken_is_said_to_go_on_without_questions(tmp_path: Path) -> None:
+    script = turns(main=[says("", send("alpha")), says("ok")], explore=[says("found"), says("more")])
+    async with seated(tmp_path, size=(120, 30), script=script) as seat:
+        await seat.type("go")
+        await seat.rests()
+        (task,) = seat.talk.view.launched(seat.talk.session or "")
+        await seat.type(f"/open {task}")
+        await seat.assert_sees("wakes Explore, which has ended, in the background without questions")
+        await seat.type("and more?")
+        await seat.assert_sees("goes on with it in the background; it cannot ask you there")
+
+
+async def test_the_pages_of_the_tree_are_turned_in_the_tree(tmp_path: Path) -> None:
+    sent = [send(f"job{number}") for number in range(12)]
+    async with seated(
+        tmp_path, script=turns(main=[says("", *sent), says("ok")], explore=[says("found")])
+    ) as seat:
+        await seat.type("go")
+        await seat.rests()
+        await seat.press("ctrl+t", "pagedown")
+        assert seat.app.main.branches.place == 10
+        await seat.press("pageup")
+        assert seat.app.main.branches.place == 0

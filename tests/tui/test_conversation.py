@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from gencode.core.status import Status
+from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
 from tests.tui.driving import seated, turns
 
@@ -150,3 +151,41 @@ async def test_the_mode_is_switched_for_everybody(tmp_path: Path) -> None:
         assert seen == ["acceptEdits", "plan", "default"]
         await seat.type("/mode dontAsk")
         await seat.assert_sees("[dontAsk]")
+
+
+async def test_a_budget_of_an_earlier_process_is_shown_and_kept(tmp_path: Path) -> None:
+    store = MemoryStore()
+    script = turns(main=[says("ok"), says("again")])
+    async with seated(tmp_path, store=store, script=script) as seat:
+        await seat.type("/budget tokens 70000")
+        await seat.press("escape")
+        await seat.type("go")
+        await seat.rests()
+        session = seat.talk.session or ""
+    async with seated(tmp_path, store=store, begin=lambda talk: talk.open(session), script=script) as seat:
+        await seat.type("/budget")
+        await seat.assert_sees("70.0k tokens")
+        assert "Nothing bounds" not in seat.screen
+        await seat.press("escape")
+        await seat.type("/budget spawns 3")
+        await seat.assert_sees("Set one with /budget")
+        budget = await seat.talk.gen.work.budget_of(session)
+        assert (budget.tokens, budget.spawns) == (70_000, 3)
+
+
+async def test_a_fork_of_an_agent_is_in_the_tree_and_in_the_cost(tmp_path: Path) -> None:
+    sent = call("Task", subagent_type="Explore", prompt="look", description="alpha")
+    script = turns(main=[says("", sent), says("ok"), says("told")], explore=[says("found"), says("elsewhere")])
+    async with seated(tmp_path, script=script) as seat:
+        await seat.type("go")
+        await seat.rests()
+        (first,) = seat.talk.view.launched(seat.talk.session or "")
+        await seat.type(f"/fork {first} look elsewhere")
+        await seat.assert_sees("From here on a copy of")
+        copies = seat.talk.view.launched(seat.talk.session or "")[1:]
+        assert len(copies) == 1
+        await seat.press("escape", "ctrl+t")
+        await seat.assert_sees(f"Explore {copies[0]}")
+        await seat.type("/cost")
+        await seat.until(lambda: seat.screen.count("Explore ") >= 2)
+        await seat.assert_sees(copies[0])

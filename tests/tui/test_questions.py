@@ -7,7 +7,7 @@ import pytest
 from gencode.core.events import MessageAdded
 from gencode.core.messages import ToolMessage
 from gencode.surfaces.tui import dialogs
-from gencode.surfaces.tui.dialogs import AskScreen, InquiryScreen
+from gencode.surfaces.tui.dialogs import AskScreen, ConfirmScreen, InquiryScreen, PageScreen, PickScreen
 from gencode.testing import call, says
 from tests.tui.driving import Seat, seated, turns
 
@@ -60,6 +60,44 @@ async def test_enter_at_once_is_a_no(tmp_path: Path) -> None:
         await seat.press("enter")
         await seat.rests()
     assert not (tmp_path / "new.txt").exists()
+
+
+@pytest.mark.parametrize("keys", [("y", "y"), ("enter", "enter"), ("escape", "escape", "n"), ("y", "enter")])
+async def test_a_key_pressed_twice_answers_once(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as seat:
+        await seat.type("write")
+        await seat.assert_sees("main wants to use Write")
+        await seat.burst(*keys)
+        await seat.rests()
+        assert seat.app.screen is seat.app.main
+        assert seat.app.main.composer.text == ""
+    assert (tmp_path / "new.txt").exists() is (keys[0] == "y")
+
+
+async def test_a_page_and_a_list_close_once(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        for screen in (
+            PageScreen("a page", "text"),
+            PickScreen("a list", [("a", "a")]),
+            ConfirmScreen("do it?"),
+        ):
+            await seat.app.push_screen(screen)
+            await seat.burst("escape", "escape", "enter", "enter")
+            assert seat.app.screen is seat.app.main
+
+
+async def test_a_question_that_is_no_longer_asked_goes_although_another_dialog_lies_on_it(
+    tmp_path: Path,
+) -> None:
+    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as seat:
+        await seat.type("write")
+        await seat.assert_sees("main wants to use Write")
+        await seat.app.push_screen(PageScreen("a page", "on top"))
+        await seat.talk.interrupt()
+        await seat.until(lambda: not seat.app.broker.waiting(), "the end of the question")
+        assert isinstance(seat.app.screen, PageScreen)
+        await seat.press("escape")
+        await seat.until(lambda: seat.app.screen is seat.app.main, "the conversation")
 
 
 async def test_what_was_being_typed_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,9 +158,10 @@ async def test_an_agent_asks_what_it_wants_to_know(tmp_path: Path) -> None:
         await seat.type("ask me")
         await seat.until(lambda: isinstance(seat.app.screen, InquiryScreen), "the inquiry")
         await seat.assert_sees("Which one?")
-        await seat.press("down", "enter")
+        await seat.burst("down", "enter")
         await seat.assert_sees("And why?")
-        await seat.press("tab", *"because", "enter")
+        await seat.press("tab", *"because")
+        await seat.burst("enter", "enter")
         await seat.rests()
         (text,) = await results(seat)
         assert "B" in text and "because" in text
@@ -152,8 +191,11 @@ async def test_every_answer_is_in_sight_on_a_small_screen(tmp_path: Path) -> Non
         await seat.assert_sees("main wants to use Write")
         assert "y  yes, this once" in seat.screen and "n  no" in seat.screen
         assert "+line 1" in seat.screen and "+line 50" not in seat.screen
-        for _ in range(12):
+        assert "changing files is asked in this mode" in seat.screen
+        assert "A yes for more than this call allows: Write(" in " ".join(seat.screen.split())
+        for _ in range(24):
             await seat.press("pagedown")
-        await seat.assert_sees("changing files is asked in this mode")
+        await seat.assert_sees("+line 98")
+        assert "A yes for more than this call allows:" in seat.screen
         await seat.press("n")
         await seat.rests()

@@ -36,6 +36,11 @@ class Apart:
         """Whether there can be other processes at all."""
         return self._engine is not None
 
+    @property
+    def far(self) -> bool:
+        """Whether they may be on other machines, with folders that are not on this one."""
+        return bool(getattr(self._engine, "far", False))
+
     async def bind(self, handover: Handover, stop: Stop, purse: Purse | None, slot: Slot) -> Remote:
         """Run a task in a process that ends with this one; what happens there is heard here.
 

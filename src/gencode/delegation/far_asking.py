@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -52,12 +53,14 @@ class FarAsker:
         self._seconds = seconds
         self.owner = ""
         self.parked = 0
+        self.moved: tuple[str, str] | None = None
+        """The copy in which the agents work, and the folder that it is a copy of."""
 
     async def ask(self, question: Question) -> Answer:
         """What a person says; a no where nobody is there, or nobody says anything in time."""
         self.parked += 1
         try:
-            answer = await self._asked(_bounded(question))
+            answer = await self._asked(_at_home(_bounded(question), self.moved))
             check_answer(question, answer)
         except UserMistake as mistake:
             return Answer(False, why=str(mistake).removesuffix("."))
@@ -107,6 +110,19 @@ class FarAsker:
             background = background or found.background
             task = found.parent
         return tuple(reversed(names)), background
+
+
+def _at_home(question: Question, moved: tuple[str, str] | None) -> Question:
+    """With rules for the folder of whoever is asked: a copy is gone when "always" comes to count.
+
+    Rules that cannot be told that way are not offered.
+    """
+    if moved is None:
+        return question
+    copy, folder = moved
+    rules = tuple(rule.replace(copy, folder) for rule in question.rules)
+    lost = any(Path(copy).name in rule for rule in rules)
+    return replace(question, rules=() if lost else rules)
 
 
 def _bounded(question: Question) -> Question:

@@ -52,7 +52,7 @@ class Lifeline:
                         await self._renew()
                     self._arm(begun)
                 except (GenCodeError, TimeoutError) as trouble:
-                    log.warning("leases could not be renewed: %s", trouble or "it took too long")
+                    log.warning("leases could not be renewed: %s", str(trouble) or "it took too long")
                 await asyncio.sleep(self._seconds / RENEWALS)
         finally:
             if self._alarm is not None:

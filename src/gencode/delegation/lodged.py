@@ -19,7 +19,12 @@ log = logging.getLogger(__name__)
 HERE = (
     "{copy} {there} that was made for you with git, at {here}: names of files that begin with "
     "{there} are those in your copy. What you change in it goes back as a patch when you end. Files that git "
-    "ignores are not in it."
+    "ignores are not in it. You cannot stage, commit or make branches there, because the repository itself "
+    "lies outside: leave what you did in the files."
+)
+UNCOMMITTED = (
+    " What was not committed when you were sent is the last commit of your copy: git diff HEAD~1 shows it, "
+    "together with what you do."
 )
 ANEW = (
     "{move} Your folder is {here} now, made anew from git as it was when you were "
@@ -52,9 +57,18 @@ class Lodged(Workplace):
         """Where the agent works."""
         return self._lodging.tree.workspace
 
+    @property
+    def moved(self) -> tuple[str, str]:
+        """The copy, and the checkout of the sender that it is a copy of."""
+        below = Path(self._lodging.guest.parcel.below)
+        there = Path(self._lodging.guest.cwd)
+        return str(self._tree.path), str(there.parents[len(below.parts) - 1] if below.parts else there)
+
     def heard(self) -> list[UserMessage]:
         """What an agent should know about its folder before it begins."""
-        return [UserMessage(self._said(HERE), sender="system")]
+        parcel = self._lodging.guest.parcel
+        last = UNCOMMITTED if parcel.head and parcel.tip != parcel.head else ""
+        return [UserMessage(self._said(HERE + last), sender="system")]
 
     def heard_again(self) -> str:
         """What an agent should know that began elsewhere."""
@@ -103,12 +117,13 @@ class Lodged(Workplace):
         work, why_not = await self._lodging.hand_in(self._parcels, self.owner, self._worker)
         guest = self._lodging.guest
         notes = [*self._tree.notes, *work.notes]
+        kept_back = [f"Not handed in, {note}, in {self.path}." for note in work.notes if _stays(note)]
         if not work.kept:
             return "", list(self._tree.notes)
         if work.commit == self._tree.base:
-            return "[It changed no file that goes back.]", notes
+            return "\n".join(["[It changed no file that goes back.]", *kept_back]), notes
         lines = [f"[It worked in a copy of {guest.cwd} on {self._worker}. What it changed there:]"]
-        lines += listed(work)
+        lines += [*listed(work), *kept_back]
         if why_not:
             lines.append(f"This could not be handed in, because {why_not}. It is there, in {self.path}.")
         else:
@@ -120,3 +135,8 @@ class Lodged(Workplace):
     def _said(self, words: str) -> str:
         there, here = self._lodging.guest.cwd, self.workspace.cwd
         return words.format(copy=COPY, move=MOVE, there=there, here=here)
+
+
+def _stays(note: str) -> bool:
+    """Whether a note tells of work that git cannot carry; that ignored files stay is no news."""
+    return "in the worktree only" in note and not note.startswith("ignored by git")

@@ -56,10 +56,8 @@ class Resumption:
             raise UserMistake(f"{task.id} is a conversation; go on with it here: gen -p --session {task.id}")
         if not task.status.ended:
             raise UserMistake(f"Task {task.id} is running; wait for it or stop it first.")
-        spot = self._place(task, request.model)
-        spot.stop.fall()
         handover = Handover(
-            model=spot.model.lasting,
+            model=self._model_there(task, request.model).lasting,
             task=task.id,
             prompt=request.prompt,
             max_turns=request.max_turns,
@@ -85,10 +83,18 @@ class Resumption:
         request = TaskRequest("", "", max_turns=handover.max_turns, background=True)
         return await self._launcher.resume(task, request, spot, handover.seconds, left=funds.left, over=True)
 
+    def _model_there(self, task: Task, asked: str) -> Model:
+        """The model for a task that goes on in another process, which has its folder."""
+        if self._launcher.apart.far and not task.imported and task.cwd and not Path(task.cwd).is_dir():
+            return self._model(task, asked, self._here().model)
+        spot = self._place(task, asked)
+        spot.stop.fall()
+        return spot.model
+
     def _place(self, task: Task, asked: str) -> Origin:
         here = self._here()
         if task.id not in self._launcher.workplaces.given:
-            _check_folder(task, here.workspace)
+            _check_folder(task, here.workspace, far=self._launcher.apart.far)
         spec = self._launcher.agent_of(task)
         model = self._model(task, asked, here.model)
         return _place(task, here, model, _chain(task, spec, here.chain, self._root), spec)
@@ -124,10 +130,15 @@ def _place(task: Task | TaskCreated, here: Origin, model: Model, chain: Chain, s
     )
 
 
-def _check_folder(task: Task, here: Workspace) -> None:
+def _check_folder(task: Task, here: Workspace, *, far: bool) -> None:
     """Refuse to go on with a task anywhere but in its own folder; one that was imported goes on here."""
     if task.imported or not task.cwd or task.cwd == str(here.cwd):
         return
+    if far and not Path(task.cwd).is_dir():
+        raise UserMistake(
+            f"The folder {task.cwd} of task {task.id} is not on this machine; let a worker go on with it: "
+            f"gen task resume {task.id} --background"
+        )
     if not Path(task.cwd).is_dir():
         raise UserMistake(f"The folder {task.cwd} of task {task.id} is gone; make it again to go on with it.")
     raise UserMistake(

@@ -55,6 +55,8 @@ class Away:
 class FleetEngine:
     """Puts tasks into the queue of a shared database."""
 
+    far = True
+
     def __init__(self, store: Shared, cwd: Path, flags: Mapping[str, Any], home: Path) -> None:
         self._store = store
         self._luggage = Luggage(store, home)
@@ -75,7 +77,7 @@ class FleetEngine:
         if not self._ready:
             await ensure_queue(self._store)
             self._ready = True
-        cwd = handover.created.cwd if handover.created else str(self._cwd)
+        cwd = handover.created.cwd if handover.created else await self._folder_of(handover.task)
         packed = await self._luggage.pack(cwd, "" if handover.created else handover.task)
         flags = {**self._flags, "model": handover.model}
         order = FarOrder(handover, cwd, flags, packed.mark, packed.parcel, packed.alone)
@@ -96,6 +98,12 @@ class FleetEngine:
         if handover.bound:
             self._follow(away)
         return away
+
+    async def _folder_of(self, task: str) -> str:
+        """The folder of an earlier task, which need not be on this machine."""
+        known = await self._store.task(task)
+        there = known is not None and known.cwd and not known.imported
+        return known.cwd if known is not None and there else str(self._cwd)
 
     async def _again(self, task: str, order: bytes, priority: int, delay: timedelta | None) -> None:
         """Queue an earlier task, and wait a while for a worker to begin: until then it looks as it did."""

@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import GenCodeError, UserMistake
@@ -15,7 +16,7 @@ from gencode.engines.process import WorkOrder
 from gencode.permissions.chain import rebuilt
 from gencode.permissions.paths import decide_path, resolve
 from gencode.runtime.away.parcel import Parcel, mark_of
-from gencode.runtime.fleet import Dispatching
+from gencode.runtime.fleet import TRAVELLING, Dispatching
 from gencode.runtime.ports import Store
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,17 @@ class FarOrder(WorkOrder, frozen=True):
     mark: str = ""
     parcel: Parcel | None = None
     alone: str = ""
+
+
+def read_order(body: bytes) -> FarOrder:
+    """What a worker is told, if it is no more than it may be."""
+    try:
+        order = msgspec.json.decode(body, type=FarOrder)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise UserMistake(f"its order cannot be read: {error}") from None
+    if foreign := sorted({*order.flags} - TRAVELLING):
+        raise UserMistake(f"its order sets what only a worker's own user may set: {', '.join(foreign)[:200]}")
+    return order
 
 
 class Packed(Struct, frozen=True):
@@ -61,8 +73,10 @@ class Luggage:
 
         mark = mark_of(cwd)
         earlier = await self._store.parcels.returned(task) if task else None
-        if earlier is not None and not earlier[0].taken:
+        if earlier is not None and not (earlier[0].taken and mark):
             return Packed(mark, earlier[0].parcel)
+        if not mark:
+            return Packed(mark, alone=f"{cwd} is not on the machine that sent it")
         packer = self._packers.setdefault(cwd, Packer(Path(cwd), self._home, self._store.parcels))
         try:
             return Packed(mark, await packer.pack())

@@ -27,6 +27,8 @@ BASE = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR"
 _SHELL = "/bin/sh"
 _WIRED = 'in=$1 out=$2; shift 2; exec "$@" <"$in" >"$out"'
 _CHUNK = 256 * 1024
+INSIDE = "LC_GENCODE_MCP"
+"""Marks what runs below us, so that a `gen mcp` among it does not start the next."""
 _MOST_UNREAD = 2 * LARGEST_MESSAGE
 _MOST_GARBAGE = 1024 * 1024
 _LEAVING_SECONDS = 0.3
@@ -35,7 +37,7 @@ _LONGEST_WORDS = 500
 
 
 def environment(definition: Definition, environ: Mapping[str, str]) -> dict[str, str]:
-    """What a server sees of the world: a small base, and what its definition names."""
+    """What a server sees of the world: a small base, what its definition names, and that it is below us."""
     base = {name: environ[name] for name in BASE if name in environ}
     base |= {name: value for name, value in environ.items() if name.startswith("LC_")}
     whole = {**base, **definition.env}
@@ -43,7 +45,7 @@ def environment(definition: Definition, environ: Mapping[str, str]) -> dict[str,
     if lost:
         names = ", ".join(sorted(lost))
         raise UserMistake(f"The MCP server {definition.name} cannot be given the variable {names}.")
-    return whole
+    return {**whole, INSIDE: "1"}
 
 
 class Stdio:

@@ -5,8 +5,8 @@ shown one question at a time, in the order they came; whoever comes through a pr
 """
 
 import asyncio
+import secrets
 from collections.abc import Callable, Sequence
-from itertools import count
 from typing import Protocol
 
 from msgspec import Struct
@@ -15,6 +15,8 @@ from gencode.core.errors import UserMistake
 from gencode.runtime.asking import Answer, Question
 
 NOBODY = Answer(False, why="Nobody answered")
+NUMBERS = 10**15
+"""So many numbers there are for questions; JavaScript can count that far."""
 
 
 class Person(Protocol):
@@ -26,7 +28,10 @@ class Person(Protocol):
 
 
 class Waiting(Struct, frozen=True):
-    """A question that has no answer yet."""
+    """A question that has no answer yet.
+
+    Its number is drawn by lot: an answer to a question of an earlier process meets none that waits now.
+    """
 
     number: int
     question: Question
@@ -51,7 +56,6 @@ class Broker:
         self._seconds = seconds
         self._always = always
         self._heard = heard
-        self._numbers = count(1)
         self._open: dict[int, tuple[Waiting, asyncio.Future[Answer]]] = {}
         self._turn = asyncio.Lock()
 
@@ -68,7 +72,7 @@ class Broker:
 
     async def ask(self, question: Question) -> Answer:
         """What a person says; a no with the reason if nobody says anything in time."""
-        number = next(self._numbers)
+        number = self._drawn()
         given: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[number] = (Waiting(number, question), given)
         self._tell()
@@ -102,6 +106,11 @@ class Broker:
         if done:
             return given.result()
         return Answer(False, why=f"Nobody answered within {self._seconds:g} s")
+
+    def _drawn(self) -> int:
+        while (number := secrets.randbelow(NUMBERS)) in self._open:
+            pass
+        return number
 
     def _tell(self) -> None:
         if self._heard is not None:

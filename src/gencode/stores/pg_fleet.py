@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gencode.stores.pg_questions import PostgresQuestions
 
 _LOCK = 1195723332
-FORGOTTEN_SECONDS = 3_600.0
+FORGOTTEN_SECONDS = 600.0
 """A worker that was silent for so long is not listed any more."""
 
 _AGAIN = """

@@ -36,6 +36,8 @@ Step = Callable[[Connection, bool], Awaitable[T]]
 
 PATIENCE = 10.0
 """Seconds for which the server may be away before a step gives up."""
+FIRST_PATIENCE = 3.0
+"""The same for a server that has never answered: it may start anew, or not be there at all."""
 CONNECT_SECONDS = 5.0
 COMMAND_SECONDS = 10.0
 """A server that is cut off without a word is noticed after so long."""
@@ -74,13 +76,13 @@ class Link:
 
     @classmethod
     async def open(cls, url: str, *, patience: float = PATIENCE, most: int = MOST_CONNECTIONS) -> "Link":
-        """Connect; a server that is not there is not waited for."""
+        """Connect; a server that is not there is not waited for as long as one that was."""
         address = shown(check_url(url))
         link = cls(url, _pool(url, most), patience)
         version = 0
         try:
             await link.pool
-            version = await link.patiently(_version, 0.0)
+            version = await link.patiently(_version, min(patience, FIRST_PATIENCE))
             if version // 10_000 < OLDEST:
                 raise too_old(version // 10_000, address)
         except ValueError:  # its words may show a part of the password

@@ -44,8 +44,8 @@ SELECT id, cwd FROM up ORDER BY depth DESC LIMIT 1
 _THERE = """
 SELECT p.name FROM gen_person p JOIN gen_task r ON r.id = $1
 WHERE p.until > clock_timestamp()
-  AND CASE WHEN $3 THEN p.background AND p.cwd = $2
-           ELSE p.name = r.owner OR (r.dispatch IS NOT NULL AND p.cwd = $2) END
+  AND CASE WHEN $3 THEN p.background AND p.cwd IN ($2, '')
+           ELSE p.name = r.owner OR (r.dispatch IS NOT NULL AND p.cwd IN ($2, '')) END
 """
 _PUT = """
 INSERT INTO gen_question (task, epoch, owner, root, cwd, background, body, mark, until)
@@ -60,7 +60,7 @@ _WITHDRAW = "DELETE FROM gen_question WHERE number = $1 AND answer IS NULL RETUR
 _EVERYBODY = "SELECT pg_notify($1, name) FROM gen_person WHERE until > clock_timestamp()"
 _NEWS = """
 SELECT number, body, asked, seconds, background FROM gen_waiting
-WHERE CASE WHEN background THEN $3 AND cwd = $2 ELSE led_by = $1 OR (alone AND cwd = $2) END
+WHERE CASE WHEN background THEN $3 AND $2 IN (cwd, '') ELSE led_by = $1 OR (alone AND $2 IN (cwd, '')) END
 ORDER BY number LIMIT $4
 """
 _WAITING = """

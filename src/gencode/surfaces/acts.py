@@ -220,10 +220,11 @@ async def _budget(talk: Talk, typed: Typed, here: str) -> Deed:
             amount = msgspec.convert(words[1], float if words[0] == "usd" else int, strict=False)
         except msgspec.ValidationError:
             raise UserMistake(f"{words[1]!r} is no amount of {words[0]}.") from None
-        talk.gen.work.bound(replace(talk.gen.work.budget, **{words[0]: amount}))
+        now = await talk.gen.work.budget_of(talk.session)
+        talk.gen.work.bound(replace(now, **{words[0]: amount}))
     elif words:
         raise UserMistake("Say /budget tokens 200000, /budget usd 2.5, /budget spawns 8 or /budget none.")
-    return Page("Budget", budget_page(talk.gen, talk.view, talk.session))
+    return Page("Budget", budget_page(await talk.gen.work.budget_of(talk.session), talk.view, talk.session))
 
 
 async def _cost(talk: Talk, typed: Typed, here: str) -> Deed:

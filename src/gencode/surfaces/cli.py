@@ -16,6 +16,7 @@ from gencode.core.errors import GenCodeError, StoreTrouble, UserMistake
 from gencode.surfaces.habits import remarks
 from gencode.surfaces.parser import build_parser as build_parser
 from gencode.surfaces.parser import prompt_first
+from gencode.surfaces.streams import answers, keep_answers_apart
 from gencode.surfaces.visible import visible
 
 COMPLETE = "__complete"
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     _speak_any_text()
     try:
         code = _run(arguments)
-        sys.stdout.flush()
+        answers().flush()
     except SystemExit as done:  # argparse has printed help
         code = _flushed(done.code if isinstance(done.code, int) else 0)
     except UserMistake as mistake:
@@ -69,6 +70,8 @@ def _run(arguments: Sequence[str]) -> int:
         args.body = "screen:run"
     if args.command is not None:
         _check_asking(args)
+    if "json" in args or getattr(args, "output_format", "text") != "text":
+        keep_answers_apart()
     for line in remarks(args):
         print(visible(line), file=sys.stderr)
     from gencode.surfaces.log import start_log
@@ -120,7 +123,7 @@ def exit_code(mistake: UserMistake) -> int:
 def _fault(fault: Exception) -> int:
     """What nobody foresaw; a disk that took no more of our output is no fault of ours."""
     if isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
-        _silence(sys.stdout)
+        _silence(answers())
         return _complain(f"The output could not be written: {fault.strerror}.", 1)
     import logging
 
@@ -131,18 +134,18 @@ def _fault(fault: Exception) -> int:
 
 def _flushed(code: int) -> int:
     try:
-        sys.stdout.flush()
+        answers().flush()
     except BrokenPipeError:
         return _nobody_listens()
     except OSError:
-        _silence(sys.stdout)
+        _silence(answers())
         return code or 1
     return code
 
 
 def _nobody_listens() -> int:
     """The reader of our output has gone: what is still buffered goes nowhere, and quietly."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (sys.stdout, sys.stderr, answers()):
         _silence(stream)
     return BROKEN_PIPE
 

@@ -23,13 +23,15 @@ def box_of(gen: GenCode) -> QuestionBox:
 
 
 @asynccontextmanager
-async def far_questions(gen: GenCode, asker: Asker, *, background: bool) -> AsyncGenerator[None, None]:
+async def far_questions(
+    gen: GenCode, asker: Asker, *, background: bool, everywhere: bool = False
+) -> AsyncGenerator[None, None]:
     """Ask here what agents of this folder on other machines ask; with `background`, also what those ask for
-    whom nobody waits.
+    whom nobody waits, and `everywhere` also those of other folders.
     """
     from gencode.delegation.far_asking import FarQuestions
 
-    presence = Presence(gen.supervisor.owner, str(gen.workspace.cwd), background)
+    presence = Presence(gen.supervisor.owner, "" if everywhere else str(gen.workspace.cwd), background)
     bringing = asyncio.get_running_loop().create_task(FarQuestions(box_of(gen), asker, presence).run())
     try:
         yield

@@ -128,9 +128,9 @@ async def follow(
     return outcome, done if heard.code is None else heard.code
 
 
-def tell_stopped(gen: GenCode) -> None:
+def tell_stopped(gen: GenCode, *, conversations: bool = False) -> None:
     """Say which tasks are stopped because this process ends, if any are."""
-    running = [live.task for live in gen.supervisor if not live.task.conversation]
+    running = [live.task for live in gen.supervisor if conversations or not live.task.conversation]
     if running:
         names = ", ".join(f"{task.id} ({visible_line(task.agent)})" for task in running[:MOST_NAMED])
         rest = f" and {len(running) - MOST_NAMED} more" if len(running) > MOST_NAMED else ""

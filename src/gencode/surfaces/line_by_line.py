@@ -24,9 +24,9 @@ from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.family import rows
 from gencode.surfaces.figures import figures, name_of, state
-from gencode.surfaces.notices import Notice
+from gencode.surfaces.notices import Notice, named
 from gencode.surfaces.person import choices, chosen, inquiry_text, shown, understood
-from gencode.surfaces.plain import answer
+from gencode.surfaces.plain import answer, note
 from gencode.surfaces.questions import answered
 from gencode.surfaces.slash import is_command, parse
 from gencode.surfaces.talk import Talk
@@ -60,6 +60,7 @@ async def _run(args: argparse.Namespace) -> int:
             await _begin(talk, args)
             answer(READY)
             await lines.lead(talk)
+            _name_what_stops(talk)
         finally:
             for each in lasting:
                 each.cancel()
@@ -82,6 +83,13 @@ async def _begin(talk: Talk, args: argparse.Namespace) -> None:
     if session:
         await talk.open(session)
         answer(await transcript_text(talk.gen, talk.session or session))
+
+
+def _name_what_stops(talk: Talk) -> None:
+    """Whatever still runs here ends with this process; that is said, away from the answers."""
+    running = [live.task for live in talk.gen.supervisor if not live.over]
+    if running:
+        note(f"Still running, stopped now: {named(running)}. What they have said is kept.")
 
 
 class Lines:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.rules import Mode
@@ -90,9 +91,8 @@ def cost_page(view: View, session: str) -> str:
     return f"{table(head, listed, WIDE)}\n\nIn all: {tokens(total)}, {cost}."
 
 
-def budget_page(gen: "GenCode", view: View, session: str | None) -> str:
+def budget_page(budget: Budget, view: View, session: str | None) -> str:
     """What a conversation may spend, and what of it is spent."""
-    budget = gen.work.budget
     total = rows(view, session)[0] if session and session in view.agents else None
     found = bars(budget, total.spent, total.turns, total.below) if total else []
     lines = [bar_text(bar, 20) for bar in found] or [

@@ -10,13 +10,14 @@ from typing import TextIO
 from gencode.core.events import Event, ProgressMade, TaskCreated, TaskEnded
 from gencode.core.outcome import as_json
 from gencode.core.wire import wire_line
+from gencode.surfaces.streams import answers
 from gencode.surfaces.view import AgentView, View, fold
 from gencode.surfaces.visible import safe_json, visible, visible_line
 
 
 def answer(text: str) -> None:
     """What was asked for, to stdout."""
-    _write(sys.stdout, visible(text))
+    _write(answers(), visible(text))
 
 
 def note(text: str) -> None:
@@ -27,12 +28,12 @@ def note(text: str) -> None:
 
 def answer_json(value: object, *, line: bool = False) -> None:
     """One record to stdout: a line for programs, indented on a terminal unless a line is wanted."""
-    answer_raw(as_json(value, indent=0 if line or not sys.stdout.isatty() else 2))
+    answer_raw(as_json(value, indent=0 if line or not answers().isatty() else 2))
 
 
 def answer_raw(text: str) -> None:
     """Lines of JSON to stdout as they are; every acting character in them is escaped."""
-    _write(sys.stdout, safe_json(text), "utf-8")
+    _write(answers(), safe_json(text), "utf-8")
 
 
 def _write(stream: TextIO, text: str, encoding: str = "") -> None:

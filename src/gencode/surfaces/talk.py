@@ -26,12 +26,15 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.reach import Verb
 from gencode.runtime.ports import TaskQuery
+from gencode.runtime.questions import Relaying
+from gencode.surfaces.asked_elsewhere import AskedElsewhere
 from gencode.surfaces.family import busy
 from gencode.surfaces.figures import name_of
 from gencode.surfaces.notices import Notice, ended_meanwhile, notice_of
 from gencode.surfaces.striking import was_hit
 from gencode.surfaces.transcripts import MOST_KEPT, Transcript, adopt, retold
 from gencode.surfaces.view import AgentView, View, fold, seen
+from gencode.surfaces.visible import visible_line
 
 if TYPE_CHECKING:
     from gencode.app import GenCode
@@ -42,6 +45,8 @@ LOOK_SECONDS = 0.5
 MOST_PIECES = 4_000
 INTERRUPTED = "a person interrupted it"
 STOPPED = "a person stopped it"
+CANNOT_ASK = "it cannot ask you there, and what would be asked is refused"
+ANSWER_THERE = "answer it in the terminal where it runs"
 AT_WORK = "The conversation is at work; interrupt it first, with Esc."
 
 
@@ -81,6 +86,7 @@ class Talk:
         self._seqs: dict[str, int] = {}
         self._chores: set[asyncio.Task[None]] = set()
         self._beginning = asyncio.Lock()
+        self.asked_elsewhere = AskedElsewhere()
         self._woken: set[str] = set()
         """Agents that had ended and go on in another process, of which nothing was heard yet."""
 
@@ -125,6 +131,7 @@ class Talk:
         if self.session is None and isinstance(event.fact, TaskCreated) and event.fact.conversation:
             self.session = event.task
         self._hear_voice(event)
+        self._hear_question(event)
         if notice := notice_of(self.view, event):
             self.tell(notice)
         self._heard(event)
@@ -148,8 +155,16 @@ class Talk:
         now, woken = await self.gen.work.send(found.id, text)
         if woken:
             self._woken.add(now.id)
-            self.tell(Notice(f"{now.agent} {now.id} had ended and goes on with it.", task=now.id))
+            way = "what it asks is shown here" if self.woken_ask else CANNOT_ASK
+            text = f"{now.agent} {now.id} had ended and goes on with it in the background; {way}."
+            self.tell(Notice(text, task=now.id))
         return now
+
+    @property
+    def woken_ask(self) -> bool:
+        """Whether an agent that is woken can ask somebody here: it may run in a process of its own."""
+        here = not self.gen.launcher.apart.possible or isinstance(self.gen.store, Relaying)
+        return self.gen.settings.background_questions and here
 
     async def hits(self, task: str, verb: Verb) -> Sequence[Task]:
         """What a verb would hit at this moment."""
@@ -206,6 +221,7 @@ class Talk:
         self.session = found.id
         self._agent = "" if found.agent == "main" else found.agent
         await self._read_family(found)
+        await self._read_questions()
         self.queued = {each.number: each.text for each in await self.gen.store.waiting(found.id)}
         children = await self.gen.store.tasks(TaskQuery(parent=found.id))
         for notice in ended_meanwhile(found, children):
@@ -225,6 +241,7 @@ class Talk:
         self.session = None
         self._job = None
         self.queued = {}
+        self.asked_elsewhere.forget()
 
     async def transcript(self, task: str, most: int = MOST_KEPT) -> Transcript:
         """An agent's transcript up to now, with what it is just saying."""
@@ -291,6 +308,23 @@ class Talk:
             case _:
                 pass
 
+    def _hear_question(self, event: Event) -> None:
+        """An agent of another process may ask somebody there: that is said here."""
+        if event.seq is None or self.gen.supervisor.find(event.task) is not None:
+            return
+        tool = self.asked_elsewhere.hear(event)
+        if tool and event.task in self.view.agents:
+            who = name_of(self.view.agents[event.task])
+            text = f"{who} ({event.task}) asks whether it may use {visible_line(tool, 60)}: {ANSWER_THERE}."
+            self.tell(Notice(text, "warning", event.task))
+
+    async def _read_questions(self) -> None:
+        """The questions that waited already when the conversation was opened."""
+        for agent in list(self.view.agents.values()):
+            if not agent.status.ended and self.gen.supervisor.find(agent.id) is None:
+                for event in await self.gen.store.events(agent.id, 0):
+                    self.asked_elsewhere.hear(event)
+
     def _after_end(self, task: str) -> None:
         """A turn that ended may have left letters unheard, a background task has something to tell."""
         agent = self.view.agents[task]
@@ -342,5 +376,13 @@ class Talk:
                     for event in await self.gen.store.events(agent.id, self._seqs.get(agent.id, 0)):
                         self._woken.discard(agent.id)
                         self.take(event)
+                    await self._meet_children(agent.id)
                 except GenCodeError:
                     continue
+
+    async def _meet_children(self, task: str) -> None:
+        """Hear of the agents that one of another process has sent meanwhile."""
+        for child in await self.gen.store.tasks(TaskQuery(parent=task)):
+            if child.id not in self.view.agents:
+                for event in await self.gen.store.events(child.id, 0):
+                    self.take(event)

@@ -63,7 +63,10 @@ CallState = Literal["asked", "waiting", "running", "done", "failed", "denied"]
 
 
 class Call(Struct, frozen=True):
-    """A call and what came of it. `child` is the agent that it sent, `group` how many its reply sent."""
+    """A call and what came of it.
+
+    `child` is the agent that it sent, `group` how many its reply sent, `number` which of them this one is.
+    """
 
     id: str
     tool: str
@@ -75,6 +78,7 @@ class Call(Struct, frozen=True):
     step: str = ""
     child: str = ""
     group: int = 1
+    number: int = 1
 
     @property
     def sends(self) -> bool:
@@ -208,10 +212,11 @@ def _replied(now: Transcript, message: AssistantMessage) -> Transcript:
     entries: list[Entry] = [Thought(thought)] if thought else []
     if message.text.strip() or message.partial:
         entries.append(Reply(message.text, message.partial, message.model == OFFLINE))
-    entries += [
-        Call(call.id, call.name, summary(call), call.input, group=sends if call.name in SENDS else 1)
-        for call in message.calls
-    ]
+    number = 0
+    for call in message.calls:
+        number += call.name in SENDS
+        of = {"group": sends, "number": number} if call.name in SENDS else {}
+        entries.append(Call(call.id, call.name, summary(call), call.input, **of))
     return _grown(replace(now, text="", thinking=""), *entries)
 
 

@@ -23,11 +23,23 @@ SENDER_GONE = "the process that sent it is gone"
 
 
 class Caller:
-    """The way back to whoever started this process; whatever else is printed goes to the log."""
+    """The line to whoever started this process, away from stdin and stdout.
+
+    Whatever else is printed goes to the log, and whoever reads stdin, a tool of a plugin say, finds it empty.
+    """
 
     def __init__(self) -> None:
+        self.line = os.dup(0)
         self._pipe: int | None = os.dup(1)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
         os.dup2(2, 1)
+
+    def order(self) -> bytes:
+        """What is to be done."""
+        with os.fdopen(self.line, "rb", closefd=False) as line:
+            return line.readline()
 
     def answer(self, begun: object) -> None:
         """Tell the caller, if it is still there, and let go of it."""
@@ -44,7 +56,7 @@ def main() -> int:
     start_log(verbose=False)
     _volunteer()
     try:
-        order = msgspec.json.decode(sys.stdin.buffer.readline(), type=WorkOrder)
+        order = msgspec.json.decode(caller.order(), type=WorkOrder)
         return asyncio.run(_run(order, caller))
     except msgspec.MsgspecError as error:
         caller.answer({"mistake": f"The order for a task cannot be read: {error}."})
@@ -58,28 +70,28 @@ async def _run(order: WorkOrder, caller: Caller) -> int:
         job = await gen.take_on(order.handover)
         if order.handover.bound and not order.handover.background:
             job.let_go()
-        _listen(gen, bound=order.handover.bound)
+        _listen(gen, caller.line, bound=order.handover.bound)
         caller.answer({"task": job.id})
         await job.ended()
     return 0
 
 
-def _listen(gen: GenCode, *, bound: bool) -> None:
+def _listen(gen: GenCode, line: int, *, bound: bool) -> None:
     """Stop softly when told to, and when the caller of a bound task is gone."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, gen.supervisor.stop.stop, "the program was told to end")
     for number in (signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, _no_terminal_has_a_say)
     if not bound:
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.close(line)
         return
 
     def heard() -> None:
-        if not os.read(0, 1024):
-            loop.remove_reader(0)
+        if not os.read(line, 1024):
+            loop.remove_reader(line)
             gen.supervisor.stop.stop(SENDER_GONE)
 
-    loop.add_reader(0, heard)
+    loop.add_reader(line, heard)
 
 
 def _no_terminal_has_a_say() -> None:

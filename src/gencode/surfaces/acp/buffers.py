@@ -1,13 +1,14 @@
 """Files as an editor has them open: Read, Edit and Write see changes that are not saved yet (surfaces, ACP).
 
 The gate decides first, as for every call, and only files inside the workspace are asked for. A file that the
-editor has unchanged is read and written on the disk, without following a link, as always. For one with
-unsaved changes the tool works on a copy of the buffer, and what it made of that is given to the editor, which
-shows and saves it.
+editor has unchanged, or says that it does not know, is read and written on the disk, without following a
+link, as always. For one with unsaved changes the tool works on a copy of the buffer, and what it made of that
+is given to the editor, which shows and saves it. Where the editor does not say what it has, nothing is done.
 """
 
 import asyncio
 import os
+import re
 import shutil
 import tempfile
 from contextlib import suppress
@@ -29,14 +30,29 @@ from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput
 from gencode.surfaces.acp.editor import Editor
 from gencode.surfaces.acp.narrating import Changes
 from gencode.surfaces.acp.showing import Change
+from gencode.surfaces.visible import visible_line
 
-LARGEST = 2_000_000
-"""Bigger files are only read from the disk, and their changes shown as the call tells them."""
+LARGEST = 8_000_000
+"""Bigger files cannot be compared: they are only read from the disk."""
+MOST_SHOWN = 2_000_000
+"""Changes of bigger texts are shown as the call tells them."""
+NOT_FOUND = -32_002
 PATIENCE = 10.0
 UNSAVED = "[the editor has unsaved changes in this file; this is what it shows]"
+UNSEEN = (
+    "; there may be unsaved changes in it, so nothing was done. Try again, or ask the user to save the file "
+    "and to look at the editor."
+)
 SAVED = "[written through the editor, with the unsaved changes it had]"
+_NO_FILE = re.compile(
+    r"no such file|(file|resource|path|document) (was )?not found|file does not exist|ENOENT", re.IGNORECASE
+)
 _STALE = Identity(0, 0, 0, 0)
 _READERS, _WRITERS = ("Read",), ("Edit", "Write")
+
+
+class _NoText(ToolError):
+    """A file that cannot be compared with a buffer."""
 
 
 class _File(Struct, frozen=True):
@@ -69,6 +85,8 @@ class Buffers:
         self._changes = changes
         self._known: dict[tuple[str, str], str] = {}
         """The buffers that agents have seen, by task and path: their digests."""
+        self._unsaved: set[str] = set()
+        """What the editor had unsaved changes in when it was asked last."""
 
     def over(self, tools: tuple[Tool, ...]) -> list[Tool]:
         """These tools, those for files with the editor's buffers."""
@@ -77,10 +95,8 @@ class Buffers:
     def _over(self, tool: Tool) -> Tool:
         async def run(ctx: ToolContext, **arguments: Any) -> str | ToolOutput:
             if tool.name in _WRITERS:
-                return await self._write(tool, ctx, arguments, await self._file(ctx, arguments))
-            if not self._editor.can_read:
-                return await tool.function(ctx, **arguments)
-            return await self._read(tool, ctx, arguments, await self._file(ctx, arguments))
+                return await self._write(tool, ctx, arguments, await self._file(ctx, arguments, writes=True))
+            return await self._read(tool, ctx, arguments, await self._file(ctx, arguments, writes=False))
 
         async def preview(ctx: ToolContext, **arguments: Any) -> str:
             return await self._previewed(tool, ctx, arguments)
@@ -104,7 +120,7 @@ class Buffers:
             return await tool.function(ctx, **arguments)
         if not file.unsaved:
             output = await tool.function(ctx, **arguments)
-            with suppress(ToolError, UnicodeDecodeError):
+            with suppress(ToolError):
                 self._note(ctx, file, await asyncio.to_thread(_on_disk, file.place))
             return output
         if not self._editor.can_write:
@@ -142,7 +158,7 @@ class Buffers:
         shown = tool.preview
         if shown is None:
             return ""
-        file = await self._file(ctx, arguments)
+        file = await self._file(ctx, arguments, writes=True)
         if file is None:
             return await shown(ctx, **arguments)
         async with _Copy(ctx, file) as copy:
@@ -153,37 +169,62 @@ class Buffers:
                 self._note(ctx, file, copy.text())
         return text
 
-    async def _file(self, ctx: ToolContext, arguments: dict[str, Any]) -> _File | None:
-        """The file a call is about; None for what is outside of the workspace, too big, or no text.
+    async def _file(self, ctx: ToolContext, arguments: dict[str, Any], *, writes: bool) -> _File | None:
+        """The file a call is about; None for what is no text or none of the editor's.
 
-        Denied if the call may not open it: nothing is asked of the editor then.
+        Denied if the call may not open it: nothing is asked of the editor then. A ToolError says that the
+        editor may have unsaved changes in it which nobody can see.
         """
-        place = ctx.place(str(arguments.get("file_path")))
+        named = str(arguments.get("file_path"))
+        place = ctx.place(named)
         root = places_of(ctx.workspace).real_root
         if place.refusal or place.twin is not None or place.special or not is_inside(place.real, root):
             return None
         try:
             disk = await asyncio.to_thread(_on_disk, place)
-        except (ToolError, UnicodeDecodeError):
+        except _NoText as why:
+            unseen = writes or place.real in self._unsaved
+            if unseen and await self._buffer(place.real, named) is not None:
+                raise ToolError(f"{named} {why}{UNSEEN}") from None
             return None
-        return _File(place, disk, await self._buffer(place.real))
+        except ToolError:
+            return None
+        file = _File(place, disk, await self._buffer(place.real, named))
+        (self._unsaved.add if file.unsaved else self._unsaved.discard)(place.real)
+        return file
 
-    async def _buffer(self, real: str) -> str | None:
-        """What the editor has of a file; None when it has nothing, or does not say it.
+    async def _buffer(self, real: str, named: str) -> str | None:
+        """What the editor has of a file; None when it says that it has none.
 
         An agent may work in a tree of its own, which is none of the editor's.
         """
-        if not self._editor.can_read or not is_inside(real, self._root):
+        if not is_inside(real, self._root):
+            return None
+        if not self._editor.can_read:
+            if real in self._unsaved:
+                raise ToolError(f"{named} had unsaved changes, and the editor shows no files now{UNSEEN}")
             return None
         try:
             async with asyncio.timeout(PATIENCE):
                 told = await self._editor.client.read_text_file(session_id=self._session, path=real)
-        except (RequestError, ConnectionError, ValidationError, TimeoutError):
-            return None
-        return told.content if len(told.content) <= LARGEST else None
+        except RequestError as error:
+            if _says_no_file(error):
+                return None
+            why = visible_line(str(error), 200)
+        except ValidationError:
+            why = "its answer is not what the protocol says"
+        except TimeoutError:
+            why = f"it did not answer within {PATIENCE:.0f} s"
+        except ConnectionError:
+            why = "it is gone"
+        else:
+            if len(told.content) <= LARGEST:
+                return told.content
+            why = f"it has more than {LARGEST:,} characters in it"
+        raise ToolError(f"The editor did not show {named}: {why}{UNSEEN}")
 
     def _note(self, ctx: ToolContext, file: _File, new: str | None) -> None:
-        if new is not None:
+        if new is not None and max(len(new), len(file.text or "")) <= MOST_SHOWN:
             self._changes[ctx.task, ctx.call.id] = Change(file.place.real, file.text, new)
 
 
@@ -228,15 +269,23 @@ class _Copy:
 
 
 def _on_disk(place: Resolved) -> str | None:
-    """The text at a judged path; None when there is no file. UnicodeDecodeError for what is no UTF-8."""
+    """The text at a judged path; None when there is no file. `_NoText` for what cannot be compared."""
     try:
         with open_for_reading(place) as file:
             content = file.read(LARGEST + 1)
     except NotThere:
         return None
     if len(content) > LARGEST:
-        raise ToolError("It is too big to be compared with the editor's buffer.")
-    return content.decode("utf-8")
+        raise _NoText("is too big to be compared with what the editor has")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise _NoText("is no UTF-8 and cannot be compared with what the editor has") from None
+
+
+def _says_no_file(error: RequestError) -> bool:
+    """Whether an editor says that there is no such file; every other error says nothing about the file."""
+    return error.code == NOT_FOUND or bool(_NO_FILE.search(f"{error} {error.data}"))
 
 
 def _check_way(now: Resolved, before: Resolved) -> None:

@@ -14,6 +14,8 @@ from typing import Any, cast
 
 import msgspec
 
+from gencode.surfaces.jsonrpc import HEAD, Id, id_at_an_end, id_in, roughly
+
 LONGEST_LINE = 16 * 1024 * 1024
 PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR = -32_700, -32_600, -32_603
 TOO_LONG = f"The line is longer than {LONGEST_LINE:,} bytes; send less at once."
@@ -21,7 +23,7 @@ NO_JSON = "The line is not JSON."
 NO_MESSAGE = "This is no message of JSON-RPC 2.0: one object with a method, a result or an error."
 
 OVERLONG = b"\n\n"
-"""No line: it has two ends."""
+"""No line, for it has two ends: the beginning of one that is too long comes after it."""
 
 Message = dict[str, Any]
 
@@ -84,34 +86,35 @@ class Wire:
                     reading.cancel()
             if not reading.done() or reading.cancelled() or not (line := reading.result()):
                 return None
-            if line == OVERLONG:
-                return {"fault": fault(PARSE_ERROR, TOO_LONG)}
+            if line.startswith(OVERLONG):
+                return _overlong(line.removeprefix(OVERLONG))
             if line.strip() and (message := taken(line)) is not None:
                 return message
         return None
 
     async def _line(self) -> bytes:
-        """One line; nothing at the end, `OVERLONG` for one that was passed over."""
+        """One line; nothing at the end, `OVERLONG` and a beginning for one that was passed over."""
         try:
             return await self._reader.readuntil(b"\n")
         except asyncio.IncompleteReadError as end:
             return end.partial
         except asyncio.LimitOverrunError:
-            await self._skip()
-            return OVERLONG
+            return OVERLONG + await self._skip()
         except ConnectionError:
             return b""
 
-    async def _skip(self) -> None:
-        """Pass over the rest of a line that is too long, without keeping it."""
+    async def _skip(self) -> bytes:
+        """Pass over the rest of a line that is too long; only its beginning is kept."""
+        head = b""
         while True:
             try:
-                await self._reader.readuntil(b"\n")
-                return
+                rest = await self._reader.readuntil(b"\n")
+                return head or rest[:HEAD]
             except asyncio.LimitOverrunError as more:
-                await self._reader.readexactly(more.consumed)
+                passed = await self._reader.readexactly(more.consumed)
+                head = head or passed[:HEAD]
             except asyncio.IncompleteReadError:
-                return
+                return head
 
 
 class FileWriter:
@@ -146,7 +149,7 @@ def taken(line: bytes) -> Message | None:
     try:
         found: object = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return {"fault": fault(PARSE_ERROR, NO_JSON)}
+        return _untaken(roughly(line))
     if not isinstance(found, dict):
         return {"fault": fault(INVALID_REQUEST, NO_MESSAGE)}
     message = cast("Message", found)
@@ -163,6 +166,28 @@ def taken(line: bytes) -> Message | None:
     if asked is None:
         return None  # an error about something of ours that the editor could not read
     return {**message, "error": _told_error(message["error"])}
+
+
+def _untaken(meant: Message | None) -> Message:
+    """What becomes of a line that is no JSON. An answer to us is one that failed, so that nobody waits."""
+    if meant is None:
+        return {"fault": fault(PARSE_ERROR, NO_JSON)}
+    asked = id_in(meant.get("id"))
+    if asked is None or "method" in meant:
+        return {"fault": fault(PARSE_ERROR, NO_JSON, asked)}
+    return _failed(asked, "its answer is not JSON: a character in it is broken")
+
+
+def _overlong(head: bytes) -> Message:
+    """The same for a line that is too long, as far as its beginning tells."""
+    asked = id_at_an_end(head)
+    if asked is None or b'"method"' in head:
+        return {"fault": fault(PARSE_ERROR, TOO_LONG, asked)}
+    return _failed(asked, f"its answer is longer than {LONGEST_LINE:,} bytes")
+
+
+def _failed(asked: Id, why: str) -> Message:
+    return {"jsonrpc": "2.0", "id": asked, "error": {"code": PARSE_ERROR, "message": why, "data": None}}
 
 
 def _told_error(error: object) -> Message:

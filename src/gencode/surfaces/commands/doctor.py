@@ -30,6 +30,7 @@ from gencode.surfaces.commands.models import main_model
 from gencode.surfaces.commands.opening import CONNECT, opened
 from gencode.surfaces.log import log_file
 from gencode.surfaces.plain import answer, answer_json
+from gencode.surfaces.streams import answers
 from gencode.surfaces.visible import visible_line
 
 EXTRAS = {
@@ -150,7 +151,8 @@ async def _fleet(url: str) -> list[Check]:
         old = f"{seen.address} has version {seen.version} of {seen.newest}"
         return [Check("database", "ok", old, "gen migrate")]
     found = [Check("database", "ok", f"{seen.address}, version {seen.version}, shared")]
-    queue = f"{seen.waiting} tasks wait for a worker, {seen.running} run"
+    waiting = "1 task waits" if seen.waiting == 1 else f"{seen.waiting} tasks wait"
+    queue = f"{waiting} for a worker, {seen.running} {'runs' if seen.running == 1 else 'run'}"
     nobody = "gen worker" if not seen.workers else ""
     found.append(Check("queue", "missing" if seen.waiting and nobody else "ok", queue, nobody))
     for each in seen.workers:
@@ -158,14 +160,16 @@ async def _fleet(url: str) -> list[Check]:
         detail = f"{each.name}: {state}{each.running} of {each.most} tasks, agents {each.agents}, "
         silent = each.silent > SILENT_SECONDS
         told = f"{detail}{each.workspace}, heard of {each.silent:.0f} s ago"
-        found.append(Check("worker", "missing" if silent else "ok", told))
+        gone = "if it was killed, it is not listed 10 minutes later" if silent else ""
+        found.append(Check("worker", "missing" if silent else "ok", told, gone))
     for task in seen.stuck:
         taken = f"taken {task.takes} times, " if task.takes else ""
         why = f"{task.task} of {task.agent} in {task.cwd}: {taken}nobody at it for {task.seconds:.0f} s"
         because = f" ({task.why})" if task.why else ""
         found.append(Check("stuck task", "missing", why + because, f"gen task stop {task.task}"))
     for work in seen.returned:
-        what = f"{work.files} files of {work.cwd}, changed by task {work.task} on {work.worker}"
+        files = "1 file" if work.files == 1 else f"{work.files} files"
+        what = f"{files} of {work.cwd}, changed by task {work.task} on {work.worker}"
         found.append(Check("returned work", "ok", f"{what}, not taken over", f"gen task merge {work.task}"))
     return found
 
@@ -199,13 +203,13 @@ def _sandbox(sandbox: Sandbox) -> Iterator[Check]:
 
 
 def _terminal() -> Check:
-    if not sys.stdout.isatty():
+    if not answers().isatty():
         return Check("terminal", "ok", "stdout is not one")
     size = shutil.get_terminal_size()
     colours = (
         "no colours (NO_COLOR)" if os.environ.get("NO_COLOR") else os.environ.get("TERM", "TERM not set")
     )
-    return Check("terminal", "ok", f"{size.columns}x{size.lines}, {colours}, {sys.stdout.encoding}")
+    return Check("terminal", "ok", f"{size.columns}x{size.lines}, {colours}, {answers().encoding}")
 
 
 def _model(gen: GenCode) -> Check:
@@ -255,15 +259,16 @@ def _worktrees(left: Sequence[Leftover]) -> Iterator[Check]:
             why = f"its repository {each.repository} is gone" if each.gone else "nothing is known about it"
             yield Check("worktree", "ok", f"{each.path}: {why}", f"look into it, then rm -r {path}")
             continue
-        files = "?" if each.changed is None else str(each.changed)
+        files = "1 file" if each.changed == 1 else f"{'?' if each.changed is None else each.changed} files"
         if each.away:
-            what = f"{each.path}: made for a task from elsewhere, {files} files changed, not all handed in"
-            away = f"git -C {path} log -p -1; then {there} worktree remove --force {path}"
+            what = f"{each.path}: made for a task from elsewhere, {files} changed, not all handed in"
+            look = f"git -C {path} status --short --ignored; git -C {path} log -p -1"
+            away = f"{look}; then {there} worktree remove --force {path}"
             yield Check("worktree", "ok", what, away)
             continue
         state = "all of it is merged" if each.merged else "not merged"
         lost = "; its folder was deleted" if each.missing else ""
-        detail = f"{each.path}: {each.branch} of {each.repository}, {files} files changed, {state}{lost}"
+        detail = f"{each.path}: {each.branch} of {each.repository}, {files} changed, {state}{lost}"
         away = f"{there} worktree remove {path} && {there} branch -d {each.branch}"
         if each.missing:
             away = f"{there} branch -d {each.branch}"

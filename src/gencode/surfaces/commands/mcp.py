@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
+from gencode.mcp.stdio import INSIDE
 from gencode.places import workspace_at
 from gencode.surfaces.commands.opening import check, flags
 from gencode.surfaces.plain import note
@@ -24,11 +25,9 @@ BY_HAND = (
     "gen mcp waits for an MCP client on stdin; add it to one, as in: claude mcp add gencode -- gen mcp. "
     "Ctrl-D ends it."
 )
-INSIDE = "LC_GENCODE_MCP"
-"""Marks what runs below this server; of our variables MCP servers of agents get those of this kind."""
 OWN_SERVER = (
-    "This gen mcp was started below another one and would start the next; leave it out of the MCP servers "
-    "that GenCode itself uses (.mcp.json, .gen/mcp.json, settings.toml)."
+    "This gen mcp was started by GenCode itself and would start the next; leave it out of the MCP servers "
+    "that GenCode uses (.mcp.json, .gen/mcp.json, settings.toml, those of your editor)."
 )
 ONLY_HTTP = {"port": "--port", "bind": "--bind", "allow_host": "--allow-host", "token_file": "--token-file"}
 

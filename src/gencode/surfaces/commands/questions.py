@@ -18,6 +18,9 @@ from gencode.surfaces.plain import answer, answer_json, note, seconds
 from gencode.surfaces.questions import SAID_NO, allows
 
 WAITING = "Waiting for questions of agents in this folder, also of those in the background; Ctrl-C leaves."
+WAITING_ALL = (
+    "Waiting for questions of agents in every folder, also of those in the background; Ctrl-C leaves."
+)
 
 
 def asked(args: argparse.Namespace) -> int:
@@ -30,10 +33,10 @@ def asked(args: argparse.Namespace) -> int:
 async def _asked(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         box = box_of(gen)
-        if "json" not in args and "all" not in args and somebody_is_there():
+        if "json" not in args and somebody_is_there():
             person = Broker(TerminalPerson(painter_for("text", verbose=False)), always=remember)
-            note(WAITING)
-            async with far_questions(gen, person, background=True):
+            note(WAITING_ALL if "all" in args else WAITING)
+            async with far_questions(gen, person, background=True, everywhere="all" in args):
                 await asyncio.Event().wait()
         found = await box.waiting("" if "all" in args else str(gen.workspace.cwd))
         if "json" in args:

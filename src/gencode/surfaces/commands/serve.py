@@ -40,7 +40,7 @@ async def _serve(args: argparse.Namespace, keys: "Keys") -> int:
 
     host = _address(getattr(args, "bind", "127.0.0.1"))
     names = tuple(_host_name(name) for name in getattr(args, "allow_host", []))
-    wish = Wish(keys, host, getattr(args, "port", 0), names, flags(args))
+    wish = Wish(keys, host, getattr(args, "port", 0), names, flags(args), "json" in args)
     bell = Bell()
     broker = new_broker(bell)
     async with opened(args, asker=broker) as gen:

@@ -34,7 +34,7 @@ async def _send(args: argparse.Namespace, text: str) -> int:
     async with opened(args) as gen:
         found = await gen.find(args.id)
         ended = found.status.ended and not found.conversation
-        does = f"has ended as {found.status} and is to be woken" if ended else f"is {found.status}"
+        does = f"has ended as {found.status}" if ended else f"is {found.status}"
         note(f"This is for task {found.id} of {visible_line(found.agent)}, which {does}.")
         outcome, woken = await gen.send(found.id, text)
     if "json" in args:

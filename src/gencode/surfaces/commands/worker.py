@@ -23,6 +23,9 @@ NO_DATABASE = (
 )
 CONCURRENCY = 8
 DRAIN_SECONDS = 60.0
+LOOK_SECONDS = 0.5
+LOST = "The database has not answered for too long: the agents that ran here are stopped, others may go on."
+FOUND = "The database is there again, and tasks are taken as before."
 
 
 def run(args: argparse.Namespace) -> int:
@@ -94,6 +97,18 @@ def _tell(args: argparse.Namespace, worker: "Worker", database: str, health: str
     note(f"Its health: {health}")
 
 
+async def _watched(worker: "Worker") -> None:
+    """Say when the database is lost, and when it is there again."""
+    before: bool | None = None
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        well = worker.lifeline.well
+        if before is not None and well != before:
+            note(FOUND if well else LOST)
+        if well or before is not None:
+            before = well
+
+
 async def _until_told(worker: "Worker", planned: "Appointments", drain_seconds: float) -> int:
     """Work; the first signal drains, the second one or the end of the time hands back what still runs."""
     loop = asyncio.get_running_loop()
@@ -105,7 +120,7 @@ async def _until_told(worker: "Worker", planned: "Appointments", drain_seconds: 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, heard)
     working = loop.create_task(worker.work())
-    waiting = loop.create_task(told.wait())
+    waiting, watching = loop.create_task(told.wait()), loop.create_task(_watched(worker))
     await asyncio.wait([working, waiting], return_when=asyncio.FIRST_COMPLETED)
     if not working.done():
         note("Told to end: no more tasks are taken, and those that run go on to their end.")
@@ -120,5 +135,6 @@ async def _until_told(worker: "Worker", planned: "Appointments", drain_seconds: 
             note("What still runs is left to other workers.")
             await worker.hand_back()
     waiting.cancel()
+    watching.cancel()
     await working
     return 0

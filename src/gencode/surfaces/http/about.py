@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -94,9 +94,13 @@ class Spending(Struct, frozen=True):
 
 
 class Allowed(Struct, frozen=True):
-    """What each conversation may spend from its next turn on."""
+    """What each conversation may spend from its next turn on, and how long the server knows that.
+
+    A conversation whose next turn has begun keeps its budget; settings bound those after a restart.
+    """
 
     budget: Budget
+    lasts: Literal["until the server ends"] = "until the server ends"
 
 
 @endpoint("GET /api/health", "view", "How the server is, and what this token may do", answer=Health)
@@ -159,7 +163,7 @@ async def get_usage(site: Site, asked: Asked[UsageWish, Nothing]) -> Spending:
 @endpoint(
     "PUT /api/budget",
     "act",
-    "Bound what each conversation may spend, from its next turn on",
+    "Bound what each conversation may spend, from its next turn on, until the server ends",
     body=Bounds,
     answer=Allowed,
 )

@@ -16,6 +16,7 @@ from gencode.surfaces.http.turns import turn_at
 log = logging.getLogger(__name__)
 
 SHUT_DOWN = "the server was shut down; it goes on when one runs again"
+SENDER_GOES_ON = "the server was shut down; whoever sent it goes on when one runs again"
 GO_ON = "The server was shut down while you were at work, and runs again. Go on where you were."
 NOT_OLDER = timedelta(days=7)
 
@@ -34,18 +35,30 @@ async def go_on(gen: GenCode, lock: Path) -> list[Task]:
             ended_after=stamp(datetime.now(UTC) - NOT_OLDER),
         )
         cut = [task for task in await gen.store.tasks(query) if task.error == SHUT_DOWN]
-        free = [task for task in cut if task.conversation or task.background or task.parent is None]
+        free = [task for task in cut if not _is_waited_for(task)]
         # Conversations last, so that they expect what they had sent.
         return [
             task for task in sorted(free, key=lambda each: each.conversation) if await _goes_on(gen, task)
         ]
 
 
+def shut_down(gen: GenCode) -> None:
+    """Stop everything that runs, and let each task say whether it goes on by itself."""
+    for live in sorted(gen.supervisor, key=lambda each: each.task.depth, reverse=True):
+        live.stop.stop(SENDER_GOES_ON if _is_waited_for(live.task) else SHUT_DOWN)
+    gen.supervisor.stop.stop(SHUT_DOWN)
+
+
+def _is_waited_for(task: Task) -> bool:
+    return task.parent is not None and not task.background and not task.conversation
+
+
 async def _goes_on(gen: GenCode, task: Task) -> bool:
     try:
         if await gen.store.task(task.id) != task:
             return False  # a server of another machine was quicker
-        await gen.store.post(task.id, GO_ON, "system")
+        if not any(letter.text == GO_ON for letter in await gen.store.waiting(task.id)):
+            await gen.store.post(task.id, GO_ON, "system")  # else another server has, and it waits in line
         if task.conversation:
             agents = gen.agents
             spec = agents.main() if task.agent == "main" else agents.find(task.agent)

@@ -1,15 +1,20 @@
 """The door of the server: nothing behind it runs for a foreign Host or Origin, or without a token.
 
+The address, in numbers, at which a request came in is a Host of its own: no page gets that by a trick with
+names, because a name that it can point here is not written in numbers.
+
 The token comes as `Authorization: Bearer`, as the cookie that a first visit with `/?token=` sets, or with
 that first visit; it is never put into a URL again. What is answered carries headers that make it inert.
 """
 
+import ipaddress
 from collections.abc import Iterable, Mapping
+from html import escape
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gencode.core.errors import GenCodeError
@@ -34,6 +39,21 @@ HEADERS = {
 }
 
 
+FOREIGN = "This server is not asked for under that name; gen serve --allow-host NAME gives it another one."
+PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>GenCode</title>
+<h1>GenCode</h1>
+<p>{why}</p>
+<p>Open the whole address that <code>gen serve</code> printed as its first line, with <code>?token=</code> and
+what follows. After a restart of the server it is another one, unless that was started with
+<code>--token-file</code>.</p>
+</html>
+"""
+
+
 class Refused(GenCodeError):
     """A request that goes no further; the sentence says why."""
 
@@ -45,6 +65,11 @@ class Refused(GenCodeError):
     def response(self) -> Response:
         """The answer; what else the peer sends is not read."""
         return JSONResponse({"error": str(self)}, self.status, {"Connection": "close", **self.headers})
+
+    def page(self) -> Response:
+        """The same for a person who opened the page in a browser."""
+        told = {"Connection": "close", **self.headers}
+        return HTMLResponse(PAGE.format(why=escape(str(self))), self.status, told)
 
 
 class Guard:
@@ -67,15 +92,16 @@ class Guard:
         try:
             app = self._admitted(scope)
         except Refused as refused:
-            app = refused.response()
+            app = refused.page() if _wants_page(scope) else refused.response()
         await app(scope, receive, _inert(send))
 
     def _admitted(self, scope: Scope) -> ASGIApp:
         headers = Headers(scope=scope)
         method: str = scope["method"]
-        self._check_host(headers)
+        here = _came_in_at(scope)
+        self._check_host(headers, here)
         visit = method == "GET" and scope["path"] == "/"
-        self._check_origin(headers, visit=visit)
+        self._check_origin(headers, here, visit=visit)
         _check_size(headers, method)
         query: bytes = scope["query_string"]
         if b"token=" in query:
@@ -86,14 +112,15 @@ class Guard:
         scope["rights"] = rights
         return self._app
 
-    def _check_host(self, headers: Headers) -> None:
+    def _check_host(self, headers: Headers, here: str) -> None:
         named = headers.getlist("host")
-        if len(named) != 1 or named[0].casefold() not in self._hosts:
-            raise Refused(421, "This server is not asked for under that name.")
+        if len(named) != 1 or named[0].casefold() not in {*self._hosts, here}:
+            raise Refused(421, FOREIGN)
 
-    def _check_origin(self, headers: Headers, *, visit: bool) -> None:
+    def _check_origin(self, headers: Headers, here: str, *, visit: bool) -> None:
         origins = headers.getlist("origin")
-        if any(origin.casefold() not in self._origins for origin in origins) or len(origins) > 1:
+        ours = {*self._origins, f"http://{here}"}
+        if any(origin.casefold() not in ours for origin in origins) or len(origins) > 1:
             raise Refused(403, "Pages of other origins may not ask this server anything.")
         site = headers.get("sec-fetch-site", "none")
         clicked = visit and headers.get("sec-fetch-mode") == "navigate"
@@ -136,6 +163,24 @@ class Guard:
         if self._guesses.too_many(str(peer[0]) if peer else ""):
             return Refused(429, "Too many wrong tokens; wait a minute.", {"Retry-After": "60"})
         return Refused(401, "This token is not known.", {"WWW-Authenticate": "Bearer"})
+
+
+def _came_in_at(scope: Scope) -> str:
+    """The address and port of this machine at which a request came in, as a Host spells them."""
+    if not scope.get("server"):
+        raise Refused(421, FOREIGN)  # its peer is gone already
+    host, port = scope["server"]
+    address = ipaddress.ip_address(host.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        mapped = address.ipv4_mapped
+        return f"[{address}]:{port}" if mapped is None else f"{mapped}:{port}"
+    return f"{address}:{port}"
+
+
+def _wants_page(scope: Scope) -> bool:
+    """Whether a browser asks for the page itself, and not a program for data."""
+    wanted = Headers(scope=scope).get("accept", "")
+    return scope["method"] == "GET" and scope["path"] == "/" and "text/html" in wanted
 
 
 def _from_cookie(text: str, name: str) -> str:

@@ -20,6 +20,7 @@ from gencode.core.messages import AssistantMessage
 from gencode.core.spec import AgentSpec
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.delegation.reach import STOP_SECONDS, Stops
 from gencode.runtime.channels import LONGEST, Draft, Outbox
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.http.chats import SESSION, Chats, Line
@@ -47,6 +48,8 @@ class Inbox:
         self._outbox = outbox
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._pauses: dict[str, tuple[float, float]] = {}
+        self._silent: dict[str, str] = {}
+        """Why the channels did not take the last message."""
 
     async def message(self, to: Address, text: str, agent: str) -> tuple[str, bool]:
         """Say something in a chat; its conversation, and whether that began a turn."""
@@ -83,6 +86,21 @@ class Inbox:
             if not now.status.ended:
                 return False
             return await self._gen.work.hear(self._spec(now), session) is not None
+
+    async def interrupt(self, session: str, why: str, message: str = "") -> Stops:
+        """Cut the turn of a conversation; what was said to it, now or just before, begins another one."""
+        async with self._locks[session]:
+            if message.strip():
+                self._check_folder(await self._gen.watch.task(session))
+            reach = self._gen.launcher.reach
+            stops = await reach.interrupt(session, why)
+            now = await self._gen.watch.ended(session, STOP_SECONDS)
+            if message.strip():  # only now, so that it is not the turn that was cut which hears it
+                now = await reach.send(session, message)
+            said = any(letter.sender == "user" for letter in await self._gen.store.waiting(session))
+            if said and now.status.ended and self._is_here(now):
+                await self._gen.work.hear(self._spec(now), session)
+            return Stops(await self._gen.watch.task(session), stops.hit)
 
     async def run(self, lock: Path) -> None:
         """Look after every chat of this folder until cancelled; wait while another server does so."""
@@ -160,15 +178,23 @@ class Inbox:
             for mark, event in facts:
                 told = mark.seq
                 if event is not None and (words := spoken(event)):
-                    await self._outbox.send(Draft(to, words[:LONGEST], line.session))
+                    self._warn(to, await self._outbox.send(Draft(to, words[:LONGEST], line.session)))
                     self._chats.bind(to, line.session, told)
 
+    def _warn(self, to: Address, why: str) -> None:
+        """Say once why a channel takes nothing, until it takes something again."""
+        if why and self._silent.get(to.channel) != why:
+            log.warning("the channel %s took no message, which is tried again: %s", to.channel, why)
+        self._silent[to.channel] = why
+
     def _check_folder(self, task: Task) -> None:
-        here = str(self._gen.workspace.cwd)
-        if task.cwd and task.cwd != here:
+        if not self._is_here(task):
             raise UserMistake(
                 f"The conversation {task.id} belongs to the folder {task.cwd}; go on with it there."
             )
+
+    def _is_here(self, task: Task) -> bool:
+        return task.cwd in ("", str(self._gen.workspace.cwd))
 
     def _spec(self, task: Task) -> AgentSpec:
         agents = self._gen.agents

@@ -9,14 +9,17 @@ from gencode.core.rules import Decision
 from gencode.runtime.asking import Answer, Inquiry, Question, Reach
 from gencode.runtime.broker import Waiting
 from gencode.surfaces.http.endpoints import Asked, Name, Nothing, Text, endpoint
+from gencode.surfaces.http.guard import Refused
 from gencode.surfaces.http.site import Site
 
 RUNS_COMMANDS = frozenset({"Bash"})
+GONE = "No such question waits any more; GET /api/questions has those that do."
 
 
 class OpenQuestion(Struct, frozen=True):
     """A question without an answer: who wants to do exactly what, why a person is asked, what would change.
 
+    `number` is drawn by lot and says nothing about the order; it never comes again, also after a restart.
     `path` are the agents from the main one down. `reaches` are what a yes may stand for, `rules` what it
     allows when it stands for more than this call. With `inquiries` an agent wants to know something.
     """
@@ -64,15 +67,17 @@ async def list_questions(site: Site, asked: Asked[Nothing, Nothing]) -> OpenQues
 
 @endpoint("POST /api/questions/{number}", "answer", "Answer a question", body=NewAnswer, answer=Answered)
 async def answer_question(site: Site, asked: Asked[Nothing, NewAnswer]) -> Answered:
-    number = _number(asked.path["number"])
     said = asked.body
-    waiting = next((each for each in site.broker.waiting() if each.number == number), None)
-    if waiting is not None:
-        _check(waiting.question, said)
+    waiting = _waiting(site, asked.path["number"])
+    _check(waiting.question, said)
     why = said.why or ("" if said.allow else "A person said no")
     words = tuple(said.words)
-    site.broker.answer(number, Answer(said.allow, said.reach, why, network=said.network, words=words))
-    return Answered(number)
+    answer = Answer(said.allow, said.reach, why, network=said.network, words=words)
+    try:
+        site.broker.answer(waiting.number, answer)
+    except UserMistake:
+        raise Refused(404, GONE) from None  # somebody else was quicker
+    return Answered(waiting.number)
 
 
 def _open(waiting: Waiting) -> OpenQuestion:
@@ -107,10 +112,12 @@ def _check(question: Question, said: NewAnswer) -> None:
         raise UserMistake(f"{len(question.inquiries)} answers in words are asked for, not {len(said.words)}.")
 
 
-def _number(text: str) -> int:
-    if not text.isdecimal() or len(text) > 15:
-        raise UserMistake(f"{text[:40]!r} is no number of a question.")
-    return int(text)
+def _waiting(site: Site, number: str) -> Waiting:
+    """The question of this number; one that was answered, or that an earlier server asked, is gone."""
+    for each in site.broker.waiting():
+        if str(each.number) == number:
+            return each
+    raise Refused(404, GONE)
 
 
 ENDPOINTS = (list_questions, answer_question)

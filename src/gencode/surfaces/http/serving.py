@@ -19,16 +19,17 @@ from gencode.runtime.broker import Broker, Waiting
 from gencode.settings import gen_home, remember
 from gencode.surfaces.follow import tell_stopped
 from gencode.surfaces.http.chats import Chats
-from gencode.surfaces.http.going_on import SHUT_DOWN, go_on
+from gencode.surfaces.http.going_on import go_on, shut_down
 from gencode.surfaces.http.guard import Guard
 from gencode.surfaces.http.hub import Hub
 from gencode.surfaces.http.inbox import Inbox
 from gencode.surfaces.http.protocol import Impatient
 from gencode.surfaces.http.site import Site
 from gencode.surfaces.http.tokens import Keys
+from gencode.surfaces.http.turns import lock_of
 from gencode.surfaces.http.web import web_app
-from gencode.surfaces.http.web_channel import WEB, WebChannel
-from gencode.surfaces.plain import answer, note
+from gencode.surfaces.http.web_channel import WEB, WebChannel, unreachable
+from gencode.surfaces.plain import answer, answer_json, note
 from gencode.surfaces.scheduling import scheduler_of
 from gencode.surfaces.visible import visible_line
 
@@ -45,8 +46,12 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXPOSED = (
     "This listens on {host}: everybody who can reach this machine there and has a token can see what your "
     "agents see, and act as that token says. Nothing is encrypted on the way, not even the token; where "
-    "others share the network, put a proxy with TLS before it."
+    "others share the network, put a proxy with TLS before it. It is asked for under an address of this "
+    "machine in numbers; for a name add --allow-host NAME."
 )
+
+
+NO_WAY = "The channel {name} of your settings sends nothing: {why}. Messages go to public addresses only."
 
 
 class Wish(Struct, frozen=True):
@@ -58,6 +63,8 @@ class Wish(Struct, frozen=True):
     names: tuple[str, ...] = ()
     flags: dict[str, Any] = {}
     """The settings that were typed; they count for what is scheduled, too."""
+    json: bool = False
+    """Whether the addresses are told as one line of JSON."""
 
 
 class Bell:
@@ -111,7 +118,7 @@ class Serving:
             await self._hub.start()
             beside = [
                 asyncio.create_task(self._hub.run()),
-                asyncio.create_task(self._inbox.run(gen_home() / "inbox.lock")),
+                asyncio.create_task(self._inbox.run(lock_of("inbox", self._gen.workspace.cwd))),
                 asyncio.create_task(scheduler_of(self._gen, note, self._wish.flags).run()),
             ]
             serving = asyncio.create_task(server.serve(sockets=[sock]))
@@ -169,15 +176,22 @@ class Serving:
     def _tell(self) -> None:
         """The address with the token is the first line, so that programs can read it."""
         host = LOOPBACK if ipaddress.ip_address(self._wish.host).is_unspecified else self._wish.host
-        base = f"http://{_bracketed(host)}:{self.port}/?token="
-        answer(f"{base}{self._wish.keys.owner}")
-        for role, token in self._wish.keys.shared:
-            answer(f"{role}: {base}{token}")
+        url = f"http://{_bracketed(host)}:{self.port}"
+        keys = self._wish.keys
+        if self._wish.json:
+            shared = [{"right": role, "token": token} for role, token in keys.shared]
+            answer_json({"url": url, "token": keys.owner, "shared": shared}, line=True)
+        else:
+            answer(f"{url}/?token={keys.owner}")
+            for role, token in keys.shared:
+                answer(f"{role}: {url}/?token={token}")
+        for name, why in unreachable(self._gen.settings.channels).items():
+            note(NO_WAY.format(name=name, why=why))
         if not ipaddress.ip_address(self._wish.host).is_loopback:
             note(EXPOSED.format(host=self._wish.host))
 
     async def _take_up(self) -> None:
-        going = await go_on(self._gen, gen_home() / "resume.lock")
+        going = await go_on(self._gen, lock_of("resume", self._gen.workspace.cwd))
         if going:
             names = ", ".join(f"{task.id} ({visible_line(task.agent)})" for task in going[:10])
             note(f"Going on with what was cut by the last shutdown: {names}{' …' if going[10:] else ''}")
@@ -190,8 +204,8 @@ class Serving:
 
     async def _stop(self) -> None:
         """Say what is stopped, stop it, let everybody hear of it, and say goodbye."""
-        tell_stopped(self._gen)
-        self._gen.supervisor.stop.stop(SHUT_DOWN)
+        tell_stopped(self._gen, conversations=True)
+        shut_down(self._gen)
         await self._gen.supervisor.settle()
         await self._hub.settle()
         self._hub.close()

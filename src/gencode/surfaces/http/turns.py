@@ -4,9 +4,11 @@ import fcntl
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 from gencode.core.errors import UserMistake
+from gencode.settings import gen_home
 
 _MODE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -24,6 +26,11 @@ class Turn:
         except BlockingIOError:
             return False
         return True
+
+
+def lock_of(work: str, folder: Path) -> Path:
+    """The file of some work that is done for one folder; servers of other folders do theirs."""
+    return gen_home() / f"{work}-{sha256(os.fsencode(folder)).hexdigest()[:16]}.lock"
 
 
 @contextmanager

@@ -51,12 +51,13 @@ async def stop_task(site: Site, task: Task, asked: Asked[Nothing, End]) -> Stopp
 @about_task(
     "POST interrupt",
     "act",
-    "Cut what a task does at this moment; it goes on from there",
+    "Cut what a task does at this moment; it goes on from there, a conversation with what was said to it",
     body=Cut,
     answer=InterruptedTask,
 )
 async def interrupt_task(site: Site, task: Task, asked: Asked[Nothing, Cut]) -> InterruptedTask:
-    stops = await site.gen.launcher.reach.interrupt(task.id, INTERRUPTED, asked.body.message)
+    by = site.inbox if task.conversation else site.gen.launcher.reach
+    stops = await by.interrupt(task.id, INTERRUPTED, asked.body.message)
     outcome = await site.gen.outcome_of(stops.task)
     return widened(InterruptedTask, outcome, interrupted=tuple(each.id for each in stops.hit))
 

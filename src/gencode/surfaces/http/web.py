@@ -6,7 +6,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Match, Route
 
 from gencode.surfaces.http import about, agent_files, agents, conversations, questions, tasks, verbs
 from gencode.surfaces.http.endpoints import Endpoint
@@ -53,8 +53,20 @@ def _answering(site: Site, endpoint: Endpoint) -> Answering:
     return answered
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    why = "This is not asked in that way." if status == 405 else "There is nothing here."
-    headers = error.headers if isinstance(error, HTTPException) else None
-    return JSONResponse({"error": why}, status, headers)
+    if status == 405:
+        told = {"Allow": ", ".join(_methods(request))}
+        return JSONResponse({"error": "This is not asked in that way."}, status, told)
+    return JSONResponse({"error": "There is nothing here."}, status)
+
+
+def _fits(route: Route, request: Request) -> bool:
+    return route.matches(request.scope)[0] is not Match.NONE
+
+
+def _methods(request: Request) -> list[str]:
+    """Every way in which a path can be asked; one path may have several routes."""
+    app: Starlette = request.app
+    found = [each for each in app.routes if isinstance(each, Route) and _fits(each, request)]
+    return sorted({method for each in found for method in each.methods or ()})

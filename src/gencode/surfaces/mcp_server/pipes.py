@@ -14,12 +14,16 @@ import anyio
 import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
+from msgspec import Struct
 from pydantic import ValidationError
+
+from gencode.surfaces.jsonrpc import HEAD, Id, id_at_an_end, id_in, roughly
 
 LONGEST = 4_000_000
 """Bytes of one message."""
 CHUNK = 65_536
 NO_JSON = "json_invalid"
+ANSWERS = ("result", "error")
 
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 Outgoing = MemoryObjectSendStream[SessionMessage]
@@ -45,36 +49,57 @@ def _copied(handle: int) -> int:
         return os.open(os.devnull, os.O_RDWR)
 
 
+class Overlong(Struct, frozen=True):
+    """The ends of a line that is too long."""
+
+    head: bytes
+    tail: bytes
+
+
 class Lines:
-    """Whole lines out of chunks; of one that is too long only that it was there."""
+    """Whole lines out of chunks; of one that is too long only its ends."""
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
         self._kept = bytearray()
+        self._tail = b""
         self._skips = False
 
-    def take(self, chunk: bytes) -> list[bytes | None]:
-        """The lines that this chunk completes, in order; None for one that is too long."""
-        found: list[bytes | None] = []
+    def take(self, chunk: bytes) -> list[bytes | Overlong]:
+        """The lines that this chunk completes, in order."""
+        found: list[bytes | Overlong] = []
         *whole, rest = chunk.split(b"\n")
         for part in whole:
             self._grow(part)
-            found.append(None if self._skips else bytes(self._kept))
+            kept = bytes(self._kept)
+            found.append(Overlong(kept, self._tail) if self._skips else kept)
             self._kept.clear()
             self._skips = False
         self._grow(rest)
         return found
 
-    def rest(self) -> list[bytes | None]:
+    def rest(self) -> list[bytes | Overlong]:
         """What came after the last line end."""
         return self.take(b"\n") if self._kept or self._skips else []
 
     def _grow(self, part: bytes) -> None:
-        if self._skips or len(self._kept) + len(part) > self._longest:
-            self._kept.clear()
-            self._skips = True
-        else:
+        if not self._skips and len(self._kept) + len(part) <= self._longest:
             self._kept += part
+            return
+        before = self._tail if self._skips else bytes(self._kept[-HEAD:])
+        self._tail = (before + part)[-HEAD:]
+        self._skips = True
+        self._kept += part[:HEAD]
+        del self._kept[HEAD:]
+
+
+class Wrong(Struct, frozen=True):
+    """What is to be said about a line that is no message."""
+
+    code: int
+    why: str
+    id: Id = None
+    is_answer: bool = False
 
 
 class Pipes:
@@ -110,23 +135,39 @@ class Pipes:
             except OSError:
                 self._gone()
 
-    async def _hand_on(self, line: bytes | None, into: Incoming, complaints: Outgoing) -> None:
-        if line is None:
-            await _complain(
-                complaints, types.INVALID_REQUEST, f"A message has at most {self._longest:,} bytes."
-            )
+    async def _hand_on(self, line: bytes | Overlong, into: Incoming, complaints: Outgoing) -> None:
+        """Hand a message on, or answer whoever sent what is none.
+
+        A broken answer to a question of ours becomes one that failed, so that nobody waits for it.
+        """
+        if isinstance(line, bytes) and not line.strip():
             return
-        if not line.strip():
-            return
+        message = self._understood(line)
+        if isinstance(message, Wrong):
+            error = types.ErrorData(code=message.code, message=message.why)
+            answer = types.JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
+            await (into if message.is_answer else complaints).send(SessionMessage(answer))
+        else:
+            await into.send(SessionMessage(message))
+
+    def _understood(self, line: bytes | Overlong) -> "types.JSONRPCMessage | Wrong":
+        if isinstance(line, Overlong):
+            found = id_at_an_end(line.head, line.tail)
+            answers = found is not None and b'"method"' not in line.head + line.tail
+            why = f"A message has at most {self._longest:,} bytes."
+            return Wrong(types.INVALID_REQUEST, why, found, answers)
+        meant = roughly(line) or {}
+        found = id_in(meant.get("id"))
+        answers = found is not None and "method" not in meant and not meant.keys().isdisjoint(ANSWERS)
         try:
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError as error:
             if any(each["type"] == NO_JSON for each in error.errors(include_url=False, include_input=False)):
-                await _complain(complaints, types.PARSE_ERROR, "This line is not JSON.")
-            else:
-                await _complain(complaints, types.INVALID_REQUEST, "This line is no JSON-RPC message.")
-            return
-        await into.send(SessionMessage(message))
+                return Wrong(types.PARSE_ERROR, "This line is not JSON.", found, answers)
+            return Wrong(types.INVALID_REQUEST, "This line is no JSON-RPC message.", found, answers)
+        if "id" in meant and "method" in meant and found is None:
+            return Wrong(types.INVALID_REQUEST, "The id of a request is a text or a whole number.")
+        return message
 
     async def _chunk(self) -> bytes:
         try:
@@ -141,11 +182,6 @@ class Pipes:
         while rest:
             await _ready(self._outgoing, reading=False)
             rest = rest[os.write(self._outgoing, rest[: select.PIPE_BUF]) :]
-
-
-async def _complain(complaints: Outgoing, code: int, why: str) -> None:
-    error = types.JSONRPCError(jsonrpc="2.0", id=None, error=types.ErrorData(code=code, message=why))
-    await complaints.send(SessionMessage(error))
 
 
 async def _ready(handle: int, *, reading: bool) -> None:

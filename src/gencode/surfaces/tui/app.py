@@ -34,6 +34,7 @@ from gencode.surfaces.transcripts import Transcript
 from gencode.surfaces.tui.board import Board
 from gencode.surfaces.tui.deeds import confirmed, perform
 from gencode.surfaces.tui.dialogs import ConfirmScreen
+from gencode.surfaces.tui.keyboard import CarefulDriver
 from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.tui.person import ScreenPerson
 from gencode.surfaces.tui.screens import AgentScreen, ConversationScreen, TranscriptScreen
@@ -89,7 +90,7 @@ class TerminalApp(App[None]):
 
         `beside` is done as long as it is open: running what is due, say.
         """
-        super().__init__()
+        super().__init__(driver_class=CarefulDriver)
         self._opener = opener
         self._agent = agent
         self._begin = begin

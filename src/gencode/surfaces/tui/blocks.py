@@ -52,15 +52,18 @@ def grouped(transcript: Transcript) -> list[Block]:
         entry = entries[at]
         size = 1
         if isinstance(entry, Call) and entry.sends and entry.group > 1:
-            while size < entry.group and at + size < len(entries) and _sends(entries[at + size]):
+            while at + size < len(entries) and _follows(entry, size, entries[at + size]):
                 size += 1
         found.append(Block(transcript.dropped + at, entries[at : at + size]))
         at += size
     return found
 
 
-def _sends(entry: Entry) -> bool:
-    return isinstance(entry, Call) and entry.sends
+def _follows(first: Call, size: int, entry: Entry) -> bool:
+    """Whether an agent was sent together with those before it."""
+    if not isinstance(entry, Call) or not entry.sends:
+        return False
+    return (entry.group, entry.number) == (first.group, first.number + size)
 
 
 class Drawing:

@@ -33,8 +33,12 @@ def sent(calls: Sequence[Call], agents: Sequence[AgentView | None], now: str, wi
     kinds = {same_name(_kind(each)) for each in calls}
     kind = f"{visible_line(_kind(calls[0]), 40)} " if len(kinds) == 1 else ""
     columns = max(1, min(width // CARD, len(calls), 4))
-    cards = [_card(number, each, agents[number - 1], now) for number, each in enumerate(calls, start=1)]
-    head = Text(f"[Launching {len(calls)} {kind}agents in parallel…]", "busy")
+    cards = [_card(each, agent, now) for each, agent in zip(calls, agents, strict=True)]
+    head = Text(f"[Launching {calls[0].group} {kind}agents in parallel…]", "busy")
+    first, last = calls[0].number, calls[-1].number
+    if last - first + 1 < calls[0].group:
+        above = f"; agents 1 to {first - 1} stand further up" if first > 1 else ""
+        head.append(f" Here: agents {first} to {last}{above}.", "faint")
     return Group(head, SideBySide(cards, columns))
 
 
@@ -73,8 +77,10 @@ def _launch(call: Call, agent: AgentView | None, width: int) -> RenderableType:
 
 
 def _unsent(call: Call) -> Text:
-    if call.state in ("denied", "failed"):
+    if call.state == "denied":
         return Text(f"✗ {visible_line(call.why or call.result, 200)}", "bad")
+    if call.state == "failed":  # `why` says then why it was allowed
+        return Text(f"✗ {visible_line(call.result or call.step, 200)}", "bad")
     return Text("? waits for an answer" if call.state == "asked" else "○ about to start", "warn")
 
 
@@ -174,9 +180,9 @@ def _cut(parts: Line, width: int) -> Iterator[tuple[str, str]]:
         yield " " * width, ""
 
 
-def _card(number: int, call: Call, agent: AgentView | None, now: str) -> Card:
+def _card(call: Call, agent: AgentView | None, now: str) -> Card:
     """One of several agents: how it stands, its last step, what it has used."""
-    title = f"Agent {number}: {_title(call)}"
+    title = f"Agent {call.number}: {_title(call)}"
     if agent is None:
         unsent = _unsent(call)
         return Card(title, (((unsent.plain, str(unsent.style)),),), "warn")

@@ -13,6 +13,7 @@ from gencode.runtime.ports import TaskQuery
 from gencode.runtime.processes.environment import MARK
 from gencode.settings import gen_home
 from gencode.surfaces.acts import Confirm, Deed, Page, Show, Word
+from gencode.surfaces.figures import name_of
 from gencode.surfaces.notices import Notice
 from gencode.surfaces.plain import turns
 from gencode.surfaces.talk import Talk
@@ -43,6 +44,16 @@ async def confirmed(app: "TerminalApp", talk: Talk, deed: Confirm) -> None:
     """Do what cuts or ends once a person has seen what it hits."""
     if await app.ask(ConfirmScreen(deed.text)):
         await talk.strike(deed.task, deed.verb, deed.message)
+
+
+async def sent_back(app: "TerminalApp", talk: Talk, task: str) -> None:
+    """Send an agent to the background once a person has seen which."""
+    agent = talk.view.agents.get(task)
+    if agent is None or task == talk.session or agent.background or agent.status.ended:
+        raise UserMistake("Only an agent that somebody waits for can be sent to the background.")
+    text = f"Background: {name_of(agent)} ({task}) goes on by itself; nobody waits for it any more."
+    if await app.ask(ConfirmScreen(text)):
+        await talk.send_back(task)
 
 
 async def _shown(app: "TerminalApp", talk: Talk, deed: Show) -> None:

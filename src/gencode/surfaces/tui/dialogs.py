@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
@@ -21,6 +22,7 @@ from gencode.surfaces.tui.painting import diff_lines
 from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.visible import exact, visible, visible_line
 
+Given = TypeVar("Given")
 NO = Answer(False, why=questions.SAID_NO)
 _PAPER = Paper(dark=True)
 GRACE_SECONDS = 0.6
@@ -64,16 +66,53 @@ class Prose(Static):
         return len(_PAPER.lines(Text(folded(self._prose, width)), width))
 
 
-def scrolled(screen: "ModalScreen[Any]", event: events.Key) -> None:
+class Dialog(ModalScreen[Given]):
+    """Gives one answer, once: a key that was pressed twice finds it gone already."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._over = False
+        self._withdrawn = False
+        self._shown_at = time.monotonic()
+
+    @property
+    def listens(self) -> bool:
+        """Whether it was in sight long enough for a key to be meant for it, and is not answered yet."""
+        return not self._over and time.monotonic() - self._shown_at >= GRACE_SECONDS
+
+    def dismiss(self, result: Given | None = None) -> AwaitComplete:
+        """Close it with what it gives; nothing happens when it was closed before, or lies below another."""
+        if self._over or self.app.screen is not self:
+            return AwaitComplete.nothing()
+        self._over = True
+        return super().dismiss(result)
+
+    def withdraw(self) -> None:
+        """It is no longer wanted: it goes now, or when what lies on it is closed."""
+        self._withdrawn = True
+        self.on_screen_resume()
+
+    def on_screen_resume(self) -> None:
+        """What was withdrawn does not come back."""
+        if self._withdrawn and self.is_mounted:
+            self.dismiss()
+
+
+def scrolled(screen: "Dialog[Any]", event: events.Key) -> None:
     """The page keys scroll what a dialog shows, although its answers have the focus."""
     if event.key in ("pageup", "pagedown"):
         event.stop()
         event.prevent_default()
-        body = screen.query_one(VerticalScroll)
-        body.scroll_relative(y=-10 if event.key == "pageup" else 10, animate=False)
+        down = event.key == "pagedown"
+        parts = list(screen.query(VerticalScroll))
+        below = [each for each in parts if each.scroll_offset.y < each.max_scroll_y]
+        above = [each for each in reversed(parts) if each.scroll_offset.y > 0]
+        for part in below[:1] if down else above[:1]:
+            step = max(part.size.height - 1, 1)
+            part.scroll_relative(y=step if down else -step, animate=False)
 
 
-class AskScreen(ModalScreen[Answer]):
+class AskScreen(Dialog[Answer]):
     """One question: who asks, exactly what, which rule asked; one key answers."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "no", show=False)]
@@ -84,7 +123,6 @@ class AskScreen(ModalScreen[Answer]):
         self._waiting = waiting
         self._paper = paper
         self._choices = questions.choices(question)
-        self._shown_at = time.monotonic()
 
     def compose(self) -> ComposeResult:
         """The question above its answers."""
@@ -94,13 +132,15 @@ class AskScreen(ModalScreen[Answer]):
         parts: list[RenderableType] = [Text(questions.exactly(self.question), "warn")]
         if preview := questions.preview_lines(self.question):
             parts += [Text(""), diff_lines(preview)]
-        parts += [Text(""), Text(questions.reason(self.question), "faint")]
+        why = Text(questions.reason(self.question), "faint")
         if allowed := questions.allows(self.question):
-            parts.append(Text(f"A yes for more than this call allows: {allowed}", "faint"))
+            why.append(f"\nA yes for more than this call allows: {allowed}")
         with Vertical(classes="dialog"):
             yield Sheet(head, self._paper)
-            with VerticalScroll(classes="body"):
+            with VerticalScroll(classes="body exactly"):
                 yield Sheet(Group(*parts), self._paper)
+            with VerticalScroll(classes="body why"):  # never below the fold of what is asked
+                yield Sheet(why, self._paper)
             yield OptionList(
                 *(Option(Text(f" {each.key}  {each.says}")) for each in self._choices), markup=False
             )
@@ -111,11 +151,6 @@ class AskScreen(ModalScreen[Answer]):
         answers = self.query_one(OptionList)
         answers.highlighted = len(self._choices) - 1
         answers.focus()
-
-    @property
-    def listens(self) -> bool:
-        """Whether it was in sight long enough for a key to be meant for it."""
-        return time.monotonic() - self._shown_at >= GRACE_SECONDS
 
     def on_key(self, event: events.Key) -> None:
         """A key of an answer gives it; the page keys scroll the question."""
@@ -138,7 +173,7 @@ class AskScreen(ModalScreen[Answer]):
             self.dismiss(NO)
 
 
-class InquiryScreen(ModalScreen[Answer]):
+class InquiryScreen(Dialog[Answer]):
     """What an agent wants to know, one thing after the other: an option, several, or words of one's own."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "no", show=False)]
@@ -166,6 +201,7 @@ class InquiryScreen(ModalScreen[Answer]):
         self._ask()
 
     def _ask(self) -> None:
+        self._shown_at = time.monotonic()
         inquiry = self._inquiry
         number = f" ({len(self._words) + 1} of {len(self.question.inquiries)})"
         several = number if len(self.question.inquiries) > 1 else ""
@@ -194,7 +230,7 @@ class InquiryScreen(ModalScreen[Answer]):
     def on_key(self, event: events.Key) -> None:
         """Space marks an option where several may be chosen."""
         listing = self.query_one(OptionList)
-        if event.key == "space" and self._inquiry.many and listing.has_focus:
+        if event.key == "space" and not self._over and self._inquiry.many and listing.has_focus:
             event.stop()
             if listing.highlighted is not None:
                 self._marked ^= {listing.highlighted}
@@ -202,12 +238,14 @@ class InquiryScreen(ModalScreen[Answer]):
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Options were chosen."""
+        if not self.listens:
+            return
         chosen = sorted(self._marked) if self._inquiry.many and self._marked else [event.option_index]
         self._take(", ".join(self._inquiry.options[each].label for each in chosen))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Words were typed."""
-        if event.value.strip():
+        if event.value.strip() and not self._over:
             self._take(event.value.strip())
 
     def _take(self, words: str) -> None:
@@ -219,10 +257,11 @@ class InquiryScreen(ModalScreen[Answer]):
 
     def action_no(self) -> None:
         """Escape answers nothing."""
-        self.dismiss(Answer(False, why=questions.NOT_ANSWERED))
+        if self.listens:
+            self.dismiss(Answer(False, why=questions.NOT_ANSWERED))
 
 
-class ConfirmScreen(ModalScreen[bool]):
+class ConfirmScreen(Dialog[bool]):
     """What something would hit, and a yes or no to it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -261,7 +300,7 @@ class ConfirmScreen(ModalScreen[bool]):
         self.dismiss(yes)
 
 
-class PageScreen(ModalScreen[None]):
+class PageScreen(Dialog[None]):
     """Something to read; Esc or q closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", show=False)]
@@ -283,7 +322,7 @@ class PageScreen(ModalScreen[None]):
         self.query_one(VerticalScroll).focus()
 
 
-class PickScreen(ModalScreen[str | None]):
+class PickScreen(Dialog[str | None]):
     """A list to choose from; typing narrows it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -3,10 +3,8 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from textual.screen import Screen
-
 from gencode.runtime.asking import Answer, Question
-from gencode.surfaces.tui.dialogs import NO, AskScreen, InquiryScreen
+from gencode.surfaces.tui.dialogs import NO, AskScreen, Dialog, InquiryScreen
 
 if TYPE_CHECKING:
     from gencode.surfaces.tui.app import TerminalApp
@@ -22,7 +20,7 @@ class ScreenPerson:
         """Show one question and wait; it goes away when somebody else answers it."""
         app = self._app
         waiting = len(app.broker.waiting())
-        screen: Screen[Answer]
+        screen: Dialog[Answer]
         if question.inquiries:
             screen = InquiryScreen(question, app.paper)
         else:
@@ -31,13 +29,5 @@ class ScreenPerson:
         try:
             return await app.ask(screen) or NO
         except asyncio.CancelledError:
-            _take_away(screen)
+            screen.withdraw()
             raise
-
-
-def _take_away(screen: "Screen[Answer]") -> None:
-    """A question that is no longer asked disappears; what lies on it stays until it is closed."""
-    if screen.is_current:
-        screen.dismiss(NO)
-    elif screen.is_mounted:
-        screen.styles.display = "none"

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -13,10 +14,12 @@ from gencode.core.ids import stamp
 from gencode.surfaces.family import busy, path, spent
 from gencode.surfaces.figures import figures, money, state, tokens
 from gencode.surfaces.pages import MODES
+from gencode.surfaces.talk import ANSWER_THERE
 from gencode.surfaces.transcripts import Transcript, hear
 from gencode.surfaces.tui.bars import Bar
 from gencode.surfaces.tui.cards import line
 from gencode.surfaces.tui.composer import Composer
+from gencode.surfaces.tui.deeds import sent_back
 from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.tui.reading import TranscriptView
 from gencode.surfaces.tui.tree import TreePanel
@@ -120,7 +123,7 @@ class TranscriptScreen(Screen[None]):
         queued = list(talk.queued.values()) if talk and self.whose == talk.session else []
         self.head.show([self.title_line()])
         self.strip.show([*self.agents_at_work(now), *self.host.notice_lines()])
-        self.foot.show([self.foot_line()])
+        self.foot.show([self.focus_line() or self.foot_line()])
         self.reading.show(self.transcript, agents, queued, now)
         self.dirty = False
 
@@ -131,6 +134,13 @@ class TranscriptScreen(Screen[None]):
     def foot_line(self) -> Text:
         """What can be done here."""
         raise NotImplementedError
+
+    def focus_line(self) -> Text | None:
+        """What has the keys, when it is not the text."""
+        if not self.reading.has_focus:
+            return None
+        line = Text("[transcript] ", "you")
+        return line.append("Up, Down · Enter opens · what you type goes to the text · Esc", "faint")
 
     def agents_at_work(self, now: str) -> list[Text]:
         """One line for each agent at work below this one, the first few of them."""
@@ -166,8 +176,22 @@ class TranscriptScreen(Screen[None]):
         self.reading.action_to_end()
         self.host.typed(event.text, self.whose)
 
-    def on_key(self) -> None:
-        """Keys that mean nothing here are no reason to do anything."""
+    def on_descendant_focus(self) -> None:
+        """The line below says what has the keys."""
+        self.dirty = True
+
+    def on_key(self, event: events.Key) -> None:
+        """What is typed where it means nothing is text."""
+        if event.character and event.is_printable:
+            event.stop()
+            self.set_focus(self.composer.editor)
+            self.composer.editor.insert(event.character)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """What is pasted is text, wherever the focus is."""
+        event.stop()
+        self.set_focus(self.composer.editor)
+        self.composer.editor.on_paste(event)
 
     def action_page(self, by: int) -> None:
         """Scroll the transcript, wherever the focus is."""
@@ -258,8 +282,7 @@ class ConversationScreen(TranscriptScreen):
     def foot_line(self) -> Text:
         """The mode, what typing does at this moment, and the keys."""
         host, talk = self.host, self.host.talk
-        mode = host.mode
-        line = Text(f"[{mode}] ", "warn" if mode.value == "dontAsk" else "good")
+        mode, line = host.mode, self._mode_text()
         if talk is None:
             return line.append(host.opening, "faint")
         if talk.working:
@@ -267,12 +290,19 @@ class ConversationScreen(TranscriptScreen):
             return line.append(f"● working · Enter: {heard} · Esc interrupts · Ctrl+B background", "busy")
         if talk.running:
             return line.append("◌ waits for background work · Enter: answered at once · Ctrl+T tree", "busy")
+        if talk.led_elsewhere and (asked := talk.asked_elsewhere.first):
+            tool = visible_line(asked[1], 30)
+            return line.append(f"? {asked[0]} asks to use {tool}: {ANSWER_THERE}", "warn")
         if talk.led_elsewhere:
             return line.append(
                 "● another process is at work here · Enter: heard before its next reply", "busy"
             )
         hint = f"{MODES[mode]} · {WELCOME}" if not self.whose else "Enter sends · Ctrl+T tree · /help"
         return line.append(hint, "faint")
+
+    def _mode_text(self) -> Text:
+        mode = self.host.mode
+        return Text(f"[{mode}] ", "warn" if mode.value == "dontAsk" else "good")
 
     def _greeting(self) -> Text:
         """What a conversation shows in which nothing was said yet."""
@@ -285,6 +315,21 @@ class ConversationScreen(TranscriptScreen):
             greeting.append(f"\n  {key:{width}}  ", "you")
             greeting.append(says, "faint")
         return greeting
+
+    def focus_line(self) -> Text | None:
+        """The tree has keys of its own."""
+        line = super().focus_line()
+        if self.branches.has_focus:
+            line = Text("[tree] ", "you")
+            line.append("letters are verbs for the marked one · / goes to the text · Esc back", "faint")
+        return line and self._mode_text().append_text(line)
+
+    def action_page(self, by: int) -> None:
+        """The tree has pages as well."""
+        if self.branches.has_focus:
+            self.branches.action_move(10 * by)
+        else:
+            super().action_page(by)
 
     def action_escape(self) -> None:
         """Put the tree away first."""
@@ -312,8 +357,9 @@ class ConversationScreen(TranscriptScreen):
             self.host.strike(event.task, event.verb)
 
     def on_tree_panel_sent_back(self, event: TreePanel.SentBack) -> None:
-        """An agent goes to the background."""
-        self.host.typed(f"/background {event.task}", self.whose)
+        """An agent is to go to the background."""
+        if self.host.talk is not None:
+            self.host.do(sent_back(self.host, self.host.talk, event.task))
 
 
 class AgentScreen(TranscriptScreen):
@@ -335,7 +381,10 @@ class AgentScreen(TranscriptScreen):
         agent = self.agent
         name = visible_line(agent.agent, 30) if agent else self.whose
         ended = agent is not None and agent.status.ended
-        does = f"wakes {name}, which has ended" if ended else f"steers {name} before its next reply"
+        asks = "" if self.host.talk is not None and self.host.talk.woken_ask else " without questions"
+        does = f"steers {name} before its next reply"
+        if ended:
+            does = f"wakes {name}, which has ended, in the background{asks}"
         line = Text(f"Enter: {does} ", "good")
         return line.append("· Esc back · /interrupt /keep /stop /stop-tree", "faint")
 

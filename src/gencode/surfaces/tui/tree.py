@@ -20,6 +20,7 @@ from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.view import View
 from gencode.surfaces.visible import visible_line
 
+BACKGROUND = "b"
 NAME_ROOM = 44
 TITLE_ROOM = 12
 """So many cells a title has at least; how the agent stands comes after it."""
@@ -31,12 +32,9 @@ class TreePanel(ScrollView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", show=False),
         Binding("down", "move(1)", show=False),
-        Binding("pageup", "move(-10)", show=False),
-        Binding("pagedown", "move(10)", show=False),
         Binding("home", "move(-1000000)", show=False),
         Binding("end", "move(1000000)", show=False),
         Binding("enter", "open", show=False),
-        Binding("b", "background", show=False),
     ]
 
     class Opened(Message):
@@ -67,6 +65,8 @@ class TreePanel(ScrollView, can_focus=True):
         self._rows: list[Row] = []
         self._now = ""
         self._chosen = ""
+        self._left = False
+        """Whether a command was begun here: letters that come before the focus has moved belong to it."""
 
     def use(self, paper: Paper) -> None:
         """Draw in other colours."""
@@ -110,7 +110,7 @@ class TreePanel(ScrollView, can_focus=True):
     def _head(self) -> Text:
         verbs = " · ".join(f"{each.key} {each.name.lower()}" for each in VERBS)
         head = Text("Agents  ", "bold", no_wrap=True, overflow="ellipsis")
-        head.append(f"Enter open · Esc back · b background · {verbs}", "faint")
+        head.append(f"Enter open · Esc back · {BACKGROUND} background · {verbs}", "faint")
         return head
 
     def _line(self, row: Row, width: int) -> Text:
@@ -153,14 +153,24 @@ class TreePanel(ScrollView, can_focus=True):
             if again:
                 self.action_open()
 
+    def on_focus(self) -> None:
+        """Letters are verbs again."""
+        self._left = False
+
     def on_key(self, event: events.Key) -> None:
-        """The verbs have a key each."""
+        """The verbs have a key each; a slash begins a command, and belongs to the text like all behind it."""
+        self._left |= event.character == "/"
+        if not event.is_printable or self._left:
+            return
+        event.stop()
+        event.prevent_default()
+        if not self._rows:
+            return
+        if event.character == BACKGROUND:
+            self.post_message(self.SentBack(self._chosen))
         for verb in VERBS:
-            if event.character == verb.key and self._rows:
-                event.stop()
-                event.prevent_default()
+            if event.character == verb.key:
                 self.post_message(self.Struck(self._chosen, verb.verb))
-                return
 
     def action_move(self, by: int) -> None:
         """Stand on another agent."""
@@ -180,11 +190,6 @@ class TreePanel(ScrollView, can_focus=True):
         """Look at the agent."""
         if self._rows:
             self.post_message(self.Opened(self._chosen))
-
-    def action_background(self) -> None:
-        """Send the agent to the background."""
-        if self._rows:
-            self.post_message(self.SentBack(self._chosen))
 
 
 def _colour(row: Row) -> str:

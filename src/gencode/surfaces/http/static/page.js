@@ -1,7 +1,7 @@
 // The page: it says who it is, reads the lists, follows the stream, and shows the view of its address.
 
 import { introduce, may, me } from "./js/api.js";
-import { tell, tried } from "./js/dialogs.js";
+import { tell, tried, untell } from "./js/dialogs.js";
 import { el, put } from "./js/dom.js";
 import { listen, showKeys } from "./js/keys.js";
 import { live } from "./js/live.js";
@@ -30,6 +30,7 @@ const STATES = {
   lost: "The line to the server broke. Trying again…",
   refused: "This token does not count any more. Open the address that gen serve prints.",
 };
+const QUIET = new Set(["live", "rests"]);
 const main = document.getElementById("main");
 const tree = el("gen-tree", { class: "treepane", "aria-label": "Agents" });
 const side = el("div", { class: "detail" });
@@ -52,6 +53,7 @@ function show() {
     if (place === "agents") shown.open(rest[0]);
   }
   title();
+  elsewhere();
 }
 
 function work(view, rest) {
@@ -80,15 +82,16 @@ function title() {
 function connection() {
   document.body.dataset.live = live.state;
   const line = document.getElementById("line");
-  put(line, live.state === "live" ? "" : (STATES[live.state] ?? ""));
-  line.hidden = live.state === "live";
+  put(line, QUIET.has(live.state) ? "" : (STATES[live.state] ?? ""));
+  line.hidden = QUIET.has(live.state);
+  if (live.state === "live") untell("line");
   put(document.getElementById("live"), live.state === "live" ? "live" : "away");
 }
 
 async function again() {
   await tried(async () => {
     const cursor = await tasks.load();
-    await questions.load();
+    await questions.relearn();
     live.moveTo(cursor);
     live.dispatchEvent(new Event("again"));
   });
@@ -99,25 +102,40 @@ function follow(cursor) {
     for (const fact of event.detail) tasks.apply(fact);
   });
   live.addEventListener("QuestionsChanged", () => questions.load().catch(() => {}));
-  live.addEventListener("ChatMessage", (event) => tell(event.detail.text, false, 30));
+  live.addEventListener("ChatMessage", (event) => tell(event.detail.text, false, { seconds: 30 }));
   live.addEventListener("StreamReset", again);
   live.addEventListener("state", (event) => {
     connection();
-    if (event.detail.state === "live" && event.detail.before === "lost") {
-      questions.load().catch(() => {});
+    if (event.detail.state !== "live") questions.forget();
+    else if (event.detail.before !== "begins") {
+      questions.relearn();
       live.dispatchEvent(new Event("again"));
     }
   });
-  questions.addEventListener("change", (event) => {
-    title();
-    if (event.detail.length && may("answer"))
-      tell(
-        event.detail.length === 1
-          ? `${event.detail[0].agent} asks something.`
-          : `${event.detail.length} agents ask something.`,
-      );
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden && live.state === "rests") questions.forget();
   });
+  questions.addEventListener("change", asked);
   live.open(cursor);
+}
+
+// The questions that are not in sight.
+function elsewhere() {
+  const found = questions.open.filter((each) => !shown?.shows?.(each));
+  if (!found.length) untell("asked");
+  return found;
+}
+
+// Says that somebody asks, where that is not in sight, until nobody does.
+function asked(event) {
+  title();
+  const away = elsewhere();
+  if (away.length && event.detail.length && may("answer"))
+    tell(
+      away.length === 1 ? `${away[0].agent} asks something.` : `${away.length} agents ask something.`,
+      false,
+      { about: "asked" },
+    );
 }
 
 function keys() {
@@ -135,7 +153,10 @@ function keys() {
     3: () => go("/questions"),
     4: () => go("/agents"),
     5: () => go("/spending"),
-    q: () => go("/questions"),
+    q: () => {
+      go("/questions");
+      shown?.focusQuestion?.();
+    },
     n: focusing("/"),
     "/": toTree(() => tree.find()),
     t: toTree(() => tree.enter()),

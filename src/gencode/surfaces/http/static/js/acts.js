@@ -17,6 +17,13 @@ const VERBS = {
     confirm: "Interrupt",
     say: "What should it know when it goes on? (may stay empty)",
   },
+  turn: {
+    label: "Interrupt",
+    title: "End this turn?",
+    says: "What it does now is cut, and its turn is over. What you write here begins the next turn; without words it waits for you.",
+    confirm: "End the turn",
+    say: "What should be done instead? (may stay empty)",
+  },
   keep: {
     label: "Stop and keep",
     title: "Stop it and keep what it found?",
@@ -45,7 +52,7 @@ export function verbs(task) {
   const works = ACTIVE.has(task.status);
   const total = tasks.total(task);
   if (task.status === "running") found.push("interrupt");
-  if (works && !tasks.isConversation(task)) found.push("keep");
+  if (task.status === "running" && !tasks.isConversation(task)) found.push("keep");
   if (works) found.push("stop");
   if (total.tasks > 0 && (total.active > 0 || works)) found.push("tree");
   const made = found.map((verb) =>
@@ -57,12 +64,13 @@ export function verbs(task) {
   if (task.status === "running" && task.parent && !task.background) {
     made.push(button("To background", () => background(task), { data: { verb: "background" } }));
   }
-  if (!works) made.push(button("Fork", () => fork(task, null), { data: { verb: "fork" } }));
+  if (!works && !tasks.isConversation(task)) made.push(button("Fork", () => fork(task, null), { data: { verb: "fork" } }));
   return made;
 }
 
 async function ask(task, verb) {
-  const { title, says, confirm, danger, say } = VERBS[verb];
+  const isTurn = verb === "interrupt" && tasks.isConversation(task);
+  const { title, says, confirm, danger, say } = VERBS[isTurn ? "turn" : verb];
   const hits = el(
     "div",
     { class: "hits", "aria-live": "polite" },
@@ -81,7 +89,7 @@ async function ask(task, verb) {
 
 async function done(task, verb, message) {
   if (verb !== "interrupt") return stop(task, verb);
-  const hit = await post(at(task.id, "/interrupt"), { message });
+  const hit = await said(task, message, () => post(at(task.id, "/interrupt"), { message }));
   tell(`Interrupted ${plural(hit.interrupted.length, "agent")}.`);
   return tasks.renew(task.id);
 }
@@ -155,10 +163,21 @@ export function fork(task, seq) {
   });
 }
 
+// What is said is in sight from the first moment on, as something that waits to be heard.
+async function said(task, text, send) {
+  const letter = text ? tasks.write(task.id, text) : null;
+  try {
+    return await send();
+  } catch (error) {
+    if (letter) tasks.heard(task.id, letter.text);
+    throw error;
+  }
+}
+
 // Says something to a task, in the way that fits to how it is.
 export async function say(task, text) {
   if (tasks.isConversation(task) || ACTIVE.has(task.status)) {
-    const now = await post(at(task.id, "/send"), { message: text });
+    const now = await said(task, text, () => post(at(task.id, "/send"), { message: text }));
     if (now.woken && !tasks.isConversation(task)) tell("It had ended and goes on with this.");
   } else {
     await post(at(task.id, "/resume"), { prompt: text });

@@ -1,12 +1,13 @@
 // <gen-questions>: everything that waits for a person, the oldest first.
 
+import { Cards } from "./cards.js";
 import { el, framed } from "./dom.js";
-import { question } from "./question.js";
 import { questions } from "./questions-store.js";
 
 class Asking extends HTMLElement {
-  #cards = new Map();
   #list = el("div", { class: "cards" });
+  #title = el("h1", { tabindex: "-1" }, "Questions");
+  #cards = new Cards(this.#list, () => this.#title.focus());
   #empty = el(
     "div",
     { class: "empty" },
@@ -22,29 +23,26 @@ class Asking extends HTMLElement {
   connectedCallback() {
     this.className = "asking";
     if (!this.firstChild)
-      this.append(el("header", { class: "viewhead" }, el("h1", {}, "Questions")), this.#empty, this.#list);
+      this.append(el("header", { class: "viewhead" }, this.#title), this.#empty, this.#list);
     questions.addEventListener("change", this.#later);
-    this.#later();
+    this.#draw();
   }
 
   disconnectedCallback() {
     questions.removeEventListener("change", this.#later);
   }
 
+  shows() {
+    return true;
+  }
+
+  focusQuestion() {
+    if (!this.#cards.focus()) this.#title.focus();
+  }
+
   #draw() {
-    const open = new Set(questions.open.map((each) => each.number));
-    for (const [number, card] of this.#cards) {
-      if (open.has(number)) continue;
-      card.remove();
-      this.#cards.delete(number);
-    }
-    for (const each of questions.open) {
-      if (this.#cards.has(each.number)) continue;
-      const card = question(each);
-      this.#cards.set(each.number, card);
-      this.#list.append(card);
-    }
-    this.#empty.hidden = open.size > 0;
+    this.#cards.show(questions.open);
+    this.#empty.hidden = questions.open.length > 0;
   }
 }
 

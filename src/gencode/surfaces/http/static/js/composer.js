@@ -2,9 +2,17 @@
 
 import { tried } from "./dialogs.js";
 import { el, put } from "./dom.js";
+import { draft, keep } from "./drafts.js";
 
-export function composer({ label, rows = 1, send, beside = [] }) {
-  const words = el("textarea", { rows, maxlength: 200000, "aria-label": label, placeholder: label });
+// `key` is under what its words are kept while another view is open.
+export function composer({ label, key, rows = 1, send, beside = [] }) {
+  const words = el("textarea", {
+    rows,
+    maxlength: 200000,
+    "aria-label": label,
+    placeholder: label,
+    value: draft(key),
+  });
   const press = el("button", { type: "submit", class: "primary" }, "Send");
   const form = el(
     "form",
@@ -22,7 +30,10 @@ export function composer({ label, rows = 1, send, beside = [] }) {
     words.style.height = "auto";
     words.style.height = `${Math.min(words.scrollHeight + 2, 260)}px`;
   };
-  words.addEventListener("input", grow);
+  words.addEventListener("input", () => {
+    keep(key, words.value);
+    grow();
+  });
   words.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
@@ -38,11 +49,19 @@ export function composer({ label, rows = 1, send, beside = [] }) {
       return true;
     });
     press.disabled = false;
+    if (done && draft(key) === text) keep(key, "");
     if (done && words.value === text) {
       words.value = "";
       grow();
     }
   });
+  if (words.value) requestAnimationFrame(grow);
+  form.write = (text) => {
+    words.value = text;
+    keep(key, text);
+    grow();
+    words.focus();
+  };
   form.words = words;
   form.label = (verb, hint) => {
     put(press, verb);

@@ -4,18 +4,27 @@ import { el, button } from "./dom.js";
 
 const aloud = () => document.getElementById("aloud");
 
-// A line for everybody, also for those who hear the page.
-export function tell(text, bad = false, seconds = bad ? 9 : 5) {
-  const shown = el("p", { class: bad ? "toast bad" : "toast" }, text);
+const MOST = 2;
+
+// A line for everybody, also for those who hear the page. A newer one about the same takes its place.
+export function tell(text, bad = false, { seconds = bad ? 9 : 5, about = text } = {}) {
+  untell(about);
+  const shown = el("p", { class: bad ? "toast bad" : "toast", data: { about } }, text);
   aloud().append(shown);
+  while (aloud().children.length > MOST) aloud().firstChild.remove();
   setTimeout(() => shown.remove(), 1000 * seconds);
+}
+
+// Takes a line back whose reason is gone.
+export function untell(about) {
+  for (const each of [...aloud().children]) if (each.dataset.about === about) each.remove();
 }
 
 export async function tried(act) {
   try {
     return await act();
   } catch (error) {
-    tell(error.message, true);
+    tell(error.message, true, error.status === 0 ? { about: "line" } : {});
     return undefined;
   }
 }

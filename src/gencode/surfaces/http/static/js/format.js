@@ -68,6 +68,12 @@ export function plural(number, one, many = `${one}s`) {
   return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 }
 
+// Those at work and those that wait for a place are not the same.
+export function atWork(running, pending) {
+  if (!pending) return `${plural(running, "agent")} at work`;
+  return `${plural(running, "agent")} at work, ${pending.toLocaleString("en")} waiting in line`;
+}
+
 export function tokens(usage) {
   return (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0);
 }

@@ -115,6 +115,7 @@ class Live extends EventTarget {
   async #rest() {
     this.#source?.close();
     this.#source = null;
+    this.#is("rests");
     while (document.hidden && this.#source === null) {
       const health = await get("/api/health").catch(() => null);
       if (health && health.questions !== me.health.questions) {

@@ -6,6 +6,7 @@ const FENCE = /^\s{0,3}(```+|~~~+)\s*([\w+#.-]*)/;
 const HEADING = /^(#{1,6})\s+(.*)$/;
 const ITEM = /^(\s*)([-*+]|\d{1,4}[.)])\s+(.*)$/;
 const ROW = /^\s*\|.*\|\s*$/;
+const UNDER = /^\s*\|(\s*:?-+:?\s*\|)+\s*$/;
 const INLINE = /(`+)([^`]+?)\1|\*\*([^*\n]+?)\*\*/g;
 const LONGEST = 100_000;
 
@@ -43,7 +44,7 @@ function block(made, lines, place) {
       lines,
       place,
       (each) => ROW.test(each),
-      (found) => el("pre", { class: "rows" }, found.join("\n")),
+      table,
     );
   if (!text.trim()) return place + 1;
   const plain = (each) =>
@@ -56,6 +57,32 @@ function taken(made, lines, place, fits, drawn) {
   while (end < lines.length && fits(lines[end])) end += 1;
   made.append(drawn(lines.slice(place, end)));
   return Math.max(end, place + 1);
+}
+
+function cellsOf(row) {
+  const cells = row.trim().slice(1, -1).split(/(?<!\\)\|/);
+  return cells.map((each) => each.trim().replaceAll("\\|", "|"));
+}
+
+// Rows with a line under the first one are a table; others stay as they were written.
+function table(rows) {
+  if (rows.length < 2 || !UNDER.test(rows[1])) return el("pre", { class: "rows" }, rows.join("\n"));
+  const row = (kind) => (text) =>
+    el(
+      "tr",
+      {},
+      cellsOf(text).map((each) => el(kind, {}, inline(each))),
+    );
+  return el(
+    "div",
+    { class: "table", tabindex: "0" },
+    el(
+      "table",
+      {},
+      el("thead", {}, row("th")(rows[0])),
+      el("tbody", {}, rows.slice(2).map(row("td"))),
+    ),
+  );
 }
 
 function fenced(made, lines, place, mark) {

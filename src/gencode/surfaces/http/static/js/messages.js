@@ -210,13 +210,14 @@ export function finish(shown, result) {
   shown.dataset.state = result.error ? "error" : "done";
   const state = shown.querySelector(".state");
   state.setAttribute("aria-label", result.error ? "went wrong" : "done");
-  const child = tasks.byId.get(result.trace?.children?.[0]);
+  shown.child = result.trace?.children?.[0] ?? shown.child;
+  const child = tasks.byId.get(shown.child);
   if (child && !result.error) follow(shown, child);
   else shown.querySelector(".came").textContent = line(result.error ? result.text : "", 80);
   if (shown.open) openCall(shown);
 }
 
-// While a call that sends an agent runs, it shows how that agent is.
+// A call that sent an agent shows how that agent is, also when it goes on in the background.
 export function follow(shown, child) {
   const text = `${WORDS[child.status]}${child.worked === null ? "" : ` · ${duration(child.worked)}`}`;
   if (shown.dataset.child === `${child.id} ${text}`) return;
@@ -239,10 +240,11 @@ export function decide(shown, fact) {
   if (shown.open) openCall(shown);
 }
 
-export function ended(event, task) {
+// How it ended; the receipt comes into it once it is known, and then stays as it is.
+export function ended(event) {
   const good = event.status === "completed";
   const words = { ...WORDS, completed: "Done" }[event.status] ?? event.status;
-  return el(
+  const made = el(
     "section",
     { class: "end", data: { status: event.status }, "aria-label": "How it ended" },
     el(
@@ -253,7 +255,22 @@ export function ended(event, task) {
       el("time", { class: "at" }, clock(Date.parse(event.at))),
     ),
     event.error && !good ? el("p", { class: "why" }, event.error) : null,
-    task ? receipt(task) : null,
+  );
+  made.fact = event;
+  made.freeze = (figures) => {
+    made.frozen = true;
+    if (figures) made.append(receipt(figures));
+  };
+  return made;
+}
+
+// Something that was said and waits: for its turn, or to be heard.
+export function waitingWords(who, how, text) {
+  return el(
+    "article",
+    { class: "unheard" },
+    el("div", { class: "who" }, who, el("span", { class: "faint" }, ` ${how}`)),
+    prose(text),
   );
 }
 

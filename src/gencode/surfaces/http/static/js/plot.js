@@ -14,6 +14,13 @@ function nice(most) {
   return [1, 2, 2.5, 5, 10].map((each) => each * power).find((each) => each >= most) ?? most;
 }
 
+// Each part with its words, without those that would say the same as another.
+function once(parts, words) {
+  const found = new Map();
+  for (const part of parts.toReversed()) if (!found.has(words(part))) found.set(words(part), part);
+  return [...found].map(([text, part]) => [part, text]);
+}
+
 // `pieces` have `at` and `values`; `kinds` name the values from the bottom up.
 export function plot({ pieces, kinds, from, to, step, shown, label }) {
   const room = Math.max(300, Math.min(620, document.documentElement.clientWidth - 70));
@@ -47,11 +54,11 @@ export function plot({ pieces, kinds, from, to, step, shown, label }) {
       parts,
     );
   });
-  const lines = [0, 0.5, 1].map((part) => [
+  const lines = once([0, 0.5, 1], (part) => shown(part * most)).map(([part, text]) => [
     svg("line", { class: "grid", x1: LEFT, x2: room - 6, y1: up(part * most), y2: up(part * most) }),
-    svg("text", { x: LEFT - 8, y: up(part * most) + 4, "text-anchor": "end" }, shown(part * most)),
+    svg("text", { x: LEFT - 8, y: up(part * most) + 4, "text-anchor": "end" }, text),
   ]);
-  const times = [0, 0.25, 0.5, 0.75, 1].map((part) =>
+  const times = once([0, 0.25, 0.5, 0.75, 1], (part) => moment(from + part * (to - from))).map(([part, text]) =>
     svg(
       "text",
       {
@@ -59,7 +66,7 @@ export function plot({ pieces, kinds, from, to, step, shown, label }) {
         y: HIGH - 6,
         "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle",
       },
-      moment(from + part * (to - from)),
+      text,
     ),
   );
   return el(

@@ -20,7 +20,7 @@ export function question(asked) {
   const trouble = el("p", { class: "bad", role: "alert", hidden: true });
   const form = el(
     "form",
-    { class: "question", "aria-label": `Question ${asked.number}`, data: { number: asked.number } },
+    { class: "question", "aria-label": labelOf(asked), tabindex: "-1", data: { question: asked.id } },
     el(
       "p",
       { class: "asker" },
@@ -38,6 +38,10 @@ export function question(asked) {
   });
   form.querySelector("[data-deny]")?.addEventListener("click", () => answer(asked, form, false, trouble));
   return form;
+}
+
+function labelOf(asked) {
+  return `${asked.agent} ${asked.inquiries.length ? "wants to know something" : `wants to use ${asked.tool}`}`;
 }
 
 // The whole call, to the letter, and beside it what it would change.
@@ -165,12 +169,14 @@ async function answer(asked, form, allow, trouble) {
     return;
   }
   for (const each of form.querySelectorAll("button")) each.disabled = true;
+  form.dataset.answered = "yes";
   try {
-    await questions.answer(asked.number, said);
+    await questions.answer(asked, said);
     tell(`${allow ? "Answered" : "Refused"}: ${tasks.byId.get(asked.task)?.agent ?? asked.agent}`);
   } catch (error) {
     trouble.hidden = false;
     trouble.textContent = error.message;
+    delete form.dataset.answered;
     for (const each of form.querySelectorAll("button")) each.disabled = false;
   }
 }

@@ -61,9 +61,21 @@ export class Rows extends HTMLElement {
     for (const row of spare) row.remove();
     this.#rows = used;
     for (let place = first; place < last; place += 1) this.#place(items[place], place);
+    this.#inOrder();
     const row = this.chosen === null ? null : used.get(this.chosen);
     if (row) this.setAttribute("aria-activedescendant", row.id);
     else this.removeAttribute("aria-activedescendant");
+  }
+
+  // Whoever hears the page goes through the rows as whoever sees it does.
+  #inOrder() {
+    let next = this.#spacer.firstChild;
+    const rows = [...this.#rows.values()];
+    rows.sort((one, other) => one.ariaPosInSet - other.ariaPosInSet);
+    for (const row of rows) {
+      if (row === next) next = next.nextSibling;
+      else this.#spacer.insertBefore(row, next);
+    }
   }
 
   #made() {

@@ -3,7 +3,7 @@
 import { get, may, me, post } from "./api.js";
 import { composer } from "./composer.js";
 import { el, framed, line } from "./dom.js";
-import { ACTIVE, ago, plural, WORDS } from "./format.js";
+import { ago, atWork, plural, WORDS } from "./format.js";
 import { go } from "./router.js";
 import { tasks } from "./store.js";
 
@@ -78,6 +78,7 @@ class Start extends HTMLElement {
     );
     this.#words = composer({
       label: "Ask, or say what should be done",
+      key: "start",
       rows: 3,
       beside: [who],
       send: (text) => this.#send(text, who.value),
@@ -102,8 +103,7 @@ class Start extends HTMLElement {
   }
 
   #take(idea) {
-    this.#words.words.value = idea;
-    this.#words.words.focus();
+    this.#words.write(idea);
   }
 
   async #send(text, agent) {
@@ -122,9 +122,9 @@ class Start extends HTMLElement {
 
   #draw() {
     const all = [...tasks.byId.values()];
-    const active = all.filter((each) => ACTIVE.has(each.status)).length;
+    const number = (status) => all.filter((each) => each.status === status).length;
     this.#counts.textContent = all.length
-      ? `${plural(active, "agent")} at work, ${plural(all.length, "task")} in the journal${tasks.complete ? "" : " so far"}`
+      ? `${atWork(number("running"), number("pending"))}, ${plural(all.length, "task")} in the journal${tasks.complete ? "" : " so far"}`
       : "No agent has worked here yet. The first word begins a conversation.";
     const recent = tasks.roots().slice(0, MOST);
     const shape = recent.map((each) => `${each.id} ${each.status} ${tasks.total(each).tasks}`).join();

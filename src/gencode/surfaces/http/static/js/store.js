@@ -3,12 +3,16 @@
 import { get, me, task as at } from "./api.js";
 import { framed, line } from "./dom.js";
 import { ACTIVE } from "./format.js";
+import { lengthOf, runsOf } from "./runs.js";
 
 const PAGE = 500;
+const LAST = 2 ** 53;
+const RUNS = 200;
 const MOST = 5000;
 const FEW = 8;
 const FEW_MS = 120;
 const MANY_MS = 1500;
+const LETTERS = 50;
 const when = (text) => (text ? Date.parse(text) : null);
 
 class Tasks extends EventTarget {
@@ -17,6 +21,8 @@ class Tasks extends EventTarget {
   complete = false;
   // Counts every change of which tasks there are and how they are; what they do is not counted.
   shape = 0;
+  // What was said to tasks and not heard yet, as far as this page said it.
+  letters = new Map();
   #below = new Map();
   #totals = new Map();
   #changed = new Set();
@@ -95,11 +101,13 @@ class Tasks extends EventTarget {
       started: when(told.startedAt),
       ended: when(told.endedAt),
       evidence: told.evidence,
+      toldEnd: told.endedAt ?? null,
     });
     const { inputTokens, outputTokens, cachedTokens, usd, tree } = told.usage;
     task.usage = { inputTokens, outputTokens, cachedTokens, usd };
     task.tree = tree;
     if (!ACTIVE.has(task.status)) task.step = line(told.error || told.result, 160);
+    if (task.status !== "running") task.since = null;
     this.#keep(task);
     return task;
   }
@@ -119,6 +127,22 @@ class Tasks extends EventTarget {
   touch(id) {
     this.#changed.add(id);
     this.#tell();
+  }
+
+  write(id, text) {
+    const letter = { text, after: this.byId.get(id)?.seq ?? 0 };
+    this.letters.set(id, [...(this.letters.get(id) ?? []), letter].slice(-LETTERS));
+    this.touch(id);
+    return letter;
+  }
+
+  // The oldest such letter does not wait any more.
+  heard(id, text, seq = LAST) {
+    const waiting = this.letters.get(id) ?? [];
+    const place = waiting.findIndex((each) => seq > each.after && each.text.trim() === text.trim());
+    if (place < 0) return;
+    this.letters.set(id, waiting.toSpliced(place, 1));
+    this.touch(id);
   }
 
   below(id) {
@@ -141,7 +165,7 @@ class Tasks extends EventTarget {
   total(task) {
     const known = this.#totals.get(task.id);
     if (known) return known;
-    const sum = { tokens: 0, usd: null, active: 0, tasks: 0 };
+    const sum = { tokens: 0, usd: null, running: 0, pending: 0, active: 0, tasks: 0 };
     this.#totals.set(task.id, sum);
     const own = task.usage;
     sum.tokens = own.inputTokens + own.outputTokens;
@@ -150,16 +174,39 @@ class Tasks extends EventTarget {
       const theirs = this.total(child);
       sum.tokens += theirs.tokens;
       if (theirs.usd !== null) sum.usd = (sum.usd ?? 0) + theirs.usd;
-      sum.active += theirs.active + (ACTIVE.has(child.status) ? 1 : 0);
+      sum.running += theirs.running + (child.status === "running" ? 1 : 0);
+      sum.pending += theirs.pending + (child.status === "pending" ? 1 : 0);
+      sum.active = sum.running + sum.pending;
       sum.tasks += theirs.tasks + 1;
     }
     return sum;
   }
 
+  // For how long it worked; what lies between two turns of a conversation is no work.
   elapsed(task, now = Date.now()) {
-    if (task.status === "running" && task.started) return now - task.started;
-    if (task.status === "pending") return now - task.created;
+    if (task.status === "running" && task.since) return (task.before ?? 0) + now - task.since;
+    if (task.status === "running" && task.started) {
+      if (this.isConversation(task)) this.learnRuns(task);
+      return now - task.started;
+    }
+    if (task.status === "pending" && !task.turns) return now - task.created;
     return task.worked;
+  }
+
+  // When a task worked, of which the lists only tell the first beginning and the last end.
+  async learnRuns(task) {
+    if (task.learning) return;
+    task.learning = true;
+    const page = await get(at(task.id, "/events"), { before: LAST, limit: RUNS }).catch(() => null);
+    if (!page) return;
+    task.learning = false;
+    task.runs = runsOf(page.events);
+    const last = task.runs.at(-1);
+    if (task.status === "running" && last && last[1] === null) {
+      task.since = last[0];
+      task.before = lengthOf(task.runs.slice(0, -1));
+    }
+    this.touch(task.id);
   }
 
   // A fact of the stream.
@@ -219,11 +266,14 @@ class Tasks extends EventTarget {
         Object.assign(task, {
           status: "running",
           model: event.model || task.model,
-          started: when(event.at),
+          started: task.started ?? when(event.at),
+          since: when(event.at),
+          before: task.worked ?? 0,
           ended: null,
           queue: null,
           step: "",
         });
+        task.runs?.push([task.since, null]);
         break;
       case "SubSessionProgress":
         this.#progressed(task, event);
@@ -244,7 +294,7 @@ class Tasks extends EventTarget {
       case "SubSessionFailed":
       case "SubSessionCancelled":
         Object.assign(task, { status: event.status, error: event.error, ended: when(event.at), queue: null });
-        task.worked = task.started ? task.ended - task.started : null;
+        this.#rests(task);
         task.step = line(event.error || event.result, 160);
         this.renew(task.id);
         break;
@@ -252,7 +302,16 @@ class Tasks extends EventTarget {
     }
   }
 
+  #rests(task) {
+    const began = task.since ?? task.started;
+    task.worked = began ? (task.since ? (task.before ?? 0) : 0) + task.ended - began : null;
+    task.since = null;
+    const run = task.runs?.at(-1);
+    if (run) run[1] ??= task.ended;
+  }
+
   #progressed(task, { partType, content }) {
+    if (partType === "result" || partType === "error") return;
     if (partType === "text") task.step = line(`${task.spoken ?? ""}${content}`.slice(-160), 160);
     task.spoken = partType === "text" ? `${task.spoken ?? ""}${content}`.slice(-160) : "";
     if (partType === "thinking") task.step = "thinking…";
@@ -266,6 +325,8 @@ class Tasks extends EventTarget {
       if (message.calls?.length) task.step = line(named(message.calls), 160);
       else if (message.text) task.step = line(message.text, 160);
       this.renew(task.id);
+    } else if (message.role === "tool") {
+      task.step = "thinking…";
     } else if (message.role === "user" && message.mail) {
       task.step = line(`heard: ${message.text}`, 160);
     }

@@ -2,22 +2,24 @@
 
 import { get, may, task as at } from "./api.js";
 import { fork, say, sayingOf, verbs } from "./acts.js";
+import { Cards } from "./cards.js";
 import { composer } from "./composer.js";
 import { el, framed, icon, ICONS, put } from "./dom.js";
-import { ACTIVE, count, duration, money, plural, WORDS } from "./format.js";
+import { ACTIVE, atWork, count, duration, money, plural, WORDS } from "./format.js";
 import { live } from "./live.js";
 import { taskLink } from "./messages.js";
-import { question } from "./question.js";
 import { questions } from "./questions-store.js";
 import { tasks } from "./store.js";
 import "./transcript.js";
+
+const MOST = 12;
 
 class TaskView extends HTMLElement {
   #id = "";
   #parts = {};
   #shown = "";
   #timer = 0;
-  #asked = new Map();
+  #cards = null;
   #later = framed(() => this.#draw());
 
   async open(id) {
@@ -84,6 +86,10 @@ class TaskView extends HTMLElement {
     this.#parts.words?.words.focus();
   }
 
+  shows(asked) {
+    return this.#isBelow(asked.task, this.#id);
+  }
+
   press(verb) {
     this.querySelector(`.acts [data-verb=${verb}]`)?.click();
   }
@@ -102,7 +108,7 @@ class TaskView extends HTMLElement {
     };
     this.#parts = parts;
     this.#shown = "";
-    this.#asked.clear();
+    this.#cards = new Cards(parts.questions, () => this.focusWords());
     parts.transcript.onfork = (seq) => fork(tasks.byId.get(task.id), seq);
     const head = el(
       "header",
@@ -120,7 +126,11 @@ class TaskView extends HTMLElement {
     );
     this.replaceChildren(head, parts.below, parts.transcript, parts.questions);
     if (may("act")) {
-      parts.words = composer({ label: "", send: (text) => say(tasks.byId.get(task.id), text) });
+      parts.words = composer({
+        label: "",
+        key: `task ${task.id}`,
+        send: (text) => say(tasks.byId.get(task.id), text),
+      });
       this.append(parts.words);
     }
   }
@@ -177,34 +187,26 @@ class TaskView extends HTMLElement {
   }
 
   #drawBelow(task) {
-    const active = tasks
-      .below(task.id)
-      .filter((each) => ACTIVE.has(each.status))
-      .slice(0, 12);
-    const ids = active.map((each) => `${each.id}${each.status}`).join();
+    const all = tasks.below(task.id).filter((each) => ACTIVE.has(each.status));
+    const pending = all.filter((each) => each.status === "pending").length;
+    const active = all.slice(0, MOST);
+    const ids = `${all.length} ${active.map((each) => `${each.id}${each.status}`).join()}`;
     if (this.#parts.below.dataset.ids === ids) return;
     this.#parts.below.dataset.ids = ids;
     this.#parts.below.replaceChildren(
       ...(active.length
-        ? [el("span", { class: "faint" }, "At work for it"), ...active.map((each) => taskLink(each.id))]
+        ? [
+            el("span", { class: "faint" }, `For it: ${atWork(all.length - pending, pending)}`),
+            ...active.map((each) => taskLink(each.id)),
+            all.length > MOST ? el("span", { class: "faint" }, `and ${all.length - MOST} more`) : "",
+          ]
         : []),
     );
   }
 
   // The questions of this agent and of those below it.
   #drawQuestions(task) {
-    const mine = questions.open.filter((each) => this.#isBelow(each.task, task.id));
-    for (const [number, card] of this.#asked) {
-      if (mine.some((each) => each.number === number)) continue;
-      card.remove();
-      this.#asked.delete(number);
-    }
-    for (const each of mine) {
-      if (this.#asked.has(each.number)) continue;
-      const card = question(each);
-      this.#asked.set(each.number, card);
-      this.#parts.questions.append(card);
-    }
+    this.#cards.show(questions.open.filter((each) => this.#isBelow(each.task, task.id)));
   }
 
   #isBelow(id, root) {

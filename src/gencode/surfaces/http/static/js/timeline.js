@@ -1,7 +1,9 @@
-// <gen-timeline>: who worked when. Solid is work, hatched is waiting in line, thin is waiting for others.
+// <gen-timeline>: who worked when. Solid is work, hatched is waiting in line, thin is waiting for others, dotted
+// is waiting for a person.
 
 import { el, framed, line, put } from "./dom.js";
 import { ACTIVE, clock, duration, moment, WORDS } from "./format.js";
+import { questions } from "./questions-store.js";
 import { go } from "./router.js";
 import { tasks } from "./store.js";
 import "./rows.js";
@@ -39,6 +41,7 @@ class Timeline extends HTMLElement {
     this.className = "timeline";
     if (!this.firstChild) this.#build();
     tasks.addEventListener("change", this.#changed);
+    questions.addEventListener("change", this.#later);
     this.#timer = setInterval(() => {
       if (!document.hidden) this.#later();
     }, 1000);
@@ -47,6 +50,7 @@ class Timeline extends HTMLElement {
 
   disconnectedCallback() {
     tasks.removeEventListener("change", this.#changed);
+    questions.removeEventListener("change", this.#later);
     clearInterval(this.#timer);
   }
 
@@ -80,6 +84,7 @@ class Timeline extends HTMLElement {
       swatch("work", "works"),
       swatch("line", "waits in line"),
       swatch("others", "waits for others"),
+      swatch("asks", "waits for a person"),
     );
     this.#rows.height = 32;
     this.#rows.make = made;
@@ -146,6 +151,7 @@ class Timeline extends HTMLElement {
 
   #draw(row, { task, depth }) {
     const { name, track, time } = row.parts;
+    if (tasks.isConversation(task) && !task.runs) tasks.learnRuns(task);
     const now = Date.now();
     const [from, to] = this.#span;
     row.style.setProperty("--depth", Math.min(depth, 8));
@@ -214,14 +220,32 @@ function barsOf(task, now) {
   const end = endOf(task, now);
   const bars = begin - task.created > 20 ? [["line", task.created, begin]] : [];
   if (!task.started) return bars;
-  let place = begin;
-  for (const [from, to] of waits(task, begin, end, now)) {
-    if (from > place) bars.push(["work", place, from]);
-    bars.push(["others", Math.max(from, place), to]);
-    place = Math.max(place, to);
-  }
-  if (end > place || place === begin) bars.push(["work", place, end]);
+  const others = waits(task, begin, end, now);
+  const asks = asked(task, now);
+  const runs = task.runs?.length ? task.runs : [[begin, end]];
+  for (const [from, to] of runs) bars.push(...parts(from, to ?? end, others, asks));
   return bars;
+}
+
+// One run, cut where it waited; who waits for a person does so whatever else goes on.
+function parts(from, to, others, asks) {
+  const edges = [...others, ...asks].flat().filter((each) => each > from && each < to);
+  const cuts = [from, ...new Set(edges.sort((one, other) => one - other)), to];
+  const made = [];
+  for (let place = 1; place < cuts.length; place += 1) {
+    const middle = (cuts[place - 1] + cuts[place]) / 2;
+    const within = (spans) => spans.some(([begin, end]) => begin <= middle && middle <= end);
+    const kind = within(asks) ? "asks" : within(others) ? "others" : "work";
+    const last = made.at(-1);
+    if (last?.[0] === kind) last[2] = cuts[place];
+    else made.push([kind, cuts[place - 1], cuts[place]]);
+  }
+  return made;
+}
+
+function asked(task, now) {
+  const found = [...questions.waits.values()].filter((each) => each.task === task.id);
+  return found.slice(-40).map(({ from, to }) => [from, to ?? now]);
 }
 
 // The times in which it waited for agents that it sent, put together where they overlap.

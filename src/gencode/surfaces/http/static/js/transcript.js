@@ -1,8 +1,9 @@
 // <gen-transcript>: everything one agent heard, said and did, as it grows.
 
 import { get, may, task as at } from "./api.js";
+import { asOf } from "./folding.js";
 import { button, el, framed, icon, ICONS, line } from "./dom.js";
-import { plural } from "./format.js";
+import { ACTIVE, plural } from "./format.js";
 import { live } from "./live.js";
 import {
   assistantMessage,
@@ -14,6 +15,7 @@ import {
   marker,
   taskLink,
   userMessage,
+  waitingWords,
 } from "./messages.js";
 import { prose } from "./markdown.js";
 import { tasks } from "./store.js";
@@ -29,8 +31,11 @@ class Transcript extends HTMLElement {
   #id = "";
   #first = 0;
   #last = 0;
+  #began = 0;
   #calls = new Map();
   #loose = [];
+  #opened = false;
+  #opening = null;
   #reading = false;
   #again = false;
   #spoken = "";
@@ -38,6 +43,7 @@ class Transcript extends HTMLElement {
   #list = el("div", { class: "facts", role: "log", "aria-label": "Transcript", "aria-live": "off" });
   #speech = el("article", { class: "said assistant speaking", hidden: true });
   #doing = el("p", { class: "doing", role: "status", hidden: true });
+  #letters = el("div", { class: "letters", hidden: true });
   #jump = button("New below", () => this.#toEnd(), { class: "jump", hidden: true });
   #speak = framed(() => this.#spoke());
   #follows = true;
@@ -50,7 +56,7 @@ class Transcript extends HTMLElement {
     this.tabIndex = 0;
     this.setAttribute("aria-label", "Transcript");
     this.#jump.prepend(icon(ICONS.down));
-    this.append(this.#above, this.#list, this.#speech, this.#doing, this.#jump);
+    this.append(this.#above, this.#list, this.#speech, this.#doing, this.#letters, this.#jump);
     this.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.#list.addEventListener("click", () => this.#stay());
     for (const each of [this, this.#list, this.#speech]) this.#size.observe(each);
@@ -65,7 +71,11 @@ class Transcript extends HTMLElement {
 
   async open(id) {
     this.#id = id;
-    const page = await get(at(id, "/events"), { before: LAST, limit: PAGE });
+    this.#opened = false;
+    this.#opening = get(at(id, "/events"), { before: LAST, limit: PAGE }).finally(() => {
+      this.#opening = null;
+    });
+    const page = await this.#opening;
     if (this.#id !== id) return;
     this.#first = page.events[0]?.seq ?? 0;
     this.#list.replaceChildren();
@@ -73,8 +83,48 @@ class Transcript extends HTMLElement {
     this.#loose = [];
     this.#add(page.events);
     this.#above.hidden = this.#first <= 1;
-    this.#sent();
+    this.#drawn();
     this.#toEnd();
+    this.#opened = true;
+    if (page.last > this.#last || this.#again) this.refresh();
+  }
+
+  // What belongs to the facts in the page and is told elsewhere.
+  #drawn() {
+    const task = tasks.byId.get(this.#id);
+    this.toggleAttribute("data-conversation", Boolean(task && tasks.isConversation(task)));
+    this.#sent();
+    this.#receipts(task);
+    this.#wait(task);
+  }
+
+  // Said, and not heard yet: the words that a task in line begins with, and those that were sent to it.
+  #wait(task) {
+    const letters = tasks.letters.get(this.#id) ?? [];
+    const begins = task?.status === "pending" && !task.turns && !this.#list.querySelector(".said");
+    const works = !task || ACTIVE.has(task.status) || tasks.isConversation(task);
+    const how = works ? "waits to be heard" : "was not heard; it hears this when it goes on";
+    const shape = JSON.stringify([begins, how, letters]);
+    if (this.#letters.dataset.shape === shape) return;
+    this.#letters.dataset.shape = shape;
+    this.#letters.replaceChildren(
+      ...(begins ? [waitingWords("What it will do", "once it begins", task.prompt)] : []),
+      ...letters.map((each) => waitingWords("You", how, each.text)),
+    );
+    this.#letters.hidden = !this.#letters.firstChild;
+    if (this.#follows) this.#toEnd();
+  }
+
+  // A receipt is drawn once, with the figures of that end, however the task goes on.
+  #receipts(task) {
+    for (const end of this.#list.querySelectorAll(".end")) {
+      if (end.frozen) continue;
+      if (task?.toldEnd === end.fact.at) end.freeze(task);
+      else if (end.fact.seq < this.#began || (task && ACTIVE.has(task.status))) {
+        end.frozen = true;
+        asOf(this.#id, end.fact.seq).then(end.freeze, () => end.freeze(null));
+      }
+    }
   }
 
   async #earlier() {
@@ -91,6 +141,7 @@ class Transcript extends HTMLElement {
     for (const each of loose) this.#attach(...each);
     this.#calls = new Map([...this.#calls, ...known]);
     this.#list.append(...later);
+    this.#drawn();
     this.#first = page.events[0].seq;
     this.#above.hidden = this.#first <= 1;
     this.scrollTop += this.scrollHeight - height;
@@ -103,13 +154,19 @@ class Transcript extends HTMLElement {
       if (fact.task !== this.#id) continue;
       if (fact.seq === null) this.#passing(fact);
       else more ||= fact.seq > this.#last;
-      if (fact.type === "MessageAdded" && fact.message.role === "assistant") this.#spoken = "";
+      if (fact.type !== "MessageAdded") continue;
+      if (fact.message.role === "assistant") this.#spoken = "";
+      if (fact.message.role === "tool") this.#does("thinking", "");
     }
     if (more) this.refresh();
   };
 
   async refresh() {
-    if (this.#reading) {
+    if (!this.#opened && !this.#opening) {
+      await this.open(this.#id).catch(() => {});
+      return;
+    }
+    if (this.#reading || !this.#opened) {
       this.#again = true;
       return;
     }
@@ -122,8 +179,9 @@ class Transcript extends HTMLElement {
           events: [],
           last: 0,
         }));
-        if (id !== this.#id) return;
-        this.#add(page.events);
+        if (id !== this.#id || !this.#opened) return;
+        this.#add(page.events.filter((each) => each.seq > this.#last));
+        this.#drawn();
         this.#speak();
         this.#trim();
         if (this.#follows) this.#toEnd();
@@ -138,9 +196,17 @@ class Transcript extends HTMLElement {
   #passing({ partType, content }) {
     if (partType === "text") this.#spoken += content;
     else if (partType === "restart") this.#spoken = "";
-    else this.#doing.replaceChildren(partType === "thinking" ? "thinking…" : line(content, 200));
-    this.#doing.hidden = partType === "text" || !content;
+    else this.#does(partType, content);
+    if (partType === "text" || partType === "restart") this.#doing.hidden = true;
     this.#speak();
+  }
+
+  // What it does at this moment. One tool that has ended says nothing about the others of the same reply.
+  #does(partType, content) {
+    if (partType === "result" || partType === "error") return;
+    const thinks = partType === "thinking";
+    this.#doing.replaceChildren(thinks ? "thinking…" : line(content, 200));
+    this.#doing.hidden = !thinks && !content;
   }
 
   #spoke() {
@@ -156,26 +222,26 @@ class Transcript extends HTMLElement {
   #changed = (event) => {
     this.#sent();
     if (!event.detail.has(this.#id)) return;
+    this.#drawn();
     const task = tasks.byId.get(this.#id);
     if (!task || task.status === "running") return;
     this.#spoken = "";
     this.#speech.hidden = true;
     this.#doing.hidden = true;
-    const end = this.#list.querySelector(".end:last-of-type");
-    if (end?.fact) end.replaceWith(this.#end(end.fact));
   };
 
-  // The agents that calls of this one sent, as long as those calls run.
+  // The agents that calls of this one sent. A result names its agent; before that, it is the first one that was
+  // sent after the call and that no other call has.
   #sent() {
-    const running = [...this.#calls.values()].filter((each) => !each.result && each.call.name === "Task");
-    if (!running.length) return;
-    const free = new Set(tasks.below(this.#id));
-    for (const shown of running) {
-      const { description, prompt } = shown.call.input;
-      const child = [...free].find((each) => each.prompt === prompt || each.title === line(description, 160));
-      if (!child) continue;
-      free.delete(child);
-      follow(shown, child);
+    const sending = [...this.#calls.values()].filter((each) => each.call.name === "Task" || each.child);
+    const taken = new Set(sending.map((each) => each.child));
+    for (const shown of sending) {
+      if (!shown.child && !shown.result) {
+        shown.child = tasks.below(this.#id).find((each) => !taken.has(each.id) && fits(shown, each))?.id;
+        taken.add(shown.child);
+      }
+      const child = tasks.byId.get(shown.child);
+      if (child && !shown.result?.error) follow(shown, child);
     }
   }
 
@@ -192,10 +258,11 @@ class Transcript extends HTMLElement {
       case "SubSessionCreated":
         return marker(
           event.at,
-          "Asked for",
-          event.parentSessionId ? [" by ", taskLink(event.parentSessionId)] : "",
+          event.parentSessionId ? "Asked for by " : "Asked for by a person or a program",
+          event.parentSessionId ? taskLink(event.parentSessionId) : "",
         );
       case "SubSessionStatusChanged":
+        this.#began = Math.max(this.#began, event.seq);
         return marker(
           event.at,
           event.oldStatus === "Pending" ? "Began" : "Went on",
@@ -222,16 +289,10 @@ class Transcript extends HTMLElement {
       case "SubSessionCompleted":
       case "SubSessionFailed":
       case "SubSessionCancelled":
-        return this.#end(event);
+        return ended(event);
       default:
         return null;
     }
-  }
-
-  #end(event) {
-    const made = ended(event, tasks.byId.get(this.#id));
-    made.fact = event;
-    return made;
   }
 
   #message(event) {
@@ -246,7 +307,11 @@ class Transcript extends HTMLElement {
         ? userMessage(message, event.at, this.#sender(event))
         : assistantMessage(message, event.at, agent);
     if (message.role === "assistant")
-      for (const each of made.querySelectorAll(".call")) this.#calls.set(each.call.id, each);
+      for (const each of made.querySelectorAll(".call")) {
+        each.at = Date.parse(event.at);
+        this.#calls.set(each.call.id, each);
+      }
+    else tasks.heard(this.#id, message.text, event.seq);
     if (may("act")) made.append(forkButton(() => this.onfork(event.seq)));
     return made;
   }
@@ -307,6 +372,13 @@ class Transcript extends HTMLElement {
     this.scrollTop = this.scrollHeight;
     this.#jump.hidden = true;
   }
+}
+
+function fits(shown, child) {
+  const { description, prompt, resume } = shown.call.input;
+  if (resume) return child.id === resume;
+  if (!(child.created >= shown.at)) return false;
+  return child.prompt === prompt || child.title === line(description, 160);
 }
 
 customElements.define("gen-transcript", Transcript);

@@ -1,7 +1,7 @@
 // <gen-tree>: every agent below the one that sent it, live, with a filter.
 
 import { el, framed, icon, ICONS, put } from "./dom.js";
-import { ACTIVE, count, duration, money, plural, WORDS } from "./format.js";
+import { ACTIVE, atWork, count, duration, money, WORDS } from "./format.js";
 import { questions } from "./questions-store.js";
 import { go } from "./router.js";
 import { tasks } from "./store.js";
@@ -9,7 +9,8 @@ import "./rows.js";
 
 const KINDS = [
   ["all", "All", () => true],
-  ["active", "At work", (task) => ACTIVE.has(task.status)],
+  ["active", "At work", (task) => task.status === "running"],
+  ["line", "In line", (task) => task.status === "pending"],
   ["asks", "Asks", (task) => questions.of(task.id).length > 0],
   [
     "trouble",
@@ -211,7 +212,7 @@ function stepOf(task, total, open) {
   const [asked] = questions.of(task.id);
   if (asked) return asked.inquiries.length ? "wants to know something" : `wants to use ${asked.tool}`;
   if (task.status === "pending") return task.queue ? `waits in line, place ${task.queue}` : "waits to begin";
-  if (!open && total.active) return `${plural(total.active, "agent")} at work below`;
+  if (!open && total.active) return `below: ${atWork(total.running, total.pending)}`;
   if (task.status === "completed") return task.step || "done";
   if (ACTIVE.has(task.status)) return task.step || (task.turns ? `turn ${task.turns}` : "begins…");
   return task.step ? `${WORDS[task.status]}: ${task.step}` : WORDS[task.status];

@@ -1,0 +1,32 @@
+"""Where answers go (surfaces): stdout, and for programs a copy of it that nobody else prints to."""
+
+import os
+import sys
+from typing import TextIO
+
+_APART: list[TextIO] = []
+
+
+def answers() -> TextIO:
+    """The stream for answers."""
+    return _APART[0] if _APART else sys.stdout
+
+
+def keep_answers_apart() -> None:
+    """From now on only answers reach stdout: what a tool or a library prints goes to stderr.
+
+    A program that runs us inside itself, and has put a stream of its own in the place of stdout, keeps it.
+    """
+    if _APART or sys.stdout is not sys.__stdout__ or sys.stdout.fileno() != 1:
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # there is no stderr
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 1)
+        os.close(nothing)
+    _APART.append(
+        open(kept, "w", encoding=sys.stdout.encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    )

@@ -1,0 +1,60 @@
+"""What comes from the terminal: a paste is one text, whatever is in it and however it is cut into pieces."""
+
+import os
+from pathlib import Path
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from gencode.surfaces.tui.keyboard import BEGIN, END, Pasted
+from tests.surfaces.running import script
+from tests.tui.test_real_terminal import on_a_pty, read
+
+EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "150"))
+CHARACTERS = st.text(st.sampled_from("a\x1b[201~\r\n\t\x03\x7f\x9b"), max_size=30)
+
+
+def cut(text: str, places: list[int]) -> list[str]:
+    ends = sorted({place % (len(text) + 1) for place in places})
+    return [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
+
+
+@settings(max_examples=EXAMPLES)
+@given(CHARACTERS, st.lists(st.integers(0, 99), max_size=6))
+def test_nothing_in_a_paste_acts_however_it_is_cut(text: str, places: list[int]) -> None:
+    assume(END not in text)
+    pasted = Pasted()
+    shown = "".join(pasted.clean(piece) for piece in cut(f"{BEGIN}{text}{END}\r", places))
+    _, begin, inside = shown.partition(BEGIN)
+    inside, end, after = inside.partition(END)
+    kept = "".join(each for each in text if each not in "\x1b\x03\x7f\x9b")
+    assert (begin, inside, end, after) == (BEGIN, kept, END, "\r")
+
+
+def test_keys_pass_as_they_are() -> None:
+    pasted = Pasted()
+    pieces = ["\x1b", "a\x1b[A", "\x1b[20", "~\x03", f"x{BEGIN}y{END}\x1b", "[B"]
+    assert [pasted.clean(piece) for piece in pieces] == [
+        "\x1b",
+        "a\x1b[A",
+        "",
+        "\x1b[20~\x03",
+        f"x{BEGIN}y{END}\x1b",
+        "[B",
+    ]
+
+
+def test_a_paste_with_control_codes_runs_nothing_in_a_real_terminal(tmp_path: Path) -> None:
+    model = script(tmp_path, main=[{"text": "It was heard."}])
+    with on_a_pty(tmp_path, "--model", model) as (leader, _, process):
+        shown = read(leader, b"", lambda seen: b"Ask something" in seen)
+        os.write(leader, b"\x1b[200~AAA \x1b[31m BBB\r/mode dontAsk\rCCC\xff \x1b")
+        os.write(leader, b"[2J DDD\r\x1b[201~")
+        shown = read(leader, shown, lambda seen: b"DDD" in seen)
+        assert b"CCC" in shown and b"BBB" in shown
+        assert b"[dontAsk]" not in shown and b"It was heard." not in shown
+        os.write(leader, b"\r")
+        shown = read(leader, shown, lambda seen: b"It was heard." in seen)
+        os.write(leader, b"\x04")
+        shown = read(leader, shown, lambda _: process.poll() is not None)
+    assert b"[dontAsk]" not in shown and process.returncode == 0
