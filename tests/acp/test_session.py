@@ -178,6 +178,17 @@ async def test_the_servers_of_an_editor_are_used_through_the_gate(wire: Wired, t
     assert editor.call(session, "mcp__odd__one()")["status"] == "completed"
 
 
+async def test_a_server_of_the_editor_that_does_not_work_is_told_of(wire: Wired, tmp_path: Path) -> None:
+    gone = McpServerStdio(name="gone", command=str(tmp_path / "nowhere"), args=[], env=[])
+    session = (await wire.agent.new_session(cwd=str(tmp_path), mcp_servers=[gone])).session_id
+    await wire.editor.until(
+        lambda: "> The MCP server gone could not be started: " in wire.editor.text(session)
+    )
+    nameless = McpServerStdio(name=" ", command="true", args=[], env=[])
+    with pytest.raises(RequestError, match="One of the MCP servers has no name"):
+        await wire.agent.new_session(cwd=str(tmp_path), mcp_servers=[nameless])
+
+
 async def test_modes_models_and_commands(wire: Wired, tmp_path: Path) -> None:
     made = await wire.agent.new_session(cwd=str(tmp_path), mcp_servers=[])
     session, editor = made.session_id, wire.editor

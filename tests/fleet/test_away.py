@@ -17,11 +17,9 @@ from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.runtime.asking import Answer, Question
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_survey import survey
-from gencode.surfaces.far_questions import far_questions
 from tests.fleet.driving import Fleet, Process, ended, until
 from tests.postgres import Postgres
 from tests.runtime.worktrees.yard import TEN, commit, git
@@ -208,33 +206,6 @@ async def test_a_task_is_woken_from_a_machine_that_has_not_its_folder(
     finally:
         hidden.rename(country.folder)
     assert (woken, "two" in seen[-1]) == (True, True)
-
-
-async def test_rules_that_a_person_is_offered_are_for_the_folder_at_home(country: Country) -> None:
-    asked: list[Question] = []
-
-    class Person:
-        async def ask(self, question: Question) -> Answer:
-            asked.append(question)
-            return Answer(True, "always")
-
-    where = "$(pwd)/x.txt"
-    write = call("Write", file_path="sub/x.txt", content="x\n")
-    country.write(says(write, call("Bash", command=f"touch {where}")))
-    async with country.gen(permission_mode="default") as gen, far_questions(gen, Person(), background=False):
-        outcome = await gen.task("general-purpose", "write", isolation="process")
-    assert outcome.status is Status.COMPLETED
-    assert asked and all("gencode-worktrees" not in rule for each in asked for rule in each.rules)
-    assert asked[0].rules == (f"Write({country.folder}/sub/x.txt)",)
-    git(country.folder, "clean", "--quiet", "-fd")
-
-
-async def test_a_repository_that_was_made_inside_is_told_not_to_be_handed_in(country: Country) -> None:
-    country.write(says(call("Bash", command="git init --quiet inner && echo x > inner/x && echo y > y.txt")))
-    async with country.gen(permission_mode="dontAsk") as gen:
-        [found] = await ended(gen, [await detached(gen)])
-    [line] = [line for line in found.result.splitlines() if line.startswith("Not handed in")]
-    assert line.startswith("Not handed in, repositories made inside stay in the worktree only: inner, in ")
 
 
 async def again(gen: GenCode, task: str) -> bool:

@@ -117,7 +117,7 @@ async def test_what_is_left_goes_along_with_a_task_that_outlives_its_sender(
         assert all(22_000 <= tokens <= 38_000 for tokens in spent)
 
         async def told_again() -> bool:
-            return (await gen.find(tasks[0])).events > found[0].events
+            return (await gen.find(tasks[0])).seq > found[0].seq and (await gen.find(tasks[0])).status.ended
 
         await gen.send(tasks[0], "more")
         await until(told_again, "the worker has said something")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gencode.core.extras import installing
 from gencode.surfaces.http.going_on import SENDER_GOES_ON
 from gencode.testing import call, says
 from tests.http.serving import Client, gen_serve, served, take
@@ -236,7 +237,7 @@ def test_a_missing_extra_says_how_to_install_it(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 2
-    assert ended.stderr == "gen: gen serve needs uvicorn; install it with: pip install 'gencode-ai[server]'\n"
+    assert ended.stderr == f"gen: gen serve needs uvicorn; install it with: {installing('server')}\n"
 
 
 async def test_the_terminal_and_a_server_see_the_same_facts(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gencode.core.extras import installing
 from gencode.runtime.sandbox.choose import chosen
 from tests.surfaces.running import gen
 
@@ -125,7 +126,7 @@ def test_the_doctor_names_install_lines_of_missing_extras(tmp_path: Path) -> Non
     extras = {name: check for name, check in checks.items() if name.startswith("extra ")}
     assert set(extras) == {f"extra {name}" for name in ("tui", "server", "postgres", "mcp", "acp")}
     missing = {name: check["fix"] for name, check in extras.items() if check["state"] == "missing"}
-    assert missing == {name: f"pip install 'gencode-ai[{name[6:]}]'" for name in missing}
+    assert missing == {name: installing(name[6:]) for name in missing}
 
 
 def test_the_doctor_tells_what_the_sandbox_enforces_and_what_not(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode, UserMistake
+from gencode.core.extras import installing
 from gencode.core.messages import Usage
 from gencode.providers.scripted import ScriptedProvider
-from gencode.telemetry.switch import MISSING, Telling
+from gencode.telemetry.switch import MISSING, Standing, Telling, standing
 from gencode.testing import call, says
 from tests.surfaces.running import gen, script
 from tests.telemetry.collector import Collector, collecting
@@ -182,6 +183,33 @@ def test_a_missing_extra_is_said_only_to_who_asked_for_it(
     with pytest.raises(UserMistake) as mistake:
         Telling(True)
     assert str(mistake.value) == MISSING
+
+
+@pytest.mark.parametrize("said", ["nonsense", "127.0.0.1:4318", "ftp://host", "http://", "http://[::1"])
+def test_an_endpoint_that_is_no_address_is_named(said: str) -> None:
+    name = "OTEL_EXPORTER_OTLP_ENDPOINT"
+    why = f"{name} is no address that begins with http:// or https:// and names a host"
+    assert standing(False, {name: said}) == Standing(
+        on=False, trouble=f"No traces arrive anywhere: {why}.", fix=f"correct {name}"
+    )
+
+
+def test_what_keeps_traces_from_being_sent_is_one_line_and_a_row_of_the_doctor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = gen(
+        *("-p", "hi", "--model", script(tmp_path, main=[{"text": "ok"}])),
+        cwd=tmp_path,
+        OTEL_EXPORTER_OTLP_ENDPOINT="nonsense",
+    )
+    assert (ended.code, ended.out) == (0, "ok\n")
+    assert [line for line in ended.err.splitlines() if "No traces arrive anywhere" in line] != []
+    shown = gen("doctor", "--json", cwd=tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT="http://user:pw@127.0.0.1:1/v1")
+    [row] = [each for each in shown.json["checks"] if each["name"] == "traces"]
+    assert "pw" not in str(row)
+    monkeypatch.setattr("gencode.telemetry.switch.NEEDED", ("not_there_at_all.sdk",))
+    found = standing(False, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"})
+    assert (found.on, found.fix) == (False, installing("otel"))
 
 
 def run(code: str, folder: Path) -> str:

@@ -151,7 +151,7 @@ async def test_task_status_and_the_other_pages_are_shown(tmp_path: Path) -> None
 async def test_a_mistake_is_one_line(tmp_path: Path) -> None:
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         await seat.type("/stpo")
-        await seat.assert_sees("There is no command /stpo. Did you mean stop")
+        await seat.assert_sees("There is no command /stpo. Did you mean /stop")
         await seat.type("/open 12345678")
         await seat.assert_sees("There is no task '12345678'")
 

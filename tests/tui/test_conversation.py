@@ -175,7 +175,9 @@ async def test_a_budget_of_an_earlier_process_is_shown_and_kept(tmp_path: Path) 
 
 async def test_a_fork_of_an_agent_is_in_the_tree_and_in_the_cost(tmp_path: Path) -> None:
     sent = call("Task", subagent_type="Explore", prompt="look", description="alpha")
-    script = turns(main=[says("", sent), says("ok"), says("told")], explore=[says("found"), says("elsewhere")])
+    script = turns(
+        main=[says("", sent), says("ok"), says("told")], explore=[says("found"), says("elsewhere")]
+    )
     async with seated(tmp_path, script=script) as seat:
         await seat.type("go")
         await seat.rests()

@@ -207,3 +207,33 @@ async def test_a_long_transcript_is_read_back_from_the_journal(tmp_path: Path) -
         for _ in range(40):
             await seat.press("pageup")
         await seat.assert_sees("› go")
+
+
+async def test_control_c_closes_the_question_whether_to_quit(tmp_path: Path) -> None:
+    sent = call("Task", subagent_type="Explore", prompt="look", description="slow")
+    script = {"main": [says("", sent), says("ok")], "Explore": [says("x", delay_ms=60_000)]}
+    async with seated(tmp_path, script=script) as seat:
+        await seat.type("go")
+        await seat.until(lambda: len(seat.talk.foreground()) == 1)
+        await seat.type("/quit")
+        await seat.until(lambda: isinstance(seat.app.screen, ConfirmScreen))
+        await seat.press("ctrl+d", "ctrl+c")
+        assert seat.app.screen is seat.app.main
+        assert seat.talk.working
+
+
+async def test_the_model_that_was_chosen_is_in_the_header_of_a_new_conversation(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        await seat.type("/model offline")
+        await seat.assert_sees("· offline-search")
+        await seat.type("/new")
+        await seat.assert_sees("· offline-search")
+        await seat.type("/agents Explore")
+        await seat.assert_sees("gen agents show Explore")
+        assert "offline-search" in seat.screen.partition("gen agents show Explore")[2]
+
+
+async def test_a_command_that_is_like_no_other_offers_none(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        await seat.type("/bogus")
+        await seat.assert_sees("There is no command /bogus. See /help.")

@@ -202,10 +202,15 @@ def test_no_colour_means_no_colour(tmp_path: Path) -> None:
     words = ("--model", slow_explorer(tmp_path, 50))
     with on_a_pty(tmp_path, *words, NO_COLOR="1") as (leader, _, process):
         shown = read(leader, b"", lambda seen: b"Ask something" in seen)
+        os.write(leader, b"/mode\r")
+        shown = read(leader, shown, lambda seen: b"Esc closes" in seen)
+        os.write(leader, b"q")
+        shown = read(leader, shown, lambda seen: b"Ask something" in seen.rpartition(b"Esc closes")[2])
         os.write(leader, b"\x04")
         shown = read(leader, shown, lambda _: process.poll() is not None)
-    colours = re.findall(rb"\x1b\[[0-9;]*38;2;(\d+);(\d+);(\d+)", shown)
-    assert [rgb for rgb in colours if len(set(rgb)) > 1] == []
+    assert b"\x1b[?1049l" in shown
+    assert re.findall(rb"\x1b\[(?:[0-9;]*;)?[34]8;[0-9;]*m", shown) == []
+    assert re.findall(rb"\x1b\[(?:[0-9;]*;)?(?:3|4|9|10)[0-7](?:;[0-9;]*)?m", shown) == []
 
 
 def test_a_fault_leaves_the_terminal_sane_and_names_the_log(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class FarAsker:
         """What a person says; a no where nobody is there, or nobody says anything in time."""
         self.parked += 1
         try:
-            answer = await self._asked(_at_home(_bounded(question), self.moved))
+            answer = await self._asked(at_home(_bounded(question), self.moved))
             check_answer(question, answer)
         except UserMistake as mistake:
             return Answer(False, why=str(mistake).removesuffix("."))
@@ -112,7 +112,7 @@ class FarAsker:
         return tuple(reversed(names)), background
 
 
-def _at_home(question: Question, moved: tuple[str, str] | None) -> Question:
+def at_home(question: Question, moved: tuple[str, str] | None) -> Question:
     """With rules for the folder of whoever is asked: a copy is gone when "always" comes to count.
 
     Rules that cannot be told that way are not offered.

@@ -54,9 +54,9 @@ class Session:
         if self._tables or self._files:
             self._all()
 
-    async def ready(self, spec: AgentSpec) -> None:
-        """Wait a little for the servers that an agent would use."""
-        if self._wanted(spec):
+    async def ready(self, spec: AgentSpec | None = None) -> None:
+        """Wait a little for the servers that an agent would use; without one, for those of the session."""
+        if self._tables or self._files or (spec is not None and spec.mcp_servers):
             from gencode.mcp.servers import FIRST_WAIT
 
             await self._all().ready(FIRST_WAIT, spec)

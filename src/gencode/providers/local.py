@@ -24,13 +24,13 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import ProviderError, UserMistake
+from gencode.core.extras import installing
 from gencode.providers.http import Patience
 from gencode.providers.openai import OpenAIProvider
 from gencode.providers.trouble import excerpt
 from gencode.runtime.ports import Part, Request
 
 NAME = "local"
-INSTALL = "pip install 'gencode-ai[local]'"
 CONTEXT = 32768
 """How many tokens the conversations that run side by side may hold together."""
 REMEMBERED_MIB = 1024
@@ -72,7 +72,7 @@ class LocalProvider:
 
     def __init__(self, path: str, *, at_once: int = 4) -> None:
         if find_spec("xllamacpp") is None:
-            raise UserMistake(f"A local model needs a package that is not installed: {INSTALL}")
+            raise UserMistake(f"A local model needs a package that is not installed: {installing('local')}")
         self._order = _Order(str(_checked(path)), path, secrets.token_urlsafe(24), at_once)
         self._name = f"{NAME}/{path}"
         self._running: _Running | None = None

@@ -21,6 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import ProviderError, UserMistake
+from gencode.core.extras import installing
 from gencode.core.messages import (
     AssistantMessage,
     Message,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from pydantic_ai.usage import RequestUsage
 
 NAME = "pydantic-ai"
-INSTALL = "pip install 'gencode-ai[providers]'"
 STOPS = {"stop": "end_turn", "tool_call": "tool_use", "length": "max_tokens", "content_filter": "refusal"}
 MARK = f"{NAME}:"
 """Starts what is kept in place of a signature: whatever the provider wants back with one part of a reply."""
@@ -78,7 +78,9 @@ class PydanticAIProvider:
 
     def __init__(self, model: "str | Model", *, patience: Patience = PATIENCE) -> None:
         if find_spec("pydantic_ai") is None:
-            raise UserMistake(f"The models of {NAME} need a package that is not installed: {INSTALL}")
+            raise UserMistake(
+                f"The models of {NAME} need a package that is not installed: {installing('providers')}"
+            )
         if isinstance(model, str) and not all(model.partition(":")):
             raise UserMistake(f"{NAME}/{model} names no model: write {NAME}/PROVIDER:MODEL.")
         self._asked = model

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gencode.core.errors import UserMistake
+from gencode.core.extras import installing
 from gencode.runtime.ports import Store
 from gencode.stores.schema import Durability
 from gencode.stores.sqlite import SqliteStore
@@ -15,7 +16,7 @@ from gencode.stores.sqlite import SqliteStore
 if TYPE_CHECKING:
     from gencode.stores.pg_fleet import FleetStore
 
-NEEDS_EXTRA = "Postgres needs an extra package; install it with: pip install 'gencode-ai[postgres]'"
+NEEDS_EXTRA = f"Postgres needs an extra package; install it with: {installing('postgres')}"
 LEASE_SECONDS = 15.0
 
 

@@ -168,7 +168,9 @@ async def _agents(talk: Talk, typed: Typed, here: str) -> Deed:
         case ["edit", name]:
             return Show("edit", _own_file(talk, name))
         case [name]:
-            return Page(f"gen agents show {name}", await printed(["agents", "show", name], cwd))
+            model = talk.chosen.lasting if talk.chosen else talk.gen.settings.model
+            shown = await printed(["agents", "show", name], cwd, model)
+            return Page(f"gen agents show {name}", shown)
         case _:
             raise UserMistake("Say a name, lint, new NAME DESCRIPTION, edit NAME or trust after /agents.")
 
@@ -183,8 +185,8 @@ def _own_file(talk: Talk, name: str) -> str:
 async def _model(talk: Talk, typed: Typed, here: str) -> Deed:
     if not typed.rest:
         return Page("gen models", await printed(["models"], talk.gen.workspace.cwd))
-    chosen = talk.gen.work.use(typed.rest)
-    return Word(f"From the next turn on {visible_line(chosen.name)} answers.")
+    talk.chosen = talk.gen.work.use(typed.rest)
+    return Word(f"From the next turn on {visible_line(talk.chosen.name)} answers.")
 
 
 async def _mode(talk: Talk, typed: Typed, here: str) -> Deed:

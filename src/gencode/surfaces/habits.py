@@ -6,6 +6,7 @@ They mean what they mean there as far as our rules and modes go. `bypassPermissi
 import argparse
 import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
@@ -40,6 +41,7 @@ _NOT_HERE = frozenset(
     )
 )
 """Tools of Claude Code that have no counterpart: a rule about them is no mistake, and has no effect."""
+_SERVERS = ("mcpServers", "mcp-servers", "mcp_servers")
 _LONGEST = 1_000_000
 
 
@@ -165,6 +167,22 @@ def remarks(args: argparse.Namespace) -> Iterator[str]:
         yield AUTONOMY
     notes: Iterable[str] = getattr(args, "notes", ())
     yield from (f"gen: {note}" for note in notes)
+    yield from _brought(getattr(args, "typed_agents", {}))
+
+
+def _brought(agents: dict[str, Any]) -> Iterator[str]:
+    """What typed agents start; the variables it gets may be secret and are not shown."""
+    for agent, table in agents.items():
+        fields = cast("dict[str, Any]", table) if isinstance(table, dict) else {}
+        servers: Any = next((fields[name] for name in _SERVERS if fields.get(name)), ())
+        if not servers:
+            continue
+        from gencode.mcp.definition import of_agent
+
+        entries = cast("list[Any]", servers) if isinstance(servers, list) else [servers]
+        for each in of_agent(entries, agent)[1].definitions:
+            how = each.url or shlex.join((each.command, *each.args))
+            yield f"gen: --agents brings the MCP server {each.name} for {agent}, which is started: {how}"
 
 
 def _means_autonomy(text: str) -> bool:

@@ -1,6 +1,7 @@
 """Pages that a person reads inside a conversation: agents, costs, rules, and what other commands print."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -36,11 +37,15 @@ def next_mode(mode: Mode) -> Mode:
     return CYCLE[(CYCLE.index(mode) + 1) % len(CYCLE)] if mode in CYCLE else CYCLE[0]
 
 
-async def printed(words: Sequence[str], cwd: Path) -> str:
-    """What `gen` prints for these words; UserMistake with its own sentence when it complains."""
+async def printed(words: Sequence[str], cwd: Path, model: str = "") -> str:
+    """What `gen` prints for these words; UserMistake with its own sentence when it complains.
+
+    `model` is the one that answers here, where what is printed depends on it.
+    """
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-m", "gencode", *words),
         cwd=cwd,
+        env={**os.environ, **({"GEN_MODEL": model} if model else {})},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -149,6 +149,8 @@ def prompt_first(arguments: Sequence[str]) -> list[str]:
     if words[at : at + 1] == ["--"] and at + 1 < len(words):
         return [*words[:place], f"--print={words[at + 1]}", *words[at + 2 :]]
     while at < len(words) and _is_option(words[at]):
+        if words[at] == "--" and at + 1 < len(words):
+            return [*words[:place], f"--print={words[at + 1]}", *words[place + 1 : at], *words[at + 2 :]]
         _check_option(words[at])
         at = _behind(words, at)
     if at < len(words):

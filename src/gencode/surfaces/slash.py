@@ -1,10 +1,15 @@
 """What can be typed behind a slash in a conversation: names, what they mean, and how they are completed."""
 
 import shlex
+from difflib import get_close_matches
 
 from msgspec import Struct
 
-from gencode.core.errors import UserMistake, nearest
+from gencode.core.errors import UserMistake
+from gencode.surfaces.visible import visible_line
+
+NEAR = 0.6
+"""So much alike a name must be to be offered for another."""
 
 
 class Command(Struct, frozen=True):
@@ -82,7 +87,9 @@ def parse(text: str) -> Typed:
     name, _, rest = text.strip().removeprefix("/").partition(" ")
     command = _BY_NAME.get(name.casefold())
     if command is None:
-        raise UserMistake(f"There is no command /{name}. {nearest(name, _BY_NAME)} See /help.")
+        near = get_close_matches(name.casefold(), _BY_NAME, n=3, cutoff=NEAR)
+        offer = f" Did you mean {', '.join(f'/{each}' for each in near)}?" if near else ""
+        raise UserMistake(f"There is no command /{visible_line(name, 40)}.{offer} See /help.")
     return Typed(command.name, rest.strip())
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from gencode.app import GenCode
     from gencode.core.spec import AgentSpec
     from gencode.delegation.live import Job
+    from gencode.runtime.models import Model
 
 LOOK_SECONDS = 0.5
 MOST_PIECES = 4_000
@@ -77,6 +78,8 @@ class Talk:
         self.session: str | None = None
         self.queued: dict[int, str] = {}
         """What was typed and not heard yet, by the number of its letter."""
+        self.chosen: Model | None = None
+        """The model that somebody chose here, which answers from the next turn on."""
         self._agent = agent
         self._heard = heard
         self.tell = told

@@ -214,9 +214,9 @@ def _replied(now: Transcript, message: AssistantMessage) -> Transcript:
         entries.append(Reply(message.text, message.partial, message.model == OFFLINE))
     number = 0
     for call in message.calls:
-        number += call.name in SENDS
-        of = {"group": sends, "number": number} if call.name in SENDS else {}
-        entries.append(Call(call.id, call.name, summary(call), call.input, **of))
+        one = Call(call.id, call.name, summary(call), call.input)
+        number += one.sends
+        entries.append(replace(one, group=sends, number=number) if one.sends else one)
     return _grown(replace(now, text="", thinking=""), *entries)
 
 

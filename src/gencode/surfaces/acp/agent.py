@@ -281,6 +281,8 @@ class EditorAgent:
             )
         tables: dict[str, Any] = {}
         for server in servers or ():
+            if not server.name.strip():
+                raise UserMistake("One of the MCP servers has no name; its field name has to say one.")
             table = _table(server)
             if table is None:
                 name = visible_line(server.name, 80)

@@ -196,6 +196,7 @@ class Conversation:
             self._talk = talk
             work = [asyncio.create_task(talk.listen()), asyncio.create_task(self.out.pump())]
             work[0].add_done_callback(self._deaf)
+            work.append(asyncio.create_task(self._try_servers(gen)))
             for line in (*told.splitlines(), *wish.notes):
                 self._tell(Notice(line, "warning"))
             await asyncio.sleep(0)  # so that it listens before anything is said
@@ -210,6 +211,17 @@ class Conversation:
                     each.cancel()
                 await asyncio.gather(*work, return_exceptions=True)
                 await talk.close()
+
+    async def _try_servers(self, gen: GenCode) -> None:
+        """Say which servers of the editor do not work, once they were tried."""
+        if not self._wish.servers:
+            return
+        await gen.servers.ready()
+        for each in gen.servers.status():
+            if each.name in self._wish.servers and each.state not in ("ready", "off"):
+                state = "does not answer yet" if each.state == "starting" else "could not be started"
+                why = f": {each.why}" if each.why else ""
+                self._tell(Notice(f"The MCP server {each.name} {state}{why}", "warning"))
 
     def _deaf(self, listening: "asyncio.Task[None]") -> None:
         """The events of the session cannot be heard any more, so nothing would ever answer a prompt."""

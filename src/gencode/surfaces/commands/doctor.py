@@ -20,6 +20,7 @@ from msgspec import Struct
 from gencode import __version__
 from gencode.app import SCHEMA_VERSION, GenCode, find_ripgrep, forgetful
 from gencode.core.errors import GenCodeError
+from gencode.core.extras import installing
 from gencode.core.spec import Workspace
 from gencode.permissions.trust import Standing
 from gencode.places import database
@@ -32,6 +33,7 @@ from gencode.surfaces.log import log_file
 from gencode.surfaces.plain import answer, answer_json
 from gencode.surfaces.streams import answers
 from gencode.surfaces.visible import visible_line
+from gencode.telemetry.switch import standing
 
 EXTRAS = {
     "tui": ("textual", "the terminal app"),
@@ -88,6 +90,7 @@ def _checks(gen: GenCode) -> Iterator[Check]:
     yield from _project(gen.project)
     yield _agents(gen)
     yield Check("log", "ok", str(log_file()) + ("" if log_file().exists() else " (nothing in it yet)"))
+    yield _traces(gen.settings.telemetry)
     yield from (_extra(name) for name in EXTRAS)
 
 
@@ -137,7 +140,7 @@ async def _fleet(url: str) -> list[Check]:
         return []
     if find_spec("asyncpg") is None or find_spec("pgqueuer") is None:
         lacking = "a shared database is set, and the packages for it are missing"
-        return [Check("database", "problem", lacking, "pip install 'gencode-ai[postgres]'")]
+        return [Check("database", "problem", lacking, installing("postgres"))]
     from gencode.fleet import survey
 
     try:
@@ -277,8 +280,15 @@ def _worktrees(left: Sequence[Leftover]) -> Iterator[Check]:
         yield Check("worktree", "ok", detail, away if each.merged else keep)
 
 
+def _traces(wanted: bool) -> Check:
+    found = standing(wanted)
+    if found.trouble:
+        return Check("traces", "missing", found.trouble, found.fix)
+    return Check("traces", "ok", f"sent to {found.where}" if found.on else "off")
+
+
 def _extra(name: str) -> Check:
     module, gives = EXTRAS[name]
     if find_spec(module) is not None:
         return Check(f"extra {name}", "ok", f"{module} is installed")
-    return Check(f"extra {name}", "missing", f"{gives} needs it", f"pip install 'gencode-ai[{name}]'")
+    return Check(f"extra {name}", "missing", f"{gives} needs it", installing(name))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
+from gencode.core.extras import installing
 from gencode.mcp.stdio import INSIDE
 from gencode.places import workspace_at
 from gencode.surfaces.commands.opening import check, flags
@@ -20,7 +21,6 @@ from gencode.surfaces.plain import note
 if TYPE_CHECKING:
     from gencode.surfaces.mcp_server.door import Wish
 
-INSTALL = "pip install 'gencode-ai[mcp]'"
 BY_HAND = (
     "gen mcp waits for an MCP client on stdin; add it to one, as in: claude mcp add gencode -- gen mcp. "
     "Ctrl-D ends it."
@@ -35,7 +35,7 @@ ONLY_HTTP = {"port": "--port", "bind": "--bind", "allow_host": "--allow-host", "
 def run(args: argparse.Namespace) -> int:
     """Serve the folder that was typed."""
     if not _is_there("mcp"):
-        raise UserMistake(f"gen mcp needs the package mcp; install it with: {INSTALL}")
+        raise UserMistake(f"gen mcp needs the package mcp; install it with: {installing('mcp')}")
     if os.environ.get(INSIDE):
         raise UserMistake(OWN_SERVER)
     if "http" in args:

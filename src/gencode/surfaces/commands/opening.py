@@ -10,6 +10,7 @@ from gencode.core.errors import UserMistake
 from gencode.runtime.asking import Asker
 from gencode.runtime.ports import Store
 from gencode.settings import waiting
+from gencode.telemetry.switch import standing
 
 FLAGS = (
     *("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds"),
@@ -57,7 +58,14 @@ def check_model(gen: GenCode, args: argparse.Namespace) -> str:
 
 def check(gen: GenCode, args: argparse.Namespace) -> str:
     """Everything to be sure of before an agent starts; what to tell the person once it runs."""
-    return "\n".join(filter(None, (check_model(gen, args), not_trusted(gen))))
+    told = (check_model(gen, args), not_trusted(gen), untraced(gen))
+    return "\n".join(filter(None, told))
+
+
+def untraced(gen: GenCode) -> str:
+    """A line about traces that were asked for and cannot be sent."""
+    found = standing(gen.settings.telemetry)
+    return f"{found.trouble} To mend it: {found.fix}" if found.trouble else ""
 
 
 def not_trusted(gen: GenCode) -> str:

@@ -5,9 +5,10 @@ import sys
 from importlib.util import find_spec
 
 from gencode.core.errors import UserMistake
+from gencode.core.extras import installing
 
 NO_TERMINAL = 'The terminal app needs a terminal; to ask without one: gen -p "your question"'
-NO_TEXTUAL = 'The terminal app is an extra; install it with: pip install "gencode-ai[tui]" (or use --plain)'
+NO_TEXTUAL = f"The terminal app is an extra; use --plain, or install it with: {installing('tui')}"
 
 
 def run(args: argparse.Namespace) -> int:

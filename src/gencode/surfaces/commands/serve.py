@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gencode.core.errors import UserMistake
+from gencode.core.extras import installing
 from gencode.surfaces.commands.opening import check, flags, opened
 from gencode.surfaces.plain import note
 
 if TYPE_CHECKING:
     from gencode.surfaces.http.tokens import Keys
 
-INSTALL = "pip install 'gencode-ai[server]'"
 NEEDS = ("starlette", "uvicorn", "h11")
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve the folder that was typed."""
     if missing := [name for name in NEEDS if not _is_there(name)]:
-        raise UserMistake(f"gen serve needs {' and '.join(missing)}; install it with: {INSTALL}")
+        raise UserMistake(f"gen serve needs {' and '.join(missing)}; install it with: {installing('server')}")
     from gencode.surfaces.http.tokens import Keys, kept_token
 
     token = kept_token(Path(args.token_file).expanduser()) if "token_file" in args else ""

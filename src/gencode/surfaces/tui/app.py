@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from rich.text import Text
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
 from textual.screen import Screen
 
 from gencode.core.errors import GenCodeError
@@ -25,7 +26,7 @@ from gencode.settings import remember
 from gencode.surfaces.acts import Confirm, act
 from gencode.surfaces.completing import Offer, Words, files_below, offers
 from gencode.surfaces.history import History
-from gencode.surfaces.notices import Notice
+from gencode.surfaces.notices import Notice, named
 from gencode.surfaces.pages import MODES, next_mode
 from gencode.surfaces.slash import is_command, parse
 from gencode.surfaces.striking import would_hit
@@ -33,12 +34,13 @@ from gencode.surfaces.talk import Talk
 from gencode.surfaces.transcripts import Transcript
 from gencode.surfaces.tui.board import Board
 from gencode.surfaces.tui.deeds import confirmed, perform
-from gencode.surfaces.tui.dialogs import ConfirmScreen
+from gencode.surfaces.tui.dialogs import ConfirmScreen, Dialog, PageScreen, PickScreen
 from gencode.surfaces.tui.keyboard import CarefulDriver
+from gencode.surfaces.tui.looks import NO_COLOURS, shortened
 from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.tui.person import ScreenPerson
 from gencode.surfaces.tui.screens import AgentScreen, ConversationScreen, TranscriptScreen
-from gencode.surfaces.visible import visible, visible_line
+from gencode.surfaces.visible import visible
 
 if TYPE_CHECKING:
     from gencode.app import GenCode
@@ -50,14 +52,6 @@ TWICE_SECONDS = 2.0
 Given = TypeVar("Given")
 Opener = Callable[[Asker], "AbstractAsyncContextManager[GenCode]"]
 """Opens GenCode with somebody who can be asked."""
-
-
-def shortened(folder: Path, most: int = 28) -> str:
-    """A folder as a person knows it: its end, from home on where it lies there."""
-    home = Path.home()
-    below = folder.relative_to(home).as_posix() if folder.is_relative_to(home) else ""
-    name = f"~/{below}".removesuffix("/.") if below else str(folder)
-    return name if len(name) <= most else f"…{name[-most + 1 :]}"
 
 
 class TerminalApp(App[None]):
@@ -118,6 +112,10 @@ class TerminalApp(App[None]):
     def get_default_screen(self) -> Screen[Any]:
         """The conversation is what is there first."""
         return self.main
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Without colours means without any, not in shades of grey."""
+        return [NO_COLOURS] if self.no_color else super().get_line_filters()
 
     def on_mount(self) -> None:
         """The first frame comes before anything is opened."""
@@ -226,7 +224,8 @@ class TerminalApp(App[None]):
         """Who answers."""
         if self.talk is None:
             return "…"
-        return (self.talk.lead.model if self.talk.lead else "") or self.talk.gen.model.name
+        led = self.talk.lead.model if self.talk.lead else ""
+        return self.talk.chosen.name if self.talk.chosen else led or self.talk.gen.model.name
 
     def offers(self, before: str) -> Sequence[Offer]:
         """Ways to go on with what is typed."""
@@ -289,12 +288,15 @@ class TerminalApp(App[None]):
     def look_at(self, task: str) -> None:
         """Open the live transcript of an agent."""
         if task == self.main.whose:
-            while self.top is not self.main:
-                self.pop_screen()
+            self._to_main()
             return
         screen = AgentScreen(self, task)
         self.push_screen(screen)
         self.do(screen.load())
+
+    def _to_main(self) -> None:
+        while self.top is not self.main:
+            self.pop_screen()
 
     def look_back(self) -> None:
         """Back to where we came from."""
@@ -304,14 +306,12 @@ class TerminalApp(App[None]):
 
     def show_tree(self, task: str = "") -> None:
         """The tree of all agents, which belongs to the conversation."""
-        while self.top is not self.main:
-            self.pop_screen()
+        self._to_main()
         self.main.toggle_tree(task)
 
     async def show_session(self) -> None:
         """Show the conversation that the talk is about now."""
-        while self.top is not self.main:
-            self.pop_screen()
+        self._to_main()
         self.main.whose = (self.talk.session if self.talk else None) or ""
         await self.main.load()
 
@@ -340,10 +340,11 @@ class TerminalApp(App[None]):
 
     async def leave(self) -> None:
         """End the app; what would be stopped by that is named first."""
+        if isinstance(self.screen, ConfirmScreen):  # perhaps this very question
+            return
         running = [live.task for live in self.talk.gen.supervisor] if self.talk else []
         if running:
-            names = ", ".join(f"{task.id} ({visible_line(task.agent)})" for task in running[:10])
-            text = f"Still running here: {names}. What they have said is kept."
+            text = f"Still running here: {named(running)}. What they have said is kept."
             if not await self.ask(ConfirmScreen(text, "stop them and quit")):
                 return
         self.opening = "closing…"
@@ -368,9 +369,11 @@ class TerminalApp(App[None]):
             self.do(self.leave())
 
     def action_cut(self) -> None:
-        """Ctrl+C: first what is typed, then the turn, then the app."""
+        """Ctrl+C: first a dialog that is no question, then what is typed, then the turn, then the app."""
         composer = self.top.composer
-        if composer.text:
+        if isinstance(self.screen, ConfirmScreen | PageScreen | PickScreen):
+            self.screen.dismiss()
+        elif composer.text:
             composer.put("")
         elif self.talk is not None and self.talk.working:
             self.interrupt()
@@ -386,8 +389,9 @@ class TerminalApp(App[None]):
             self.do(self.talk.send_back())
 
     def action_tree(self) -> None:
-        """Show or hide the tree."""
-        self.show_tree()
+        """Show or hide the tree; a dialog is answered first."""
+        if not isinstance(self.screen, Dialog):
+            self.show_tree()
 
     def action_next_mode(self) -> None:
         """The next permission mode, for all agents at once."""

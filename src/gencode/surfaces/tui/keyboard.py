@@ -4,7 +4,7 @@ import os
 import selectors
 from codecs import getincrementaldecoder
 
-from textual.drivers import linux_driver
+from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
 ESCAPE = "\x1b"
@@ -18,8 +18,8 @@ _ACTING = {code: None for code in (*range(32), *range(127, 160)) if chr(code) no
 class Pasted:
     """Takes what acts out of pasted text: between its brackets everything is text, up to the last of them.
 
-    A bracket may come in two pieces; half of one waits for the other half. Only a lone Escape goes on at once,
-    since it may be a key; when it was the beginning of a bracket, the whole bracket is said again.
+    A bracket may come in two pieces; half of one waits for the other half. Only a lone Escape goes on at
+    once, since it may be a key; when it was the beginning of a bracket, the whole bracket is said again.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class CarefulDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Read until the app ends."""
-        parser = linux_driver.XTermParser()
+        parser = XTermParser()
         decode = getincrementaldecoder("utf-8")("replace").decode
         pasted = Pasted()
         with selectors.SelectSelector() as selector:

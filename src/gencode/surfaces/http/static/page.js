@@ -141,11 +141,11 @@ function asked(event) {
 function keys() {
   const focusing = (path) => () => {
     go(path);
-    requestAnimationFrame(() => shown?.focusWords?.());
+    shown?.focusWords?.();
   };
   const toTree = (act) => () => {
     if (!tree.isConnected) go("/tasks");
-    requestAnimationFrame(act);
+    act();
   };
   listen({
     1: () => go("/"),

@@ -64,7 +64,8 @@ export function verbs(task) {
   if (task.status === "running" && task.parent && !task.background) {
     made.push(button("To background", () => background(task), { data: { verb: "background" } }));
   }
-  if (!works && !tasks.isConversation(task)) made.push(button("Fork", () => fork(task, null), { data: { verb: "fork" } }));
+  if (!works && !tasks.isConversation(task))
+    made.push(button("Fork", () => fork(task, null), { data: { verb: "fork" } }));
   return made;
 }
 

@@ -93,7 +93,10 @@ export function editor(agent, told, saved) {
       "aria-label": "The new version",
       value: file.text,
     });
-    theirs.replaceChildren(el("p", { class: "faint" }, "The file as it is now. Save writes yours over it."), text);
+    theirs.replaceChildren(
+      el("p", { class: "faint" }, "The file as it is now. Save writes yours over it."),
+      text,
+    );
     theirs.hidden = false;
     changed();
   }

@@ -38,14 +38,7 @@ function block(made, lines, place) {
     return place + 1;
   }
   if (ITEM.test(text)) return list(made, lines, place);
-  if (ROW.test(text))
-    return taken(
-      made,
-      lines,
-      place,
-      (each) => ROW.test(each),
-      table,
-    );
+  if (ROW.test(text)) return taken(made, lines, place, (each) => ROW.test(each), table);
   if (!text.trim()) return place + 1;
   const plain = (each) =>
     each.trim() && !FENCE.test(each) && !HEADING.test(each) && !ITEM.test(each) && !ROW.test(each);
@@ -60,7 +53,10 @@ function taken(made, lines, place, fits, drawn) {
 }
 
 function cellsOf(row) {
-  const cells = row.trim().slice(1, -1).split(/(?<!\\)\|/);
+  const cells = row
+    .trim()
+    .slice(1, -1)
+    .split(/(?<!\\)\|/);
   return cells.map((each) => each.trim().replaceAll("\\|", "|"));
 }
 
@@ -76,12 +72,7 @@ function table(rows) {
   return el(
     "div",
     { class: "table", tabindex: "0" },
-    el(
-      "table",
-      {},
-      el("thead", {}, row("th")(rows[0])),
-      el("tbody", {}, rows.slice(2).map(row("td"))),
-    ),
+    el("table", {}, el("thead", {}, row("th")(rows[0])), el("tbody", {}, rows.slice(2).map(row("td")))),
   );
 }
 

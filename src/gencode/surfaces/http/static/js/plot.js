@@ -58,16 +58,17 @@ export function plot({ pieces, kinds, from, to, step, shown, label }) {
     svg("line", { class: "grid", x1: LEFT, x2: room - 6, y1: up(part * most), y2: up(part * most) }),
     svg("text", { x: LEFT - 8, y: up(part * most) + 4, "text-anchor": "end" }, text),
   ]);
-  const times = once([0, 0.25, 0.5, 0.75, 1], (part) => moment(from + part * (to - from))).map(([part, text]) =>
-    svg(
-      "text",
-      {
-        x: across(from + part * (to - from)),
-        y: HIGH - 6,
-        "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle",
-      },
-      text,
-    ),
+  const times = once([0, 0.25, 0.5, 0.75, 1], (part) => moment(from + part * (to - from))).map(
+    ([part, text]) =>
+      svg(
+        "text",
+        {
+          x: across(from + part * (to - from)),
+          y: HIGH - 6,
+          "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle",
+        },
+        text,
+      ),
   );
   return el(
     "figure",

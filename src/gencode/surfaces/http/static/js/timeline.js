@@ -1,5 +1,5 @@
-// <gen-timeline>: who worked when. Solid is work, hatched is waiting in line, thin is waiting for others, dotted
-// is waiting for a person.
+// <gen-timeline>: who worked when. Solid is work, hatched is waiting in line, thin is waiting for others,
+// dotted is waiting for a person.
 
 import { el, framed, line, put } from "./dom.js";
 import { ACTIVE, clock, duration, moment, WORDS } from "./format.js";

@@ -1,0 +1,26 @@
+"""What a person is offered to allow for an agent that works in a copy of their folder."""
+
+from gencode.core.messages import ToolCall
+from gencode.core.rules import Action, Decision
+from gencode.delegation.far_asking import at_home
+from gencode.runtime.asking import Question
+
+COPY = "/far/.gen-worktrees/repository-1a2b/9f3a-12345678"
+
+
+def asking(*rules: str) -> Question:
+    return Question("9f3a", "tester", ToolCall("1", "Bash", {}), Decision(Action.ASK, "x", "y"), rules=rules)
+
+
+def test_rules_for_a_copy_are_offered_for_the_folder_that_it_is_a_copy_of() -> None:
+    asked = asking(f"Write({COPY}/a.txt)", "Bash(make)")
+    assert at_home(asked, (COPY, "/home/me/project")) == asking("Write(/home/me/project/a.txt)", "Bash(make)")
+
+
+def test_without_a_copy_rules_are_offered_as_they_are() -> None:
+    assert at_home(asking(f"Write({COPY}/a.txt)"), None) == asking(f"Write({COPY}/a.txt)")
+
+
+def test_a_rule_that_cannot_be_told_for_the_folder_at_home_is_not_offered() -> None:
+    asked = asking("Bash(cd ../9f3a-12345678)", "Bash(make)")
+    assert at_home(asked, (COPY, "/home/me/project")) == asking()

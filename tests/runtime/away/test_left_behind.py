@@ -1,0 +1,63 @@
+"""What an agent hears of its copy before it begins, and what is told of work that git cannot carry."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.runtime.away.post import TASK, Office, sent
+from tests.runtime.worktrees.yard import commit, git, repository
+
+from gencode.core.status import Status
+from gencode.delegation.lodged import Lodged
+from gencode.runtime.away.lodging import Guest
+from gencode.runtime.seat import Ending
+
+pytestmark = pytest.mark.needs("git")
+
+
+@asynccontextmanager
+async def lodged(folder: Path, office: Office, home: Path) -> AsyncGenerator[Lodged]:
+    made = await Lodged.prepare(Guest(TASK, str(folder), await sent(folder, office)), office, home, "far")
+    made.owner = office.owner
+    try:
+        yield made
+    finally:
+        await made.leave(home)
+
+
+async def test_a_repository_that_was_made_inside_is_told_not_to_be_handed_in(
+    tmp_path: Path, office: Office
+) -> None:
+    async with lodged(repository(tmp_path / "repo"), office, tmp_path / "home") as made:
+        for name in ("inner", "empty"):
+            (made.workspace.cwd / name).mkdir()
+            git(made.workspace.cwd / name, "init", "--quiet")
+        commit(made.workspace.cwd / "inner", x_txt="x\n")
+        (made.workspace.cwd / "y.txt").write_text("y\n")
+        ending = await made.summed_up(Ending(Status.COMPLETED, "done"))
+    [line] = [line for line in ending.text.splitlines() if line.startswith("Not handed in")]
+    stays = "repositories made inside stay in the worktree only: "
+    assert line.startswith(f"Not handed in, {stays}") and line.endswith(f", in {made.path}.")
+    assert "inner" in line and "added y.txt +1 -0" in ending.text
+    assert (made.workspace.cwd / "inner" / "x.txt").exists()
+
+
+async def test_an_agent_hears_where_to_find_what_was_not_committed(tmp_path: Path, office: Office) -> None:
+    repo = repository(tmp_path / "repo")
+    async with lodged(repo, office, tmp_path / "one") as made:
+        [clean] = made.heard()
+    (repo / "a.txt").write_text("changed\n")
+    async with lodged(repo, office, tmp_path / "two") as made:
+        [changed] = made.heard()
+        assert "changed" in git(made.workspace.cwd, "diff", "HEAD~1")
+    assert ("HEAD~1" in clean.text, "git diff HEAD~1 shows it" in changed.text) == (False, True)
+
+
+@pytest.mark.parametrize("below", [".", "sub"])
+async def test_a_copy_stands_for_the_whole_checkout_of_its_sender(
+    tmp_path: Path, office: Office, below: str
+) -> None:
+    repo = repository(tmp_path / "repo")
+    async with lodged(repo / below, office, tmp_path / "home") as made:
+        assert made.moved == (str(made.path), str(repo))
