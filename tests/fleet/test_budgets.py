@@ -135,7 +135,7 @@ async def test_whoever_looks_at_a_session_from_elsewhere_knows_what_is_out(postg
     lead = await one.create(TaskCreated(conversation=True, budget=budget), "me", [TaskStarted(), said])
     part = TaskCreated(parent=lead.task, budget=Budget(tokens=4_000))
     child = await one.create(part, "worker", [TaskStarted(), said])
-    elsewhere = Treasury(other, Budget(), lambda _: None)
+    elsewhere = Treasury(other, Budget(), Budget(), lambda _: None)
     session = await other.task(lead.task)
     purse = await elsewhere.of_conversation(session)
     assert purse is not None

@@ -92,6 +92,8 @@ async def refuses_everybody_else(where: str, token: dict[str, str]) -> None:
             return (await http.post(where + path, json=PING, headers={**SPEAKS, **headers})).status_code
 
         assert await status() == 401
+        told = (await http.post(where, json=PING, headers=SPEAKS)).json()["error"]
+        assert told == "A token is needed, as Authorization: Bearer; gen mcp --http prints it."
         assert await status(Authorization="Bearer wrong") == 401
         assert await status(Cookie=f"gen_mcp={token['Authorization'].split()[1]}") == 401
         assert await status(**token, Host="evil.example") == 421

@@ -14,7 +14,7 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
-from gencode.mcp.stdio import INSIDE
+from gencode.runtime.processes.environment import INSIDE
 from gencode.surfaces.cli import build_parser
 from gencode.surfaces.commands import mcp
 from gencode.testing import call, says

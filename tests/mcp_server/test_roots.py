@@ -39,6 +39,12 @@ def test_roots_elsewhere_are_refused(base: Path) -> None:
         bounded(base, [(base.parent / "other").as_uri(), "file:///nowhere"])
 
 
+def test_a_root_that_is_no_folder_is_said_to_be_none(base: Path) -> None:
+    (base / "file").write_text("x")
+    with pytest.raises(UserMistake, match=r"None of the roots of this client .* is a folder"):
+        bounded(base, [(base / "file").as_uri(), (base / "missing").as_uri()])
+
+
 def test_a_link_inside_that_leads_out_is_refused(base: Path) -> None:
     (base / "link").symlink_to(base.parent / "other")
     with pytest.raises(UserMistake, match=OUTSIDE):

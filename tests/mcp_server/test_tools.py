@@ -105,6 +105,11 @@ async def test_a_task_that_has_ended_is_woken_by_a_message_and_resumed_by_its_ag
         ("Task", {"prompt": "x"}, "Task takes subagent_type"),
         ("Task", {"subagent_type": "Nobody", "prompt": "x"}, "There is no agent 'Nobody'"),
         ("Task", {"subagent_type": "Plan", "prompt": "x", "model": "scripted:/etc/passwd"}, "by a client"),
+        (
+            "Task",
+            {"subagent_type": "Plan", "prompt": "x", "model": "scripted"},
+            "There is no model 'scripted'",
+        ),
         ("TaskOutput", {"task_id": "00000000"}, "There is no task '00000000' of this folder"),
         ("TaskOutput", {"task_id": "shell_1"}, "There is no task 'shell_1' of this folder"),
         ("TaskStop", {"task_id": "x"}, "There is no task 'x' of this folder"),
@@ -118,6 +123,7 @@ async def test_a_mistake_is_a_sentence_that_the_client_can_act_on(
         result = await client.call_tool(tool, arguments)
     assert result.is_error
     assert says in text(result)
+    assert "scripted:FILE" not in text(result)
 
 
 async def test_a_tool_that_is_not_offered_is_a_protocol_error(tmp_path: Path) -> None:

@@ -49,6 +49,18 @@ def test_the_prompt_may_follow_a_list_of_tools() -> None:
     }
 
 
+def test_the_prompt_may_follow_two_dashes_behind_a_list_of_tools() -> None:
+    given = typed("-p", "--allowedTools", "Read", "Grep", "--", "hi", "--continue")
+    assert given == {"command": None, "prompt": "hi", "allow": ["Read", "Grep"], "go_on": True}
+
+
+def test_what_typed_agents_start_is_named_without_its_variables() -> None:
+    server = {"command": "uvx", "args": ["a b"], "env": {"TOKEN": "s3cr3t"}}
+    agents = json.dumps({"reviewer": {"description": "d", "prompt": "p", "mcpServers": {"odd": server}}})
+    args = build_parser().parse_args(prompt_first(("-p", "why?", "--agents", agents)))
+    assert list(remarks(args)) == ["gen: --agents starts for reviewer: MCP server odd: uvx 'a b'"]
+
+
 def test_tools_of_claude_code_have_our_names_and_those_that_are_not_here_are_said() -> None:
     given = typed("-p", "why?", "--disallowedTools", "Agent(x),MultiEdit,NotebookEdit")
     assert given["deny"] == ["Task(x)", "Edit"]

@@ -18,7 +18,7 @@ from gencode.mcp.definition import Definition
 from gencode.mcp.wire import LARGEST_MESSAGE, Listener, Lost, Message, decoded, encoded
 from gencode.runtime.processes.command import Command
 from gencode.runtime.processes.commands import Commands
-from gencode.runtime.processes.environment import Scrub
+from gencode.runtime.processes.environment import INSIDE, Scrub
 from gencode.runtime.processes.running import Running
 
 BASE = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
@@ -27,8 +27,6 @@ BASE = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR"
 _SHELL = "/bin/sh"
 _WIRED = 'in=$1 out=$2; shift 2; exec "$@" <"$in" >"$out"'
 _CHUNK = 256 * 1024
-INSIDE = "LC_GENCODE_MCP"
-"""Marks what runs below us, so that a `gen mcp` among it does not start the next."""
 _MOST_UNREAD = 2 * LARGEST_MESSAGE
 _MOST_GARBAGE = 1024 * 1024
 _LEAVING_SECONDS = 0.3

@@ -78,9 +78,7 @@ class PydanticAIProvider:
 
     def __init__(self, model: "str | Model", *, patience: Patience = PATIENCE) -> None:
         if find_spec("pydantic_ai") is None:
-            raise UserMistake(
-                f"The models of {NAME} need a package that is not installed: {installing('providers')}"
-            )
+            raise UserMistake(f"The models of {NAME} need a missing package: {installing('providers')}")
         if isinstance(model, str) and not all(model.partition(":")):
             raise UserMistake(f"{NAME}/{model} names no model: write {NAME}/PROVIDER:MODEL.")
         self._asked = model

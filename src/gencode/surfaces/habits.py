@@ -6,7 +6,6 @@ They mean what they mean there as far as our rules and modes go. `bypassPermissi
 import argparse
 import json
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
@@ -42,6 +41,7 @@ _NOT_HERE = frozenset(
 )
 """Tools of Claude Code that have no counterpart: a rule about them is no mistake, and has no effect."""
 _SERVERS = ("mcpServers", "mcp-servers", "mcp_servers")
+_SECRET = ("env", "headers")
 _LONGEST = 1_000_000
 
 
@@ -177,12 +177,23 @@ def _brought(agents: dict[str, Any]) -> Iterator[str]:
         servers: Any = next((fields[name] for name in _SERVERS if fields.get(name)), ())
         if not servers:
             continue
-        from gencode.mcp.definition import of_agent
+        from gencode.app import told_servers
 
         entries = cast("list[Any]", servers) if isinstance(servers, list) else [servers]
-        for each in of_agent(entries, agent)[1].definitions:
-            how = each.url or shlex.join((each.command, *each.args))
-            yield f"gen: --agents brings the MCP server {each.name} for {agent}, which is started: {how}"
+        for line in told_servers([_without_secrets(each) for each in entries], {}, agent):
+            yield f"gen: --agents starts for {agent}: {line}"
+
+
+def _without_secrets(entry: Any) -> Any:
+    if not isinstance(entry, dict):
+        return entry
+    tables = cast("dict[str, Any]", entry)
+    return {
+        name: {key: each for key, each in cast("dict[str, Any]", table).items() if key not in _SECRET}
+        if isinstance(table, dict)
+        else table
+        for name, table in tables.items()
+    }
 
 
 def _means_autonomy(text: str) -> bool:

@@ -3,7 +3,7 @@
 import argparse
 import re
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from gencode import __version__
 from gencode.core.errors import UserMistake, nearest
@@ -307,6 +307,9 @@ def _add_serve(commands: Commands) -> None:
 def _add_acp(commands: Commands) -> None:
     says = "an agent for editors (Zed, JetBrains, Neovim), over stdin and stdout"
     parser = add(commands, "acp", "acp:run", says)
+    for action in cast("list[argparse.Action]", vars(parser)["_actions"]):
+        if "--cwd" in action.option_strings:
+            action.help = argparse.SUPPRESS  # the editor says which folder a session is in
     add_model(parser)
     add_policy(parser)
 

@@ -122,7 +122,7 @@ KEYS = (
     ("Ctrl+O", "open or close all details"),
     ("Shift+Tab, /mode", "the next permission mode"),
     ("PageUp, PageDown", "scroll the transcript"),
-    ("Ctrl+C", "clear what is typed; then interrupt; twice at rest: quit"),
+    ("Ctrl+C", "close a page; clear what is typed; then interrupt; twice at rest: quit"),
     ("Ctrl+D", "quit when nothing is typed"),
 )
 

@@ -2,14 +2,15 @@
 
 import os
 import sys
+from contextvars import ContextVar
 from typing import TextIO
 
-_APART: list[TextIO] = []
+_APART: ContextVar[TextIO | None] = ContextVar("_APART", default=None)
 
 
 def answers() -> TextIO:
     """The stream for answers."""
-    return _APART[0] if _APART else sys.stdout
+    return _APART.get() or sys.stdout
 
 
 def keep_answers_apart() -> None:
@@ -17,7 +18,7 @@ def keep_answers_apart() -> None:
 
     A program that runs us inside itself, and has put a stream of its own in the place of stdout, keeps it.
     """
-    if _APART or sys.stdout is not sys.__stdout__ or sys.stdout.fileno() != 1:
+    if _APART.get() or sys.stdout is not sys.__stdout__ or sys.stdout.fileno() != 1:
         return
     sys.stdout.flush()
     kept = os.dup(1)
@@ -27,6 +28,6 @@ def keep_answers_apart() -> None:
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 1)
         os.close(nothing)
-    _APART.append(
+    _APART.set(
         open(kept, "w", encoding=sys.stdout.encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
     )

@@ -7,15 +7,12 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
-
-from msgspec import Struct
 
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.extras import installing
 from gencode.runtime.bus import Bus, Listener
+from gencode.runtime.traces import ENDPOINTS, installed
 
 if TYPE_CHECKING:
     from gencode.telemetry.exporting import Exporting
@@ -23,15 +20,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ENDPOINTS = (
-    *("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
-    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
-)
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 ROOM = 16_384
 PATIENCE = 1.0
 """Seconds that closing waits at most for a collector."""
-NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
 MISSING = f"The setting telemetry needs an extra; install it with: {installing('otel')}"
 
 
@@ -47,7 +39,7 @@ class Telling:
         named = any(environ.get(name) for name in ENDPOINTS)
         disabled = environ.get("OTEL_SDK_DISABLED", "").casefold() == "true"
         self.on = (wanted or named) and not disabled
-        if self.on and not _installed():
+        if self.on and not installed():
             if wanted:
                 raise UserMistake(MISSING)
             self.on = False
@@ -92,46 +84,3 @@ async def _hear(listener: Listener, story: "Story", exporting: "Exporting") -> N
             continue
         for span in spans:
             exporting.tell(span)
-
-
-class Standing(Struct, frozen=True):
-    """Whether anything is told, where to, and what keeps it from getting there."""
-
-    on: bool
-    where: str = ""
-    trouble: str = ""
-    fix: str = ""
-
-
-def standing(wanted: bool, environ: Mapping[str, str] | None = None) -> Standing:
-    """How telemetry stands, for a person; of an address only what is no secret is told."""
-    environ = os.environ if environ is None else environ
-    named = {name: environ[name] for name in ENDPOINTS if environ.get(name)}
-    if not (wanted or named) or environ.get("OTEL_SDK_DISABLED", "").casefold() == "true":
-        return Standing(on=False)
-    for name, said in named.items():
-        if not _is_address(said):
-            why = f"{name} is no address that begins with http:// or https:// and names a host"
-            return Standing(on=False, trouble=f"No traces arrive anywhere: {why}.", fix=f"correct {name}")
-    if not _installed():
-        asked = next(iter(named), "the setting telemetry")
-        why = f"{asked} asks for traces, and the packages for them are missing"
-        return Standing(on=False, trouble=f"No traces are sent: {why}.", fix=installing("otel"))
-    addresses = [urlsplit(said) for said in named.values()]
-    places = {f"{each.scheme}://{each.netloc.rpartition('@')[2]}" for each in addresses}
-    return Standing(on=True, where=", ".join(sorted(places)) or "http://localhost:4318")
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        return parts.scheme.casefold() in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-
-
-def _installed() -> bool:
-    try:
-        return all(find_spec(name) is not None for name in NEEDED)
-    except ModuleNotFoundError:
-        return False

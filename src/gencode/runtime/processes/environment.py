@@ -12,6 +12,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+INSIDE = "LC_GENCODE_MCP"
+"""Marks what runs below us, so that a `gen mcp` among it does not start the next."""
 MARK = "GENCODE_KEEPER"
 """The variable by which a process of ours is known after a crash."""
 

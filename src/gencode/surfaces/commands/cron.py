@@ -60,12 +60,13 @@ async def _added(args: argparse.Namespace, prompt: str) -> int:
         if "model" in args:
             gen.models.resolve(args.model)
         made = await gen.secretary.calendar.add(plan)
+        workers = " or a gen worker that has this folder" if gen.settings.database_url else ""
     if "json" in args:
         answer_json(_object(made))
     else:
         answer(
             f"The job {made.id} is planned ({made.when}); it runs next at {made.next_told}, "
-            "in a process that is open then, such as gen cron run."
+            f"in a process that is open then, such as gen cron run{workers}."
         )
     return 0
 

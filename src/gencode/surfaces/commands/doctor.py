@@ -25,6 +25,7 @@ from gencode.core.spec import Workspace
 from gencode.permissions.trust import Standing
 from gencode.places import database
 from gencode.runtime.sandbox.choose import Sandbox, chosen
+from gencode.runtime.traces import standing
 from gencode.runtime.worktrees.leftovers import Leftover, leftovers
 from gencode.settings import gen_home
 from gencode.surfaces.commands.models import main_model
@@ -33,7 +34,6 @@ from gencode.surfaces.log import log_file
 from gencode.surfaces.plain import answer, answer_json
 from gencode.surfaces.streams import answers
 from gencode.surfaces.visible import visible_line
-from gencode.telemetry.switch import standing
 
 EXTRAS = {
     "tui": ("textual", "the terminal app"),

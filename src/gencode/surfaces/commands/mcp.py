@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.extras import installing
-from gencode.mcp.stdio import INSIDE
 from gencode.places import workspace_at
+from gencode.runtime.processes.environment import INSIDE
 from gencode.surfaces.commands.opening import check, flags
 from gencode.surfaces.plain import note
 

@@ -9,8 +9,8 @@ from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.runtime.asking import Asker
 from gencode.runtime.ports import Store
+from gencode.runtime.traces import standing
 from gencode.settings import waiting
-from gencode.telemetry.switch import standing
 
 FLAGS = (
     *("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds"),

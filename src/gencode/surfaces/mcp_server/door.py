@@ -16,7 +16,7 @@ from gencode.surfaces.http.guard import LARGEST_BODY, Guard, Refused
 from gencode.surfaces.http.protocol import Impatient
 from gencode.surfaces.http.serving import EXPOSED, LOOPBACK, listening
 from gencode.surfaces.http.serving import Server as Web
-from gencode.surfaces.http.tokens import Keys
+from gencode.surfaces.http.tokens import Keys, Right
 from gencode.surfaces.mcp_server.life import Ending
 from gencode.surfaces.plain import answer, note
 
@@ -25,6 +25,9 @@ MOST_SESSIONS = 100
 MOST_CONNECTIONS = 1000
 KEEP_ALIVE_SECONDS = 15
 LARGEST_HEAD = 32_768
+FOREIGN = (
+    "This server is not asked for under that name; gen mcp --http --allow-host NAME gives it another one."
+)
 UNKNOWN_PEER = "A token is needed, as Authorization: Bearer; gen mcp --http prints it."
 
 
@@ -38,21 +41,33 @@ class Wish(Struct, frozen=True):
 
 
 class Door:
-    """Lets through to MCP what shows a token with every request; cookies count for nothing."""
+    """Leads to MCP what the guard has let through."""
 
     def __init__(self, manager: StreamableHTTPSessionManager) -> None:
         self._manager = manager
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand a request on, or answer it here."""
-        if "authorization" not in Headers(scope=scope):
-            refused = Refused(401, UNKNOWN_PEER, {"WWW-Authenticate": "Bearer"})
-        elif scope["path"] != PATH:
-            refused = Refused(404, f"There is nothing here; MCP is at {PATH}.")
-        else:
+        if scope["path"] == PATH:
             await self._manager.handle_request(scope, receive, send)
             return
+        refused = Refused(404, f"There is nothing here; MCP is at {PATH}.")
         await refused.response()(scope, receive, send)
+
+
+class McpGuard(Guard):
+    """The guard of `gen serve` with the words of `gen mcp`; cookies count for nothing."""
+
+    def _rights(self, scope: Scope, headers: Headers) -> tuple[frozenset[Right], bool]:
+        if not headers.get("authorization"):
+            raise Refused(401, UNKNOWN_PEER, {"WWW-Authenticate": "Bearer"})
+        return super()._rights(scope, headers)
+
+    def _check_host(self, headers: Headers, here: str) -> None:
+        try:
+            super()._check_host(headers, here)
+        except Refused as refused:
+            raise Refused(refused.status, FOREIGN) from None
 
 
 async def serve_address(server: Server[Any], wish: Wish, ending: Ending) -> None:
@@ -64,7 +79,7 @@ async def serve_address(server: Server[Any], wish: Wish, ending: Ending) -> None
         sock = stack.enter_context(listening(wish.host, wish.port))
         port: int = sock.getsockname()[1]
         await stack.enter_async_context(manager.run())
-        web = _web(Guard(Door(manager), wish.keys, _hosts(wish, port), f"gen_mcp_{port}"))
+        web = _web(McpGuard(Door(manager), wish.keys, _hosts(wish, port), f"gen_mcp_{port}"))
         running = asyncio.create_task(web.serve(sockets=[sock]))
         begun = asyncio.create_task(ending.begun.wait())
         try:
@@ -77,7 +92,7 @@ async def serve_address(server: Server[Any], wish: Wish, ending: Ending) -> None
             await running
 
 
-def _web(app: Guard) -> Web:
+def _web(app: McpGuard) -> Web:
     return Web(
         uvicorn.Config(
             app,

@@ -35,6 +35,10 @@ def bounded(base: Path, roots: Sequence[str]) -> Path:
     if inside:
         return inside[0]
     named = ", ".join(exact_line(uri)[:200] for uri in roots[:MOST_SHOWN])
+    if any(folder.is_relative_to(base) for folder in folders):
+        raise UserMistake(
+            f"None of the roots of this client ({named}) is a folder; a root is a folder in {base}."
+        )
     raise UserMistake(
         f"The roots of this client ({named}) lie outside of {base}, the folder that gen mcp was started for; "
         "start it with --cwd and a folder that holds them."

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gencode.app import GenCode
 from gencode.core.budget import Budget
-from gencode.core.errors import ToolError, UserMistake
+from gencode.core.errors import ToolError, UnknownName, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
@@ -18,7 +18,7 @@ from gencode.core.task import Task
 from gencode.delegation.live import Live
 from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput
 from gencode.surfaces.mcp_server.asking import LINE, InRounds, Line
-from gencode.surfaces.mcp_server.desk import ClientDesk, checked, reached, steerable
+from gencode.surfaces.mcp_server.desk import FILES, ClientDesk, checked, reached, steerable
 from gencode.surfaces.mcp_server.errands import Errand, Errands, MoreNeeded
 from gencode.surfaces.mcp_server.offers import sound
 from gencode.surfaces.mcp_server.progress import told
@@ -78,6 +78,11 @@ class Verbs:
         token = LINE.set(line)  # what is started from here inherits it
         try:
             job = await self._started(request)
+        except UnknownName as mistake:
+            if mistake.name != request.model:
+                raise
+            known = [name for name in self._gen.models.names() if not name.startswith(FILES)]
+            raise UnknownName("model", request.model, known) from None
         finally:
             LINE.reset(token)
         if request.background:

@@ -340,12 +340,11 @@ class TerminalApp(App[None]):
 
     async def leave(self) -> None:
         """End the app; what would be stopped by that is named first."""
-        if isinstance(self.screen, ConfirmScreen):  # perhaps this very question
-            return
         running = [live.task for live in self.talk.gen.supervisor] if self.talk else []
         if running:
             text = f"Still running here: {named(running)}. What they have said is kept."
-            if not await self.ask(ConfirmScreen(text, "stop them and quit")):
+            again = isinstance(self.screen, ConfirmScreen)
+            if again or not await self.ask(ConfirmScreen(text, "stop them and quit")):
                 return
         self.opening = "closing…"
         self.end()

@@ -82,7 +82,7 @@ class Dialog(ModalScreen[Given]):
 
     def dismiss(self, result: Given | None = None) -> AwaitComplete:
         """Close it with what it gives; nothing happens when it was closed before, or lies below another."""
-        if self._over or self.app.screen is not self:
+        if self._over or not self.is_active:
             return AwaitComplete.nothing()
         self._over = True
         return super().dismiss(result)

@@ -1,0 +1,59 @@
+"""Whether traces are asked for and can be sent, for whoever has to say so (runtime)."""
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from gencode.core.extras import installing
+
+ENDPOINTS = (
+    *("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+)
+NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
+
+
+class Standing(Struct, frozen=True):
+    """Whether anything is told, where to, and what keeps it from getting there."""
+
+    on: bool
+    where: str = ""
+    trouble: str = ""
+    fix: str = ""
+
+
+def standing(wanted: bool, environ: Mapping[str, str] | None = None) -> Standing:
+    """How telemetry stands, for a person; of an address only what is no secret is told."""
+    environ = os.environ if environ is None else environ
+    named = {name: environ[name] for name in ENDPOINTS if environ.get(name)}
+    if not (wanted or named) or environ.get("OTEL_SDK_DISABLED", "").casefold() == "true":
+        return Standing(on=False)
+    for name, said in named.items():
+        if not _is_address(said):
+            why = f"{name} is no address that begins with http:// or https:// and names a host"
+            return Standing(on=False, trouble=f"No traces arrive anywhere: {why}.", fix=f"correct {name}")
+    if not installed():
+        asked = next(iter(named), "the setting telemetry")
+        why = f"{asked} asks for traces, and the packages for them are missing"
+        return Standing(on=False, trouble=f"No traces are sent: {why}.", fix=installing("otel"))
+    addresses = [urlsplit(said) for said in named.values()]
+    places = {f"{each.scheme}://{each.netloc.rpartition('@')[2]}" for each in addresses}
+    return Standing(on=True, where=", ".join(sorted(places)) or "http://localhost:4318")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme.casefold() in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def installed() -> bool:
+    try:
+        return all(find_spec(name) is not None for name in NEEDED)
+    except ModuleNotFoundError:
+        return False
