@@ -39,6 +39,7 @@ def forked(
         prompt=request.prompt,
         description=request.description or task.description,
         parent=task.parent,
+        background=request.background,
         cwd=task.cwd,
         asked_model=place.model.asked,
         max_turns=request.max_turns or task.max_turns,

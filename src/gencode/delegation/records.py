@@ -20,6 +20,9 @@ from gencode.delegation.watch import facts_of
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.runtime.slots import fair_order
 
+MOST_NAMED = 8
+"""So many ids are offered to somebody whose id is not there."""
+
 Family = Mapping[str, Sequence[Task]]
 """The children of tasks, by the ids of these."""
 
@@ -40,12 +43,12 @@ class Records:
         beginning = clean_id(task)
         ids = await self._store.ids(beginning) if beginning else []
         if len(ids) > 1 and beginning not in ids:
-            raise UserMistake(f"{task!r} is the beginning of several ids: {', '.join(ids)}.")
+            raise UserMistake(f"{task!r} is the beginning of several ids: {', '.join(ids[:MOST_NAMED])}.")
         found = await self._store.task(beginning if beginning in ids else ids[0]) if ids else None
         if found is None:
             query = TaskQuery(cwd=str(self._cwd), conversations=True if conversation else None)
             known = [each.id for each in await self._store.tasks(query)]
-            raise UnknownName("conversation" if conversation else "task", task, known[-20:])
+            raise UnknownName("conversation" if conversation else "task", task, known[-MOST_NAMED:])
         return found
 
     async def get(self, task: Task) -> Outcome:
