@@ -14,7 +14,7 @@ from gencode.testing import says
 
 
 async def race(folder: Path) -> None:
-    script = ScriptedProvider.of({"Explore": [says(f"reply {number}", delay_ms=20) for number in range(8)]})
+    script = ScriptedProvider.of({"Explore": [says(f"reply {number}", delay_ms=300) for number in range(8)]})
     async with GenCode.open(folder, model=script) as gen:
         task = (await gen.task("Explore", "look")).agent_id
         for number in range(1, 6):

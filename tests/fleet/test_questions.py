@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from gencode import GenCode
@@ -252,13 +253,17 @@ async def test_a_person_at_a_terminal_is_asked_by_agents_of_every_folder(
             in_terminal,
             *("task", "questions", "--all"),
             cwd=tmp_path,
-            answers=[b"y\n", b"\x03"],
+            answers=[b"y\n"],
             GEN_DATABASE_URL=standing.url,
         )
     )
     await until(lambda: present(standing), "the person is there")
     async with sitting(standing, model) as gen:
         await one(gen, await sent(gen))
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if child.cmdline()[-2:] == ["questions", "--all"]:
+                child.send_signal(signal.SIGINT)
     done = await asking
     assert "general-purpose wants to use Bash" in done.out
     assert (standing.folder / "all.txt").exists()

@@ -120,7 +120,7 @@ async def test_the_doctor_lists_them_and_changes_nothing(tmp_path: Path, home: P
         {
             "name": "worktree",
             "state": "ok",
-            "detail": f"{made.path}: gencode/one of {repo}, 1 files changed, not merged",
+            "detail": f"{made.path}: gencode/one of {repo}, 1 file changed, not merged",
             "fix": f"git -C {made.path} add -A; git -C {made.path} commit -m 'What the agent left'; "
             f"git -C {repo} merge gencode/one",
         }
