@@ -54,7 +54,7 @@ PRUNE_SECONDS = 3_600.0
 STOPPED = "its worker could not renew its lease"
 SENDER_GONE = "the process that sent it is gone"
 HANDED_BACK = "its worker was told to end"
-_HARD_END = 70
+HARD_END = 70
 _LAST_MOMENT = 0.15
 """The part of the lease time that everything has to stop; after it the process ends as a whole."""
 
@@ -397,4 +397,4 @@ def _bounded(handover: Handover, budget: Budget) -> Handover:
 def _end() -> None:
     """The commands that are still running end with this process; that is what their wardens are for."""
     log.critical("not everything could be stopped in time; the worker ends")
-    os._exit(_HARD_END)
+    os._exit(HARD_END)

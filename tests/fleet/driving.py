@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -18,6 +19,7 @@ from gencode.core.messages import AssistantMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, replay
+from gencode.fleet import HARD_END
 from tests.postgres import Postgres
 
 LEASE_SECONDS = float(os.environ.get("GEN_FLEET_LEASE", "2"))
@@ -27,7 +29,7 @@ PATIENCE = 60.0
 
 
 class Process:
-    """One worker."""
+    """One worker; like a service manager, `tend` starts it again when it could not stop in time and ended."""
 
     def __init__(self, folder: Path, url: str, *options: str, agent: str = "") -> None:
         self.log = folder / f"worker-{time.monotonic_ns()}"
@@ -38,15 +40,22 @@ class Process:
             (self.log / "agents").mkdir()
             text = f"---\nname: {agent}\ndescription: Only on this machine.\n---\nWork.\n"
             (self.log / "agents" / f"{agent}.md").write_text(text)
-        with (self.log / "said").open("wb") as said:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "gencode", "worker", "--json", *lease, *options],
-                cwd=folder,
-                env=environ,
-                stdout=subprocess.PIPE,
-                stderr=said,
-            )
+        command = [sys.executable, "-m", "gencode", "worker", "--json", *lease, *options]
+
+        def begin() -> subprocess.Popen[bytes]:
+            with (self.log / "said").open("ab") as said:
+                return subprocess.Popen(command, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=said)
+
+        self._begin = begin
+        self.process = begin()
         self.told: dict[str, str] = {}
+
+    def tend(self) -> None:
+        """Start it again if it gave up."""
+        if self.process.poll() == HARD_END:
+            self.close()
+            self.process = self._begin()
+            self.ready()
 
     def ready(self) -> "Process":
         """Wait until it has begun."""
@@ -85,6 +94,9 @@ class Fleet:
         self.url = postgres.new_schema()
         self.schema = self.url.rpartition("=")[2]
         self.workers: list[Process] = []
+        self._closed = threading.Event()
+        self._tending = threading.Thread(target=self._tend)
+        self._tending.start()
         self.write({"*": [*(_turn(n) for n in range(TURNS)), {"text": "done"}]})
         (folder / "note.txt").write_text("a note\n")
 
@@ -108,9 +120,10 @@ class Fleet:
         told = self.postgres.run(f"SET search_path TO {self.schema}; {statement}")
         return [line.split("|") for line in told.splitlines()]
 
-    def owners(self) -> dict[str, int]:
-        """The process that is at each task."""
-        found = self.rows("SELECT id, split_part(owner, '|', 3) FROM gen_task WHERE owner IS NOT NULL")
+    def owners(self, status: str = "%") -> dict[str, int]:
+        """The process that is at each task of such a status."""
+        wanted = f"owner IS NOT NULL AND status LIKE '{status}'"
+        found = self.rows(f"SELECT id, split_part(owner, '|', 3) FROM gen_task WHERE {wanted}")
         return {task: int(process) for task, process in found if process}
 
     async def busy(self) -> tuple[Process, Process]:
@@ -120,7 +133,14 @@ class Fleet:
         first, *others = sorted(self.workers, key=lambda each: each.number not in numbers)
         return first, others[0]
 
+    def _tend(self) -> None:
+        while not self._closed.wait(0.2):
+            for worker in list(self.workers):
+                worker.tend()
+
     def close(self) -> None:
+        self._closed.set()
+        self._tending.join()
         for worker in self.workers:
             worker.close()
 

@@ -11,7 +11,7 @@ from tests.fleet.relay import Relay
 
 pytestmark = pytest.mark.needs("postgres")
 
-LEASE = ("--lease-seconds", "5")
+LEASE = ("--lease-seconds", "8")
 
 
 async def test_the_commands_of_a_worker_that_is_cut_off_end_before_another_one_begins(fleet: Fleet) -> None:
