@@ -1,4 +1,4 @@
-"""Asking a person on another machine: the end where an agent asks, and the end where the person is.
+"""Asking a person at another process or machine: the end where an agent asks, and the end where the person is.
 
 A notification only wakes both up sooner; what counts is what lies in the database. An answer is taken by the
 one run that asked, and is checked again there.
@@ -9,14 +9,14 @@ import getpass
 import logging
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, UserMistake
-from gencode.runtime.asking import Answer, Asker, Question
+from gencode.runtime.asking import Answer, Asker, NobodyThere, Question
 from gencode.runtime.ports import Store
 from gencode.runtime.questions import (
     Post,
@@ -57,11 +57,13 @@ class FarAsker:
         """The copy in which the agents work, and the folder that it is a copy of."""
 
     async def ask(self, question: Question) -> Answer:
-        """What a person says; a no where nobody is there, or nobody says anything in time."""
+        """What a person says; a no where nobody says anything in time. NobodyThere where there is none."""
         self.parked += 1
         try:
             answer = await self._asked(at_home(_bounded(question), self.moved))
             check_answer(question, answer)
+        except NobodyThere:
+            raise
         except UserMistake as mistake:
             return Answer(False, why=str(mistake).removesuffix("."))
         finally:
@@ -69,8 +71,7 @@ class FarAsker:
         return kept_there(answer)
 
     async def _asked(self, question: Question) -> Answer:
-        names, background = await self._family(question.task)
-        path = names if len(names) > len(question.path) else question.path
+        path, background = await family(self._store, question)
         post = Post(replace(question, path=path), self.owner, background, self._seconds)
         number = await self._box.put(post)
         until = time.monotonic() + self._seconds
@@ -98,18 +99,21 @@ class FarAsker:
         with suppress(GenCodeError):
             await asyncio.shield(self._box.withdraw(number))
 
-    async def _family(self, task: str | None) -> tuple[tuple[str, ...], bool]:
-        """The agents from the first one down to one, and whether any of them works in the background."""
-        names: list[str] = []
-        background = False
-        while task and len(names) < DEEPEST:
-            found = await self._store.task(task)
-            if found is None:
-                break
-            names.append(found.agent)
-            background = background or found.background
-            task = found.parent
-        return tuple(reversed(names)), background
+
+async def family(store: Store, question: Question) -> tuple[tuple[str, ...], bool]:
+    """The agents from the first one down to the one that asks, and whether any works in the background."""
+    names: list[str] = []
+    background = False
+    task: str | None = question.task
+    while task and len(names) < DEEPEST:
+        found = await store.task(task)
+        if found is None:
+            break
+        names.append(found.agent)
+        background = background or found.background
+        task = found.parent
+    path = tuple(reversed(names))
+    return path if len(path) > len(question.path) else question.path, background
 
 
 def at_home(question: Question, moved: tuple[str, str] | None) -> Question:
@@ -137,9 +141,9 @@ def _bounded(question: Question) -> Question:
 
 
 class FarQuestions:
-    """Brings questions from other machines to the person who is asked here, and their answers back."""
+    """Brings questions of other processes to the person who is asked here, and their answers back."""
 
-    def __init__(self, box: QuestionBox, asker: Asker, presence: Presence) -> None:
+    def __init__(self, box: QuestionBox, asker: Asker, presence: Callable[[], Presence]) -> None:
         self._box = box
         self._asker = asker
         self._presence = presence
@@ -154,21 +158,21 @@ class FarQuestions:
                 try:
                     await self._look()
                 except GenCodeError as trouble:
-                    log.warning("questions from other machines cannot be looked up: %s", trouble)
+                    log.warning("questions of other processes cannot be looked up: %s", trouble)
                     await asyncio.sleep(1.0)
                 await asyncio.sleep(LOOK_SECONDS)
         finally:
             for asking in self._shown.values():
                 asking.cancel()
             with suppress(GenCodeError):
-                await asyncio.shield(self._box.gone(self._presence.name))
+                await asyncio.shield(self._box.gone(self._presence().name))
 
     async def _look(self) -> None:
         now = time.monotonic()
         if now - self._said_at > HERE_SECONDS / 3:
-            await self._box.here(self._presence, HERE_SECONDS)
+            await self._box.here(self._presence(), HERE_SECONDS)
             self._said_at = now
-        found = await self._box.news(self._presence)
+        found = await self._box.news(self._presence())
         if found is None:
             return
         self._show(found)

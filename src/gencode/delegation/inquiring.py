@@ -10,7 +10,7 @@ from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin
 from gencode.delegation.reach import Reach
 from gencode.delegation.supervisor import Supervisor
-from gencode.runtime.asking import Inquiry, Question, Reply
+from gencode.runtime.asking import Inquiry, NobodyThere, Question, Reply
 
 NOBODY = "Nobody can be asked here"
 SILENCE = "Nobody answered in time"
@@ -42,7 +42,10 @@ class Inquiring:
         question = Question(
             *(origin.task or "", origin.lineage[-1], call, ASKS, origin.lineage), inquiries=tuple(inquiries)
         )
-        answer = await origin.asker.ask(question)
+        try:
+            answer = await origin.asker.ask(question)
+        except NobodyThere:
+            return Reply(by=NOBODY)
         return Reply(by=PERSON, words=answer.words) if any(answer.words) else Reply(by=answer.why or SILENCE)
 
     async def _answered_above(

@@ -17,6 +17,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
 from gencode.delegation.outputs import make_whole
 from gencode.delegation.watch import facts_of
+from gencode.runtime.owner import QUEUE
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.runtime.slots import fair_order
 
@@ -70,7 +71,7 @@ class Records:
 
     async def outcomes(self, tasks: Sequence[Task]) -> list[Outcome]:
         """Folded tasks in their public shape."""
-        places = await self._places() if any(task.status is Status.PENDING for task in tasks) else {}
+        places = await self._places([task.id for task in tasks if task.status is Status.PENDING])
         below = await self._below(tasks)
         return [self._outcome(task, below, places) for task in tasks]
 
@@ -100,12 +101,18 @@ class Records:
             level = [child.id for child in found]
         return family
 
-    async def _places(self) -> dict[str, int]:
-        """The place of every task that waits for its turn, in the queue of the process that will run it."""
-        owners = {held.task: held.owner for held in await self._store.owned()}
+    async def _places(self, waiting: Sequence[str]) -> dict[str, int]:
+        """The places of tasks that wait for their turn in the queue of the process that will run them.
+
+        Those that any worker may take have none: it goes by who is free and what fits.
+        """
+        owners = {held.task: held.owner for held in await self._store.owned()} if waiting else {}
+        if all(owners.get(task) == QUEUE for task in waiting):
+            return {}
         queues: dict[str, list[tuple[str, str]]] = {}
         for task in await self._store.tasks(TaskQuery(statuses=(Status.PENDING,))):
             queues.setdefault(owners.get(task.id, ""), []).append((task.id, task.parent or ""))
+        queues.pop(QUEUE, None)
         return {
             task: place for queue in queues.values() for place, task in enumerate(fair_order(queue), start=1)
         }

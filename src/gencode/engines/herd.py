@@ -1,8 +1,9 @@
 """The queue as one of many workers sees it: none of them asks it more often than it has to (engines rack).
 
-Every change in the queue is told to all workers, and each would ask the database four times for every one of
+Every change in the queue is told to all workers, and each would ask the database five times for every one of
 them: with a hundred workers that, and not the work, would be what the server does. So a worker that has
-enough to do does not ask, news that come together are heard together, and only new jobs are news.
+enough to do does not ask, news that come together are heard together, only new jobs are news, and who got
+fewer jobs than it would take does not ask whether there are more.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from msgspec import Struct
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgPoolDriver
 from pgqueuer.models import Job
+from pgqueuer.ports.repository import EntrypointExecutionParameter
 from pgqueuer.qm import QueueManager
 
 TOGETHER = 0.01
@@ -22,6 +24,13 @@ TOGETHER = 0.01
 PROBE = 0.25
 """So often at most it is looked up whether something waits for a later time."""
 _CHANGED = "table_changed_event"
+_NEXT = """
+WITH waiting AS NOT MATERIALIZED (
+    SELECT execute_after FROM pgqueuer WHERE entrypoint = ANY($1) AND status = 'queued'
+)
+SELECT CASE WHEN EXISTS (SELECT 1 FROM waiting WHERE execute_after <= now()) THEN 0
+            ELSE (SELECT extract(epoch FROM min(execute_after) - now()) FROM waiting) END::float8 AS seconds
+"""
 
 
 class Load(Struct, frozen=True):
@@ -40,6 +49,8 @@ class Sieve:
         self._channel = channel
         self._last = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self.passed = 0
+        """How often it was let look."""
 
     def __call__(self, payload: str | bytes | bytearray) -> None:
         """Something was told to all workers."""
@@ -62,6 +73,7 @@ class Sieve:
 
     def _pass_on(self) -> None:
         self._timer = None
+        self.passed += 1
         self._last = asyncio.get_running_loop().time()
         news = {"channel": self._channel, "operation": "insert", "sent_at": datetime.now(UTC)}
         self._hear(msgspec.json.encode({**news, "table": "pgqueuer", "type": _CHANGED}).decode())
@@ -90,6 +102,10 @@ class Driver(AsyncpgPoolDriver):
         self._sieves.append(sieve)
         await super().add_listener(channel, sieve)
 
+    def news(self) -> int:
+        """How often something new was heard of."""
+        return sum(sieve.passed for sieve in self._sieves)
+
     def nudge(self) -> None:
         """A task has ended, so another one may be taken."""
         for sieve in self._sieves:
@@ -100,17 +116,26 @@ class Taking(QueueManager):
     """Takes jobs while there is room, and so many more as wait for a person at that moment."""
 
     load: Load
+    news: Callable[[], int]
     probed = 0.0
 
     async def fetch_jobs(
         self, batch_size: int, global_concurrency_limit: int | None, heartbeat_timeout: timedelta
     ) -> AsyncGenerator[Job, None]:
         """The jobs that may be run now."""
-        if self.load.full():
-            return
-        most = None if global_concurrency_limit is None else global_concurrency_limit + self.load.parked()
-        async for job in super().fetch_jobs(batch_size, most, heartbeat_timeout):
-            yield job
+        limits = {name: each.parameters.concurrency_limit for name, each in self.entrypoint_registry.items()}
+        served = {name: EntrypointExecutionParameter(limit) for name, limit in limits.items()}
+        more = True
+        while more and not self.load.full() and not self.shutdown.is_set():
+            most = None if global_concurrency_limit is None else global_concurrency_limit + self.load.parked()
+            # With each job that is begun one piece of news is forgotten, and it may be of a later job.
+            heard = self.news()
+            jobs = await self.queries.dequeue(
+                batch_size, served, self.queue_manager_id, most, heartbeat_timeout
+            )
+            for job in jobs:
+                yield job
+            more = len(jobs) == batch_size or self.news() != heard
 
     async def _effective_dequeue_timeout(self, dequeue_timeout: timedelta) -> timedelta:
         """How long to wait for news; shorter where a job waits for its time, which is not asked too often."""
@@ -120,16 +145,20 @@ class Taking(QueueManager):
         if now - self.probed < PROBE:
             return timedelta(seconds=PROBE)
         self.probed = now
-        return await super()._effective_dequeue_timeout(dequeue_timeout)
+        [row] = await self.queries.driver.fetch(_NEXT, list(self.entrypoint_registry))
+        if not isinstance(seconds := row["seconds"], float):
+            return dequeue_timeout
+        return min(max(timedelta(seconds=seconds), self.min_dequeue_poll_interval), dequeue_timeout)
 
 
 class Queue(PgQueuer):
     """The queue as one worker sees it."""
 
-    def taking(self, load: Load) -> "Queue":
-        """The same, for a worker that is so busy."""
+    def taking(self, load: Load, news: Callable[[], int]) -> "Queue":
+        """The same, for a worker that is so busy and hears so much."""
         manager = Taking(self.qm.queries, self.channel, resources=self.resources)
         manager.load = load
+        manager.news = news
         manager.shutdown = self.shutdown
         self.qm = manager
         return self

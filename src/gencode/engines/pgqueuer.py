@@ -175,7 +175,7 @@ class Serving:
         pool = await self._store.new_pool(CONNECTIONS, self._broken.set)
         load = Load(self._has_enough, self._share.parked)
         self._driver = Driver(pool, self._broken.set, load)
-        queue = Queue(self._driver).taking(load)
+        queue = Queue(self._driver).taking(load, self._driver.news)
         for agent in self._share.agents():
             cap = self._share.caps.get(agent.casefold(), 0)
             queue.entrypoint(entrypoint(agent), concurrency_limit=cap)(self._one)

@@ -1,30 +1,28 @@
-"""The wire that the providers of this rack share: one client per event loop, connections that stay open,
-limits on waiting, and server-sent events. aiohttp is loaded with the first question, never before.
+"""The wire that the providers of this rack share: where an address leads, limits on waiting, and answers as
+server-sent events or whole.
 """
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
+from collections.abc import AsyncGenerator, Callable, Mapping
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from msgspec import Struct
 
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.providers.sse import EventSplitter
 from gencode.providers.trouble import Speaker
-
-if TYPE_CHECKING:
-    import aiohttp
+from gencode.providers.wire import Door, Fault, Line, Route, Wire, WireTrouble, hold
 
 MOST_BYTES = 128 * 1024 * 1024
 """The longest answer that is read; a longer one is no answer."""
 MOST_ERROR_BYTES = 64 * 1024
-SLICE = 256 * 1024
-IDLE_SECONDS = 60.0
 LAST_WAIT = 2.0
 """How long a server may be silent when the reply is whole, before it counts tokens and ends the stream."""
+_EITHER_HEADER = 47
+"""zlib's own way to say: with the header of gzip or of deflate."""
+_AS_IT_IS = "/%:@!$&'()*+,;=?~-._"
+"""What may stand in the path and query of a request as it is written in an address."""
 
 
 class Patience(Struct, frozen=True):
@@ -36,9 +34,6 @@ class Patience(Struct, frozen=True):
 
 
 PATIENCE = Patience()
-
-_on_new_connection: ContextVar[bool] = ContextVar("on_new_connection", default=False)
-"""Whether the request that is being sent had a connection made for it."""
 
 
 class Endpoint:
@@ -65,20 +60,23 @@ class Endpoint:
             "User-Agent": "gencode",
         }
         self._patience = patience
-        self._options: dict[str, Any] = {}
+        self._route: Route | None = None
+        self._head = b""
 
     async def ask(self, body: bytes, thinking: str | None = None) -> "Answer":
         """Send a request and wait for the first bytes of its answer; whoever gets the answer closes it.
 
         `thinking` is the parameter of the request that asks for it, for the case that it is refused.
         """
-        import aiohttp
-
+        route = self._route or self._learn_route()
+        wire = await _wire()
+        head = b"%b%d\r\n\r\n" % (self._head, len(body))
+        limits = self._patience
         try:
-            response = await self._response(body)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+            line = await wire.post(route, head, body, connect=limits.connect, answer=limits.first_byte)
+        except (WireTrouble, TimeoutError) as error:
             raise self._unreached(error) from None
-        answer = Answer(response, self.speaker, self._patience)
+        answer = Answer(line, lambda: wire.give_back(route, line), self.speaker, limits)
         begun = False
         try:
             await answer.begin(thinking)
@@ -88,41 +86,27 @@ class Endpoint:
                 answer.close()
         return answer
 
-    async def _response(self, body: bytes) -> "aiohttp.ClientResponse":
-        """The response. A server lets go of a connection that was kept open when it likes; then the request
-        was never looked at, and it goes out once more on a new connection.
-        """
-        import aiohttp
-
-        session = await _session()
-        options = self._options or self._learn_options()
-        _on_new_connection.set(False)
+    def _learn_route(self) -> Route:
+        """The way to the server, and the head of every request but for the length of its body."""
+        parts = urlsplit(self._url)
         try:
-            return await session.post(self._url, **_carried(body, self._headers), **options)
-        except (
-            aiohttp.ServerDisconnectedError,
-            aiohttp.ClientOSError,
-            aiohttp.ClientConnectionResetError,
-        ) as error:
-            # In place of words such an error holds the beginning of an answer, if there was one.
-            begun = isinstance(error, aiohttp.ServerDisconnectedError) and not isinstance(error.message, str)
-            if begun or _on_new_connection.get():
-                raise
-        session = await _session(lasting=False)
-        return await session.post(self._url, **_carried(body, self._headers), **options)
-
-    def _learn_options(self) -> dict[str, Any]:
-        import aiohttp
-
-        # aiohttp's own `trust_env` asks the environment and ~/.netrc in a thread for every request.
-        self._options = {
-            "allow_redirects": False,
-            "proxy": self._proxy(),
-            "timeout": aiohttp.ClientTimeout(
-                total=None, sock_connect=self._patience.connect, sock_read=self._patience.first_byte
-            ),
-        }
-        return self._options
+            server, host = _door(parts)
+            proxy = self._proxy()
+            way = urlsplit(proxy) if proxy else None
+            door = _door(way)[0] if way else None
+        except ValueError:  # an address that no URL can have
+            raise self.speaker.trouble("cannot be asked: check the base URL and the proxy.") from None
+        path = quote(parts.path, safe=_AS_IT_IS) + (
+            f"?{quote(parts.query, safe=_AS_IT_IS)}" if parts.query else ""
+        )
+        through = door is not None and not server.tls
+        named = _pass(way)
+        headers = [f"{name}: {value}\r\n" for name, value in ({"Host": host} | self._headers).items()]
+        target = f"{parts.scheme}://{host}{path}" if through else path
+        lines = "".join((f"POST {target} HTTP/1.1\r\n", *headers, named if through else ""))
+        self._head = f"{lines}Content-Length: ".encode()
+        self._route = Route(server, door, named)
+        return self._route
 
     def _proxy(self) -> str | None:
         """The proxy that the environment names for this address; what is on this machine needs none."""
@@ -141,47 +125,46 @@ class Endpoint:
             )
         return proxy
 
-    def _unreached(self, error: Exception) -> ProviderError:
-        import aiohttp
-
+    def _unreached(self, error: WireTrouble | TimeoutError) -> ProviderError:
         say, place = self.speaker.trouble, self.speaker.address
-        if isinstance(error, aiohttp.ConnectionTimeoutError):
-            seconds = f"{self._patience.connect:g} s"
-            return say(f"cannot be reached: no connection to {place} within {seconds}.", retryable=True)
-        if isinstance(error, TimeoutError):
-            return say(f"did not answer within {self._patience.first_byte:g} s.", retryable=True)
-        if isinstance(error, aiohttp.ClientConnectorCertificateError):
-            return say(f"cannot be reached safely: {place} shows no certificate that can be trusted.")
-        if isinstance(error, aiohttp.ClientSSLError):
-            return say(f"cannot be reached safely: {place} does not speak TLS. Is it an http:// address?")
-        if isinstance(error, aiohttp.ClientHttpProxyError):
-            return say(f"cannot be reached: the proxy refused to connect (HTTP {error.status}).")
-        if isinstance(error, aiohttp.ClientProxyConnectionError):
-            return say("cannot be reached: the proxy of the environment does not answer.", retryable=True)
-        if isinstance(error, aiohttp.ClientConnectorError):
-            refused = isinstance(error.os_error, ConnectionRefusedError)
-            why = "nothing listens there" if refused else error.os_error.strerror or "no connection"
-            return say(f"cannot be reached at {place}: {why}. Check the base URL.", retryable=not refused)
-        if isinstance(error, aiohttp.ClientResponseError) and "encoding" in error.message:
-            return say("answered in a compressed form that was not asked for and cannot be read.")
-        if isinstance(error, aiohttp.ClientResponseError):
-            return say(f"answered with something that is not HTTP; check the base URL, now {place}.")
-        if isinstance(error, aiohttp.ClientConnectionError | ConnectionError):
-            return self.speaker.nothing()
-        return say(f"cannot be asked at {place}: {type(error).__name__}. Check the base URL and the proxy.")
+        match error.fault if isinstance(error, WireTrouble) else Fault.SILENT:
+            case Fault.SLOW:
+                seconds = f"{self._patience.connect:g} s"
+                return say(f"cannot be reached: no connection to {place} within {seconds}.", retryable=True)
+            case Fault.SILENT:
+                return say(f"did not answer within {self._patience.first_byte:g} s.", retryable=True)
+            case Fault.UNTRUSTED:
+                return say(f"cannot be reached safely: {place} shows no certificate that can be trusted.")
+            case Fault.NO_TLS:
+                return say(f"cannot be reached safely: {place} does not speak TLS. Is it an http:// address?")
+            case Fault.PROXY_REFUSED:
+                status = error.status if isinstance(error, WireTrouble) else 0
+                return say(f"cannot be reached: the proxy refused to connect (HTTP {status}).")
+            case Fault.PROXY_SILENT:
+                return say("cannot be reached: the proxy of the environment does not answer.", retryable=True)
+            case Fault.REFUSED | Fault.UNREACHED as fault:
+                why = (error.words if isinstance(error, WireTrouble) else "") or fault.value
+                retryable = fault is Fault.UNREACHED
+                return say(f"cannot be reached at {place}: {why}. Check the base URL.", retryable=retryable)
+            case Fault.NOT_HTTP:
+                return say(f"answered with something that is not HTTP; check the base URL, now {place}.")
+            case Fault.CLOSED | Fault.BROKEN:
+                return self.speaker.nothing()
 
 
 class Answer:
     """The answer to one request: events as they come, or `whole` when the server does not stream."""
 
     __slots__ = (
-        *("_begun", "_broken", "_events", "_first", "_limit", "_patience", "_response", "_size", "_speaker"),
-        "whole",
+        *("_begun", "_events", "_first", "_limit", "_line", "_patience", "_size", "_speaker", "_unpack"),
+        *("close", "whole"),
     )
 
-    def __init__(self, response: "aiohttp.ClientResponse", speaker: Speaker, patience: Patience) -> None:
+    def __init__(self, line: Line, close: Callable[[], None], speaker: Speaker, patience: Patience) -> None:
         self.whole: bytes | None = None
-        self._response = response
+        self.close = close
+        """Let go; an answer that was not read to its end takes its connection with it."""
+        self._line = line
         self._speaker = speaker
         self._patience = patience
         self._limit = patience.first_byte
@@ -189,14 +172,15 @@ class Answer:
         self._first = b""
         self._begun = False
         self._size = 0
-        self._broken: ProviderError | None = None
+        self._unpack: Callable[[bytes], bytes] | None = None
 
     async def begin(self, thinking: str | None = None) -> None:
         """Read the first bytes and see what kind of answer this is."""
-        self._watch_it_ourselves()
-        if self._response.status != 200:
+        if self._line.says(b"content-encoding"):
+            self._unpack = self._unpacking(self._line.headers["content-encoding"])
+        if self._line.status != 200:
             body = await self._all(MOST_ERROR_BYTES)
-            raise self._speaker.refusal(self._response.status, self._response.headers, body, thinking)
+            raise self._speaker.refusal(self._line.status, self._line.headers, body, thinking)
         while not self._first and (piece := await self._read()):
             self._first = piece.lstrip(b"\xef\xbb\xbf \t\r\n")
         # No event stream starts with one of these, whatever the content type says.
@@ -220,7 +204,7 @@ class Answer:
         """Read a stream whose reply is whole to its end, so that its connection can be used again."""
         self.hurry()
         try:
-            while not self._response.content.at_eof() and await self._read():
+            while not self._line.whole and await self._read():
                 pass
         except ProviderError:
             self.close()
@@ -228,10 +212,6 @@ class Answer:
     def hurry(self) -> None:
         """The reply is whole; wait only for what may still follow it."""
         self._limit = LAST_WAIT
-
-    def close(self) -> None:
-        """Let go; an answer that was not read to its end takes its connection with it."""
-        self._response.close()
 
     async def _all(self, most: int) -> bytes:
         pieces: list[bytes] = []
@@ -241,20 +221,17 @@ class Answer:
 
     async def _read(self) -> bytes:
         """Some more bytes; none at the end."""
-        if self._broken is not None:
-            raise self._broken
-        content = self._response.content
-        try:
-            if content.is_eof():
-                piece = await content.readany()
-            else:
-                piece = await self._wait(content)
-        except _breaks() as error:
-            self._broken = self._silence() if isinstance(error, TimeoutError) else self._speaker.half()
-            # What had arrived before the break is still in the reader, but it gives only the error.
-            piece = b"".join(getattr(content, "_buffer", ()))
+        piece = b""
+        while not piece:
+            try:
+                piece = await self._line.piece(self._limit)
+            except WireTrouble as trouble:
+                silent = trouble.fault is Fault.SILENT
+                raise self._silence() if silent else self._speaker.half() from None
             if not piece:
-                raise self._broken from None
+                return b""
+            if self._unpack is not None:
+                piece = self._unpack(piece)
         if not self._size:
             self._limit = self._patience.between_bytes
         self._size += len(piece)
@@ -262,26 +239,26 @@ class Answer:
             raise self._speaker.trouble(f"sent an answer of more than {MOST_BYTES} bytes.")
         return piece
 
-    async def _wait(self, content: "aiohttp.StreamReader") -> bytes:
-        def give_up() -> None:
-            # In a busy loop the bytes may be here and only not read yet.
-            if content.total_bytes == before and not content.is_eof():
-                content.set_exception(TimeoutError())
+    def _unpacking(self, coding: str) -> Callable[[bytes], bytes] | None:
+        """How an answer is read that is compressed though nobody asked for it."""
+        import zlib
 
-        before = content.total_bytes
-        watchdog = asyncio.get_running_loop().call_later(self._limit, give_up)
-        try:
-            return await content.readany()
-        finally:
-            watchdog.cancel()
+        name = coding.strip().lower()
+        if name in ("", "identity"):
+            return None
+        if name not in ("gzip", "x-gzip", "deflate"):
+            raise self._speaker.trouble(
+                "answered in a compressed form that was not asked for and cannot be read."
+            )
+        press = zlib.decompressobj(_EITHER_HEADER)
 
-    def _watch_it_ourselves(self) -> None:
-        """Switch off the client's own limit on silence: it forgets a stream whose framing is broken."""
-        connection = self._response.connection
-        # The connection is given back as soon as the last byte is here.
-        if connection is not None and connection.protocol is not None:
-            connection.protocol.read_timeout = None
-            connection.protocol.start_timeout()
+        def unpacked(piece: bytes) -> bytes:
+            try:
+                return press.decompress(piece, MOST_BYTES + 1)
+            except zlib.error:
+                raise self._speaker.half() from None
+
+        return unpacked
 
     def _silence(self) -> ProviderError:
         if not self._size:
@@ -320,72 +297,47 @@ def _secrets_of(url: str) -> list[str]:
     return [value for name, value in {*as_sent, *parse_qsl(query)} if not name.endswith("version")]
 
 
-def _breaks() -> tuple[type[Exception], ...]:
-    """What a connection that breaks raises; asked for only when something was raised."""
-    import aiohttp
-    from aiohttp.http_exceptions import HttpProcessingError
-
-    return aiohttp.ClientError, HttpProcessingError, OSError
-
-
-def _carried(body: bytes, headers: dict[str, str]) -> dict[str, Any]:
-    """How a body is handed to the client: a very long one in slices, so that the loop stays free."""
-    if len(body) <= SLICE:
-        return {"data": body, "headers": headers}
-    return {"data": _slices(body), "headers": {**headers, "Content-Length": str(len(body))}}
+def _door(parts: SplitResult) -> tuple[Door, str]:
+    """Where an address leads, and how a request names its host."""
+    if not parts.hostname:
+        raise ValueError("an address without a host")
+    host = parts.hostname
+    if not host.isascii():
+        host = host.encode("idna").decode()
+    usual = 443 if parts.scheme == "https" else 80
+    door = Door(host, parts.port or usual, parts.scheme == "https")
+    return door, door.named.removesuffix(f":{usual}")
 
 
-async def _slices(body: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(body), SLICE):
-        yield body[start : start + SLICE]
+def _pass(way: SplitResult | None) -> str:
+    """The header that tells a proxy who asks."""
+    if way is None or way.username is None:
+        return ""
+    from base64 import b64encode
+
+    known = f"{unquote(way.username)}:{unquote(way.password or '')}"
+    return f"Proxy-Authorization: Basic {b64encode(known.encode()).decode()}\r\n"
 
 
-_Client = tuple["aiohttp.ClientSession", AsyncGenerator[object, None]]
-_open: dict[tuple[asyncio.AbstractEventLoop, bool], _Client] = {}
+_open: dict[asyncio.AbstractEventLoop, Wire] = {}
+_held: dict[asyncio.AbstractEventLoop, AsyncGenerator[Wire, None]] = {}
 
 
-async def _session(lasting: bool = True) -> "aiohttp.ClientSession":
-    """The client of this event loop; one that is not lasting makes a new connection for every request."""
-    key = asyncio.get_running_loop(), lasting
-    known = _open.get(key)
-    if known is not None and not known[0].closed:
-        return known[0]
-    for closed in [each for each in list(_open) if each[0].is_closed()]:
+async def _wire() -> Wire:
+    """The connections of this event loop."""
+    loop = asyncio.get_running_loop()
+    known = _open.get(loop)
+    if known is not None:
+        return known
+    for closed in [each for each in list(_held) if each.is_closed()]:
         _open.pop(closed, None)
-    held = _hold(lasting)
-    session = await anext(held)
-    _open[key] = session, held
-    return session
-
-
-async def _hold(lasting: bool) -> AsyncGenerator["aiohttp.ClientSession", None]:
-    """Keeps a client open until its loop ends: asyncio closes every generator before it closes the loop."""
-    import aiohttp
-
-    class Connector(aiohttp.TCPConnector):
-        async def _create_connection(
-            self,
-            req: aiohttp.ClientRequest,
-            traces: list[Any],
-            timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 (the signature is aiohttp's)
-        ) -> Any:
-            _on_new_connection.set(True)
-            return await super()._create_connection(req, traces, timeout)
-
-    connector = Connector(
-        limit=0, keepalive_timeout=IDLE_SECONDS if lasting else None, force_close=not lasting
-    )
-    session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
-    try:
-        yield session
-    finally:
-        _open.pop((asyncio.get_running_loop(), lasting), None)
-        await session.close()
+        _held.pop(closed, None)
+    _held[loop] = hold(_open)
+    return await anext(_held[loop])
 
 
 async def hang_up() -> None:
     """Close the connections of this event loop now rather than at its end."""
-    for lasting in (True, False):
-        known = _open.get((asyncio.get_running_loop(), lasting))
-        if known is not None:
-            await known[1].aclose()
+    held = _held.pop(asyncio.get_running_loop(), None)
+    if held is not None:
+        await held.aclose()

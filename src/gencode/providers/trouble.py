@@ -74,7 +74,7 @@ class Speaker:
         words = self.shown(told)
         said = f"HTTP {status}: {words}" if words else f"HTTP {status}"
         if 300 <= status < 400:
-            place = self.shown(headers.get("Location", "").partition("?")[0]) or "nowhere"
+            place = self.shown(headers.get("location", "").partition("?")[0]) or "nowhere"
             return self.trouble(f"is not at {self.address} but redirects to {place}; change its base URL.")
         if status in (401, 403):  # authentication failed: only a person can help, so it is not tried again
             return self.trouble(f"refused the API key ({said}). Check the key and what it may be used for.")

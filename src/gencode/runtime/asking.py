@@ -4,6 +4,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Decision
 
@@ -69,9 +70,20 @@ class Answer(Struct, frozen=True):
     words: tuple[str, ...] = ()
 
 
+class Unasked(UserMistake):
+    """A question that could not be put to anybody; the sentence says why."""
+
+
+class NobodyThere(Unasked):
+    """A question for which there is nobody at this moment."""
+
+    def __init__(self) -> None:
+        super().__init__("Nobody can be asked here")
+
+
 class Asker(Protocol):
     """Who can be asked."""
 
     async def ask(self, question: Question) -> Answer:
-        """What a person says to exactly this call."""
+        """What a person says to exactly this call; NobodyThere where there is none."""
         ...

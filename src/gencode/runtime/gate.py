@@ -26,7 +26,7 @@ from gencode.permissions.chain import grant_for
 from gencode.permissions.decision import decide, paths_of
 from gencode.permissions.given import Given
 from gencode.permissions.paths import PATH_TOOLS, Resolved, decide_path, resolve, shown
-from gencode.runtime.asking import Asker, Question
+from gencode.runtime.asking import Answer, Asker, NobodyThere, Question
 from gencode.runtime.toolbox import Tool, Toolbox
 
 Relation = Literal["own", "kin", "foreign"]
@@ -120,7 +120,7 @@ class Gate(Struct, kw_only=True, eq=False):
         decision = self.judge(call)
         if decision.action is not Action.ASK or self.asker is None:
             return Admission(decision)
-        other = self.amounts_to(call)
+        wanted, other = call, self.amounts_to(call)
         if other is not None and self._judged(call).action is Action.ALLOW:
             call = other  # that is what a person has to know
         facts = self._facts(call, self.toolbox[call.name])
@@ -128,7 +128,13 @@ class Gate(Struct, kw_only=True, eq=False):
             decision = replace(decision, why=f"{decision.why} Also, {wider}.")
         rules = offered_rules(decision)
         question = Question(self.task, self.agent, call, decision, self.lineage, preview, rules)
-        answer = await self.asker.ask(question)
+        try:
+            answer = await self.asker.ask(question)
+        except NobodyThere as nobody:
+            unasked = replace(self, asker=None).judge(wanted)
+            if unasked.action is Action.ALLOW:
+                return Admission(unasked)
+            answer = Answer(False, why=str(nobody))
         if not answer.allow:
             why = f"{answer.why or 'A person said no'}. {decision.why}"
             return Admission(Decision(Action.DENY, why, decision.rule, decision.policy, decision.lifts))

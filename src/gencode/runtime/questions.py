@@ -1,4 +1,4 @@
-"""Questions that travel: asked by an agent on one machine, answered by a person on another."""
+"""Questions that travel: asked by an agent of one process or machine, answered by a person at another."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -12,17 +12,21 @@ from gencode.runtime.asking import Answer, Question
 RUNS_COMMANDS = frozenset({"Bash"})
 LONGEST_WORDS = 20_000
 """So long an answer in words may be."""
+ALL = "*"
+"""Every conversation of a folder."""
 
 
 class Presence(Struct, frozen=True):
     """A person who can be asked: `name` is the owner of the tasks of their process, `cwd` their folder.
 
-    With `background` they also take the questions of agents in the background of that folder.
+    With `background` they also take the questions of agents in the background of that folder. `follows` is
+    the conversation they look at, whoever leads it: they may answer what is asked there, too.
     """
 
     name: str
     cwd: str
     background: bool
+    follows: str = ""
 
 
 class Travelling(Struct, frozen=True):
@@ -36,23 +40,23 @@ class Travelling(Struct, frozen=True):
 
 
 class Post(Struct, frozen=True):
-    """A question on its way: who asks (the owner of the task), and for how long."""
+    """A question on its way: who asks (the owner of the task), and for how long.
+
+    One that is asked at `home` has somebody there already: others may answer it, too.
+    """
 
     question: Question
     owner: str
     background: bool
     seconds: float
-
-
-class Unasked(UserMistake):
-    """A question that could not be put to anybody; the sentence says why."""
+    home: bool = False
 
 
 class QuestionBox(Protocol):
     """Where questions lie until somebody answers them, each at most once."""
 
     async def put(self, post: Post) -> int:
-        """Lay a question down; its number. Unasked when nobody is there to answer it, and then it is gone."""
+        """Lay a question down; its number. NobodyThere or Unasked when it cannot be, and then it is gone."""
         ...
 
     async def answered(self, number: int, owner: str) -> Answer | None:
@@ -72,7 +76,10 @@ class QuestionBox(Protocol):
         ...
 
     async def news(self, presence: Presence) -> Sequence[Travelling] | None:
-        """The questions for a person that wait; None while nothing was heard, not for long."""
+        """The questions for a person that wait; None while nothing was heard, not for long.
+
+        What their own process asks is not among them.
+        """
         ...
 
     async def waiting(self, cwd: str) -> Sequence[Travelling]:
@@ -114,8 +121,8 @@ def reaches_of(question: Question) -> tuple[str, ...]:
 
 
 def kept_there(answer: Answer) -> Answer:
-    """An answer as it counts on another machine: for no more than the agent that asked and all below it.
+    """An answer as it counts in another process: for no more than the agent that asked and all below it.
 
-    What is open there belongs to many sessions, so "this session" must not reach all of it.
+    What is open there may belong to many sessions, so "this session" must not reach all of it.
     """
     return replace(answer, reach="subtree") if answer.reach in ("session", "always") else answer

@@ -49,14 +49,11 @@ OFTEN = 20
 """Who has taken so many swift steps gets connections of its own for them."""
 _SHORT_PAUSE = 0.02
 _LONG_PAUSE = 0.5
-_SHAPE = {
-    "timeout": CONNECT_SECONDS,
-    "command_timeout": COMMAND_SECONDS,
-    "server_settings": {
-        "application_name": "gencode",
-        "idle_in_transaction_session_timeout": str(int(IDLE_SECONDS * 1000)),
-    },
+_SETTINGS = {
+    "application_name": "gencode",
+    "idle_in_transaction_session_timeout": str(int(IDLE_SECONDS * 1000)),
 }
+_SHAPE = {"timeout": CONNECT_SECONDS, "command_timeout": COMMAND_SECONDS, "server_settings": _SETTINGS}
 WAKE = "gen_wake"
 """The channel that tells an owner to look; nothing rests on its words being heard."""
 
@@ -93,7 +90,7 @@ class Link:
         return link
 
     async def another_pool(self, most: int, lost: Callable[[], None]) -> Any:
-        """More connections, for somebody else's statements; `lost` is called when one of them ends."""
+        """More connections, for what may be forgotten when the server dies; `lost` is told of their end."""
 
         def ended(_connection: Connection) -> None:
             lost()
@@ -102,7 +99,8 @@ class Link:
             connection.add_termination_listener(ended)
 
         ever = {"max_inactive_connection_lifetime": 0.0, "init": begin, "reset": _nothing}
-        return await _asyncpg.create_pool(self.url, min_size=0, max_size=most, **ever, **_SHAPE)
+        swift = {"server_settings": {**_SETTINGS, "synchronous_commit": "off"}}
+        return await _asyncpg.create_pool(self.url, min_size=0, max_size=most, **ever, **_SHAPE | swift)
 
     def cut(self) -> None:
         """End all connections at once, so that nothing waits for a server that does not answer."""

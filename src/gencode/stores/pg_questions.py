@@ -4,32 +4,30 @@ A question lies there for the run that asked it: when its worker has died or som
 gone. Of all answers the first one counts, because it is the one that finds none.
 """
 
-import logging
 import secrets
 from collections.abc import Sequence
-from typing import Any
-
-import msgspec
 
 from gencode.core.errors import UserMistake
-from gencode.core.events import unicode_text
-from gencode.runtime.asking import Answer, Question
-from gencode.runtime.questions import Post, Presence, Travelling, Unasked
+from gencode.runtime.asking import Answer, NobodyThere, Unasked
+from gencode.runtime.questions import ALL, Post, Presence, Travelling
 from gencode.stores.pg_link import WAKE, Connection, Ear, Link
-
-log = logging.getLogger(__name__)
+from gencode.stores.questions import (
+    DEEPEST,
+    MOST_SHOWN,
+    MOST_WAITING,
+    NOBODY,
+    NOT_OURS,
+    TOO_MANY,
+    answer_body,
+    answer_of,
+    answered_already,
+    nobody_asks,
+    question_body,
+    travelling,
+)
 
 LOOK_SECONDS = 2.0
 """Who hears nothing looks so often."""
-LONGEST = 300_000
-"""So many characters a question has at most, with everything that would change."""
-MOST_WAITING = 1_000
-MOST_SHOWN = 100
-DEEPEST = 20
-NOBODY = "Nobody can be asked here"
-TOO_LONG = "It is too long to be asked"
-TOO_MANY = "Too many questions wait already"
-NOT_OURS = "The task is not run here any more"
 
 _FORGET = "DELETE FROM gen_question WHERE until < clock_timestamp() - interval '1 day'"
 _ROOT = """
@@ -42,10 +40,11 @@ SELECT id, cwd FROM up ORDER BY depth DESC LIMIT 1
 """
 # Who waits for an agent is asked where its conversation is led; work that belongs to none, in its folder.
 _THERE = """
-SELECT p.name FROM gen_person p JOIN gen_task r ON r.id = $1
+SELECT 1 FROM gen_person p JOIN gen_task r ON r.id = $1
 WHERE p.until > clock_timestamp()
   AND CASE WHEN $3 THEN p.background AND p.cwd IN ($2, '')
            ELSE p.name = r.owner OR (r.dispatch IS NOT NULL AND p.cwd IN ($2, '')) END
+LIMIT 1
 """
 _PUT = """
 INSERT INTO gen_question (task, epoch, owner, root, cwd, background, body, mark, until)
@@ -58,9 +57,15 @@ _MARKED = "SELECT number FROM gen_question WHERE mark = $1"
 _ANSWER_OF = "SELECT answer FROM gen_question WHERE number = $1"
 _WITHDRAW = "DELETE FROM gen_question WHERE number = $1 AND answer IS NULL RETURNING root"
 _EVERYBODY = "SELECT pg_notify($1, name) FROM gen_person WHERE until > clock_timestamp()"
+# What is asked at home, where the conversation is led, is for those who follow that conversation.
 _NEWS = """
-SELECT number, body, asked, seconds, background FROM gen_waiting
-WHERE CASE WHEN background THEN $3 AND $2 IN (cwd, '') ELSE led_by = $1 OR (alone AND $2 IN (cwd, '')) END
+SELECT number, body, asked, seconds, background FROM (
+    SELECT w.*, $2 IN (w.cwd, '') AS near, NOT w.alone AND w.led_by IS NOT DISTINCT FROM q.owner AS home,
+           q.root = $5 OR ($5 = $6 AND $2 IN (w.cwd, '')) AS followed
+    FROM gen_waiting w JOIN gen_question q ON q.number = w.number WHERE q.owner <> $1
+) AS waits
+WHERE CASE WHEN background THEN $3 AND near AND (followed OR NOT home)
+           ELSE led_by = $1 OR followed OR (alone AND near) END
 ORDER BY number LIMIT $4
 """
 _WAITING = """
@@ -80,9 +85,6 @@ ON CONFLICT (name) DO UPDATE SET until = excluded.until, background = excluded.b
 """
 _GONE = "DELETE FROM gen_person WHERE name = $1 OR until < clock_timestamp() - interval '1 hour'"
 
-_answers = msgspec.json.Decoder(Answer)
-_questions = msgspec.json.Decoder(Question)
-
 
 class PostgresQuestions:
     """A `QuestionBox` in tables beside the journal."""
@@ -92,10 +94,8 @@ class PostgresQuestions:
         self._ear = ear
 
     async def put(self, post: Post) -> int:
-        """Lay a question down and tell whoever is there; Unasked when nobody is."""
-        body, mark = _encoded(post.question), secrets.token_hex(8)
-        if len(body) > LONGEST:
-            raise Unasked(TOO_LONG)
+        """Lay a question down and tell whoever is there; NobodyThere when nobody is."""
+        body, mark = question_body(post.question), secrets.token_hex(8)
 
         async def step(connection: Connection, again: bool) -> int:
             async with connection.transaction():
@@ -107,15 +107,14 @@ class PostgresQuestions:
                 root = await connection.fetchrow(_ROOT, post.question.task, DEEPEST)
                 if root is None:
                     raise Unasked(NOT_OURS)
-                there = await connection.fetch(_THERE, root[0], root[1], post.background)
+                there = post.home or await connection.fetchval(_THERE, root[0], root[1], post.background)
                 if not there:
-                    raise Unasked(NOBODY)
+                    raise NobodyThere
                 row = (post.question.task, post.owner, root[0], root[1], post.background)
                 number = await connection.fetchval(_PUT, *row, body, mark, post.seconds)
                 if number is None:
                     raise Unasked(NOT_OURS)
-                for person in there:
-                    await connection.execute("SELECT pg_notify($1, $2)", WAKE, person[0])
+                await connection.execute(_EVERYBODY, WAKE)
                 return int(number)
 
         return await self._link.patiently(step)
@@ -127,7 +126,7 @@ class PostgresQuestions:
         rows = await self._link.fetch(_ANSWER_OF, number)
         if not rows:
             return Answer(False, why=NOBODY)
-        return None if rows[0][0] is None else _decoded(rows[0][0])
+        return None if rows[0][0] is None else answer_of(rows[0][0])
 
     async def withdraw(self, number: int) -> Answer | None:
         """Take a question back; the answer, if one came before that."""
@@ -138,7 +137,7 @@ class PostgresQuestions:
                     await connection.execute(_EVERYBODY, WAKE)
                     return None
                 said = await connection.fetchval(_ANSWER_OF, number)
-                return None if said is None else _decoded(said)
+                return None if said is None else answer_of(said)
 
         return await self._link.patiently(step)
 
@@ -154,16 +153,16 @@ class PostgresQuestions:
         """The questions for a person that wait; None while nothing was heard, not for long."""
         if await self._ear.quiet("questions", presence.name, LOOK_SECONDS):
             return None
-        row = (presence.name, presence.cwd, presence.background)
-        return _read(await self._link.fetch(_NEWS, *row, MOST_SHOWN))
+        row = (presence.name, presence.cwd, presence.background, MOST_SHOWN, presence.follows, ALL)
+        return travelling(await self._link.fetch(_NEWS, *row))
 
     async def waiting(self, cwd: str) -> Sequence[Travelling]:
         """All questions that wait, of one folder or of every one."""
-        return _read(await self._link.fetch(_WAITING, cwd, MOST_SHOWN))
+        return travelling(await self._link.fetch(_WAITING, cwd, MOST_SHOWN))
 
     async def answer(self, number: int, answer: Answer, by: str) -> None:
         """Answer a question; UserMistake when it was answered, or waits no more."""
-        body, who = msgspec.json.encode(answer).decode(), unicode_text(by).replace("\0", "\ufffd")
+        body, who = answer_body(answer, by)
 
         async def step(connection: Connection, again: bool) -> str | None:
             async with connection.transaction():
@@ -174,33 +173,9 @@ class PostgresQuestions:
                     return None
                 said = await connection.fetchrow(_SAID, number)
                 if said is None or said[0] is None:
-                    return f"No question {number} is waiting: nobody asks it any more."
+                    return nobody_asks(number)
                 same = again and (said[0], said[1]) == (body, who)
-                return None if same else f"Question {number} was answered already, by {said[1]}."
+                return None if same else answered_already(number, said[1])
 
         if wrong := await self._link.patiently(step):
             raise UserMistake(wrong)
-
-
-def _encoded(question: Question) -> str:
-    try:
-        return msgspec.json.encode(question).decode()
-    except (TypeError, ValueError, RecursionError):  # what a model said may be no text at all
-        raise Unasked("It cannot be written down") from None
-
-
-def _decoded(body: str) -> Answer:
-    try:
-        return _answers.decode(body)
-    except (msgspec.MsgspecError, RecursionError):
-        return Answer(False, why="The answer cannot be read")
-
-
-def _read(rows: Sequence[Any]) -> list[Travelling]:
-    found: list[Travelling] = []
-    for number, body, asked, left, background in rows:
-        try:
-            found.append(Travelling(number, _questions.decode(body), asked, left, background))
-        except (msgspec.MsgspecError, RecursionError) as error:
-            log.warning("question %s cannot be read and is left alone: %s", number, error)
-    return found

@@ -8,25 +8,27 @@ from gencode.stores.pg_link import Connection
 from gencode.stores.pg_pen import snapshot, storable
 from gencode.stores.steps import FOLD
 
+# One statement, so that a new task takes one way to the server and back, however far that is.
 _TASK = """
-INSERT INTO gen_task (id, agent, cwd, conversation, parent, status, model, created_at, updated_at, ended_at,
-                      epoch, owner, lease_until, last_seq, mailed, dispatch, dispatched_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-        CASE WHEN $12::text IS NULL THEN NULL ELSE clock_timestamp() + make_interval(secs => $13) END,
-        $14, $15, $16, CASE WHEN $16::bytea IS NULL THEN NULL ELSE clock_timestamp() END)
-ON CONFLICT (id) DO NOTHING RETURNING id
+WITH new AS (
+    INSERT INTO gen_task (id, agent, cwd, conversation, parent, status, model, created_at, updated_at,
+                          ended_at, epoch, owner, lease_until, last_seq, mailed, dispatch, dispatched_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+            CASE WHEN $12::text IS NULL THEN NULL ELSE clock_timestamp() + make_interval(secs => $13) END,
+            $14, $15, $16, CASE WHEN $16::bytea IS NULL THEN NULL ELSE clock_timestamp() END)
+    ON CONFLICT (id) DO NOTHING RETURNING id, epoch, last_seq
+), written AS (
+    INSERT INTO gen_event (task, seq, epoch, kind, body, at)
+    SELECT n.id, e.seq, n.epoch, e.kind, e.body, e.at
+    FROM new n, unnest($17::bigint[], $18::text[], $19::text[], $20::text[]) AS e (seq, kind, body, at)
+    ORDER BY e.seq
+), kept AS (
+    INSERT INTO gen_snapshot (task, seq, fold, body) SELECT n.id, n.last_seq, $21, $22 FROM new n
+    ON CONFLICT (task) DO UPDATE SET seq = excluded.seq, fold = excluded.fold, body = excluded.body
+)
+SELECT id FROM new
 """
 _SAME = "SELECT 1 FROM gen_task WHERE id = $1 AND owner IS NOT DISTINCT FROM $2 AND created_at = $3"
-_FACTS = """
-INSERT INTO gen_event (task, seq, epoch, kind, body, at)
-SELECT $1, e.seq, $2, e.kind, e.body, e.at
-FROM unnest($3::bigint[], $4::text[], $5::text[], $6::text[]) AS e (seq, kind, body, at)
-ORDER BY e.seq
-"""
-_SNAPSHOT = """
-INSERT INTO gen_snapshot (task, seq, fold, body) VALUES ($1, $2, $3, $4)
-ON CONFLICT (task) DO UPDATE SET seq = excluded.seq, fold = excluded.fold, body = excluded.body
-"""
 _BELOW = """
 WITH RECURSIVE below (id) AS (
     SELECT $1::text COLLATE "C" UNION SELECT t.id FROM gen_task t JOIN below b ON t.parent = b.id
@@ -59,31 +61,21 @@ class NewTask:
         return self._growth.state.id
 
     async def write(self, connection: Connection, again: bool) -> bool:
-        """Write it in the transaction that is open; False when its id is taken by another one."""
-        state, epoch = self._growth.state, 0 if self._owner is None else 1
-        at = self._growth.events[-1].at
+        """Write it, all or nothing; False when its id is taken by another one."""
+        state, events = self._growth.state, self._growth.events
         row: tuple[Any, ...] = (
             *(state.id, storable(state.agent), storable(state.cwd), state.conversation),
             *(None if state.parent is None else storable(state.parent), state.status, storable(state.model)),
-            *(state.created_at, at, state.ended_at, epoch, self._owner, self._lease_seconds),
-            *(state.seq, state.mailed, self._dispatch),
+            *(state.created_at, events[-1].at, state.ended_at, 0 if self._owner is None else 1, self._owner),
+            *(self._lease_seconds, state.seq, state.mailed, self._dispatch),
         )
-        if await connection.fetchval(_TASK, *row) is None:
-            same = again and await connection.fetchval(_SAME, state.id, self._owner, state.created_at)
-            return bool(same)
-        events = self._growth.events
-        await connection.execute(
-            *(
-                _FACTS,
-                state.id,
-                epoch,
-                [each.seq for each in events],
-                [kind_of(each.fact) for each in events],
-            ),
+        facts: tuple[Any, ...] = (
+            *([each.seq for each in events], [kind_of(each.fact) for each in events]),
             *([body.decode() for body in self._growth.bodies], [each.at for each in events]),
         )
-        await connection.execute(_SNAPSHOT, state.id, state.seq, FOLD, snapshot(state))
-        return True
+        if await connection.fetchval(_TASK, *row, *facts, FOLD, snapshot(state)) is not None:
+            return True
+        return again and bool(await connection.fetchval(_SAME, state.id, self._owner, state.created_at))
 
 
 async def delete(connection: Connection, task: str) -> list[str]:

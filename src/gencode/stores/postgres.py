@@ -13,6 +13,7 @@ from gencode.core.errors import StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
+from gencode.runtime.owner import QUEUE
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
 from gencode.stores.facts import (
     DRAWS,
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 2.0
 """Who hears nothing looks so often."""
-QUEUE = "queue"
-"""The owner, for everybody else, of a task that is given to workers: only they end it."""
 
 _TAKE = """
 WITH taken AS (
@@ -188,7 +187,7 @@ class PostgresStore:
         """Write the first facts of a new task under a free id, and lease it to `owner`."""
         for _ in range(DRAWS):
             growth = first(self.draw(), (fact, *then))
-            if await self.in_transaction(NewTask(growth, self.lease_seconds, owner).write):
+            if await self.link.patiently(NewTask(growth, self.lease_seconds, owner).write):
                 self._ear.hear(owner)
                 return Lease(owner, 1, growth.state)
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self.link.address}.")
@@ -296,7 +295,7 @@ class PostgresStore:
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
         growth = adopted(events)
-        if not await self.in_transaction(NewTask(growth, self.lease_seconds).write):
+        if not await self.link.patiently(NewTask(growth, self.lease_seconds).write):
             raise taken(growth.state.id)
 
     async def delete(self, task: str) -> list[str]:

@@ -29,6 +29,7 @@ from gencode.stores.together import Pen, Step, patiently
 if TYPE_CHECKING:
     from gencode.stores.agenda import SqliteAgenda, SqliteTray
     from gencode.stores.chronicle import SqliteChronicle
+    from gencode.stores.sqlite_questions import SqliteQuestions
 
 T = TypeVar("T")
 
@@ -142,6 +143,13 @@ class SqliteStore:
         from gencode.stores.chronicle import SqliteChronicle
 
         return SqliteChronicle(self._path, self._reader, self._plain_errors)
+
+    @property
+    def questions(self) -> "SqliteQuestions":
+        """Where questions lie until a person answers them."""
+        from gencode.stores.sqlite_questions import SqliteQuestions
+
+        return SqliteQuestions(self._pen, self._writer, self._reader, self._plain_errors)
 
     async def close(self) -> None:
         """Let go of the file; nothing that was appended is lost."""

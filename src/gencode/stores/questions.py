@@ -1,0 +1,72 @@
+"""What holds for questions in every database: how they are written down, and how many may wait (stores rack)."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from gencode.core.events import unicode_text
+from gencode.runtime.asking import Answer, Question, Unasked
+from gencode.runtime.questions import Travelling
+
+log = logging.getLogger(__name__)
+
+LONGEST = 300_000
+"""So many characters a question has at most, with everything that would change."""
+MOST_WAITING = 1_000
+MOST_SHOWN = 100
+DEEPEST = 20
+NOBODY = "Nobody waits for the answer any more"
+TOO_LONG = "It is too long to be asked"
+TOO_MANY = "Too many questions wait already"
+NOT_OURS = "The task is not run here any more"
+
+_answers = msgspec.json.Decoder(Answer)
+_questions = msgspec.json.Decoder(Question)
+
+
+def question_body(question: Question) -> str:
+    """A question as it is stored; Unasked when that is not possible."""
+    try:
+        body = msgspec.json.encode(question).decode()
+    except (TypeError, ValueError, RecursionError):  # what a model said may be no text at all
+        raise Unasked("It cannot be written down") from None
+    if len(body) > LONGEST:
+        raise Unasked(TOO_LONG)
+    return body
+
+
+def answer_body(answer: Answer, by: str) -> tuple[str, str]:
+    """An answer as it is stored, and who gave it."""
+    return msgspec.json.encode(answer).decode(), unicode_text(by).replace("\0", "\ufffd")
+
+
+def answer_of(body: str) -> Answer:
+    """A stored answer; one that cannot be read is a no."""
+    try:
+        return _answers.decode(body)
+    except (msgspec.MsgspecError, RecursionError):
+        return Answer(False, why="The answer cannot be read")
+
+
+def travelling(rows: Sequence[Any]) -> list[Travelling]:
+    """Stored questions: number, body, seconds since it was asked, seconds that are left, background."""
+    found: list[Travelling] = []
+    for number, body, asked, left, background in rows:
+        try:
+            question = _questions.decode(body)
+            found.append(Travelling(number, question, asked, left, bool(background)))
+        except (msgspec.MsgspecError, RecursionError) as error:
+            log.warning("question %s cannot be read and is left alone: %s", number, error)
+    return found
+
+
+def nobody_asks(number: int) -> str:
+    """What is told to whoever answers a question that does not wait."""
+    return f"No question {number} is waiting: nobody asks it any more."
+
+
+def answered_already(number: int, by: str) -> str:
+    """What is told to whoever comes too late."""
+    return f"Question {number} was answered already, by {by}."

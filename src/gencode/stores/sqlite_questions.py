@@ -1,0 +1,224 @@
+"""Questions to people and the people who are there, in the SQLite file (stores rack).
+
+A question lies there for the run that asked it: when its process has died or somebody else has the task, it
+is gone. Of all answers the first one counts, because it is the one that finds none. Nobody is called: whoever
+waits looks, and does so only when another connection has written something, or after a while.
+"""
+
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from gencode.core.errors import UserMistake
+from gencode.core.events import unicode_text
+from gencode.runtime.asking import Answer, NobodyThere, Unasked
+from gencode.runtime.owner import fate
+from gencode.runtime.questions import ALL, Post, Presence, Travelling
+from gencode.stores.questions import (
+    DEEPEST,
+    MOST_SHOWN,
+    MOST_WAITING,
+    NOBODY,
+    NOT_OURS,
+    TOO_MANY,
+    answer_body,
+    answer_of,
+    answered_already,
+    nobody_asks,
+    question_body,
+    travelling,
+)
+from gencode.stores.schema import PlainErrors
+from gencode.stores.together import Pen, Step, patiently
+
+T = TypeVar("T")
+
+LOOK_SECONDS = 1.0
+"""So often is looked where nothing was written: a process may have died, or a time be over."""
+
+_NOW = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
+_FORGET = "DELETE FROM Questions WHERE Until < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 day')"
+_COUNT = f"SELECT count(*) FROM Questions WHERE Answer IS NULL AND Until > {_NOW}"
+_ROOT = """
+WITH RECURSIVE Up (Id, Parent, Cwd, Owner, Depth) AS (
+    SELECT Id, Parent, Cwd, Owner, 0 FROM Sessions WHERE Id = ?
+    UNION ALL SELECT s.Id, s.Parent, s.Cwd, s.Owner, Up.Depth + 1 FROM Sessions s JOIN Up ON s.Id = Up.Parent
+    WHERE Up.Depth < ?
+)
+SELECT Id, Cwd, Owner FROM Up ORDER BY Depth DESC LIMIT 1
+"""
+# Who waits for an agent is asked where its conversation is led; work that belongs to none, in its folder.
+_THERE = f"""
+SELECT Name FROM Persons
+WHERE Until > {_NOW} AND Name <> :owner
+  AND CASE WHEN :background THEN Background AND Cwd IN (:cwd, '')
+           ELSE Name = :led_by OR (:led_by = :owner AND Cwd IN (:cwd, '')) END
+"""
+_PUT = f"""
+INSERT INTO Questions (Task, Epoch, Owner, Root, Cwd, Background, Home, Body, AskedAt, Until)
+SELECT Id, Epoch, Owner, :root, :cwd, :background, :home, :body, {_NOW},
+       strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :seconds)
+FROM Sessions WHERE Id = :task AND Owner = :owner AND LeaseUntil > {_NOW}
+RETURNING Number
+"""
+_ANSWER_OF = "SELECT Answer FROM Questions WHERE Number = ?"
+_WITHDRAW = "DELETE FROM Questions WHERE Number = ? AND Answer IS NULL"
+_OPEN = f"""
+SELECT q.Number, q.Body, (julianday('now') - julianday(q.AskedAt)) * 86400,
+       (julianday(q.Until) - julianday('now')) * 86400, q.Background, q.Owner
+FROM Questions q
+    JOIN Sessions t ON t.Id = q.Task AND t.Owner = q.Owner AND t.Epoch = q.Epoch
+    LEFT JOIN Sessions r ON r.Id = q.Root
+WHERE q.Answer IS NULL AND q.Until > {_NOW} AND t.LeaseUntil > {_NOW}
+"""
+_ORDER = "ORDER BY q.Number LIMIT :most"
+_FOLLOWED = "(q.Root = :follows OR (:follows = :all AND :cwd IN (q.Cwd, '')))"
+_NEWS = f"""
+{_OPEN} AND q.Owner <> :name
+  AND CASE WHEN q.Background THEN :background AND :cwd IN (q.Cwd, '') AND (NOT q.Home OR {_FOLLOWED})
+           ELSE r.Owner = :name OR {_FOLLOWED} OR (NOT q.Home AND r.Owner = q.Owner AND :cwd IN (q.Cwd, ''))
+           END
+{_ORDER}
+"""
+_WAITING = f"{_OPEN} AND (:cwd = '' OR q.Cwd = :cwd) {_ORDER}"
+_ONE = f"{_OPEN} AND q.Number = :number"
+_ANSWER = "UPDATE Questions SET Answer = ?, AnsweredBy = ? WHERE Number = ? AND Answer IS NULL"
+_SAID = "SELECT Answer, AnsweredBy FROM Questions WHERE Number = ?"
+_HERE = """
+INSERT INTO Persons (Name, Cwd, Background, Until)
+VALUES (?, ?, ?, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?))
+ON CONFLICT (Name) DO UPDATE SET Until = excluded.Until, Background = excluded.Background
+"""
+_GONE = "DELETE FROM Persons WHERE Name = ? OR Until < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 hour')"
+
+
+class SqliteQuestions:
+    """A `QuestionBox` in tables beside the journal."""
+
+    def __init__(
+        self, pen: Pen, writer: sqlite3.Connection, reader: sqlite3.Connection, errors: PlainErrors
+    ) -> None:
+        self._pen = pen
+        self._writer = writer
+        self._reader = reader
+        self._errors = errors
+        self._looked: tuple[Presence, int, float] | None = None
+
+    async def put(self, post: Post) -> int:
+        """Lay a question down; NobodyThere when it is for none."""
+        body = question_body(post.question)
+
+        def write() -> int:
+            self._writer.execute(_FORGET)
+            if self._writer.execute(_COUNT).fetchone()[0] >= MOST_WAITING:
+                raise Unasked(TOO_MANY)
+            root = self._writer.execute(_ROOT, (post.question.task, DEEPEST)).fetchone()
+            if root is None:
+                raise Unasked(NOT_OURS)
+            if not post.home and not self._somebody_is_there(post, root[1], root[2]):
+                raise NobodyThere
+            row = {
+                **{"task": post.question.task, "owner": post.owner, "root": root[0], "cwd": root[1]},
+                **{"background": post.background, "home": post.home, "body": body},
+                "seconds": _after(post.seconds),
+            }
+            numbered = self._writer.execute(_PUT, row).fetchall()
+            if not numbered:
+                raise Unasked(NOT_OURS)
+            return int(numbered[0][0])
+
+        return await self._written(write)
+
+    async def answered(self, number: int, owner: str) -> Answer | None:
+        """What was answered; a question that is there no more was not."""
+        rows = await self._read(_ANSWER_OF, (number,))
+        if not rows:
+            return Answer(False, why=NOBODY)
+        return None if rows[0][0] is None else answer_of(rows[0][0])
+
+    async def withdraw(self, number: int) -> Answer | None:
+        """Take a question back; the answer, if one came before that."""
+
+        def write() -> Answer | None:
+            if self._writer.execute(_WITHDRAW, (number,)).rowcount:
+                return None
+            said = self._writer.execute(_ANSWER_OF, (number,)).fetchone()
+            return None if said is None else answer_of(said[0])
+
+        return await self._written(write)
+
+    async def here(self, presence: Presence, seconds: float) -> None:
+        """Say that a person is there."""
+        row = (presence.name, unicode_text(presence.cwd), presence.background, _after(seconds))
+        await self._written(lambda: self._writer.execute(_HERE, row).rowcount)
+
+    async def gone(self, name: str) -> None:
+        """Say that a person is there no more."""
+        await self._written(lambda: self._writer.execute(_GONE, (name,)).rowcount)
+
+    async def news(self, presence: Presence) -> Sequence[Travelling] | None:
+        """The questions for a person that wait; None while nothing was written, not for long."""
+        [(version,)] = await self._read("PRAGMA data_version", ())
+        now = time.monotonic()
+        if self._looked is not None:
+            before, known, at = self._looked
+            if (before, known) == (presence, version) and now - at < LOOK_SECONDS:
+                return None
+        wanted = {
+            **{"name": presence.name, "cwd": unicode_text(presence.cwd), "background": presence.background},
+            **{"follows": presence.follows, "all": ALL, "most": MOST_SHOWN},
+        }
+        found = _alive(await self._read(_NEWS, wanted))
+        self._looked = (presence, version, now)
+        return found
+
+    async def waiting(self, cwd: str) -> Sequence[Travelling]:
+        """All questions that wait, of one folder or of every one."""
+        return _alive(await self._read(_WAITING, {"cwd": unicode_text(cwd), "most": MOST_SHOWN}))
+
+    async def answer(self, number: int, answer: Answer, by: str) -> None:
+        """Answer a question; UserMistake when it was answered, or waits no more."""
+        body, who = answer_body(answer, by)
+
+        def write() -> None:
+            said = self._writer.execute(_SAID, (number,)).fetchone()
+            if said is not None and said[0] is not None:
+                raise UserMistake(answered_already(number, said[1]))
+            if not _alive(self._writer.execute(_ONE, {"number": number}).fetchall()):
+                raise UserMistake(nobody_asks(number))
+            self._writer.execute(_ANSWER, (body, who, number))
+
+        await self._written(write)
+
+    def _somebody_is_there(self, post: Post, cwd: str, led_by: str | None) -> bool:
+        wanted = {"owner": post.owner, "background": post.background, "cwd": cwd, "led_by": led_by}
+        return any(fate(name) != "dead" for (name,) in self._writer.execute(_THERE, wanted).fetchall())
+
+    async def _written(self, do: Callable[[], T]) -> T:
+        return await self._pen.write(_Doing(do), together=False)
+
+    async def _read(self, statement: str, values: Any) -> list[Any]:
+        return await patiently(lambda: self._reader.execute(statement, values).fetchall(), self._errors)
+
+
+class _Doing(Step[T]):
+    """What is written together."""
+
+    __slots__ = ("_do",)
+
+    def __init__(self, do: Callable[[], T]) -> None:
+        self._do = do
+
+    def write(self) -> T:
+        """Do it."""
+        return self._do()
+
+
+def _alive(rows: Sequence[Any]) -> list[Travelling]:
+    """The questions whose process still lives; its lease would go on for a while."""
+    return travelling([row[:-1] for row in rows if fate(row[-1]) != "dead"])
+
+
+def _after(seconds: float) -> str:
+    return f"{seconds:+.3f} seconds"
