@@ -1,6 +1,7 @@
 """Agents and skills that change while we work: noticed, kept when they break, and never without trust."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -75,6 +76,33 @@ def test_a_folder_that_appears_later_is_noticed(tmp_path: Path):
         (tmp_path / folder).mkdir(parents=True)
         seen.append(watch.changed())
     assert seen == [False, True, True]
+
+
+def test_what_appears_below_missing_folders_is_noticed_and_what_is_beside_them_is_none_of_it(tmp_path: Path):
+    watch = Watch([tmp_path / "a" / "b" / "c"], [tmp_path / "d"], settled=0.01)
+
+    def noticed(action: Callable[[], object]) -> bool:
+        action()
+        time.sleep(0.03)  # so that it is settled, and only what was there is asked for
+        found = watch.changed()
+        while watch.changed():
+            time.sleep(0.03)
+        return found
+
+    c = tmp_path / "a" / "b" / "c"
+    told = [
+        noticed(lambda: put(tmp_path / "beside", "x")),
+        noticed(lambda: (tmp_path / "a").mkdir()),
+        noticed(lambda: (tmp_path / "a" / "b").mkdir()),
+        noticed(lambda: put(c / "new.md", "x")),
+        noticed(lambda: put(tmp_path / "a" / "b" / "beside", "x")),
+        noticed(lambda: put(c / "new.md", "yy")),
+        noticed(lambda: (tmp_path / "a").rename(tmp_path / "e")),
+        noticed(lambda: (tmp_path / "d").symlink_to(tmp_path / "e")),
+        noticed(lambda: put(tmp_path / "e" / "more.md", "x")),
+        noticed(lambda: (tmp_path / "e").rename(tmp_path / "a")),
+    ]
+    assert told == [False, False, False, True, False, True, True, True, False, True]
 
 
 def test_what_changed_a_moment_ago_is_looked_at_again(tmp_path: Path):

@@ -256,7 +256,7 @@ async def test_an_answer_whose_last_blank_line_is_missing_is_whole() -> None:
 
 
 @pytest.mark.parametrize("module", ["anthropic", "openai", "http"])
-def test_aiohttp_is_not_loaded_before_the_first_question(module: str) -> None:
+def test_nothing_heavy_is_loaded_before_the_first_question(module: str) -> None:
     heavy = ("aiohttp", "yarl", "email", "urllib.request")
     code = f"import sys, gencode.providers.{module}; print([x for x in sys.modules if x in {heavy}])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -47,8 +47,16 @@ _PASSED_OVER = (".git", "node_modules", "__pycache__")
 KEPT = "an earlier version is used: "
 """How a warning begins that an agent or skill is not as its file is now."""
 
-Mark = tuple[str, int, int, int, int]
-"""A path, the file or folder it is, its size and when it was changed."""
+
+class Mark(NamedTuple):
+    """A path, whether its links were followed, the file or folder it is, its size and when it was changed."""
+
+    path: str
+    links: bool
+    file: int
+    size: int
+    modified: int
+    changed: int
 
 
 class Watch:
@@ -65,7 +73,8 @@ class Watch:
         self._places = (*((place, True) for place in places), *((place, False) for place in projects))
         self._settling = int(settled * 1e9)
         self._marks: tuple[Mark, ...] = ()
-        self._sure = True
+        self._folders: tuple[Mark, ...] = ()
+        self._sure = self._calm = True
         self._crowd: _Crowd | None = None
         self._look()
 
@@ -78,14 +87,25 @@ class Watch:
         """Whether anything may have changed since this was last asked, or the watch began."""
         if self._crowd is not None:
             return self._crowd.changed()
+        if self._sure and self._calm and self._is_as_it_was():
+            return False
         before, sure = self._marks, self._sure
         self._look()
         return not sure or self._marks != before
 
+    def _is_as_it_was(self) -> bool:
+        """Whether nothing that was found has changed, nor a folder where something missing could appear.
+
+        Most places are not there, so this asks for far fewer files than a look.
+        """
+        return all(_again(mark) == mark for mark in (*self._marks, *self._folders))
+
     def _look(self) -> None:
         now = time.time_ns()
+        self._folders = tuple(_nearest(place for place, _ in self._places))
         self._marks = tuple(islice(_marks(self._places), MOST_FILES))
-        self._sure = not any(abs(now - changed) < self._settling for *_, changed in self._marks)
+        self._sure = not any(abs(now - mark.changed) < self._settling for mark in self._marks)
+        self._calm = not any(abs(now - mark.changed) < self._settling for mark in self._folders)
         if len(self._marks) >= MOST_FILES:
             self._marks = ()
             self._crowd = _Crowd(self._places, now - self._settling)
@@ -125,7 +145,7 @@ class _Crowd:
         digest, newest = blake2b(), 0
         for mark in islice(_marks(self._places), MOST_IN_A_CROWD):
             digest.update(repr(mark).encode(errors="backslashreplace"))
-            newest = max(newest, mark[-1])
+            newest = max(newest, mark.changed)
         self._found = digest.digest(), newest
 
 
@@ -290,7 +310,7 @@ def _at(place: Path, links: bool) -> Iterator[Mark]:
         found = place.stat(follow_symlinks=links)
     except OSError:
         return
-    yield _mark(str(place), found)
+    yield _mark(str(place), links, found)
     if stat.S_ISDIR(found.st_mode):
         yield from _below(str(place), links, DEEPEST)
 
@@ -308,10 +328,35 @@ def _below(folder: str, links: bool, deeper: int) -> Iterator[Mark]:
             seen = entry.stat(follow_symlinks=links)
         except OSError:
             continue
-        yield _mark(entry.path, seen)
+        yield _mark(entry.path, links, seen)
         if stat.S_ISDIR(seen.st_mode) and deeper:
             yield from _below(entry.path, links, deeper - 1)
 
 
-def _mark(path: str, found: os.stat_result) -> Mark:
-    return path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+def _nearest(places: Iterable[Path]) -> Iterator[Mark]:
+    """The folders that change when something appears at a place where nothing is now."""
+    seen: set[Path] = set()
+    for place in places:
+        above = place
+        while above not in seen:
+            seen.add(above)
+            try:
+                found = above.stat()
+            except OSError:
+                above = above.parent
+                continue
+            if above != place:
+                yield _mark(str(above), True, found)
+            break
+
+
+def _again(mark: Mark) -> Mark | None:
+    """The same path as it is now; None when it is gone."""
+    try:
+        return _mark(mark.path, mark.links, os.stat(mark.path, follow_symlinks=mark.links))  # noqa: PTH116 (it is asked for often)
+    except OSError:
+        return None
+
+
+def _mark(path: str, links: bool, found: os.stat_result) -> Mark:
+    return Mark(path, links, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

@@ -10,9 +10,10 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 from msgspec import Struct
 
 from gencode.core.errors import ProviderError, UserMistake
+from gencode.providers.line import Door, Fault, Line, Route, WireTrouble
 from gencode.providers.sse import EventSplitter
 from gencode.providers.trouble import Speaker
-from gencode.providers.wire import Door, Fault, Line, Route, Wire, WireTrouble, hold
+from gencode.providers.wire import Wire, hold
 
 MOST_BYTES = 128 * 1024 * 1024
 """The longest answer that is read; a longer one is no answer."""

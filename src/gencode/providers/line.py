@@ -1,0 +1,270 @@
+"""One HTTP/1.1 connection and the answer that arrives on it: asyncio's transport, and llhttp as httptools."""
+
+import asyncio
+import socket
+import ssl
+from enum import Enum
+from typing import cast
+
+import httptools
+from msgspec import Struct
+
+SLICE = 256 * 1024
+"""A longer body goes out in slices, so that the loop stays free."""
+MOST_HEAD = 64 * 1024
+MOST_HELD = 1024 * 1024
+"""So much of an answer waits to be taken before the server has to wait."""
+MOST_HEARD = 512 * 1024 * 1024
+"""So much may come for one request, whatever it is: chunks of one byte have no end of headers."""
+
+
+class Fault(Enum):
+    """What can go wrong on the wire."""
+
+    UNREACHED = "no connection"
+    REFUSED = "nothing listens there"
+    SLOW = "no connection in time"
+    UNTRUSTED = "a certificate that cannot be trusted"
+    NO_TLS = "it does not speak TLS"
+    PROXY_SILENT = "the proxy does not answer"
+    PROXY_REFUSED = "the proxy refused"
+    NOT_HTTP = "it does not speak HTTP"
+    CLOSED = "closed before an answer began"
+    BROKEN = "closed or garbled inside an answer"
+    SILENT = "nothing came for too long"
+
+
+class WireTrouble(Exception):
+    """An exchange that failed; `words` are the system's own."""
+
+    def __init__(self, fault: Fault, words: str = "", status: int = 0) -> None:
+        super().__init__(fault.value)
+        self.fault = fault
+        self.words = words
+        self.status = status
+
+
+class Door(Struct, frozen=True):
+    """One address that connections are made to."""
+
+    host: str
+    port: int
+    tls: bool
+
+    @property
+    def named(self) -> str:
+        """Host and port as a request names them."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Route(Struct, frozen=True):
+    """The way to a server: straight, or through a proxy that may want to know who asks."""
+
+    server: Door
+    proxy: Door | None = None
+    pass_: str = ""
+
+
+class Line(asyncio.Protocol):
+    """One connection, and the answer that arrives on it."""
+
+    __slots__ = (
+        *("_busy", "_fault", "_head", "_headed", "_heard", "_held", "_loop", "_parser"),
+        *("_pieces", "_spoilt", "_transport", "_waiter", "_writable", "over", "since", "status", "whole"),
+    )
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._parser = self._new_parser()
+        self._waiter: asyncio.Future[None] | None = None
+        self._writable: asyncio.Future[None] | None = None
+        self._busy = self._spoilt = self.over = False
+        self.since = 0.0
+        self._transport = cast("asyncio.Transport", None)
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the answer before; the next one is awaited."""
+        self._head: list[tuple[bytes, bytes]] = []
+        self._pieces: list[bytes] = []
+        self._headed = self.whole = False
+        self._fault: Fault | None = Fault.CLOSED if self.over else None
+        self._heard = self._held = self.status = 0
+        self._busy = True
+
+    def rest(self) -> bool:
+        """Whether another request can be sent on it; from here on nothing is expected."""
+        self._busy = False
+        self.since = self._loop.time()
+        return self.whole and not self._spoilt and not self._transport.is_closing()
+
+    def abort(self) -> None:
+        """Close it at once."""
+        self._transport.abort()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What the head of the answer says, in lower case."""
+        return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self._head}
+
+    def says(self, name: bytes) -> bool:
+        """Whether the head of the answer has such a header."""
+        return any(len(each) == len(name) and each.lower() == name for each, _ in self._head)
+
+    async def send(self, head: bytes, body: bytes, seconds: float) -> None:
+        """Send a request; the rest of it is kept back once an answer comes."""
+        if len(body) <= SLICE:
+            self._transport.write(head + body)
+            return
+        self._transport.write(head)
+        for start in range(0, len(body), SLICE):
+            if self.over or self._heard:
+                self._spoilt = True
+                return
+            self._transport.write(body[start : start + SLICE])
+            if self._writable is not None:
+                async with asyncio.timeout(seconds):
+                    await self._writable
+            await asyncio.sleep(0)
+
+    async def headed(self, seconds: float) -> None:
+        """Wait for the head of the answer."""
+        while not self._headed:
+            await self._news(seconds)
+
+    async def piece(self, seconds: float) -> bytes:
+        """What has come of the body, also before a fault, at least a byte; nothing at its end."""
+        while not self._pieces:
+            if self.whole:
+                return b""
+            await self._news(seconds)
+        taken = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        if self._held > MOST_HELD:
+            self._transport.resume_reading()
+        self._held = 0
+        return taken
+
+    async def tunnel(self, route: Route, context: ssl.SSLContext) -> None:
+        """Let the proxy at the other end connect, and begin TLS with the server behind it."""
+        place = route.server.named
+        self._transport.write(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n{route.pass_}\r\n".encode())
+        await self.headed(3600.0)  # whoever connects has a limit on the whole of it
+        if self.status != 200:
+            raise WireTrouble(Fault.PROXY_REFUSED, status=self.status)
+        self._parser = self._new_parser()
+        begun = await self._loop.start_tls(self._transport, self, context, server_hostname=route.server.host)
+        self._transport = cast("asyncio.Transport", begun)
+        self.begin()
+
+    async def _news(self, seconds: float) -> None:
+        """Wait until something more is known of the answer."""
+        if self._fault is not None:
+            raise WireTrouble(self._fault)
+        self._waiter = self._loop.create_future()
+        timer = self._loop.call_later(seconds, self._give_up)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+
+    def _give_up(self) -> None:
+        # In a busy loop something may have come that nobody has looked at yet.
+        if self._waiter is not None and not self._waiter.done():
+            self._fail(Fault.SILENT)
+
+    def _fail(self, fault: Fault) -> None:
+        if not self.whole:
+            self._fault = self._fault or fault
+        self._spoilt = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _new_parser(self) -> httptools.HttpResponseParser:
+        parser = httptools.HttpResponseParser(self)
+        parser.set_dangerous_leniencies(
+            lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
+        return parser
+
+    # What the connection tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It can be written to."""
+        self._transport = cast("asyncio.Transport", transport)
+        if (made := transport.get_extra_info("socket")) is not None:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes of an answer; what nobody asked for ends the connection."""
+        if not self._busy:
+            self.abort()
+            return
+        self._heard += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._fail(Fault.BROKEN if self._headed else Fault.NOT_HTTP)
+        if self._heard > (MOST_HEARD if self._headed else MOST_HEAD):
+            self._fail(Fault.BROKEN if self._headed else Fault.NOT_HTTP)
+        if self._held > MOST_HELD:
+            self._transport.pause_reading()
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is over; an answer without a length ends with its connection."""
+        self.over = True
+        framed = self.says(b"content-length") or self.says(b"transfer-encoding")
+        if self._headed and exc is None and not framed:
+            self.whole = True
+        self._fail(Fault.BROKEN if self._heard else Fault.CLOSED)
+        self.resume_writing()
+
+    def pause_writing(self) -> None:
+        """The other side does not read as fast as we write."""
+        self._writable = self._writable or self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        self._writable = None
+
+    # What the parser tells.
+
+    def on_message_begin(self) -> None:
+        """An answer begins; a second one to the same request is none."""
+        if self.whole:
+            self._spoilt = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header."""
+        if not self._headed:
+            self._head.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """The head is whole; one that only says that the answer is being worked on is not it."""
+        if self.whole:
+            return
+        status = self._parser.get_status_code()
+        if 100 <= status < 200:
+            self._head.clear()
+        else:
+            self.status = status
+            self._headed = True
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        if self._headed and not self.whole:
+            self._pieces.append(body)
+            self._held += len(body)
+
+    def on_message_complete(self) -> None:
+        """The answer is whole."""
+        if self._headed and not self.whole:
+            self.whole = True
+            self._spoilt = self._spoilt or not self._parser.should_keep_alive()
