@@ -1,5 +1,6 @@
 """How far an agent's mode reaches: grants, ceilings, switches of the mode while agents run."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from gencode.core.events import CallDecided, TaskCreated
 from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.rules import Action, Mode
 from gencode.core.spec import TaskRequest
+from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.asking import Answer, Question
@@ -242,3 +244,33 @@ async def test_a_background_agent_asks_nobody(tmp_path: Path) -> None:
         (decided,) = await decisions(gen, outcome.agent_id)
     assert (outcome.background, decided.decision.action, person.asked) == (True, Action.DENY, [])
     assert decided.decision.why.endswith("It would be asked, but nobody can be asked here.")
+
+
+async def test_a_call_that_waits_for_a_person_holds_up_no_call_beside_or_before_it(tmp_path: Path) -> None:
+    looked = asyncio.Event()
+
+    @tool(effect="read")
+    async def look(ctx: ToolContext) -> str:
+        """Look."""
+        looked.set()
+        return "seen"
+
+    class Slow(Person):
+        async def ask(self, question: Question) -> Answer:
+            await asyncio.wait_for(looked.wait(), 60)
+            return await super().ask(question)
+
+    person = Slow(True)
+    modest = call("Task", subagent_type="modest", prompt="look")
+    turns = {
+        "main": [says("", SEND, modest, SEND), says("", call("look"), call("deploy")), says("sent")],
+        "autonomous": DEPLOYS,
+        "modest": [says("", call("look")), says("looked")],
+    }
+    model = ScriptedProvider.of(turns)
+    told = {"allow": ["Task(modest)"]}
+    async with GenCode.open(tmp_path, tools=[deploy, look], model=model, asker=person, settings=told) as gen:
+        outcome = await gen.ask("go").outcome()
+        sent = [each.status for each in await gen.tasks(parent=outcome.agent_id)]
+    assert (outcome.result, sent) == ("sent", [Status.COMPLETED] * 3)
+    assert person.asked[0] == GRANTED and len(person.asked) == 2  # once for both, and for deploy

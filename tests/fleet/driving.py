@@ -120,11 +120,11 @@ class Fleet:
         told = self.postgres.run(f"SET search_path TO {self.schema}; {statement}")
         return [line.split("|") for line in told.splitlines()]
 
-    def owners(self, status: str = "%") -> dict[str, int]:
-        """The process that is at each task of such a status."""
-        wanted = f"owner IS NOT NULL AND status LIKE '{status}'"
-        found = self.rows(f"SELECT id, split_part(owner, '|', 3) FROM gen_task WHERE {wanted}")
-        return {task: int(process) for task, process in found if process}
+    def owners(self, status: str = "") -> dict[str, int]:
+        """The process that is at each task, or at each one of such a status."""
+        asked = "SELECT id, status, split_part(owner, '|', 3) FROM gen_task WHERE owner IS NOT NULL"
+        found = self.rows(asked)
+        return {task: int(at) for task, now, at in found if at and status in ("", now)}
 
     async def busy(self) -> tuple[Process, Process]:
         """A worker that is at something, and another one."""

@@ -43,26 +43,34 @@ class Wish(Struct, frozen=True):
 
 
 async def answer(seat: Seat, reply: AssistantMessage, record: Recorder, stop: Stop) -> list[ToolResult]:
-    """One result for every call: judged in order, then run side by side where nothing can clash."""
+    """One result for every call: judged in order, then run side by side where nothing can clash.
+
+    A call that a person is asked about holds up only those that have to come after it.
+    """
     wishes = [_judged(seat, call) for call in reply.calls]
     decided = [_decided(seat, wish) for wish in wishes if not wish.problem]
     await record.commit(MessageAdded(reply), *decided)
-    wishes = [await admit(seat, wish, record, stop) for wish in wishes]
     results: list[ToolResult] = []
+    one_question = asyncio.Lock()
+
+    async def answered(wish: Wish) -> ToolResult:
+        if not wish.problem and wish.decision.action is Action.ASK:
+            async with one_question:
+                wish = await admit(seat, wish, record, stop)
+        return await perform(seat, wish, record, stop)
+
     for batch in _batches(wishes):
         if len(batch) == 1:
-            results.append(await perform(seat, batch[0], record, stop))
+            results.append(await answered(batch[0]))
             continue
         async with asyncio.TaskGroup() as group:
-            running = [group.create_task(perform(seat, wish, record, stop)) for wish in batch]
+            running = [group.create_task(answered(wish)) for wish in batch]
         results += [each.result() for each in running]
     return results
 
 
 async def admit(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> Wish:
-    """The wish after a person was asked, where one must be; questions never overlap."""
-    if wish.problem or wish.decision.action is not Action.ASK:
-        return wish
+    """The wish after a person was asked."""
     places = seat.gate.places(wish.call)
     try:
         with stop.interrupts(), record.parked(seat.slot):
