@@ -127,7 +127,7 @@ class Tool(msgspec.Struct, frozen=True, eq=False):
         return ""
 
     def parse(self, call: ToolCall) -> msgspec.Struct:
-        """Arguments that fit the signature, or a ToolError that says how to repair them."""
+        """A call's arguments, validated: they fit the signature, or a ToolError says how to repair them."""
         if call.broken:
             raise ToolError(
                 f"{self.name}: the arguments are not a JSON object: {call.broken[:200]!r}. {self.usage()}"
