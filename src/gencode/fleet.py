@@ -31,6 +31,7 @@ from gencode.delegation.live import Job, Live
 from gencode.delegation.lodgings import NOT_HERE, Folders, House, Lodgings, Wanted
 from gencode.delegation.orphans import close_task
 from gencode.engines.luggage import FarOrder, read_order
+from gencode.engines.offers import Needs
 from gencode.engines.pgqueuer import Later, Serving, Share, ensure_queue, prune, reconcile
 from gencode.engines.reluctance import LONGEST_SECONDS, NEAR_SECONDS, Reluctance
 from gencode.runtime.away.mirror import Unreachable
@@ -39,10 +40,10 @@ from gencode.runtime.ports import Handover, Lease
 from gencode.runtime.purse import BudgetSpent
 from gencode.stores.opening import LEASE_SECONDS as LEASE_SECONDS
 from gencode.stores.opening import open_postgres as open_postgres
-from gencode.stores.pg_copy import Copy, copy_database
+from gencode.stores.pg_copy import copy_to as copy_to
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_schema import migrate_url
-from gencode.stores.pg_survey import Survey as Survey
+from gencode.stores.pg_survey import outlook as outlook
 from gencode.stores.pg_survey import survey as survey
 
 log = logging.getLogger(__name__)
@@ -80,15 +81,6 @@ async def migrate_shared(url: str) -> tuple[str, int, int]:
     try:
         await ensure_queue(store)
         return store.link.address, before, after
-    finally:
-        await store.close()
-
-
-async def copy_to(path: Path, url: str) -> Copy:
-    """Copy the database of this machine into a shared one, and look whether everything arrived."""
-    store = await open_postgres(url)
-    try:
-        return await copy_database(path, store)
     finally:
         await store.close()
 
@@ -152,16 +144,15 @@ class Worker:
         self._store = store
         self._shape = shape
         self._rooms: dict[str, Room] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing: set[asyncio.Future[Any]] = set()
         self._draining = False
         self._left: list[Lease] = []
         self._bound: dict[str, tuple[Live, str]] = {}
         caps = {name.casefold(): cap for name, cap in shape.caps.items()}
-        share = Share(lambda: sorted(self._agents), shape.most, caps, self._parked)
+        share = Share(lambda: sorted(self._agents), shape.most, caps, self._parked, self._fits)
         self._serving = Serving(store, share, self.run)
         self.lifeline = Lifeline(self._renew, shape.lease_seconds, self._lost)
-        self._agents: set[str] = {*shape.agents}
-        self._own: set[str] = set()
+        self._agents = self._own = {name.casefold() for name in shape.agents}
         self._reluctance = Reluctance()
         house = House(self.name, shape.workspace, shape.home, shape.folders)
         self._lodgings = Lodgings(store, store.parcels, house)
@@ -221,12 +212,9 @@ class Worker:
                 order = read_order(found.order)
                 if found.takes >= MOST_TAKES:
                     raise UserMistake(f"it was begun {found.takes} times and never came to an end")
-                gen = await stack.enter_async_context(self._seated(task, order))
+                gen = await self._entered(stack, found, order)
                 await self._must_know(gen, found)
                 job = await gen.take_on(_bounded(replace(order.handover, task=task), self._shape.budget))
-            except Unreachable as why:
-                most = NEAR_SECONDS if str(why) == NOT_HERE else LONGEST_SECONDS
-                raise Later(str(why), self._reluctance.again(task, most)) from None
             except (Later, StoreTrouble, Fenced):
                 raise
             except UserMistake as mistake:
@@ -241,7 +229,25 @@ class Worker:
         except UserMistake as mistake:
             self._reluctance.lacks(found.task, found.agent)
             await self._store.parcels.hinder(found.task, self.name, str(mistake))
-            raise Later(str(mistake), self._reluctance.again(found.task)) from None
+            raise Later(str(mistake), self._reluctance.again(found.task), Needs(found.agent)) from None
+
+    async def _fits(self, needs: Needs) -> bool:
+        """Whether what another worker lacked for a task is here: its agent, or its folder."""
+        if not needs.cwd:
+            return needs.agent.casefold() in self._own
+        with suppress(Unreachable):
+            async with self._lodgings.place(Wanted("", needs.cwd, needs.mark)):
+                return needs.agent.casefold() in self._agents
+        return False
+
+    async def _entered(self, stack: AsyncExitStack, found: Dispatch, order: FarOrder) -> GenCode:
+        """The GenCode for a task until the stack is left; Later when its folder cannot be had here."""
+        try:
+            return await stack.enter_async_context(self._seated(found.task, order))
+        except Unreachable as why:
+            most = NEAR_SECONDS if str(why) == NOT_HERE else LONGEST_SECONDS
+            again = self._reluctance.again(found.task, most)
+            raise Later(str(why), again, Needs(found.agent, order.cwd, order.mark)) from None
 
     @asynccontextmanager
     async def _seated(self, task: str, order: FarOrder) -> AsyncGenerator[GenCode]:
@@ -371,20 +377,14 @@ class Worker:
         for room in rooms:
             room.give_up(why)
         closing = asyncio.gather(*(room.life for room in rooms), return_exceptions=True)
-        done = asyncio.get_running_loop().create_task(_after(closing, then))
-        self._closing.add(done)
-        done.add_done_callback(self._closing.discard)
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+        if then is not None:
+            closing.add_done_callback(lambda _: then())
 
     async def _settled(self) -> None:
-        lives = [room.life for room in self._rooms.values()]
-        if pending := [*lives, *self._closing]:
+        if pending := [*(room.life for room in self._rooms.values()), *self._closing]:
             await asyncio.wait(pending)
-
-
-async def _after(closing: "asyncio.Future[Any]", then: Callable[[], None] | None) -> None:
-    await closing
-    if then is not None:
-        then()
 
 
 def _bounded(handover: Handover, budget: Budget) -> Handover:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
@@ -113,9 +114,18 @@ async def test_money_is_bounded_by_the_price_of_the_model(tmp_path: Path) -> Non
 
 async def test_money_cannot_be_bounded_where_no_price_is_known(tmp_path: Path) -> None:
     async with scripted(tmp_path, settings={"max_usd": 1.0}, Explore=[says("never")]) as gen:
-        with pytest.raises(UserMistake, match="The price of the model is not known"):
+        with pytest.raises(UserMistake) as refused:
             await gen.task("Explore", "look")
         assert await gen.tasks() == []
+    assert str(refused.value) == (
+        "ScriptedProvider: The price of the model is not known, so a budget in USD cannot be kept: give its "
+        "price under [prices] in the settings, or limit tokens or turns instead."
+    )
+
+
+async def test_money_may_be_bounded_where_nothing_is_paid(tmp_path: Path) -> None:
+    async with GenCode.open(tmp_path, model="offline", settings={"max_usd": 0.01}) as gen:
+        assert (await gen.task("Explore", "list the files")).status is Status.COMPLETED
 
 
 @pytest.mark.parametrize("budget", [Budget(tokens=0), Budget(usd=-1.0), Budget(turns=0), Budget(spawns=0)])

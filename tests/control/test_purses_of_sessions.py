@@ -11,6 +11,8 @@ from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.test_queue_story import write_agent
+from tests.surfaces.running import gen as command
+from tests.surfaces.running import script
 
 COSTS = {"inputTokens": 90, "outputTokens": 10}
 SENT = call("Task", subagent_type="Explore", prompt="look")
@@ -144,3 +146,16 @@ async def test_a_fork_of_an_agent_of_a_conversation_is_paid_by_it_in_any_process
         assert (await gen.fork(child.agent_id, "again")).status is Status.COMPLETED
         with pytest.raises(UserMistake, match="The budget of 450 tokens of the session is spent"):
             await gen.fork(child.agent_id, "once more")
+
+
+def test_a_session_whose_budget_is_spent_says_so_and_gives_no_earlier_answer(tmp_path: Path) -> None:
+    model = script(tmp_path, main=[says("the answer", usage=COSTS), says("never")])
+    words = ("-p", "more", "--model", model)
+    bounded = command(*words, "--max-tokens-total", "50", "--json", cwd=tmp_path).json
+    assert (bounded["result"], bounded["error"]) == ("the answer", None)
+    words = (*words, "--session", bounded["sessionId"])
+    shown, told = command(*words, cwd=tmp_path), command(*words, "--json", cwd=tmp_path)
+    spent = "The budget of 50 tokens of the session is spent."
+    assert (shown.code, shown.out, told.code) == (1, "", 1)
+    assert spent in shown.err
+    assert (told.json["result"], told.json["status"], told.json["error"]) == ("", "limit_reached", spent)

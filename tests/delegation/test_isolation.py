@@ -170,7 +170,7 @@ async def test_one_that_is_waited_for_apart_can_be_sent_to_the_background(tmp_pa
     assert [each.delivers for each in told if isinstance(each, UserMessage) and each.delivers] == [(child,)]
 
 
-async def test_nobody_can_be_asked_there_and_the_policy_is_the_same(tmp_path: Path) -> None:
+async def test_where_nobody_is_there_nobody_is_asked_and_the_policy_is_the_same(tmp_path: Path) -> None:
     write = says("", call("Write", file_path="new.txt", content="x"))
     model = played(tmp_path, **{"general-purpose": [write, says("done")]})
     results: dict[str, list[str]] = {}
@@ -181,7 +181,7 @@ async def test_nobody_can_be_asked_there_and_the_policy_is_the_same(tmp_path: Pa
             results[mode] = [each["decision"]["action"] for each in decisions or ()]
             stored = await gen.find(outcome.agent_id)
             assert [policy.mode for policy in stored.policies] == [Mode(mode), Mode(mode)]
-    assert results == {"default": ["deny"], "acceptEdits": ["allow"]}
+    assert results == {"default": ["ask", "deny"], "acceptEdits": ["allow"]}
     assert (tmp_path / "new.txt").read_text() == "x"
 
 

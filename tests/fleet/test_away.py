@@ -118,6 +118,25 @@ async def test_what_a_writing_agent_changed_comes_back_into_the_files(country: C
     (country.folder / "made.txt").unlink()
 
 
+async def test_an_agent_commits_in_its_copy_and_what_the_sender_had_not_committed_stays_so(
+    country: Country,
+) -> None:
+    command = "git status --short && git commit --quiet --all --message Four && git log --format=%s"
+    edit = call("Edit", file_path="a.txt", old_string="4\n", new_string="four\n")
+    country.write(says(call("Read", file_path="a.txt"), edit, call("Bash", command=command)))
+    (country.folder / "a.txt").write_text(TEN.replace("0\n", "zero\n"))
+    (country.folder / "new.txt").write_text("new\n")
+    async with country.gen(allow=["Bash(git *)"]) as gen:
+        outcome = await gen.task("general-purpose", "commit", isolation="process")
+        seen = await results(gen, outcome.agent_id)
+    assert seen[-1].split() == ["M", "a.txt", "??", "new.txt", "Four", "a", "step"]
+    assert "changed a.txt +1 -1" in outcome.result
+    assert (country.folder / "a.txt").read_text() == TEN.replace("0\n", "zero\n").replace("4\n", "four\n")
+    assert git(country.folder, "log", "--format=%s") == "a step"
+    git(country.folder, "checkout", "--quiet", "a.txt")
+    (country.folder / "new.txt").unlink()
+
+
 async def test_a_task_that_waited_for_its_turn_goes_to_a_worker_too(country: Country) -> None:
     country.write(says(call("Read", file_path="a.txt"), delay=200))
     async with country.gen(max_agents=1) as gen:
@@ -164,6 +183,10 @@ async def test_what_nobody_waited_for_is_kept_until_a_person_takes_it_over(count
     assert found.id not in [work.task for work in (await survey(country.url)).returned]
     async with country.gen() as gen:
         taken_over = (await gen.find(found.id)).result
+        copied = (await gen.fork(found.id, "another way")).agent_id
+        assert (await told(gen, copied))[-2].startswith(
+            f"You are back in the folder itself, {country.folder}."
+        )
         await gen.resume(found.id, "more")
         assert (await told(gen, found.id))[-2].startswith(
             f"You are back in the folder itself, {country.folder}."
@@ -187,25 +210,30 @@ async def test_an_agent_that_is_woken_goes_on_from_what_it_did(country: Country)
     assert back is not None and (back[0].files, back[0].taken) == (1, False)
 
 
+@pytest.mark.parametrize(
+    "first", [call("Write", file_path="two.txt", content="two\n"), call("Read", file_path="a.txt")]
+)
 async def test_a_task_is_woken_from_a_machine_that_has_not_its_folder(
-    country: Country, tmp_path: Path
+    country: Country, tmp_path: Path, first: dict[str, Any]
 ) -> None:
-    country.write(says(call("Write", file_path="two.txt", content="two\n")))
+    country.write(says(first))
     async with country.gen() as gen:
         [found] = await ended(gen, [await detached(gen)])
-    country.write({"*": [*said(call("Read", file_path="two.txt")), {"text": "again"}]})
+    country.write({"*": [*said(call("LS", path=".")), {"text": "again"}]})
     hidden = country.folder.rename(country.folder.parent / "hidden")
     named = {"database_url": country.url}
     try:
         async with GenCode.open(tmp_path, model=f"scripted:{country.script}", settings=named) as gen:
             with pytest.raises(UserMistake, match="is not on this machine; let a worker go on with it"):
                 await gen.resume(found.id, "again")
+            with pytest.raises(UserMistake, match="is not on this machine; fork it where that is"):
+                await gen.fork(found.id, "again")
             _, woken = await gen.send(found.id, "again")
             await until(lambda: again(gen, found.id), "it has said more")
             seen = await results(gen, found.id)
     finally:
         hidden.rename(country.folder)
-    assert (woken, "two" in seen[-1]) == (True, True)
+    assert (woken, "a.txt" in seen[-1], "two.txt" in seen[-1]) == (True, True, first["name"] == "Write")
 
 
 async def again(gen: GenCode, task: str) -> bool:

@@ -19,7 +19,7 @@ from gencode.core.messages import AssistantMessage, Usage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.accounts import spent_by
-from gencode.delegation.treasury import Treasury
+from gencode.delegation.slices import Slices
 from gencode.runtime.ports import TaskQuery
 from tests.fleet.driving import until
 from tests.postgres import Postgres
@@ -135,14 +135,18 @@ async def test_whoever_looks_at_a_session_from_elsewhere_knows_what_is_out(postg
     lead = await one.create(TaskCreated(conversation=True, budget=budget), "me", [TaskStarted(), said])
     part = TaskCreated(parent=lead.task, budget=Budget(tokens=4_000))
     child = await one.create(part, "worker", [TaskStarted(), said])
-    elsewhere = Treasury(other, Budget(), Budget(), lambda _: None)
-    session = await other.task(lead.task)
-    purse = await elsewhere.of_conversation(session)
-    assert purse is not None
-    assert (purse.spent.tokens, purse.left().tokens) == (2_000, 10_000 - 1_000 - 4_000)
+    elsewhere = Slices(other, "you", lambda _: None)
+
+    async def out() -> tuple[int, int | None]:
+        session = await other.task(lead.task)
+        assert session is not None
+        abroad = await elsewhere.look(session)
+        return abroad.spent.tokens, abroad.kept.get("tokens", 0)
+
+    assert await out() == (2_000, None)  # whoever leads it may spend all that is left
+    await one.append(lead, [said, TaskEnded(Status.COMPLETED)], last=True)
+    assert await out() == (3_000, 4_000 - 1_000)
     await one.append(child, [said, TaskEnded(Status.COMPLETED)], last=True)
-    await one.append(lead, [said])
-    assert await elsewhere.of_conversation(session) is purse
-    assert (purse.spent.tokens, purse.left().tokens) == (4_000, 6_000)
+    assert await out() == (4_000, 0)
     await one.close()
     await other.close()

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
 
 import pytest
 
+from gencode.app import GenCode
 from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall, UserMessage
 from gencode.providers.cooldown import Cooldown
 from gencode.providers.retry import Patience, Retrying
 from gencode.runtime.ports import AgainPart, CallPart, EndPart, Part, Request, TextPart
+from gencode.stores.memory import MemoryStore
 
 QUICK = Patience(tries=4, first=0.001, longest=0.01, whole=5)
 ASKED = Request("m", "", (UserMessage("go"),), ())
@@ -44,6 +47,17 @@ async def test_trouble_that_passes_is_waited_out() -> None:
     moody = Moody(((), busy()), ((), busy()), (GOOD, None))
     assert await heard(Retrying(moody, Cooldown(), QUICK)) == list(GOOD)
     assert moody.asked == 3
+
+
+@pytest.mark.parametrize(("passes", "asked"), [(True, 2), (False, 1)])
+async def test_a_provider_of_ones_own_is_asked_again_where_its_errors_say_that_this_helps(
+    tmp_path: Path, passes: bool, asked: int
+) -> None:
+    moody = Moody(((), ProviderError("m is away", retryable=passes)), (GOOD, None))
+    async with GenCode.open(tmp_path, model=moody, store=MemoryStore()) as gen:
+        outcome = await gen.task("Explore", "look")
+    expected = ("completed", "yes", None) if passes else ("failed", "", "m is away")
+    assert ((outcome.status, outcome.result, outcome.error), moody.asked) == (expected, asked)
 
 
 async def test_a_reply_that_broke_off_is_void_and_asked_for_anew() -> None:

@@ -214,8 +214,8 @@ async def test_an_unknown_price_cannot_keep_a_budget_of_money() -> None:
         with pytest.raises(UserMistake) as caught:
             await top.below("a", Budget()).reserve(5, price)
         assert str(caught.value) == (
-            "The price of the model is not known, so a budget in USD cannot be kept: give its price in the "
-            "settings, or name a budget of tokens."
+            "The price of the model is not known, so a budget in USD cannot be kept: give its price under "
+            "[prices] in the settings, or limit tokens or turns instead."
         )
     assert top.calls == 0
     (await session(Budget(tokens=5)).reserve(5, None)).settle(tokens=5, usd=None)

@@ -1,5 +1,7 @@
-"""One conversation in two terminals: the one that cannot answer a question says that it waits, and where."""
+"""One conversation in two terminals: a question of the one is shown in the other, and either answers it."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -7,12 +9,19 @@ import pytest
 from gencode.stores.sqlite import SqliteStore
 from gencode.surfaces.tui import dialogs
 from gencode.testing import call, says
-from tests.tui.driving import seated
+from tests.tui.driving import Seat, seated
+
+ASKS = "general-purpose wants to use Write"
 
 
-async def test_a_question_of_another_terminal_is_named_until_it_is_answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@asynccontextmanager
+async def two_terminals(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncGenerator[tuple[Seat, Seat, Seat]]:
+    """The one that leads a conversation, one that looks at it, and one in the same folder that does not.
+
+    An agent of the first one asks whether it may write.
+    """
     monkeypatch.setattr(dialogs, "GRACE_SECONDS", 0.0)
     write = call("Write", file_path="new.txt", content="x")
     sent = call("Task", subagent_type="general-purpose", prompt="write", description="alpha")
@@ -21,26 +30,49 @@ async def test_a_question_of_another_terminal_is_named_until_it_is_answered(
         "general-purpose": [says("", write), says("written")],
     }
     settings = {"allow": ["Task"]}
-    stores = [await SqliteStore.open(tmp_path / "gen.db") for _ in range(2)]
-    async with seated(tmp_path, store=stores[0], settings=settings, script=script) as first:
+    stores = [await SqliteStore.open(folder / "gen.db") for _ in range(3)]
+    async with seated(folder, store=stores[0], settings=settings, script=script) as first:
         await first.type("hello")
         await first.rests()
         session = first.talk.session or ""
-        async with seated(
-            tmp_path,
-            store=stores[1],
-            settings=settings,
-            script=script,
-            begin=lambda talk: talk.open(session),
-        ) as second:
+        async with (
+            seated(
+                folder,
+                store=stores[1],
+                settings=settings,
+                script=script,
+                begin=lambda talk: talk.open(session),
+            ) as second,
+            seated(folder, store=stores[2], settings=settings, script=script) as third,
+        ):
             await second.assert_sees("begun")
             await first.type("go")
-            await first.assert_sees("general-purpose wants to use Write")
-            (child,) = first.talk.view.launched(session)
-            await second.assert_sees(f"? {child} asks to use Write: answer it in the terminal where it runs")
-            await first.press("n")
-            await first.rests()
-            await second.assert_sees("over")
+            await first.assert_sees(ASKS)
+            await second.assert_sees(ASKS)
+            yield first, second, third
+            for each in (first, second):
+                await each.assert_sees("over")
+                assert ASKS not in each.screen
             await second.until(lambda: not second.talk.led_elsewhere, "the end of the turn")
             assert second.talk.asked_elsewhere.first is None
+
+
+async def test_the_second_terminal_answers_a_question_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two_terminals(tmp_path, monkeypatch) as (first, second, third):
+        (child,) = first.talk.view.launched(first.talk.session or "")
+        await second.assert_sees(f"? {child} asks to use Write: answer it where it runs, or here")
+        assert not third.app.broker.waiting()
+        await second.press("y")
+        await first.until(lambda: not first.app.broker.waiting(), "the end of the question")
+    assert (tmp_path / "new.txt").read_text() == "x"
+
+
+async def test_what_the_first_terminal_answers_is_not_asked_in_the_second_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two_terminals(tmp_path, monkeypatch) as (first, second, _):
+        await first.press("n")
+        await second.until(lambda: not second.app.broker.waiting(), "the end of the question")
     assert not (tmp_path / "new.txt").exists()

@@ -14,3 +14,14 @@ class Budget(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     usd: float | None = None
     seconds: float | None = None
     spawns: int | None = None
+
+
+class Part(Struct, frozen=True):
+    """What agents in one process may spend of a budget while others spend from it elsewhere.
+
+    `before` is what each of these tasks had cost itself when they got it.
+    """
+
+    owner: str
+    budget: Budget
+    before: dict[str, Budget]

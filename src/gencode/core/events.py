@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from gencode.core.budget import Budget
+from gencode.core.budget import Budget, Part
 from gencode.core.errors import CorruptFact
 from gencode.core.messages import FileChange, Message, Usage, UserMessage
 from gencode.core.rules import Decision, Mode, Policy
@@ -74,6 +74,8 @@ class TaskStarted(Fact, tag="TaskStarted", frozen=True, omit_defaults=True):
     """What it may spend from now on, where that was said anew."""
     was: Status = Status.PENDING
     """The status it had before."""
+    woken: bool = False
+    """Whether nobody above it is at work here, so that it spends only parts of their budgets."""
 
 
 class MessageAdded(Fact, tag="MessageAdded", frozen=True):
@@ -139,6 +141,12 @@ class WorkReturned(Fact, tag="WorkReturned", frozen=True):
     text: str
 
 
+class BudgetShared(Fact, tag="BudgetShared", frozen=True):
+    """Agents that work below the task, which is at rest, may spend these parts of what its budget leaves."""
+
+    parts: tuple[Part, ...]
+
+
 class TextArrived(Fact, tag="TextArrived", frozen=True):
     """A piece of a reply that is still being spoken."""
 
@@ -199,6 +207,7 @@ DurableFact = (
     | TaskImported
     | TaskEnded
     | WorkReturned
+    | BudgetShared
 )
 PassingFact = (
     TextArrived | ThinkingArrived | ReplyRestarted | CallStarted | CallFinished | ProgressMade | QueueMoved

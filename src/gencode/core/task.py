@@ -7,10 +7,11 @@ from typing import Any, NoReturn
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.core.budget import Budget
+from gencode.core.budget import Budget, Part
 from gencode.core.errors import CorruptFact
 from gencode.core.events import (
     AnyFact,
+    BudgetShared,
     CallDecided,
     Event,
     MessageAdded,
@@ -104,6 +105,9 @@ class Task(Struct, frozen=True):
     tools: ToolChoice | None = None
     stalled: float = 0.0
     """For how many seconds it had been silent when that was last noticed; 0 once it speaks again."""
+    woken: bool = False
+    """Whether it spends only parts of the budgets above it; `parts` are those of its own."""
+    parts: tuple[Part, ...] = ()
 
 
 def fold(task: Task | None, event: Event) -> Task:
@@ -225,6 +229,8 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             if not task.status.ended:
                 _impossible(event, "the task has not ended")
             return replace(task, result=f"{task.result}\n\n{text}".strip())
+        case BudgetShared():
+            return replace(task, parts=fact.parts)
         case _:
             _impossible(event, "it may not follow")
 
@@ -239,6 +245,7 @@ def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
         running_since=event.at,
         ended_at=None,
         error=None,
+        result="" if task.conversation else task.result,  # an answer is to what was asked in this turn
         chosen_model=fact.model or task.chosen_model,
         model=fact.model or task.model,
         system=fact.system or task.system,
@@ -247,6 +254,7 @@ def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
         inputs=None,
         stalled=0.0,
         closing=(),
+        woken=fact.woken,
     )
     if task.closing:
         kept = tuple(each for each in task.evidence.warnings if each not in task.closing)

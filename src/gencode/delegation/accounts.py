@@ -1,5 +1,6 @@
 """Budgets in a family of tasks: which of two counts, what was spent so far, and what is set aside."""
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from gencode.core.budget import Budget
@@ -45,8 +46,16 @@ def bound(
 ) -> Purse | None:
     """The purse of an agent below another one; None where nothing is bounded.
 
-    BudgetSpent says what is missing. Only an agent that was `sent` by another counts as one.
+    BudgetSpent says what is missing. Only an agent that was `sent` by another counts as one. Where only parts
+    of the budget above may be spent here, nothing is set aside: they are asked for call by call.
     """
+    if above is not None and above.more is not None:
+        Purse(f"agent {owner}", budget, None, spent).check()
+        if sent:
+            above.accounts["spawns"].add(1, 1, 1)
+        purse = Purse(f"agent {owner}", budget, above, spent)
+        purse.close()
+        return purse
     if above is not None and above.bounded:
         purse = above.below(f"agent {owner}", budget, spent, again=not sent)
         try:
@@ -62,22 +71,6 @@ def bound(
     return purse if purse.bounded else None
 
 
-def leftover(task: Task, spent: Spent) -> Budget:
-    """What is left of the budget of a task that has ended, for what it sent; BudgetSpent when nothing is."""
-    purse = Purse(f"agent {task.agent}", task.budget, None, spent)
-    purse.check()
-    return purse.left()
-
-
-def raised(left: Budget, spent: Spent) -> Budget:
-    """What a task may spend over its whole life when it has spent so much, and so much is left for it."""
-    amounts = {
-        name: None if (amount := getattr(left, name)) is None else amount + getattr(spent, name)
-        for name in ("turns", "tokens", "usd", "spawns")
-    }
-    return Budget(**amounts)
-
-
 async def spent_by(store: Store, task: str) -> Spent:
     """What a task and everything below it have cost so far."""
     found = await store.task(task)
@@ -90,10 +83,17 @@ async def spent_by(store: Store, task: str) -> Spent:
         seen |= {each.id for each in fresh}
         family += fresh
         above = [each.id for each in fresh]
-    return _sum(family)
+    return total_of(family)
 
 
-def _sum(family: list[Task]) -> Spent:
+def costs_of(task: Task) -> Budget:
+    """What a task cost itself, without those it sent."""
+    tokens = task.usage.input_tokens + task.usage.output_tokens
+    return Budget(turns=task.turns, tokens=tokens, usd=task.usage.usd or 0.0)
+
+
+def total_of(family: Sequence[Task]) -> Spent:
+    """What a task and those below it have cost, of which it is one."""
     usage = sum((each.usage for each in family), start=Usage())
     return Spent(
         turns=sum(each.turns for each in family),

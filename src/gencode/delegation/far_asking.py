@@ -1,4 +1,4 @@
-"""Asking a person at another process or machine: the end where an agent asks, and the end where the person is.
+"""Asking a person at another process: the end where an agent asks, and the end where the person is.
 
 A notification only wakes both up sooner; what counts is what lies in the database. An answer is taken by the
 one run that asked, and is checked again there.
@@ -16,7 +16,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, UserMistake
-from gencode.runtime.asking import Answer, Asker, NobodyThere, Question
+from gencode.runtime.asking import Answer, Asker, NobodyThere, Question, Unasked
+from gencode.runtime.broker import said_nothing
 from gencode.runtime.ports import Store
 from gencode.runtime.questions import (
     Post,
@@ -34,6 +35,8 @@ PATIENCE = 600.0
 """Seconds after which a question that nobody answers is a no."""
 HERE_SECONDS = 15.0
 """A person of whom nothing was heard for so long is taken for gone."""
+LONGEST_PAUSE = 8.0
+"""Where the database cannot be used (it may be read-only), it is tried again after so many seconds."""
 LONGEST_PREVIEW = 100_000
 DEEPEST = 20
 
@@ -81,6 +84,8 @@ class FarAsker:
                 await asyncio.sleep(LOOK_SECONDS)
                 try:
                     answer = await self._box.answered(number, self.owner)
+                except Unasked:
+                    raise
                 except GenCodeError as trouble:
                     log.warning("it is not known what was answered: %s", trouble)
                     continue
@@ -154,13 +159,16 @@ class FarQuestions:
     async def run(self) -> None:
         """Do so until it is cancelled."""
         try:
+            pause = LOOK_SECONDS
             while True:
                 try:
                     await self._look()
+                    pause = LOOK_SECONDS
                 except GenCodeError as trouble:
-                    log.warning("questions of other processes cannot be looked up: %s", trouble)
-                    await asyncio.sleep(1.0)
-                await asyncio.sleep(LOOK_SECONDS)
+                    if pause == LOOK_SECONDS:
+                        log.warning("questions of other processes cannot be looked up: %s", trouble)
+                    pause = min(max(2 * pause, 1.0), LONGEST_PAUSE)
+                await asyncio.sleep(pause)
         finally:
             for asking in self._shown.values():
                 asking.cancel()
@@ -192,6 +200,8 @@ class FarQuestions:
         try:
             async with asyncio.timeout(each.left):
                 answer = await self._asker.ask(each.question)
+            if said_nothing(answer):
+                raise TimeoutError
             await self._box.answer(each.number, answer, who_answers())
         except TimeoutError:
             log.info("nobody answered question %s", each.number)

@@ -1,6 +1,7 @@
 """Forks: a new task that begins with what an earlier one had said and heard up to one of its facts."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -10,6 +11,7 @@ from gencode.core.events import DurableFact, Event, TaskCreated, TaskForked
 from gencode.core.messages import unanswered
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task, transcript_of
+from gencode.delegation.earlier import told_place
 from gencode.delegation.origin import Origin
 from gencode.runtime.calls import interrupted
 
@@ -33,6 +35,7 @@ def forked(
     said = transcript_of(event for event in events if (event.seq or 0) <= at)
     if cut := unanswered(said):
         said.append(interrupted(cut, AFTERWARDS))
+    said += told_place(said, Path(task.cwd))
     budget = request.budget if request.budget != Budget() else task.budget
     created = TaskCreated(
         agent=task.agent,

@@ -45,7 +45,7 @@ class Inquiring:
         try:
             answer = await origin.asker.ask(question)
         except NobodyThere:
-            return Reply(by=NOBODY)
+            return Reply(by=SILENCE if parent else NOBODY)
         return Reply(by=PERSON, words=answer.words) if any(answer.words) else Reply(by=answer.why or SILENCE)
 
     async def _answered_above(

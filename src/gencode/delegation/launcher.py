@@ -16,7 +16,7 @@ from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, TaskRequest, same_name
 from gencode.core.task import Task, whole_transcript
-from gencode.delegation.accounts import NO_BUDGET, bound, raised, share, spent_by, tightest
+from gencode.delegation.accounts import NO_BUDGET, bound, share, spent_by, tightest
 from gencode.delegation.apart import Apart, new_task
 from gencode.delegation.desk import Desk
 from gencode.delegation.forks import Fork, forked
@@ -27,14 +27,14 @@ from gencode.delegation.outputs import make_whole
 from gencode.delegation.reach import Reach
 from gencode.delegation.seating import Seating
 from gencode.delegation.spawning import spawned
-from gencode.delegation.starting import NOTHING_SAID, More, Order, Starting
+from gencode.delegation.starting import NOTHING_SAID, Leads, More, Order, Starting
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.trees import Workplaces
 from gencode.delegation.watch import Watch, facts_of
 from gencode.runtime.bus import Bus
 from gencode.runtime.limits import Limits
 from gencode.runtime.ports import Engine, Handover, Store, TaskQuery
-from gencode.runtime.purse import NOTHING
+from gencode.runtime.purse import NOTHING, afforded
 
 
 class Means(Struct, frozen=True):
@@ -75,6 +75,8 @@ class Launcher:
         self.apart = Apart(store, bus, supervisor, means.engine)
         self.watch = Watch(store, supervisor.owner, self._outputs)
         self.live = supervisor.find
+        self.owner = supervisor.owner
+        self.borrow = self._starting.borrow
         self.reach = Reach(store, supervisor, self.watch)
         self.inquiring = Inquiring(supervisor, self.reach, means.patience)
 
@@ -86,7 +88,7 @@ class Launcher:
         seconds: float | None = None,
     ) -> Live:
         """Start a subagent below `origin`; UserMistake names what is wrong with the request."""
-        order, created = self._prepared(request, origin, call, seconds)
+        order, created = await afforded(lambda: self._prepared(request, origin, call, seconds))
         begun = False
         try:
             if (request.isolation or order.spec.isolation) == "process":
@@ -207,9 +209,15 @@ class Launcher:
         return Limits(turns, min(times, default=None))
 
     async def converse(
-        self, spec: AgentSpec, prompt: str, origin: Origin, limits: Limits, session: str | None = None
+        self,
+        spec: AgentSpec,
+        prompt: str,
+        origin: Origin,
+        limits: Limits,
+        session: str | None = None,
+        leads: Leads | None = None,
     ) -> Job:
-        """Start the main conversation, or go on with an earlier one."""
+        """Start the main conversation, or go on with an earlier one; what `leads` it is done before."""
         place = origin.talking(spec)
         if limits.seconds is not None:
             place = replace(place, until=time.monotonic() + limits.seconds)
@@ -217,7 +225,8 @@ class Launcher:
         order = Order(spec, place, limits)
         budget = place.purse.budget if place.purse else NO_BUDGET
         if session is not None:
-            return await self._starting.go_on(session, order, More(prompt, budget=budget), Desk(self))
+            more = More(prompt, budget=budget, leads=leads)
+            return await self._starting.go_on(session, order, more, Desk(self))
         if not prompt.strip():
             raise UserMistake("The prompt is empty; say what you want to know or have done.")
         created = TaskCreated(
@@ -232,10 +241,12 @@ class Launcher:
         )
         return await self._starting.begin(order, created, Desk(self))
 
-    async def compact(self, spec: AgentSpec, origin: Origin, session: str, why: str) -> bool:
+    async def compact(
+        self, spec: AgentSpec, origin: Origin, session: str, why: str, leads: Leads | None = None
+    ) -> bool:
         """Sum up a conversation at rest; False when there is nothing to leave out."""
         order = Order(spec, origin.talking(spec), Limits())
-        return await self._starting.compact(session, order, Desk(self), why)
+        return await self._starting.compact(session, order, Desk(self), why, leads)
 
     async def resume(
         self,
@@ -244,14 +255,14 @@ class Launcher:
         place: Origin,
         seconds: float | None = None,
         *,
-        left: Budget = NO_BUDGET,
         over: bool = False,
+        woken: bool = False,
     ) -> Job:
         """Go on with an earlier task of an agent, which keeps its identity, type and transcript.
 
-        `place` is where the agent sits: below whoever asks for it now; `left` is what those above it who have
-        ended leave it. Without a prompt it goes on with the letters that wait for it, or in the place of a
-        process that died when it takes `over`.
+        `place` is where the agent sits: below whoever asks for it now. Without a prompt it goes on with the
+        letters that wait for it, or in the place of a process that died when it takes `over`. One that is
+        `woken` spends only parts of the budgets above it.
         """
         if self._supervisor.find(task.id):
             raise UserMistake(f"Task {task.id} is running; wait for it or stop it first.")
@@ -260,13 +271,13 @@ class Launcher:
             place = replace(place, workspace=workplace.workspace)
         named = None if request.budget == NO_BUDGET else request.budget
         budget = named or task.budget
-        counted = place.purse is not None or budget != NO_BUDGET or left != NO_BUDGET
+        counted = place.purse is not None or budget != NO_BUDGET
         spent = await spent_by(self._store, task.id) if counted else NOTHING
-        budget = tightest(budget, raised(left, spent))
-        purse = bound(place.purse, spec.name, budget, spent, sent=False)
+        purse = await afforded(lambda: bound(place.purse, spec.name, budget, spent, sent=False))
         place = replace(place, purse=purse)
         turns = request.max_turns or task.max_turns or spec.max_turns
-        order = Order(spec, place, self._limits(place, turns, budget, seconds), workplace)
+        limits = self._limits(place, turns, budget, seconds)
+        order = Order(spec, place, limits, workplace, woken=woken)
         behind = request.background and not task.background
         more = More(request.prompt, behind=behind, budget=named, over=over)
         begun = False
@@ -280,7 +291,14 @@ class Launcher:
                 purse.close()
 
     async def fork(
-        self, task: Task, fork: Fork, request: TaskRequest, place: Origin, seconds: float | None = None
+        self,
+        task: Task,
+        fork: Fork,
+        request: TaskRequest,
+        place: Origin,
+        seconds: float | None = None,
+        *,
+        woken: bool = False,
     ) -> Job:
         """Begin a new task with what an earlier one had said and heard up to one of its facts."""
         if not request.prompt.strip():
@@ -290,7 +308,8 @@ class Launcher:
         self._seating.check_price(place)
         spec = self.agent_of(task)
         limits = self._limits(place, created.max_turns, created.budget, seconds)
-        return await self._starting.begin(Order(spec, place, limits), created, Desk(self), facts)
+        order = Order(spec, place, limits, woken=woken)
+        return await self._starting.begin(order, created, Desk(self), facts)
 
     def agent_of(self, task: Task | TaskCreated) -> AgentSpec:
         """The agent of a task, as its file is now."""

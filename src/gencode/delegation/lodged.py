@@ -18,14 +18,10 @@ log = logging.getLogger(__name__)
 
 HERE = (
     "{copy} {there} that was made for you with git, at {here}: names of files that begin with "
-    "{there} are those in your copy. What you change in it goes back as a patch when you end. Files that git "
-    "ignores are not in it. You cannot stage, commit or make branches there, because the repository itself "
-    "lies outside: leave what you did in the files."
+    "{there} are those in your copy. What you change in it, committed or not, goes back when you end. Files "
+    "that git ignores, and branches but the one you are on, stay behind."
 )
-UNCOMMITTED = (
-    " What was not committed when you were sent is the last commit of your copy: git diff HEAD~1 shows it, "
-    "together with what you do."
-)
+ALONE = " Its only commit is everything as it was when you were sent: the history did not come along."
 ANEW = (
     "{move} Your folder is {here} now, made anew from git as it was when you were "
     "sent: what you had changed in files before is not in it, so look before you rely on it."
@@ -66,9 +62,8 @@ class Lodged(Workplace):
 
     def heard(self) -> list[UserMessage]:
         """What an agent should know about its folder before it begins."""
-        parcel = self._lodging.guest.parcel
-        last = UNCOMMITTED if parcel.head and parcel.tip != parcel.head else ""
-        return [UserMessage(self._said(HERE + last), sender="system")]
+        history = "" if self._lodging.guest.parcel.head else ALONE
+        return [UserMessage(self._said(HERE + history), sender="system")]
 
     def heard_again(self) -> str:
         """What an agent should know that began elsewhere."""

@@ -41,14 +41,19 @@ class Resumption:
         if request.isolation:
             raise UserMistake(f"Task {task.id} goes on in this process; leave isolation out.")
         spot = replace(self._place(task, request.model), background=request.background, purse=funds.purse)
-        return await self._launcher.resume(task, request, spot, seconds, left=funds.left)
+        return await self._launcher.resume(task, request, spot, seconds, woken=funds.woken)
 
     async def fork(
         self, task: Task, fork: Fork, request: TaskRequest, seconds: float | None, funds: Funds
     ) -> Job:
         """Begin a new task with what an earlier one had said and heard, at the place of that one."""
+        if _is_far(task, far=self._launcher.apart.far):
+            raise UserMistake(
+                f"The folder {task.cwd} of task {task.id} is not on this machine; fork it where that is, or "
+                f"let a worker go on with the task itself: gen task resume {task.id} --background"
+            )
         spot = replace(self._place(task, request.model), background=request.background, purse=funds.purse)
-        return await self._launcher.fork(task, fork, request, spot, seconds)
+        return await self._launcher.fork(task, fork, request, spot, seconds, woken=funds.woken)
 
     async def detach(self, task: Task, request: TaskRequest, seconds: float | None) -> str:
         """Go on with a task in a process that outlives this one; its id."""
@@ -81,11 +86,12 @@ class Resumption:
         """Go on with a task in the place of a process that died with it."""
         spot = replace(self._place(task, handover.model), background=True, purse=funds.purse)
         request = TaskRequest("", "", max_turns=handover.max_turns, background=True)
-        return await self._launcher.resume(task, request, spot, handover.seconds, left=funds.left, over=True)
+        seconds = handover.seconds
+        return await self._launcher.resume(task, request, spot, seconds, over=True, woken=funds.woken)
 
     def _model_there(self, task: Task, asked: str) -> Model:
         """The model for a task that goes on in another process, which has its folder."""
-        if self._launcher.apart.far and not task.imported and task.cwd and not Path(task.cwd).is_dir():
+        if _is_far(task, far=self._launcher.apart.far):
             return self._model(task, asked, self._here().model)
         spot = self._place(task, asked)
         spot.stop.fall()
@@ -130,11 +136,16 @@ def _place(task: Task | TaskCreated, here: Origin, model: Model, chain: Chain, s
     )
 
 
+def _is_far(task: Task, *, far: bool) -> bool:
+    """Whether the folder of a task is on another machine only."""
+    return far and not task.imported and bool(task.cwd) and not Path(task.cwd).is_dir()
+
+
 def _check_folder(task: Task, here: Workspace, *, far: bool) -> None:
     """Refuse to go on with a task anywhere but in its own folder; one that was imported goes on here."""
     if task.imported or not task.cwd or task.cwd == str(here.cwd):
         return
-    if far and not Path(task.cwd).is_dir():
+    if _is_far(task, far=far):
         raise UserMistake(
             f"The folder {task.cwd} of task {task.id} is not on this machine; let a worker go on with it: "
             f"gen task resume {task.id} --background"

@@ -1,7 +1,9 @@
 """How a task begins and goes on: its first facts are written, its agent is seated, its job is handed over."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -21,7 +23,7 @@ from gencode.delegation.earlier import told_first, told_place, tools_of
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin
-from gencode.delegation.orphans import close_if_orphan, interruption
+from gencode.delegation.orphans import close_if_orphan, given_up, interruption
 from gencode.delegation.seating import Seating
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.trees import Workplace
@@ -33,10 +35,18 @@ from gencode.runtime.seat import Seat
 from gencode.runtime.slots import Slot
 from gencode.runtime.toolbox import Toolbox
 
+PATIENCE = 5.0
+"""So many seconds somebody may have the lease of a task at rest."""
+LOOK_SECONDS = 0.02
+RUNNING = "Task {task} is running; wait for it or stop it first."
 NOTHING_SAID = "The prompt is empty; say what the agent should do."
 SHAPE = (
     "Your last reply must be one JSON value that fits this JSON Schema, and nothing else around it:\n{schema}"
 )
+
+
+Leads = Callable[[Task], Awaitable[Sequence[DurableFact]]]
+"""What is done once nobody else can go on with a task, and gives facts to be written first."""
 
 
 class Order(Struct, frozen=True, eq=False):
@@ -48,6 +58,8 @@ class Order(Struct, frozen=True, eq=False):
     workplace: Workplace | None = None
     remembers: bool = False
     """Whether its result may be given again, and an earlier one be given for it."""
+    woken: bool = False
+    """Whether it spends only parts of the budgets above it."""
 
     def minded(self) -> "Order":
         """With the model asked as the agent's file says, so that those it sends are asked likewise."""
@@ -62,6 +74,7 @@ class More(Struct, frozen=True):
     budget: Budget | None = None
     over: bool = False
     """Whether it goes on in the place of a process that died, with nothing new to do."""
+    leads: "Leads | None" = None
 
 
 class Starting:
@@ -81,6 +94,7 @@ class Starting:
         self._seating = seating
         self._outputs = outputs
         self._going_on: set[str] = set()
+        self._lent: dict[str, asyncio.Event] = {}
 
     async def begin(
         self,
@@ -106,7 +120,8 @@ class Starting:
         first = [UserMessage(spec.initial_prompt)] if created.conversation and spec.initial_prompt else []
         place = order.workplace.heard() if order.workplace else ()
         heard = [*first, UserMessage(created.prompt), *place, *origin.notes(), *_shape(created)]
-        then = (*before, self._seating.started(spec, toolbox, origin, system), *map(MessageAdded, heard))
+        started = replace(self._seating.started(spec, toolbox, origin, system), woken=order.woken)
+        then = (*before, started, *map(MessageAdded, heard))
         slot = None if known else self._slot(created, origin)
         at_once = slot is None or slot.try_take()
         born = False
@@ -142,19 +157,62 @@ class Starting:
         live = self._supervisor.find(task)
         if live is not None and live.work is not None and live.task.status.ended and not live.queued:
             await asyncio.wait([live.work])  # its end is written, and it is just being put away
-        # All of this process is one owner, who would get its own lease again while it is at work.
+        async with self._alone(task):
+            return await self._gone_on(task, order, more, desk)
+
+    @asynccontextmanager
+    async def borrow(self, task: str) -> AsyncGenerator[Lease, None]:
+        """The lease of a task at rest for a moment; UserMistake while somebody works on it."""
+        while returned := self._lent.get(task):
+            await returned.wait()
+        self._lent[task] = returned = asyncio.Event()
+        try:
+            if task in self._going_on or self._supervisor.find(task):
+                raise UserMistake(RUNNING.format(task=task))
+            lease = await self._leased(task)
+            try:
+                yield lease
+            finally:
+                await self._store.release(lease)
+        finally:
+            del self._lent[task]
+            returned.set()
+
+    @asynccontextmanager
+    async def _alone(self, task: str) -> AsyncGenerator[None, None]:
+        """While nothing else in this process goes on with a task.
+
+        All of it is one owner, who would get its own lease again while it is at work.
+        """
+        while returned := self._lent.get(task):
+            await returned.wait()
         if task in self._going_on or self._supervisor.find(task):
-            raise UserMistake(f"Task {task} is running; wait for it or stop it first.")
+            raise UserMistake(RUNNING.format(task=task))
         self._going_on.add(task)
         try:
-            return await self._gone_on(task, order, more, desk)
+            yield
         finally:
             self._going_on.discard(task)
+
+    async def _leased(self, task: str) -> Lease:
+        """The lease of a task; somebody else may have it for a moment, or have died with it, at its rest."""
+        until = time.monotonic() + PATIENCE
+        dead = None
+        while True:
+            try:
+                return await self._store.take(task, self._supervisor.owner, dead)
+            except UserMistake:
+                found = await self._store.task(task)
+                if found is None or not found.status.ended or time.monotonic() > until:
+                    raise
+            held = next((each for each in await self._store.owned() if each.task == task), None)
+            dead = held.owner if held is not None and given_up(held) else None
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _gone_on(self, task: str, order: Order, more: More, desk: Desk) -> Job:
         await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
         try:
-            lease = await self._store.take(task, self._supervisor.owner)
+            lease = await self._leased(task)
             return await self._taken(lease, order, more, desk)
         except CorruptFact as corrupt:
             raise UserMistake(
@@ -162,12 +220,16 @@ class Starting:
                 "can be read of it."
             ) from None
 
-    async def compact(self, task: str, order: Order, desk: Desk, why: str) -> bool:
+    async def compact(self, task: str, order: Order, desk: Desk, why: str, leads: Leads | None) -> bool:
         """Sum up the transcript of a task that is at rest; False when there is nothing to leave out."""
+        async with self._alone(task):
+            return await self._compacted(task, order, desk, why, leads)
+
+    async def _compacted(self, task: str, order: Order, desk: Desk, why: str, leads: Leads | None) -> bool:
         from gencode.runtime.compaction import compact
 
         await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
-        lease = await self._store.take(task, self._supervisor.owner)
+        lease = await self._leased(task)
         try:
             order = order.minded()
             record = Recorder(self._store, self._bus, lease, self._outputs)
@@ -176,6 +238,7 @@ class Starting:
             earlier = transcript_of(await self._store.events(task))
             job = self._job(order, seat, earlier, record, desk, await self._learn_family(lease.state))
             job.turns.fall()
+            await record.commit(*(await leads(lease.state) if leads is not None else ()))
             return await compact(job.seat, job.transcript, record, order.place.stop, why)
         finally:
             await self._store.release(lease)
@@ -190,6 +253,7 @@ class Starting:
             if not more.prompt.strip() and not letters and not more.over:
                 raise UserMistake(NOTHING_SAID)
             record = Recorder(self._store, self._bus, lease, self._outputs)
+            settled = await more.leads(lease.state) if more.leads is not None else ()
             events, before = await self._cut_off(record, at_once=not more.over)
             earlier = transcript_of(events)
             await self._seating.ready(spec)
@@ -200,8 +264,9 @@ class Starting:
                 heard = [*told_place(earlier, origin.workspace.cwd), *heard]
             started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
             first = (TaskBackgrounded(),) if more.behind else ()
-            started = replace(started, budget=more.budget, was=lease.state.status)
-            then = (started, *first, *map(MessageAdded, heard))
+            was = lease.state.status
+            started = replace(started, budget=more.budget, was=was, woken=order.woken)
+            then = (*settled, started, *first, *map(MessageAdded, heard))
             children = await self._learn_family(lease.state)
             slot = self._slot(lease.state, origin)
             seat = self._seat(order, record, toolbox, slot, lease.state.system or system)

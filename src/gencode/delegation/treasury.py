@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from gencode.core.budget import Budget
 from gencode.core.task import Task
-from gencode.delegation.accounts import NO_BUDGET, leftover, spent_by, tightest
+from gencode.delegation.accounts import NO_BUDGET, spent_by, tightest
 from gencode.delegation.live import Live
-from gencode.delegation.slices import Slices
+from gencode.delegation.sharing import Sharing
 from gencode.runtime.ports import Store
 from gencode.runtime.purse import Purse, check_budget
 
@@ -17,21 +17,26 @@ SESSION = "the session"
 
 
 class Funds(Struct, frozen=True):
-    """What a task that goes on is paid from, and what the agents above it, who have ended, leave it.
+    """What a task that goes on is paid from; `top` is the first above it, where there is no conversation.
 
-    `top` is the first of them, where there is no conversation.
+    `woken`: nobody above it is at work here, and it may spend only parts of what their budgets leave.
     """
 
     purse: Purse | None
-    left: Budget = NO_BUDGET
     top: str = ""
+    woken: bool = False
 
 
 class Treasury:
     """Finds the purse of whatever is asked for; everything that ever was spent counts in it."""
 
     def __init__(
-        self, store: Store, budget: Budget, named: Budget, live: Callable[[str], Live | None]
+        self,
+        store: Store,
+        sharing: Sharing,
+        budget: Budget,
+        named: Budget,
+        live: Callable[[str], Live | None],
     ) -> None:
         """`budget` bounds all sessions here; of it, what was `named` counts before what a session had."""
         self._store = store
@@ -44,9 +49,8 @@ class Treasury:
         self._paid: set[str] = set()
         """The tasks without a conversation whose earlier lives were paid from it."""
         self._purses: dict[str, Purse] = {}
-        self._led: set[str] = set()
-        """The conversations that are led here; of others, what happens elsewhere is looked up each time."""
-        self._slices = Slices(store, live)
+        self._sharing = sharing
+        self.lead = sharing.lead
 
     def bound(self, budget: Budget) -> None:
         """Bound sessions by another budget from their next turn on; what they spent before counts."""
@@ -56,7 +60,6 @@ class Treasury:
         spent = [self.own.spent] if self.own else []
         self.own = Purse(SESSION, budget, None, *spent) if budget != NO_BUDGET else None
         self._purses.clear()
-        self._led.clear()
 
     def budget_of(self, session: Task | None) -> Budget:
         """What a conversation may spend: of each kind what is named now, else what it had, or the usual."""
@@ -66,56 +69,61 @@ class Treasury:
         kinds = ((name, getattr(self._named, name)) for name in kept.__struct_fields__)
         return replace(kept, **{name: amount for name, amount in kinds if amount is not None})
 
-    async def of_conversation(self, session: Task | None, but: str = "") -> Purse | None:
-        """The purse of a conversation; all it cost counts.
-
-        `but` is a task of it that is about to go on here.
-        """
+    def of_conversation(self, session: Task | None) -> Purse | None:
+        """The purse of a conversation; `lead` and `above` count in it what it cost."""
         budget = self.budget_of(session)
         if budget == NO_BUDGET:
             return None
-        if session is None:
-            return Purse(SESSION, budget)
-        purse = self._purses.setdefault(session.id, Purse(SESSION, budget))
-        if session.id in self._led:
-            await self._slices.follow(session.id, but)
-        else:
-            await self._slices.look(purse, session.id, but)
-        return purse
+        return Purse(SESSION, budget) if session is None else self._kept(session.id, SESSION, budget, None)
 
     def keep(self, session: str, purse: Purse | None) -> None:
         """The purse of a conversation that has just begun."""
         if purse is not None:
             self._purses[session] = purse
-            self._led.add(session)
 
     def begun(self, task: str) -> None:
         """A task was begun here, so all it ever spent is paid from here."""
         self._paid.add(task)
 
-    async def above(self, task: str | None, but: str = "") -> Funds:
-        """What pays for work below a task: the purse of whoever lives, else that of the session."""
-        left = NO_BUDGET
-        passed: list[str] = []
-        while task is not None and task not in passed:  # what was imported may go round in circles
-            passed.append(task)
-            if job := self._live(task):
-                return Funds(job.purse, left)
-            found = await self._store.task(task)
-            if found is None:
-                break
-            if found.conversation:
-                return Funds(await self.of_conversation(found, but), left)
-            if found.budget != NO_BUDGET:
-                left = tightest(left, leftover(found, await spent_by(self._store, found.id)))
-            task = found.parent
-        return Funds(self.own, left, passed[-1] if passed else "")
+    async def above(self, task: str | None, *, sends: bool = False, passed: tuple[str, ...] = ()) -> Funds:
+        """What pays for work below a task: the purse of whoever lives, else those of who is at rest.
+
+        BudgetSpent when these leave nothing, or no agent to one that `sends`. Those `passed` are below.
+        """
+        found = await self._store.task(task) if task is not None and not self._live(task) else None
+        if task is not None and (job := self._live(task)):
+            return Funds(job.purse)
+        if found is None or found.id in passed:  # what was imported may go round in circles
+            return Funds(self.own, passed[-1] if passed else "")
+        if found.conversation:
+            funds = Funds(self.of_conversation(found))
+        else:
+            funds = await self.above(found.parent, sends=sends, passed=(*passed, found.id))
+            if found.budget == NO_BUDGET:
+                return funds
+            own = self._kept(found.id, f"agent {found.agent}", found.budget, funds.purse)
+            own.close()  # it bounds, and sets nothing aside
+            funds = replace(funds, purse=own, woken=funds.woken or funds.purse in (None, self.own))
+        if funds.purse is not None:
+            await self._sharing.wake(funds.purse, found, sends=sends)
+        return replace(funds, woken=funds.woken or (found.conversation and funds.purse is not None))
 
     async def of_task(self, task: Task) -> Funds:
         """What pays for a task that goes on; one without a conversation joins with all it cost."""
-        funds = await self.above(task.parent, task.id)
+        funds = await self.above(task.parent)
         top = funds.top or task.id
-        if self.own is not None and funds.purse is self.own and top not in self._paid:
+        if self.own is not None and top not in self._paid and self.own in _upwards(funds.purse):
             self._paid.add(top)
             self.own.pay(await spent_by(self._store, top))
         return funds
+
+    def _kept(self, task: str, owner: str, budget: Budget, parent: Purse | None) -> Purse:
+        """The one purse of a task that is at rest, for as long as its budget and those above are the same."""
+        known = self._purses.get(task)
+        if known is None or known.budget != budget or known.upwards[1:] != _upwards(parent):
+            known = self._purses[task] = Purse(owner, budget, parent)
+        return known
+
+
+def _upwards(purse: Purse | None) -> tuple[Purse, ...]:
+    return purse.upwards if purse is not None else ()

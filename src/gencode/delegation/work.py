@@ -1,6 +1,7 @@
 """What a person or a program may ask for: new work, more of earlier work, a word to it, and its end."""
 
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.records import Records
 from gencode.delegation.resumption import Resumption
+from gencode.delegation.sharing import Sharing
 from gencode.delegation.treasury import Treasury
 from gencode.permissions.chain import Root
 from gencode.runtime.limits import Limits
@@ -58,7 +60,8 @@ class Work:
         self._model: Model | None = None
         self._terms = terms
         self._resumption = Resumption(launcher, models, self._origin, root)
-        self._treasury = Treasury(store, terms.budget, terms.named, launcher.live)
+        sharing = Sharing(store, launcher.owner, launcher.live, launcher.borrow)
+        self._treasury = Treasury(store, sharing, terms.budget, terms.named, launcher.live)
         self._seen: dict[str, Seen] = {}
         """What the agents of conversations that were led here know of files."""
 
@@ -81,7 +84,7 @@ class Work:
         found = await self._records.find(task)
         if found.conversation:
             raise UserMistake(f"{found.id} is a conversation; only the task of an agent can be forked.")
-        funds = await self._treasury.above(found.parent)
+        funds = await self._treasury.above(found.parent, sends=True)
         return await self._resumption.fork(found, fork, request, self._terms.seconds, funds)
 
     async def send(self, task: str, text: str) -> tuple[Task, bool]:
@@ -123,10 +126,12 @@ class Work:
         """Start a turn of a conversation that this agent leads."""
         limits = Limits(self._terms.turns or spec.max_turns, self._terms.seconds)
         found = await self._records.find(session) if session is not None else None
-        purse = await self._treasury.of_conversation(found)
+        purse = self._treasury.of_conversation(found)
         seen = self._seen.get(found.id) if found else None
         origin = replace(self._led_by(spec), purse=purse, seen=seen)
-        job = await self._launcher.converse(spec, prompt, origin, limits, found.id if found else None)
+        leads = None if purse is None else partial(self._treasury.lead, purse)
+        session = found.id if found else None
+        job = await self._launcher.converse(spec, prompt, origin, limits, session, leads)
         self._treasury.keep(job.id, purse)
         self._seen[job.id] = job.seat.seen
         return job
@@ -166,8 +171,10 @@ class Work:
     async def compact(self, spec: AgentSpec, session: str, why: str = "a person asked for it") -> bool:
         """Sum up a conversation at rest that this agent leads; False when there is nothing to leave out."""
         found = await self._records.find(session)
-        origin = replace(self._led_by(spec), purse=await self._treasury.of_conversation(found))
-        return await self._launcher.compact(spec, origin, found.id, why)
+        purse = self._treasury.of_conversation(found)
+        leads = None if purse is None else partial(self._treasury.lead, purse)
+        origin = replace(self._led_by(spec), purse=purse)
+        return await self._launcher.compact(spec, origin, found.id, why, leads)
 
     def origin(self, spec: AgentSpec | None = None) -> Origin:
         """The place where work is asked for, or that of an agent which leads a conversation there."""

@@ -102,12 +102,16 @@ class Driver(AsyncpgPoolDriver):
         self._sieves.append(sieve)
         await super().add_listener(channel, sieve)
 
+    async def listen(self, channel: str, callback: Callable[[Any], None]) -> None:
+        """Hear everything that is told on another channel."""
+        await super().add_listener(channel, callback)
+
     def news(self) -> int:
         """How often something new was heard of."""
         return sum(sieve.passed for sieve in self._sieves)
 
     def nudge(self) -> None:
-        """A task has ended, so another one may be taken."""
+        """Something may be taken: a task has ended, or one is there that fits."""
         for sieve in self._sieves:
             sieve.nudge()
 

@@ -18,6 +18,7 @@ from pgqueuer.queries import Queries
 
 from gencode.core.errors import GenCodeError
 from gencode.engines.herd import Driver, Load, Queue
+from gencode.engines.offers import Exchange, Needs, Shelf
 from gencode.runtime.fleet import Dispatching, Enqueue
 
 log = logging.getLogger(__name__)
@@ -32,27 +33,37 @@ _FORGET = "DELETE FROM pgqueuer_log WHERE created < now() - interval '1 day'"
 
 
 class Later(GenCodeError):
-    """The task cannot be run here and now; `seconds` is how long to wait before anybody tries again."""
+    """The task cannot be run here and now; `seconds` is how long to wait before anybody tries again.
 
-    def __init__(self, why: str, seconds: float = AGAIN_SECONDS) -> None:
+    A worker that has what it `needs` does so at once.
+    """
+
+    def __init__(self, why: str, seconds: float = AGAIN_SECONDS, needs: Needs | None = None) -> None:
         super().__init__(why)
         self.seconds = seconds
+        self.needs = needs
 
 
 def _none() -> int:
     return 0
 
 
+async def _never(_needs: Needs) -> bool:
+    return False
+
+
 class Share(Struct, frozen=True):
     """What one worker takes from the queue: which agents, how many at once, and the caps of all workers.
 
-    `parked` says how many of those that run only wait for a person; they do not count.
+    `parked` says how many of those that run only wait for a person; they do not count. `fits`: whether it has
+    what another one lacked.
     """
 
     agents: Callable[[], Sequence[str]]
     most: int
     caps: Mapping[str, int]
     parked: Callable[[], int] = _none
+    fits: Callable[[Needs], Awaitable[bool]] = _never
 
 
 def entrypoint(agent: str) -> str:
@@ -133,6 +144,7 @@ class Serving:
         self._broken = asyncio.Event()
         self._works: dict[str, asyncio.Task[None]] = {}
         self._driver: Driver | None = None
+        self._exchange: Exchange | None = None
 
     @property
     def running(self) -> int:
@@ -174,13 +186,14 @@ class Serving:
         self._broken.clear()
         pool = await self._store.new_pool(CONNECTIONS, self._broken.set)
         load = Load(self._has_enough, self._share.parked)
-        self._driver = Driver(pool, self._broken.set, load)
-        queue = Queue(self._driver).taking(load, self._driver.news)
+        self._driver = driver = Driver(pool, self._broken.set, load)
+        self._exchange = exchange = Exchange(driver, self._fits, self._store.troubles)
+        queue = Queue(driver, queries=Shelf(driver, exchange.offer)).taking(load, driver.news)
         for agent in self._share.agents():
             cap = self._share.caps.get(agent.casefold(), 0)
             queue.entrypoint(entrypoint(agent), concurrency_limit=cap)(self._one)
         loop = asyncio.get_running_loop()
-        serving = loop.create_task(self._taken(queue))
+        serving = loop.create_task(self._taken(queue, exchange))
         watching = [loop.create_task(event.wait()) for event in (self._broken, self._stopped)]
         try:
             await asyncio.wait([serving, *watching], return_when=asyncio.FIRST_COMPLETED)
@@ -195,7 +208,11 @@ class Serving:
         if not serving.cancelled() and (trouble := serving.exception()) is not None:
             raise trouble
 
-    async def _taken(self, queue: Queue) -> None:
+    async def _fits(self, needs: Needs) -> bool:
+        return not self._has_enough() and not self._stopped.is_set() and await self._share.fits(needs)
+
+    async def _taken(self, queue: Queue, exchange: Exchange) -> None:
+        await exchange.listen()
         most = max(self._share.most, 2)
         await queue.run(
             dequeue_timeout=timedelta(seconds=POLL_SECONDS),
@@ -215,6 +232,8 @@ class Serving:
         try:
             await asyncio.shield(work)
         except Later as later:
+            if later.needs is not None and self._exchange is not None:
+                self._exchange.note(job.id, later.needs)
             raise RetryRequested(timedelta(seconds=later.seconds), str(later)) from None
         except GenCodeError as trouble:
             raise RetryRequested(timedelta(seconds=AGAIN_SECONDS), type(trouble).__name__) from None

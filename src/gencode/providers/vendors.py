@@ -18,7 +18,7 @@ from gencode.providers.cooldown import Cooldown
 from gencode.providers.ollama import tool_model
 from gencode.providers.prices import Priced, price_of
 from gencode.providers.retry import Retrying
-from gencode.runtime.models import OFFLINE, MakeProvider
+from gencode.runtime.models import OFFLINE, OWN, MakeProvider, Model
 from gencode.runtime.ports import Provider
 
 if TYPE_CHECKING:
@@ -135,6 +135,20 @@ class Switchboard:
         """A provider that asks again where waiting helps, and knows what it costs."""
         full = f"{name}/{model}"
         return Priced(Retrying(self._paced(maker(model), full), Cooldown()), self.price(full))
+
+    def own(self, provider: Provider | None) -> Model | None:
+        """The model of a provider that a program brought along, if it did, under the name of its class.
+
+        It is asked again like all others where its errors say that this helps; a script plays its errors.
+        """
+        if provider is None:
+            return None
+        from gencode.providers.scripted import ScriptedProvider
+
+        name = type(provider).__name__
+        if not isinstance(provider, ScriptedProvider | Retrying):
+            provider = Priced(Retrying(provider, Cooldown()), self.price(name))
+        return Model(OWN, name, provider, binding=True)
 
     def _paced(self, plain: Provider, model: str) -> Provider:
         """The same among those of all machines, where there are others."""

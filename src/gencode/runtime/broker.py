@@ -14,7 +14,8 @@ from msgspec import Struct
 from gencode.core.errors import UserMistake
 from gencode.runtime.asking import Answer, Question
 
-NOBODY = Answer(False, why="Nobody answered")
+SILENCE = "Nobody answered"
+NOBODY = Answer(False, why=SILENCE)
 NUMBERS = 10**15
 """So many numbers there are for questions; JavaScript can count that far."""
 
@@ -105,7 +106,7 @@ class Broker:
         done, _ = await asyncio.wait([given], timeout=self._seconds)
         if done:
             return given.result()
-        return Answer(False, why=f"Nobody answered within {self._seconds:g} s")
+        return Answer(False, why=f"{SILENCE} within {self._seconds:g} s")
 
     def _drawn(self) -> int:
         while (number := secrets.randbelow(NUMBERS)) in self._open:
@@ -115,6 +116,11 @@ class Broker:
     def _tell(self) -> None:
         if self._heard is not None:
             self._heard(self.waiting())
+
+
+def said_nothing(answer: Answer) -> bool:
+    """Whether an answer is what stands for none: where others are asked as well, they still may give one."""
+    return not answer.allow and answer.why.startswith(SILENCE)
 
 
 def _hand_over(shown: "asyncio.Future[Answer]", given: "asyncio.Future[Answer]") -> None:

@@ -54,7 +54,10 @@ class WorkerCard(Struct, frozen=True):
 
 
 class Stuck(Struct, frozen=True):
-    """A task that workers should be at and that nobody is, for so many seconds; `why`, if that is known."""
+    """A task that workers should be at and that nobody is, for so many seconds.
+
+    `why`, if that is known, and the way out.
+    """
 
     task: str
     agent: str
@@ -62,6 +65,14 @@ class Stuck(Struct, frozen=True):
     seconds: float
     takes: int
     why: str = ""
+    way: str = ""
+
+
+class Outlook(Struct, frozen=True):
+    """Why no worker is at a task, and the way out of that; both are empty while one may come at any time."""
+
+    why: str = ""
+    way: str = ""
 
 
 @runtime_checkable

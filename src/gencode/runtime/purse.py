@@ -1,49 +1,35 @@
 """What a task and everything below it may spend: turns, tokens, money and agents that are sent."""
 
 import asyncio
-import math
-from collections.abc import Iterator, Mapping
-
-from msgspec import Struct
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import TypeVar
 
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
+from gencode.runtime.amounts import NANO, UNITS, in_numbers, in_units, known, limits_of
+from gencode.runtime.amounts import NOTHING as NOTHING
+from gencode.runtime.amounts import Spent as Spent
+from gencode.runtime.amounts import check_budget as check_budget
 
-UNITS = {"turns": "turns", "tokens": "tokens", "usd": "USD", "spawns": "agents"}
+T = TypeVar("T")
 COSTS_OF_A_CALL = ("turns", "tokens", "usd")
-NANO = 1_000_000_000
-"""Money is counted in billionths of a dollar: whole numbers, so that all that is set aside comes back."""
 NO_PRICE = (
-    "The price of the model is not known, so a budget in USD cannot be kept: give its price in the settings, "
-    "or name a budget of tokens."
+    "The price of the model is not known, so a budget in USD cannot be kept: give its price under [prices] in "
+    "the settings, or limit tokens or turns instead."
 )
 
 
 class BudgetSpent(UserMistake):
-    """Nothing, or too little, is left of a budget."""
+    """Nothing, or too little, is left of a budget: in the account that is `short`."""
 
+    def __init__(self, message: str, short: "Account") -> None:
+        super().__init__(message)
+        self._short = short
 
-class Spent(Struct, frozen=True):
-    """What a task and everything below it have cost so far."""
-
-    turns: int = 0
-    tokens: int = 0
-    usd: float = 0.0
-    spawns: int = 0
-
-
-NOTHING = Spent()
-
-
-def check_budget(budget: Budget) -> None:
-    """UserMistake for a budget that allows nothing."""
-    for name in budget.__struct_fields__:
-        amount: float | None = getattr(budget, name)
-        if amount is not None and not 0 < amount < math.inf:
-            unit = UNITS.get(name, name)
-            raise UserMistake(
-                f"A budget has to be more than 0 {unit}, not {amount}; leave it out for no limit."
-            )
+    async def more(self) -> bool:
+        """Whether there is more by now of what was short."""
+        more = self._short.purse.more
+        return more is not None and await more(self._short.kind)
 
 
 class Purse:
@@ -63,13 +49,19 @@ class Purse:
         check_budget(budget)
         self.owner = owner
         self.budget = budget
+        self.more: Callable[[str], Awaitable[bool]] | None = None
+        """Gets more of one kind where only a part of the budget may be spent here; False: there is none."""
+        self.elsewhere = dict.fromkeys(UNITS, 0)
+        """What is set aside here, and not above, for those who spend from the same budget elsewhere."""
         self.calls = 0
         """How many calls are in flight from here and from below."""
         self.upwards: tuple[Purse, ...] = (self, *(parent.upwards if parent else ()))
         self.line = parent.line if parent else Line()
         self.accounts = {
             kind: Account(self, kind, limit, before, parent.accounts[kind] if parent else None)
-            for (kind, limit), before in zip(_limits(budget).items(), _amounts(spent).values(), strict=True)
+            for (kind, limit), before in zip(
+                limits_of(budget).items(), in_numbers(spent).values(), strict=True
+            )
         }
         limits = [each.limit for purse in self.upwards for each in purse.accounts.values()]
         self.bounded = any(limit is not None for limit in limits)
@@ -82,14 +74,22 @@ class Purse:
 
     def left(self) -> Budget:
         """What is left after what is spent and set aside, by the tightest purse from here up."""
-        room = {kind: account.left() for kind, account in self.accounts.items()}
-        usd = room["usd"]
-        return Budget(
-            turns=room["turns"],
-            tokens=room["tokens"],
-            usd=None if usd is None else usd / NANO,
-            spawns=room["spawns"],
-        )
+        return in_units({kind: account.left() for kind, account in self.accounts.items()})
+
+    def set_aside(self, amounts: Mapping[str, int]) -> None:
+        """Set so much aside for those who spend elsewhere, in the place of what was."""
+        for kind, amount in amounts.items():
+            self.accounts[kind].keep(amount - self.elsewhere[kind])
+            self.elsewhere[kind] = amount
+        self.line.admit()
+
+    def learn(self, spent: Spent) -> None:
+        """Count what the journals say was spent, here only: those above learn of it by themselves."""
+        for kind, amount in in_numbers(spent).items():
+            account = self.accounts[kind]
+            more = max(0, amount - account.spent)
+            account.spent += more
+            account.keep(more)
 
     def below(self, owner: str, budget: Budget, spent: Spent = NOTHING, *, again: bool = False) -> "Purse":
         """The purse of an agent that is sent, with its budget set aside; BudgetSpent when less is left.
@@ -97,8 +97,8 @@ class Purse:
         One that goes on `again` counts as no further agent; `spent` is what it cost before.
         """
         check_budget(budget)
-        before = _amounts(spent)
-        for kind, limit in _limits(budget).items():
+        before = in_numbers(spent)
+        for kind, limit in limits_of(budget).items():
             itself = 1 if kind == "spawns" and not again else 0
             asked = max(0, limit - before[kind]) if limit is not None else 0
             self._refuse(kind, asked, itself)
@@ -110,10 +110,10 @@ class Purse:
         account = self.accounts[kind]
         short = account.short_of(1) if itself or kind in COSTS_OF_A_CALL else None
         if short is not None:
-            raise BudgetSpent(short.spent_words())
+            raise BudgetSpent(short.spent_words(), short)
         short = account.short_of(asked + itself) if asked else None
         if short is not None:
-            raise BudgetSpent(short.too_little_words(asked, itself))
+            raise BudgetSpent(short.too_little_words(asked, itself), short)
 
     def close(self) -> None:
         """Give back what was set aside for this purse and is not spent."""
@@ -128,25 +128,27 @@ class Purse:
 
     def pay(self, spent: Spent) -> None:
         """Count what was spent where nobody could ask before: in another process."""
-        for kind, amount in _amounts(spent).items():
+        for kind, amount in in_numbers(spent).items():
             self.accounts[kind].add(amount, amount, amount)
         self.line.admit()
 
     async def reserve(self, tokens: int, usd: float | None) -> "Reservation":
         """Wait until a call that costs at most so much may go; BudgetSpent when nothing is left for it."""
-        usd = _known(usd)
+        usd = known(usd)
         if usd is None and any(purse.accounts["usd"].limit is not None for purse in self.upwards):
             raise UserMistake(NO_PRICE)
-        reservation = Reservation(self, _amounts(Spent(1, tokens, usd or 0.0)))
-        self.line.join(reservation)
-        try:
-            refusal = await reservation.answer
-        except asyncio.CancelledError:
-            self.line.leave(reservation)
-            raise
-        if refusal is not None:
-            raise refusal
-        return reservation
+        while True:
+            reservation = Reservation(self, in_numbers(Spent(1, tokens, usd or 0.0)))
+            self.line.join(reservation)
+            try:
+                refusal = await reservation.answer
+            except asyncio.CancelledError:
+                self.line.leave(reservation)
+                raise
+            if refusal is None:
+                return reservation
+            if not await refusal.more():
+                raise refusal
 
 
 class Reservation:
@@ -162,13 +164,13 @@ class Reservation:
 
     def settle(self, *, tokens: int, usd: float | None, turns: int = 1) -> None:
         """Count what the call did cost; a price that is not known counts as it was estimated."""
-        usd = _known(usd)
-        cost = _amounts(Spent(turns, tokens, usd or 0.0))
+        usd = known(usd)
+        cost = in_numbers(Spent(turns, tokens, usd or 0.0))
         self._land(cost if usd is not None else {**cost, "usd": self.estimate["usd"]})
 
     def drop(self) -> None:
         """The call was not made: it cost nothing."""
-        self._land(_amounts(NOTHING))
+        self._land(in_numbers(NOTHING))
 
     def take_off(self) -> None:
         """The call goes: what it may cost is kept for it from here up."""
@@ -182,7 +184,7 @@ class Reservation:
         for kind in COSTS_OF_A_CALL:
             short = self.purse.accounts[kind].short_of(1)
             if short is not None:
-                return BudgetSpent(short.spent_words())
+                return BudgetSpent(short.spent_words(), short)
         return None
 
     def hindrances(self) -> set[Purse]:
@@ -286,6 +288,11 @@ class Account:
         if self.above is not None:
             self.above.add(0, self.kept - kept, self.load - load)
 
+    def keep(self, more: int) -> None:
+        """Keep so much more, here only."""
+        self.kept += more
+        self.load += more
+
     def left(self) -> int | None:
         """What is left by the tightest limit from here up; what is set aside for this account is its own."""
         limited = [(each, each.limit) for each in self._upwards() if each.limit is not None]
@@ -340,17 +347,11 @@ class Account:
             account = account.above
 
 
-def _limits(budget: Budget) -> dict[str, int | None]:
-    usd = None if budget.usd is None else round(budget.usd * NANO)
-    return {"turns": budget.turns, "tokens": budget.tokens, "usd": usd, "spawns": budget.spawns}
-
-
-def _amounts(spent: Spent) -> dict[str, int]:
-    """In whole numbers; a model or a journal that says less than nothing says nothing."""
-    usd = (_known(spent.usd) or 0.0) * NANO
-    amounts = {"turns": spent.turns, "tokens": spent.tokens, "usd": usd, "spawns": spent.spawns}
-    return {kind: max(0, round(amount)) for kind, amount in amounts.items()}
-
-
-def _known(usd: float | None) -> float | None:
-    return usd if usd is not None and math.isfinite(usd) else None
+async def afforded(step: Callable[[], T]) -> T:
+    """What a step gives that may need more of a budget than was got of it so far."""
+    while True:
+        try:
+            return step()
+        except BudgetSpent as short:
+            if not await short.more():
+                raise

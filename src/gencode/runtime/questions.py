@@ -60,7 +60,10 @@ class QuestionBox(Protocol):
         ...
 
     async def answered(self, number: int, owner: str) -> Answer | None:
-        """What was answered, once something was; nothing is looked up while nothing was heard."""
+        """What was answered, once something was; Unasked when the question is gone.
+
+        Nothing is looked up while nothing was heard.
+        """
         ...
 
     async def withdraw(self, number: int) -> Answer | None:

@@ -18,6 +18,7 @@ from gencode.core.errors import CorruptFact
 from gencode.core.events import unicode_text
 from gencode.runtime.owner import fate
 from gencode.stores.folding import StoredFact, folded
+from gencode.stores.opening import open_postgres
 from gencode.stores.pg_link import Connection
 from gencode.stores.pg_pen import storable
 from gencode.stores.postgres import PostgresStore
@@ -100,6 +101,15 @@ class _Task(Struct, frozen=True):
     @property
     def stored(self) -> list[StoredFact]:
         return [(seq, at, body) for seq, _, _, body, at in self.facts]
+
+
+async def copy_to(path: Path, url: str) -> Copy:
+    """Copy the database of this machine into a shared one, and look whether everything arrived."""
+    store = await open_postgres(url)
+    try:
+        return await copy_database(path, store)
+    finally:
+        await store.close()
 
 
 async def copy_database(path: Path, store: PostgresStore) -> Copy:

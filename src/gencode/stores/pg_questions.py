@@ -13,9 +13,9 @@ from gencode.runtime.questions import ALL, Post, Presence, Travelling
 from gencode.stores.pg_link import WAKE, Connection, Ear, Link
 from gencode.stores.questions import (
     DEEPEST,
+    LOST,
     MOST_SHOWN,
     MOST_WAITING,
-    NOBODY,
     NOT_OURS,
     TOO_MANY,
     answer_body,
@@ -57,10 +57,11 @@ _MARKED = "SELECT number FROM gen_question WHERE mark = $1"
 _ANSWER_OF = "SELECT answer FROM gen_question WHERE number = $1"
 _WITHDRAW = "DELETE FROM gen_question WHERE number = $1 AND answer IS NULL RETURNING root"
 _EVERYBODY = "SELECT pg_notify($1, name) FROM gen_person WHERE until > clock_timestamp()"
-# What is asked at home, where the conversation is led, is for those who follow that conversation.
+# What is asked at home, where the conversation is led, is for those who follow that conversation. The mark of
+# a question says whether it is, so that databases made before need no new column.
 _NEWS = """
 SELECT number, body, asked, seconds, background FROM (
-    SELECT w.*, $2 IN (w.cwd, '') AS near, NOT w.alone AND w.led_by IS NOT DISTINCT FROM q.owner AS home,
+    SELECT w.*, $2 IN (w.cwd, '') AS near, starts_with(q.mark, 'home') AS home,
            q.root = $5 OR ($5 = $6 AND $2 IN (w.cwd, '')) AS followed
     FROM gen_waiting w JOIN gen_question q ON q.number = w.number WHERE q.owner <> $1
 ) AS waits
@@ -95,7 +96,8 @@ class PostgresQuestions:
 
     async def put(self, post: Post) -> int:
         """Lay a question down and tell whoever is there; NobodyThere when nobody is."""
-        body, mark = question_body(post.question), secrets.token_hex(8)
+        body = question_body(post.question)
+        mark = f"{'home' if post.home else 'away'} {secrets.token_hex(8)}"
 
         async def step(connection: Connection, again: bool) -> int:
             async with connection.transaction():
@@ -120,12 +122,12 @@ class PostgresQuestions:
         return await self._link.patiently(step)
 
     async def answered(self, number: int, owner: str) -> Answer | None:
-        """What was answered; a question that is there no more was not."""
+        """What was answered; Unasked when the question is there no more."""
         if await self._ear.quiet(f"answer {number}", owner, LOOK_SECONDS):
             return None
         rows = await self._link.fetch(_ANSWER_OF, number)
         if not rows:
-            return Answer(False, why=NOBODY)
+            raise Unasked(LOST)
         return None if rows[0][0] is None else answer_of(rows[0][0])
 
     async def withdraw(self, number: int) -> Answer | None:

@@ -1,12 +1,17 @@
 """A fleet as `gen doctor` sees it: workers, what waits and why, what came back (stores rack)."""
 
+import shlex
+from collections.abc import Sequence
+from pathlib import PurePath
+
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.ids import new_id
 from gencode.runtime.away.parcel import Parcel, Returned
-from gencode.runtime.fleet import Stuck, WorkerCard
+from gencode.runtime.fleet import Dispatch, Outlook, Stuck, WorkerCard
+from gencode.runtime.ports import Store
 from gencode.stores.opening import LEASE_SECONDS
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_link import Link
@@ -16,6 +21,8 @@ STUCK_SECONDS = 60.0
 """A task that nobody has been at for so long is worth a look."""
 MOST_ASKED = 20
 """Of so many of them it is found out why."""
+SILENT_SECONDS = 30.0
+"""A worker of which nothing was heard for so long takes nothing."""
 
 
 class Survey(Struct, frozen=True):
@@ -35,6 +42,7 @@ class Survey(Struct, frozen=True):
 class _Folder(Struct, frozen=True):
     """What an order says about its folder."""
 
+    cwd: str = ""
     parcel: Parcel | None = None
     alone: str = ""
 
@@ -49,28 +57,74 @@ async def survey(url: str, stuck_seconds: float = STUCK_SECONDS) -> Survey:
         store = FleetStore(link, LEASE_SECONDS, new_id)
         waiting, running = await store.depth()
         stuck = await store.overdue(stuck_seconds)
-        why = [await _why(store, each.task) for each in stuck[:MOST_ASKED]]
+        workers = await store.workers()
+        looked = [await _looked(store, each, workers) for each in stuck[:MOST_ASKED]]
         return replace(
             found,
-            workers=await store.workers(),
+            workers=workers,
             waiting=waiting,
             running=running,
-            stuck=[replace(each, why=reason) for each, reason in zip(stuck, why, strict=False)]
-            + stuck[MOST_ASKED:],
+            stuck=looked + stuck[MOST_ASKED:],
             returned=await store.parcels.waiting(),
         )
     finally:
         await link.close()
 
 
-async def _why(store: FleetStore, task: str) -> str:
-    """Why no worker is at a task, as far as that is known."""
-    hindrances = await store.parcels.hindrances(task)
-    if hindrances:
-        return "; ".join(hindrances)
+async def outlook(store: Store, task: str) -> Outlook | None:
+    """What a task waits for that no worker is at; None where one is, or none is needed."""
+    if not isinstance(store, FleetStore):
+        return None
     found = await store.dispatched(task)
+    if found is None or found.order is None or not found.free:
+        return None
+    return _outlook(found, await store.workers(), await store.parcels.hindrances(task), late=False)
+
+
+async def _looked(store: FleetStore, stuck: Stuck, workers: Sequence[WorkerCard]) -> Stuck:
+    """A task that nobody is at, with the reason as far as that is known."""
+    found = await store.dispatched(stuck.task)
+    if found is None:
+        return stuck
+    seen = _outlook(found, workers, await store.parcels.hindrances(stuck.task), late=True)
+    return replace(stuck, why=seen.why, way=seen.way)
+
+
+def _outlook(
+    found: Dispatch, workers: Sequence[WorkerCard], hindrances: Sequence[str], *, late: bool
+) -> Outlook:
+    folder = _folder(found)
+    there = [each for each in workers if each.silent < SILENT_SECONDS and not each.draining]
+    takers = [each for each in there if _takes(each, found.agent)]
+    place = ""
+    if folder.alone and folder.cwd:
+        place = f" --workspace {shlex.quote(folder.cwd)}, on a machine that has this folder"
+    if not there:
+        return Outlook("no worker is there", f"gen worker{place}")
+    if not takers:
+        why = f"no worker that is there takes tasks of {found.agent}"
+        return Outlook(why, f"gen worker --agents {shlex.quote(found.agent)}{place}")
+    if hindrances:
+        return Outlook("; ".join(hindrances), "put right what a worker lacks, and it goes on by itself")
+    if folder.alone:
+        near = [each for each in takers if PurePath(folder.cwd).is_relative_to(each.workspace)]
+        if late or not near:
+            none = "" if near else ", and none says that it works there"
+            why = f"only a worker that shares its folder can run it, because {folder.alone}{none}"
+            return Outlook(why, f"gen worker{place}")
+        takers = near
+    if all(each.running >= each.most for each in takers):
+        return Outlook("all workers have enough to do", f"gen worker{place}")
+    return Outlook()
+
+
+def _folder(found: Dispatch) -> _Folder:
     try:
-        folder = msgspec.json.decode(found.order or b"{}" if found else b"{}", type=_Folder)
+        return msgspec.json.decode(found.order or b"{}", type=_Folder)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return ""
-    return f"it waits for a worker that shares its folder, because {folder.alone}" if folder.alone else ""
+        return _Folder()
+
+
+def _takes(worker: WorkerCard, agent: str) -> bool:
+    named = worker.agents.casefold().split(", ")
+    return worker.agents == "all" or agent.casefold() in named

@@ -1,4 +1,4 @@
-"""What holds for questions in every database: how they are written down, and how many may wait (stores rack)."""
+"""What holds for questions in every database: how they are written, and how many may wait (stores rack)."""
 
 import logging
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ LONGEST = 300_000
 MOST_WAITING = 1_000
 MOST_SHOWN = 100
 DEEPEST = 20
-NOBODY = "Nobody waits for the answer any more"
+LOST = "The question was lost"
 TOO_LONG = "It is too long to be asked"
 TOO_MANY = "Too many questions wait already"
 NOT_OURS = "The task is not run here any more"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from gencode.core.errors import StoreTrouble
+from gencode.stores.question_tables import QUESTIONS
 
 T = TypeVar("T")
 Durability = Literal["normal", "power"]
@@ -143,40 +144,9 @@ _VERSION_4 = (
     "PRAGMA user_version = 4",
 )
 
-_QUESTIONS = (
-    """
-    CREATE TABLE Questions (
-        Number INTEGER PRIMARY KEY AUTOINCREMENT,
-        Task TEXT NOT NULL,
-        Epoch INTEGER NOT NULL,
-        Owner TEXT NOT NULL,
-        Root TEXT NOT NULL,
-        Cwd TEXT NOT NULL,
-        Background INTEGER NOT NULL,
-        Home INTEGER NOT NULL,
-        Body TEXT NOT NULL,
-        AskedAt TEXT NOT NULL,
-        Until TEXT NOT NULL,
-        Answer TEXT,
-        AnsweredBy TEXT,
-        FOREIGN KEY (Task) REFERENCES Sessions(Id) ON DELETE CASCADE
-    )
-    """,
-    "CREATE INDEX idx_questions_open ON Questions(Number) WHERE Answer IS NULL",
-    "CREATE INDEX idx_questions_task ON Questions(Task)",
-    """
-    CREATE TABLE Persons (
-        Name TEXT PRIMARY KEY,
-        Cwd TEXT NOT NULL,
-        Background INTEGER NOT NULL,
-        Until TEXT NOT NULL
-    )
-    """,
-)
-
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     *(_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4),
-    (*_QUESTIONS, "PRAGMA user_version = 5"),
+    (*QUESTIONS, "PRAGMA user_version = 5"),
 )
 """Step n leads from version n to version n + 1 and ends by writing that number down."""
 

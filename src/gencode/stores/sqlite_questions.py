@@ -17,9 +17,9 @@ from gencode.runtime.owner import fate
 from gencode.runtime.questions import ALL, Post, Presence, Travelling
 from gencode.stores.questions import (
     DEEPEST,
+    LOST,
     MOST_SHOWN,
     MOST_WAITING,
-    NOBODY,
     NOT_OURS,
     TOO_MANY,
     answer_body,
@@ -37,9 +37,10 @@ T = TypeVar("T")
 LOOK_SECONDS = 1.0
 """So often is looked where nothing was written: a process may have died, or a time be over."""
 
-_NOW = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
 _FORGET = "DELETE FROM Questions WHERE Until < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 day')"
-_COUNT = f"SELECT count(*) FROM Questions WHERE Answer IS NULL AND Until > {_NOW}"
+_COUNT = """
+SELECT count(*) FROM Questions WHERE Answer IS NULL AND Until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+"""
 _ROOT = """
 WITH RECURSIVE Up (Id, Parent, Cwd, Owner, Depth) AS (
     SELECT Id, Parent, Cwd, Owner, 0 FROM Sessions WHERE Id = ?
@@ -49,40 +50,38 @@ WITH RECURSIVE Up (Id, Parent, Cwd, Owner, Depth) AS (
 SELECT Id, Cwd, Owner FROM Up ORDER BY Depth DESC LIMIT 1
 """
 # Who waits for an agent is asked where its conversation is led; work that belongs to none, in its folder.
-_THERE = f"""
+_THERE = """
 SELECT Name FROM Persons
-WHERE Until > {_NOW} AND Name <> :owner
+WHERE Until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND Name <> :owner
   AND CASE WHEN :background THEN Background AND Cwd IN (:cwd, '')
            ELSE Name = :led_by OR (:led_by = :owner AND Cwd IN (:cwd, '')) END
 """
-_PUT = f"""
+_PUT = """
 INSERT INTO Questions (Task, Epoch, Owner, Root, Cwd, Background, Home, Body, AskedAt, Until)
-SELECT Id, Epoch, Owner, :root, :cwd, :background, :home, :body, {_NOW},
+SELECT Id, Epoch, Owner, :root, :cwd, :background, :home, :body, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
        strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :seconds)
-FROM Sessions WHERE Id = :task AND Owner = :owner AND LeaseUntil > {_NOW}
+FROM Sessions
+WHERE Id = :task AND Owner = :owner AND LeaseUntil > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 RETURNING Number
 """
 _ANSWER_OF = "SELECT Answer FROM Questions WHERE Number = ?"
 _WITHDRAW = "DELETE FROM Questions WHERE Number = ? AND Answer IS NULL"
-_OPEN = f"""
-SELECT q.Number, q.Body, (julianday('now') - julianday(q.AskedAt)) * 86400,
-       (julianday(q.Until) - julianday('now')) * 86400, q.Background, q.Owner
-FROM Questions q
-    JOIN Sessions t ON t.Id = q.Task AND t.Owner = q.Owner AND t.Epoch = q.Epoch
-    LEFT JOIN Sessions r ON r.Id = q.Root
-WHERE q.Answer IS NULL AND q.Until > {_NOW} AND t.LeaseUntil > {_NOW}
+# What is asked at home, where the conversation is led, is for those who follow that conversation.
+_NEWS = """
+SELECT Number, Body, Asked, Left, Background, Owner FROM (
+    SELECT *, :cwd IN (Cwd, '') AS Near,
+           Root = :follows OR (:follows = :all AND :cwd IN (Cwd, '')) AS Followed
+    FROM OpenQuestions WHERE Owner <> :name
+)
+WHERE CASE WHEN Background THEN :background AND Near AND (Followed OR NOT Home)
+           ELSE LedBy = :name OR Followed OR (Alone AND Near) END
+ORDER BY Number LIMIT :most
 """
-_ORDER = "ORDER BY q.Number LIMIT :most"
-_FOLLOWED = "(q.Root = :follows OR (:follows = :all AND :cwd IN (q.Cwd, '')))"
-_NEWS = f"""
-{_OPEN} AND q.Owner <> :name
-  AND CASE WHEN q.Background THEN :background AND :cwd IN (q.Cwd, '') AND (NOT q.Home OR {_FOLLOWED})
-           ELSE r.Owner = :name OR {_FOLLOWED} OR (NOT q.Home AND r.Owner = q.Owner AND :cwd IN (q.Cwd, ''))
-           END
-{_ORDER}
+_WAITING = """
+SELECT Number, Body, Asked, Left, Background, Owner FROM OpenQuestions
+WHERE :cwd = '' OR Cwd = :cwd ORDER BY Number LIMIT :most
 """
-_WAITING = f"{_OPEN} AND (:cwd = '' OR q.Cwd = :cwd) {_ORDER}"
-_ONE = f"{_OPEN} AND q.Number = :number"
+_ONE = "SELECT Number, Body, Asked, Left, Background, Owner FROM OpenQuestions WHERE Number = ?"
 _ANSWER = "UPDATE Questions SET Answer = ?, AnsweredBy = ? WHERE Number = ? AND Answer IS NULL"
 _SAID = "SELECT Answer, AnsweredBy FROM Questions WHERE Number = ?"
 _HERE = """
@@ -131,10 +130,10 @@ class SqliteQuestions:
         return await self._written(write)
 
     async def answered(self, number: int, owner: str) -> Answer | None:
-        """What was answered; a question that is there no more was not."""
+        """What was answered; Unasked when the question is there no more."""
         rows = await self._read(_ANSWER_OF, (number,))
         if not rows:
-            return Answer(False, why=NOBODY)
+            raise Unasked(LOST)
         return None if rows[0][0] is None else answer_of(rows[0][0])
 
     async def withdraw(self, number: int) -> Answer | None:
@@ -185,7 +184,7 @@ class SqliteQuestions:
             said = self._writer.execute(_SAID, (number,)).fetchone()
             if said is not None and said[0] is not None:
                 raise UserMistake(answered_already(number, said[1]))
-            if not _alive(self._writer.execute(_ONE, {"number": number}).fetchall()):
+            if not _alive(self._writer.execute(_ONE, (number,)).fetchall()):
                 raise UserMistake(nobody_asks(number))
             self._writer.execute(_ANSWER, (body, who, number))
 

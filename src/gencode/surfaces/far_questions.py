@@ -1,37 +1,74 @@
-"""Questions from other machines, brought to whoever is asked in this process (surfaces)."""
+"""Questions of other processes, brought to whoever is asked in this one, and of this one to others."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.runtime.asking import Asker
 from gencode.runtime.questions import Presence, QuestionBox, Relaying
 
-NOT_SHARED = (
-    "Questions travel only through a shared database (GEN_DATABASE_URL); without one they are asked where "
-    "the agent runs."
-)
+NOT_KEPT = "Questions travel only through a database, and this journal is not in one."
+
+
+def no_conversation() -> str:
+    """What is followed where no conversation is looked at."""
+    return ""
 
 
 def box_of(gen: GenCode) -> QuestionBox:
-    """Where questions of other machines lie; UserMistake where there are none."""
+    """Where questions of other processes lie; UserMistake where there are none."""
     if not isinstance(gen.store, Relaying):
-        raise UserMistake(NOT_SHARED)
+        raise UserMistake(NOT_KEPT)
     return gen.store.questions
 
 
 @asynccontextmanager
+async def asked_anywhere(
+    opener: Callable[[Asker], AbstractAsyncContextManager[GenCode]],
+    asker: Asker,
+    follows: Callable[[], str] = no_conversation,
+) -> AsyncGenerator[GenCode, None]:
+    """GenCode whose questions can be answered here and by others who look at the same conversation.
+
+    What agents of other processes ask is asked here, too; `follows` names the conversation that is looked at.
+    """
+    from gencode.delegation.shared_asking import SharedAsker
+
+    shared = SharedAsker(asker)
+    async with opener(shared) as gen:
+        if not isinstance(gen.store, Relaying):
+            yield gen
+            return
+        shared.open(gen.store, gen.store.questions, gen.supervisor.owner)
+        background = gen.settings.background_questions
+        try:
+            async with far_questions(gen, asker, background=background, follows=follows):
+                yield gen
+        finally:
+            await shared.close()
+
+
+@asynccontextmanager
 async def far_questions(
-    gen: GenCode, asker: Asker, *, background: bool, everywhere: bool = False
+    gen: GenCode,
+    asker: Asker,
+    *,
+    background: bool,
+    everywhere: bool = False,
+    follows: Callable[[], str] = no_conversation,
 ) -> AsyncGenerator[None, None]:
-    """Ask here what agents of this folder on other machines ask; with `background`, also what those ask for
+    """Ask here what agents of this folder in other processes ask; with `background`, also what those ask for
     whom nobody waits, and `everywhere` also those of other folders.
     """
     from gencode.delegation.far_asking import FarQuestions
 
-    presence = Presence(gen.supervisor.owner, "" if everywhere else str(gen.workspace.cwd), background)
+    place = "" if everywhere else str(gen.workspace.cwd)
+
+    def presence() -> Presence:
+        return Presence(gen.supervisor.owner, place, background, follows())
+
     bringing = asyncio.get_running_loop().create_task(FarQuestions(box_of(gen), asker, presence).run())
     try:
         yield

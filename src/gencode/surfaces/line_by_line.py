@@ -16,7 +16,7 @@ from gencode.core.events import CallStarted, Event, MessageAdded, TaskCreated, T
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.status import Status
-from gencode.runtime.asking import Answer, Question
+from gencode.runtime.asking import Answer, NobodyThere, Question
 from gencode.runtime.broker import Broker
 from gencode.settings import remember
 from gencode.surfaces.acts import Confirm, Deed, Page, Show, Word, act
@@ -49,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     lines = Lines()
-    async with opened(args, asker=Broker(lines, always=remember)) as gen:
+    broker = Broker(lines, always=remember)
+    async with opened(args, asker=broker, follows=lambda: lines.session) as gen:
         for line in check(gen, args).splitlines():
             answer(line)
         talk = Talk(gen, agent=getattr(args, "agent", ""), heard=lines.hear, told=lines.tell)
@@ -102,6 +103,11 @@ class Lines:
         self._over = False
         self._ended = False
         self._work: set[asyncio.Task[None]] = set()
+
+    @property
+    def session(self) -> str:
+        """The conversation that is led or looked at."""
+        return (self.talk.session if self.talk else None) or ""
 
     def hear(self, event: Event) -> None:
         """One line for what a person should follow."""
@@ -217,7 +223,7 @@ class Lines:
         answer(shown(question))
         while True:
             answer(choices(question))
-            if (given := understood(await self._ask(), question)) is not None:
+            if (given := understood(await self._answer_to(question), question)) is not None:
                 return given
             answer("That is none of the answers; type one of the letters.")
 
@@ -225,8 +231,15 @@ class Lines:
         words: list[str] = []
         for inquiry in question.inquiries:
             answer(inquiry_text(question, inquiry))
-            words.append(chosen(await self._ask(), inquiry))
+            words.append(chosen(await self._answer_to(question), inquiry))
         return answered(words)
+
+    async def _answer_to(self, question: Question) -> str:
+        """The next line; NobodyThere where none comes and others may still answer, in another process."""
+        line = await self._ask()
+        if line == NO_MORE and self.talk and self.talk.gen.supervisor.find(question.task) is None:
+            raise NobodyThere
+        return line
 
 
 def _tree(talk: Talk) -> Iterator[str]:

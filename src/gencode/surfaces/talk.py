@@ -47,7 +47,7 @@ MOST_PIECES = 4_000
 INTERRUPTED = "a person interrupted it"
 STOPPED = "a person stopped it"
 CANNOT_ASK = "it cannot ask you there, and what would be asked is refused"
-ANSWER_THERE = "answer it in the terminal where it runs"
+ANSWER_THERE = "answer it where it runs, or here once it is shown"
 AT_WORK = "The conversation is at work; interrupt it first, with Esc."
 
 
@@ -89,6 +89,8 @@ class Talk:
         self._seqs: dict[str, int] = {}
         self._chores: set[asyncio.Task[None]] = set()
         self._beginning = asyncio.Lock()
+        self.relays = isinstance(gen.store, Relaying)
+        """Whether questions of other processes are brought here."""
         self.asked_elsewhere = AskedElsewhere()
         self._woken: set[str] = set()
         """Agents that had ended and go on in another process, of which nothing was heard yet."""
@@ -166,7 +168,7 @@ class Talk:
     @property
     def woken_ask(self) -> bool:
         """Whether an agent that is woken can ask somebody here: it may run in a process of its own."""
-        here = not self.gen.launcher.apart.possible or isinstance(self.gen.store, Relaying)
+        here = not self.gen.launcher.apart.possible or self.relays
         return self.gen.settings.background_questions and here
 
     async def hits(self, task: str, verb: Verb) -> Sequence[Task]:
@@ -312,14 +314,15 @@ class Talk:
                 pass
 
     def _hear_question(self, event: Event) -> None:
-        """An agent of another process may ask somebody there: that is said here."""
-        if event.seq is None or self.gen.supervisor.find(event.task) is not None:
-            return
-        tool = self.asked_elsewhere.hear(event)
-        if tool and event.task in self.view.agents:
-            who = name_of(self.view.agents[event.task])
-            text = f"{who} ({event.task}) asks whether it may use {visible_line(tool, 60)}: {ANSWER_THERE}."
-            self.tell(Notice(text, "warning", event.task))
+        if event.seq is not None and self.gen.supervisor.find(event.task) is None:
+            self.asked_elsewhere.hear(event)
+
+    def _tell_questions(self) -> None:
+        """An agent of another process may ask somebody there: that is said here, if it still waits."""
+        for task, tool in self.asked_elsewhere.news():
+            if agent := self.view.agents.get(task):
+                text = f"{name_of(agent)} ({task}) asks whether it may use {visible_line(tool, 60)}: "
+                self.tell(Notice(f"{text}{ANSWER_THERE}.", "warning", task))
 
     async def _read_questions(self) -> None:
         """The questions that waited already when the conversation was opened."""
@@ -382,6 +385,7 @@ class Talk:
                     await self._meet_children(agent.id)
                 except GenCodeError:
                     continue
+            self._tell_questions()
 
     async def _meet_children(self, task: str) -> None:
         """Hear of the agents that one of another process has sent meanwhile."""

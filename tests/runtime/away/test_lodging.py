@@ -12,7 +12,7 @@ from tests.runtime.worktrees.yard import TEN, commit, git, repository
 from gencode.core.errors import UserMistake
 from gencode.runtime.away import checkout, mirror
 from gencode.runtime.away.mirror import Unreachable, fetching_environment
-from gencode.runtime.away.parcel import MOST_PACK, Parcel
+from gencode.runtime.away.parcel import MOST_PACK, Parcel, Returned
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.runtime.worktrees.work import Work
 
@@ -161,7 +161,9 @@ async def test_nothing_done_leaves_nothing_behind(tmp_path: Path, office: Office
     )
     unused = await arrived(parcel, office, tmp_path / "home", "00000002")
     await unused.clear()
-    assert (office.back, await leftovers(tmp_path / "home")) == ({}, [])
+    told = Returned(TASK, parcel, parcel.tip, "/there", "worker", taken=True)
+    assert (office.back, told.nothing) == ({TASK: (told, b"")}, True)
+    assert await leftovers(tmp_path / "home") == []
 
 
 async def test_a_task_goes_on_where_it_was_or_was_handed_in(tmp_path: Path, office: Office) -> None:

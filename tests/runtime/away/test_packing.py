@@ -16,9 +16,8 @@ pytestmark = pytest.mark.needs("git")
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(
-        str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path.name != ".git"
-    )
+    found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return sorted(str(path) for path in found if path.parts[0] != ".git")
 
 
 async def test_a_folder_arrives_as_it_is_and_stays_as_it_is(tmp_path: Path, office: Office) -> None:
@@ -47,7 +46,9 @@ async def test_a_folder_arrives_as_it_is_and_stays_as_it_is(tmp_path: Path, offi
     assert (lodging.cwd / "deep" / "new" / "b.bin").read_bytes() == bytes(range(256)) * 40
     assert (lodging.cwd / "deep" / "run.sh").stat().st_mode & 0o111
     assert (lodging.cwd / "link").readlink() == Path("deep/run.sh")
-    assert git(lodging.cwd, "log", "--format=%s", "HEAD") == f"{packing.UNCOMMITTED}\na step"
+    assert git(lodging.cwd, "rev-parse", "HEAD") == git(repo, "rev-parse", "HEAD")
+    changed = [" M a.txt", " D gone.txt", "?? deep/new/b.bin", "?? deep/run.sh", "?? link"]
+    assert git(lodging.cwd, "status", "--short", "--untracked-files=all").splitlines() == changed
 
 
 async def test_the_place_in_the_repository_is_the_same(tmp_path: Path, office: Office) -> None:

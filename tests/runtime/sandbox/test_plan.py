@@ -57,6 +57,24 @@ def test_an_inner_place_wins_over_an_outer_one(base: Path) -> None:
     ]
 
 
+def test_a_worktree_in_the_per_user_folder_is_writable_and_what_is_beside_it_only_read(base: Path) -> None:
+    home = base / "own"
+    for name in ("worktrees/a/one/.git/hooks", "worktrees/.mirrors", "state"):
+        (home / name).mkdir(parents=True)
+    (home / "worktrees/a/one/.git/config").touch()
+    plan = enclosure(home / "worktrees/a/one", base / "temp", home, environ={})
+    assert places(plan, home) == [
+        (".", Access.HIDE),
+        ("worktrees", Access.READ),
+        ("worktrees/a/one", Access.WRITE),
+        ("worktrees/a/one/.git", Access.WRITE),
+        ("worktrees/a/one/.git/hooks", Access.READ),
+        ("worktrees/a/one/.git/config", Access.READ),
+    ]
+    for other in ("worktrees", "state", "."):
+        assert enclosure(home / other, base / "temp", home, environ={}).writable == ()
+
+
 def test_a_per_user_folder_in_the_workspace_is_hidden_too(base: Path) -> None:
     plan = enclosure(base / "home", base / "temp", base / "home/.gen", environ={})
     assert places(plan, base) == [

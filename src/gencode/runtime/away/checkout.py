@@ -62,7 +62,7 @@ async def apart(checkout: Checkout) -> AsyncGenerator[Git]:
     with TemporaryDirectory(prefix="gencode-") as folder:
         more = {
             "GIT_OBJECT_DIRECTORY": folder,
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(checkout.objects),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(checkout.objects),
             "GIT_AUTHOR_DATE": _DATE,
             "GIT_COMMITTER_DATE": _DATE,
         }
@@ -148,6 +148,7 @@ def _plain(path: Path) -> Path:
     return Path(os.path.normpath(path))
 
 
-def _quoted(path: Path) -> str:
+def quoted(path: Path) -> str:
     """A path as git reads it from a list of paths, whatever is in it."""
-    return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    plain = str(path).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{plain}"'

@@ -10,12 +10,14 @@ from typing import IO
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.core.errors import UserMistake
+from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.spec import Workspace
 from gencode.permissions.trust import revoke, standing, trust
-from gencode.runtime.away.checkout import has, is_whole, packed, unpacked
+from gencode.runtime.away.checkout import has, is_whole, unpacked
 from gencode.runtime.away.mirror import Mirror, Unreachable
-from gencode.runtime.away.parcel import MOST_PACK, Parcel, Parcels, Returned, Unfit, checked
+from gencode.runtime.away.parcel import Parcel, Parcels, Returned, Unfit, checked
+from gencode.runtime.away.repository import furnish, give_back, is_own
+from gencode.runtime.away.summing import summed
 from gencode.runtime.worktrees.git import Git
 from gencode.runtime.worktrees.making import Source, make_of, turn
 from gencode.runtime.worktrees.place import (
@@ -26,7 +28,7 @@ from gencode.runtime.worktrees.place import (
     remove_record,
     repository_folder,
 )
-from gencode.runtime.worktrees.work import Work, result
+from gencode.runtime.worktrees.work import Work
 
 RETURNED = "refs/gencode/returned/"
 _NAMES = 9
@@ -39,6 +41,13 @@ class Guest(Struct, frozen=True):
     task: str
     cwd: str
     parcel: Parcel
+
+
+class _Start(Struct, frozen=True):
+    """A commit that a copy begins at, and the one that its agent was at then."""
+
+    commit: str = ""
+    head: str = ""
 
 
 class Lodging:
@@ -71,19 +80,32 @@ class Lodging:
 
         A worktree with nothing else in it is removed; its commit is kept in the mirror.
         """
-        work = await result(self.tree)
-        if not work.kept or not work.commit or work.commit == self.tree.base:
+        found = await summed(self.tree, self._git)
+        work, guest = found.work, self.guest
+        if not work.commit:
             return work, ""
-        body = await packed(self._git, work.commit, [self.tree.base])
-        if body is None:
-            return work, f"it is larger than {MOST_PACK >> 20} MiB"
+        if work.commit == self.tree.base:
+            await self._noted(parcels, owner, worker)
+            return work, ""
+        if found.lacking:
+            return work, found.lacking
         files = len(work.files) + work.more_files
-        told = Returned(self.guest.task, self.guest.parcel, work.commit, self.guest.cwd, worker, files)
-        if not await parcels.hand_in(told, body, owner):
+        told = Returned(guest.task, guest.parcel, work.commit, guest.cwd, worker, files, head=found.head)
+        if not await parcels.hand_in(told, found.body, owner):
             return work, "another worker has the task by now"
         if not work.notes and (why := await self._removed(work.commit)):
             return replace(work, notes=(why,)), ""
         return work, ""
+
+    async def _noted(self, parcels: Parcels, owner: str, worker: str) -> None:
+        """Note how the folder was, for a task that changed nothing: it can be made anew when it goes on."""
+        guest = self.guest
+        told = Returned(guest.task, guest.parcel, guest.parcel.tip, guest.cwd, worker)
+        with suppress(StoreTrouble):
+            earlier = await parcels.returned(guest.task)
+            if earlier is None or earlier[0].taken:
+                await parcels.hand_in(told, b"", owner)
+                await parcels.taken(guest.task, told.commit)
 
     def leave(self, home: Path) -> None:
         """Let others use the place. Nothing is removed by that."""
@@ -96,10 +118,15 @@ class Lodging:
     async def clear(self) -> None:
         """Remove a worktree in which nothing was done."""
         if self.fresh:
-            await result(self.tree)
+            await summed(self.tree, self._git)
 
     async def _removed(self, commit: str) -> str:
         """Remove a worktree whose work is handed in; why not, where that fails."""
+        failed = f"the copy {self.tree.path} on the worker could not be removed"
+        try:
+            await asyncio.to_thread(give_back, self.tree)
+        except (OSError, RecursionError):
+            return failed
         async with turn(self.tree.path.parent):
             for words in (
                 ("update-ref", f"{RETURNED}{self.guest.task}-{commit[:12]}", commit),
@@ -108,7 +135,7 @@ class Lodging:
             ):
                 said = await self._git.patiently(*words)
                 if not said.ok:
-                    return f"the copy {self.tree.path} on the worker could not be removed"
+                    return failed
         await asyncio.to_thread(remove_record, self.tree.path)
         return ""
 
@@ -139,14 +166,16 @@ async def _lodged(guest: Guest, parcels: Parcels, home: Path) -> Lodging:
     try:
         if not _alone(lock):
             raise Unreachable(_BUSY)
-        if tree := _had(folder / name, parcel):
-            made = Lodging(guest, tree, git, lock)
-            made.kept = True
-            return made
-        start = await _earlier(git, guest, parcels)
-        source = Source(git, mirror.path, mirror.path, parcel.tip, start, away=True)
-        made = Lodging(guest, await _made(source, guest, home), git, lock)
-        made.fresh = not start
+        tree, start = _had(folder / name, parcel), _Start()
+        kept = tree is not None
+        if tree is None:
+            start = await _earlier(git, guest, parcels)
+            source = Source(git, mirror.path, mirror.path, parcel.tip, start.commit, away=True)
+            tree = await _made(source, guest, home)
+        if not is_own(tree):
+            await furnish(tree, git, start.head or await _head(git, parcel))
+        made = Lodging(guest, tree, git, lock)
+        made.kept, made.fresh = kept, not kept and not start.commit
         return made
     finally:
         if made is None:
@@ -170,17 +199,29 @@ def _had(path: Path, parcel: Parcel) -> Worktree | None:
     return tree if sound and tree and tree.path.is_dir() and tree.git_dir.is_dir() else None
 
 
-async def _earlier(git: Git, guest: Guest, parcels: Parcels) -> str:
-    """The commit with what the task did elsewhere and nobody has taken over; empty when there is none."""
+async def _head(git: Git, parcel: Parcel) -> str:
+    """The commit that the sender was at: what was not committed there is not here either."""
+    if not parcel.head or parcel.head == parcel.tip:
+        return parcel.tip
+    if await git.tell("rev-parse", "--verify", f"{parcel.tip}^1") != parcel.head:
+        raise Unfit("its folder is said to be at a commit that it was not at")
+    return parcel.head
+
+
+async def _earlier(git: Git, guest: Guest, parcels: Parcels) -> _Start:
+    """What the task did elsewhere and nobody has taken over, if there is anything."""
     found = await parcels.returned(guest.task)
     if found is None or found[0].taken or found[0].parcel.tip != guest.parcel.tip:
-        return ""
-    commit = found[0].commit
+        return _Start()
+    commit, head = found[0].commit, found[0].head
+    checked(replace(guest.parcel, tip=commit, head=head))
     if not await has(git, commit):
         await unpacked(git, found[1])
     if not await is_whole(git, commit, [guest.parcel.tip]):
         raise Unfit("what the task did before is not all there")
-    return commit
+    if head and not (await git.run("merge-base", "--is-ancestor", head, commit)).ok:
+        raise Unfit("what the task did before is said to be at a commit that it was not at")
+    return _Start(commit, head)
 
 
 def _is_taken(path: Path) -> bool:

@@ -53,7 +53,10 @@ class Parcel(Struct, frozen=True, omit_defaults=True):
 
 
 class Returned(Struct, frozen=True, omit_defaults=True):
-    """What a task changed elsewhere: the commit that holds it above the tip of its parcel."""
+    """What a task changed elsewhere: the commit that holds it above the tip of its parcel.
+
+    `head` is the commit that its agent was at in the end, if that was one of its own.
+    """
 
     task: str
     parcel: Parcel
@@ -62,6 +65,12 @@ class Returned(Struct, frozen=True, omit_defaults=True):
     worker: str = ""
     files: int = 0
     taken: bool = False
+    head: str = ""
+
+    @property
+    def nothing(self) -> bool:
+        """Whether only its folder is told, because it changed nothing."""
+        return self.commit == self.parcel.tip
 
 
 class Parcels(Protocol):

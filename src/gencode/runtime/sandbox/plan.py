@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gencode.permissions.secrets import folded, holds_own_settings
 from gencode.runtime.sandbox.guards import guarded_names, kind, real
+from gencode.runtime.worktrees.place import worktrees_folder
 
 _RUN = Path("/run")
 _SOCKET_FOLDERS = (_RUN, Path("/tmp/.X11-unix"), Path("/tmp/.ICE-unix"))  # noqa: S108  (they are hidden, not used)
@@ -60,19 +61,21 @@ def enclosure(
 ) -> Enclosure:
     """The usual enclosure of a command in a workspace. `home` is the per-user folder of GenCode.
 
-    A workspace that is itself part of somebody's settings is not writable at all.
+    A workspace that is itself part of somebody's settings is not writable at all; worktrees are none, also
+    where they lie in that folder.
     """
     environ = os.environ if environ is None else environ
     mine = real(home)
     roots = dict.fromkeys(map(real, (workspace, *also_writable)))
     writable = tuple(root for root in roots if not _holds_settings(root, mine))
     ways_out, needed = _ways_out(environ, network=network)
+    trees = [folder for folder in (worktrees_folder(mine),) if folder.is_relative_to(mine)]
     return Enclosure(
         writable=writable,
         temp=real(temp),
         guarded=tuple(dict.fromkeys([mine, *(name for root in writable for name in guarded_names(root))])),
         hidden=(mine, *ways_out),
-        shown=(*(mine / name for name in _OPEN_PARTS_OF_HOME), *needed),
+        shown=(*(mine / name for name in _OPEN_PARTS_OF_HOME), *trees, *needed),
         network=network,
     )
 
@@ -119,7 +122,8 @@ def _guarded(plan: Enclosure) -> Iterator[tuple[Path, Path]]:
 
 
 def _holds_settings(root: Path, home: Path) -> bool:
-    return root.is_relative_to(home) or holds_own_settings(folded(str(root)))
+    inside = root.is_relative_to(home) and worktrees_folder(home) not in root.parents
+    return inside or holds_own_settings(folded(str(root)))
 
 
 def _ways_out(environ: Mapping[str, str], *, network: bool) -> tuple[list[Path], list[Path]]:

@@ -71,7 +71,7 @@ async def result(worktree: Worktree) -> Work:
         return await _told(git, worktree, replace(taken, notes=notes))
     notes += tuple(_reasons_to_keep(worktree))
     if not notes:
-        return await _removed(git, worktree)
+        return await remove_unused(git, worktree)
     return Work(True, taken.commit, merges="clean", notes=(*notes, f"it is kept: {worktree.path}"))
 
 
@@ -100,8 +100,6 @@ async def _told(git: Git, worktree: Worktree, taken: _Taken) -> Work:
     files, more = await changed_files(git, worktree.base, taken.commit)
     diff = await diff_text(git, worktree.base, taken.commit)
     known = Work(True, taken.commit, diff, tuple(change for _, change in files), more)
-    if worktree.away:
-        return replace(known, notes=taken.notes)
     there = worktree.repository.is_dir() and worktree.main_dir.is_dir()
     main = await _main(worktree) if there else None
     ours = await main.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") if main else ""
@@ -115,7 +113,7 @@ async def _told(git: Git, worktree: Worktree, taken: _Taken) -> Work:
     notes = list(taken.notes)
     if overlaps:
         where = f"changed and not committed in {worktree.repository}"
-        notes.append(f"{where}, so commit or stash first: {_some(overlaps)}")
+        notes.append(f"{where}, so commit or stash first: {some(overlaps)}")
     if not dirty.known:
         notes.append(f"whether {worktree.repository} has uncommitted changes could not be seen")
     return replace(
@@ -151,7 +149,7 @@ async def _committed(git: Git, worktree: Worktree) -> _Taken:
     try:
         await _begin_index(git, worktree, head, index)
         notes = await add_all(git, worktree.path, str(index))
-        ignored = await _ignored(git, str(index))
+        ignored = await ignored_files(git, str(index))
         tree = await git.run("write-tree", index=str(index))
         if not tree.ok:
             raise trouble(tree, f"The work in {worktree.path} cannot be committed")
@@ -207,13 +205,13 @@ async def add_all(
     large = [name for name in fresh.names if _size(folder, name) > LARGEST_NEW_FILE]
     secret = [name for name in fresh.names if hidden(name)]
     if filled := [name for name in modules if _is_filled(folder, name)]:
-        notes.append(f"what is in submodules stays in the worktree only: {_some(filled)}")
+        notes.append(f"what is in submodules stays in the worktree only: {some(filled)}")
     if nested:
-        notes.append(f"repositories made inside stay in the worktree only: {_some(nested)}")
+        notes.append(f"repositories made inside stay in the worktree only: {some(nested)}")
     if large:
-        notes.append(f"too large for a commit, in the worktree only: {_some(large)}")
+        notes.append(f"too large for a commit, in the worktree only: {some(large)}")
     if secret:
-        notes.append(f"new files that may hold secrets: {_some(secret)}")
+        notes.append(f"new files that may hold secrets: {some(secret)}")
     # A pattern that leaves out is the only way to keep git from looking into another repository.
     words = [b":/", *(b":(top,exclude,literal)" + name for name in (*modules, *nested, *large, *secret))]
     said = await git.run(
@@ -268,17 +266,17 @@ def _reasons_to_keep(worktree: Worktree) -> Iterator[str]:
         yield "its .git was changed"
 
 
-async def _ignored(git: Git, index: str) -> list[str]:
+async def ignored_files(git: Git, index: str) -> list[str]:
     """Files that git ignores and no program makes anew are only in the worktree."""
     said = await git.run("ls-files", "--others", "--ignored", "--exclude-standard", "-z", index=index)
     if not said.ok and not said.cut:
         return ["whether there are ignored files could not be seen"]
     own = [name for name in said.names if _CACHES.isdisjoint(os.fsdecode(name).split("/"))]
     many = " at least" if said.cut else ""
-    return [f"ignored by git, in the worktree only{many}: {_some(own)}"] if own or said.cut else []
+    return [f"ignored by git, in the worktree only{many}: {some(own)}"] if own or said.cut else []
 
 
-async def _removed(git: Git, worktree: Worktree) -> Work:
+async def remove_unused(git: Git, worktree: Worktree) -> Work:
     """Remove a worktree in which nothing was done, and its branch."""
     staged = await git.run("diff-index", "--cached", "--quiet", "--ignore-submodules=all", worktree.base)
     if not staged.ok:
@@ -320,6 +318,6 @@ def _below(folder: Path, name: bytes) -> bytes:
     return os.fsencode(folder) + b"/" + name
 
 
-def _some(names: list[bytes]) -> str:
+def some(names: list[bytes]) -> str:
     said = ", ".join(shown(name) for name in names[:_SHOWN])
     return said if len(names) <= _SHOWN else f"{said} and {len(names) - _SHOWN} more"

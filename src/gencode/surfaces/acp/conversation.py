@@ -192,6 +192,7 @@ class Conversation:
             self._model = gen.settings.model or gen.usual[0]
             self._chosen = (str(gen.root.policy.mode), self._model)
             talk = Talk(gen, heard=self._hear, told=self._tell)
+            talk.relays = False  # an editor shows questions of what it runs itself
             self._narrator.lead(talk)
             self._talk = talk
             work = [asyncio.create_task(talk.listen()), asyncio.create_task(self.out.pump())]

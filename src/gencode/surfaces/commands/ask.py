@@ -34,6 +34,7 @@ class Answer(Struct, frozen=True, rename="camel"):
     turns: int
     usage: TreeUsage
     tasks: list[Outcome]
+    error: str | None = None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -119,4 +120,5 @@ async def _answer(gen: GenCode, outcome: Outcome, view: View) -> Answer:
         turns=outcome.turns,
         usage=outcome.usage,
         tasks=[await gen.get(task) for task in view.launched(outcome.agent_id)],
+        error=outcome.error,
     )

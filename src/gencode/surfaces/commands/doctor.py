@@ -169,7 +169,8 @@ async def _fleet(url: str) -> list[Check]:
         taken = f"taken {task.takes} times, " if task.takes else ""
         why = f"{task.task} of {task.agent} in {task.cwd}: {taken}nobody at it for {task.seconds:.0f} s"
         because = f" ({task.why})" if task.why else ""
-        found.append(Check("stuck task", "missing", why + because, f"gen task stop {task.task}"))
+        way = f"{task.way}; or gen task stop {task.task}" if task.way else f"gen task stop {task.task}"
+        found.append(Check("stuck task", "missing", why + because, way))
     for work in seen.returned:
         files = "1 file" if work.files == 1 else f"{work.files} files"
         what = f"{files} of {work.cwd}, changed by task {work.task} on {work.worker}"

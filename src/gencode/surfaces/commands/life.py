@@ -21,6 +21,7 @@ from gencode.delegation.cache import AGAIN
 from gencode.delegation.live import Live
 from gencode.delegation.reach import SENT_BACK, STOP_SECONDS, Verb
 from gencode.delegation.supervisor import REPORT_SECONDS
+from gencode.surfaces.commands.awaiting import awaited
 from gencode.surfaces.commands.opening import check, not_trusted, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.follow import follow, painter_for, tell_ending
@@ -48,6 +49,7 @@ async def _output(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.find(args.id)
         outcome = await gen.records.get(await gen.watch.ended(found.id, seconds))
+        awaits = await awaited(gen, outcome)
     if "page" in args:
         outcome = msgspec.structs.replace(outcome, result=page_of(outcome.result, args.page))
     if "json" in args:
@@ -57,6 +59,8 @@ async def _output(args: argparse.Namespace) -> int:
         answer(outcome.result)
     if outcome.status.ended:
         tell_ending(outcome)
+    elif awaits:
+        note(f"{_named(outcome)} has not begun; it waits for {awaits}.")
     else:
         said = "this is what it said last" if outcome.result else "it has said nothing yet"
         note(f"{_named(outcome)} is still running after {turns(outcome.turns)}; {said}.")
@@ -145,7 +149,8 @@ async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
     async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
         told = check(gen, args) if "no_offline" in args else not_trusted(gen)
         if request.background:
-            return tell_begun(await gen.detach(request), told, as_json="json" in args)
+            outcome = await gen.detach(request)
+            return tell_begun(outcome, told, await awaited(gen, outcome), as_json="json" in args)
         start = partial(gen.start_resume, request.resume, request)
         outcome, code = await follow(gen, start, painter, told, leaving(gen))
     return tell_outcome(outcome, code, as_json=output == "json")
@@ -224,14 +229,18 @@ def _brief(told: dict[str, Any]) -> str:
     return visible_line(" · ".join(str(word) for word in words if word), 160)
 
 
-def tell_begun(outcome: Outcome, told: str, *, as_json: bool) -> int:
+def tell_begun(outcome: Outcome, told: str, awaits: str = "", *, as_json: bool) -> int:
     """What is known of a task that goes on without this process: its id, and how to get at it."""
     if told:
         note(told)
     if as_json:
         answer_json(outcome)
+        return 0
+    answer(outcome.agent_id)
+    if awaits:
+        note(f"{_named(outcome)} waits for {awaits}.")
+        note(f"Its result: gen task output {outcome.agent_id}")
     else:
-        answer(outcome.agent_id)
         note(f"{_named(outcome)} runs on its own; wait for it with: gen task output {outcome.agent_id}")
     return 0
 

@@ -42,10 +42,10 @@ async def _merge(args: argparse.Namespace) -> int:
 async def _returned(gen: GenCode, name: str) -> tuple[Parcels, tuple[Returned, bytes]]:
     """What a task changed elsewhere, also when the task itself was deleted since."""
     parcels = gen.store.parcels if isinstance(gen.store, Dispatching) else None
-    if parcels is not None and (found := await parcels.returned(name)):
+    if parcels is not None and (found := await parcels.returned(name)) and not found[0].nothing:
         return parcels, found
     task = await gen.find(name)
-    if parcels is not None and (found := await parcels.returned(task.id)):
+    if parcels is not None and (found := await parcels.returned(task.id)) and not found[0].nothing:
         return parcels, found
     tree = recorded(Path(task.worktree)) if task.worktree else None
     if tree is not None:

@@ -1,8 +1,8 @@
 """Flags as settings, the open GenCode of a command, and the one line about the model that answers."""
 
 import argparse
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from gencode.app import GenCode
@@ -34,17 +34,26 @@ async def opened(
     without: tuple[str, ...] = (),
     store: Store | None = None,
     asker: Asker | None = None,
+    follows: Callable[[], str] | None = None,
 ) -> AsyncGenerator[GenCode, None]:
-    """GenCode in the folder and with the settings that were typed."""
-    folder = getattr(args, "cwd", ".")
-    async with GenCode.open(folder, settings=flags(args, without=without), store=store, asker=asker) as gen:
-        if asker is None or store is not None or not gen.settings.database_url:
-            yield gen
-            return
-        from gencode.surfaces.far_questions import far_questions
+    """GenCode in the folder and with the settings that were typed.
 
-        async with far_questions(gen, asker, background=gen.settings.background_questions):
+    Where somebody can be asked, others may answer, and what is asked elsewhere in the conversation that is
+    followed is asked here.
+    """
+    folder, typed = getattr(args, "cwd", "."), flags(args, without=without)
+
+    def opener(person: Asker | None) -> AbstractAsyncContextManager[GenCode]:
+        return GenCode.open(folder, settings=typed, store=store, asker=person)
+
+    if asker is None:
+        async with opener(None) as gen:
             yield gen
+        return
+    from gencode.surfaces.far_questions import asked_anywhere, no_conversation
+
+    async with asked_anywhere(opener, asker, follows or no_conversation) as gen:
+        yield gen
 
 
 def check_model(gen: GenCode, args: argparse.Namespace) -> str:

@@ -1,4 +1,4 @@
-"""`gen task questions | answer`: what agents on other machines of a fleet ask, and what they are told."""
+"""`gen task questions | answer`: what agents of other processes and machines ask, and what they are told."""
 
 import argparse
 import asyncio
@@ -8,7 +8,7 @@ import msgspec
 
 from gencode.runtime.asking import Answer, Question
 from gencode.runtime.broker import Broker
-from gencode.runtime.questions import Travelling, check_answer, reaches_of
+from gencode.runtime.questions import ALL, Travelling, check_answer, reaches_of
 from gencode.settings import remember
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.far_questions import box_of, far_questions
@@ -36,7 +36,10 @@ async def _asked(args: argparse.Namespace) -> int:
         if "json" not in args and somebody_is_there():
             person = Broker(TerminalPerson(painter_for("text", verbose=False)), always=remember)
             note(WAITING_ALL if "all" in args else WAITING)
-            async with far_questions(gen, person, background=True, everywhere="all" in args):
+            everywhere = "all" in args
+            async with far_questions(
+                gen, person, background=True, everywhere=everywhere, follows=lambda: ALL
+            ):
                 await asyncio.Event().wait()
         found = await box.waiting("" if "all" in args else str(gen.workspace.cwd))
         if "json" in args:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gencode.core.errors import UserMistake
 from gencode.core.extras import installing
+from gencode.runtime.questions import ALL
 from gencode.surfaces.commands.opening import check, flags, opened
 from gencode.surfaces.plain import note
 
@@ -43,7 +44,7 @@ async def _serve(args: argparse.Namespace, keys: "Keys") -> int:
     wish = Wish(keys, host, getattr(args, "port", 0), names, flags(args), "json" in args)
     bell = Bell()
     broker = new_broker(bell)
-    async with opened(args, asker=broker) as gen:
+    async with opened(args, asker=broker, follows=lambda: ALL) as gen:
         if told := check(gen, args):
             note(told)
         return await Serving(gen, broker, bell, wish).run()

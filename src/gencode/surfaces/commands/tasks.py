@@ -13,6 +13,7 @@ from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.runtime.ports import TaskQuery
+from gencode.surfaces.commands.awaiting import all_awaited, awaited
 from gencode.surfaces.commands.life import go_on, leaving, tell_begun, tell_outcome
 from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import whole_input
@@ -20,7 +21,7 @@ from gencode.surfaces.commands.schemas import schema
 from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.follow import follow, painter_for
 from gencode.surfaces.person import asker_for
-from gencode.surfaces.plain import answer, answer_json, seconds, table, turns
+from gencode.surfaces.plain import answer, answer_json, note, seconds, table, turns
 from gencode.surfaces.visible import visible_line
 
 RECENT = timedelta(hours=24)
@@ -52,7 +53,8 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
     async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
         told = check(gen, args)
         if request.background:  # it has a process of its own in any case
-            return tell_begun(await gen.detach(request), told, as_json=output == "json")
+            outcome = await gen.detach(request)
+            return tell_begun(outcome, told, await awaited(gen, outcome), as_json=output == "json")
         start = partial(gen.start_task, request)
         outcome, code = await follow(gen, start, painter, told, leaving(gen))
     return tell_outcome(outcome, code, as_json=output == "json")
@@ -74,6 +76,8 @@ async def _listed(args: argparse.Namespace) -> int:
         else:
             rows = list(_tree(tasks)) if "tree" in args else [_row(task) for task in tasks]
             answer(table(("ID", "AGENT", "STATUS", "TURNS", "TIME", "CREATED", "TASK"), rows))
+            for line in await all_awaited(gen, tasks):
+                note(line)
     return 0
 
 
@@ -124,11 +128,12 @@ async def _show(args: argparse.Namespace) -> int:
         if "json" in args:
             answer_json(task)
             return 0
-        answer("\n".join((*_facts(task), "", await transcript_text(gen, task.agent_id))))
+        facts = _facts(task, await awaited(gen, task))
+        answer("\n".join((*facts, "", await transcript_text(gen, task.agent_id))))
     return 0
 
 
-def _facts(task: Outcome) -> Iterator[str]:
+def _facts(task: Outcome, awaits: str) -> Iterator[str]:
     took = "" if task.duration_ms is None else f" in {seconds(task.duration_ms / 1000)}"
     yield f"{visible_line(task.agent)} {task.agent_id}: {task.status} after {turns(task.turns)}{took}"
     if task.parent_id:
@@ -137,6 +142,8 @@ def _facts(task: Outcome) -> Iterator[str]:
         yield f"  forked from   {task.forked_from}"
     if task.description:
         yield f"  description   {visible_line(task.description)}"
+    if awaits:
+        yield f"  waits for     {awaits}"
     yield f"  model         {visible_line(task.model)}"
     yield f"  folder        {visible_line(task.cwd)}"
     yield f"  created       {task.created_at}"

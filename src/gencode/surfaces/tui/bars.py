@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from rich.style import Style
 from rich.text import Text
+from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -16,21 +18,27 @@ class Bar(Widget):
         super().__init__(id=id)
         self._paper = Paper(dark=True)
         self._lines: Sequence[Text] = ()
+        self._style: Style | None = None
         self.display = False
 
     def use(self, paper: Paper) -> None:
         """Draw in other colours."""
         self._paper = paper
+        self._style = None
         self.refresh()
 
     def show(self, lines: Sequence[Text]) -> None:
-        """Show other lines."""
-        if len(lines) != len(self._lines):
+        """Show other lines; only those that changed are drawn."""
+        before, self._lines = self._lines, lines
+        if len(lines) != len(before):
             self.styles.height = len(lines)
             self.display = bool(lines)
-        if list(lines) != list(self._lines):
-            self._lines = lines
             self.refresh()
+            return
+        width = self.outer_size.width
+        if changed := [at for at, line in enumerate(lines) if line != before[at]]:
+            self._style = None
+            self.refresh(*(Region(0, at, width, 1) for at in changed))
 
     @property
     def shown(self) -> str:
@@ -39,10 +47,11 @@ class Bar(Widget):
 
     def render_line(self, y: int) -> Strip:
         """One line, cut where the screen ends."""
-        width, style = self.size.width, self.rich_style
+        width = self.size.width
+        if self._style is None:  # looked up once for all lines: that takes longer than to draw one
+            self._style = self.rich_style
+        style = self._style
         if y >= len(self._lines):
             return Strip.blank(width, style)
-        line = self._lines[y].copy()
-        line.no_wrap, line.overflow = True, "ellipsis"
-        strip = self._paper.lines(line, width)[0]
+        strip = self._paper.line(self._lines[y], width)
         return strip.crop_extend(0, width, style).apply_style(style)

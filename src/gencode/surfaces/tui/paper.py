@@ -3,6 +3,7 @@
 import io
 
 from rich.console import Console, RenderableType
+from rich.text import Text
 from rich.theme import Theme
 from textual.strip import Strip
 
@@ -71,3 +72,12 @@ class Paper:
         """The lines of something at a width."""
         options = self._console.options.update(width=max(width, 1), highlight=False)
         return [Strip(line) for line in self._console.render_lines(drawn, options, pad=False)]
+
+    def line(self, drawn: Text, width: int) -> Strip:
+        """One line, cut at a width: bars are drawn many times a second, and Rich is slow to break lines."""
+        cut = drawn.copy()
+        cut.end = ""
+        cut.truncate(max(width, 1), overflow="ellipsis")
+        if not cut.spans:  # Rich leaves the style of the whole text out where nothing else is styled
+            cut.stylize(cut.style)
+        return Strip(cut.render(self._console))

@@ -17,6 +17,7 @@ const FACTS = [
   "TaskForked",
   "TaskImported",
   "WorkReturned",
+  "BudgetShared",
   "TranscriptCompacted",
   "QueueMoved",
 ];

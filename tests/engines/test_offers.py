@@ -1,0 +1,104 @@
+"""A job that one worker cannot run is taken at once by one that has what it needs, and by nobody for ever."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tests.fleet.driving import until
+from tests.postgres import Postgres
+
+from gencode.core.events import TaskCreated
+
+pytestmark = pytest.mark.needs("postgres")
+
+LONG = 3_600
+"""Nothing that waits so long is seen again in a test."""
+
+
+@pytest.fixture
+async def store(postgres: Postgres) -> AsyncGenerator[Any]:
+    from gencode.stores.pg_fleet import FleetStore
+
+    opened = await FleetStore.open(postgres.new_schema())
+    yield opened
+    await opened.close()
+
+
+@asynccontextmanager
+async def working(store: Any, count: int, run: Callable[[int, str], Awaitable[None]]) -> AsyncGenerator[None]:
+    """So many workers that all hear of each other's offers, and all say that they fit."""
+    from gencode.engines.offers import OFFERS
+    from gencode.engines.pgqueuer import Serving, Share
+
+    listening: set[int] = set()
+
+    def worker(number: int) -> Serving:
+        async def fits(needs: Any) -> bool:
+            listening.add(number)
+            return needs.agent != "nobody"
+
+        share = Share(lambda: ["Explore"], 8, {}, fits=fits)
+        return Serving(store, share, lambda task: run(number, task))
+
+    serving = [worker(number) for number in range(count)]
+    work = asyncio.gather(*(each.serve() for each in serving))
+    numbers = itertools.count(1_000_000)
+
+    async def all_listen() -> bool:
+        offer = json.dumps({"job": next(numbers), "needs": {"agent": "nobody"}})
+        for words in (offer, "{", json.dumps({"job": "all"})):
+            await store.link.fetch("SELECT pg_notify($1, $2)", OFFERS, words)
+        return len(listening) == count
+
+    await until(all_listen, "all listen")
+    yield
+    for each in serving:
+        each.stop()
+    await work
+
+
+async def queued(store: Any) -> str:
+    from gencode.engines.pgqueuer import enqueuing
+
+    return await store.submit(TaskCreated(agent="Explore"), b"{}", enqueuing("Explore"))
+
+
+async def test_another_worker_takes_it_although_its_time_has_not_come(store: Any) -> None:
+    from gencode.engines.offers import Needs
+    from gencode.engines.pgqueuer import Later
+
+    refused: dict[str, int] = {}
+    ran: dict[str, int] = {}
+
+    async def run(worker: int, task: str) -> None:
+        if refused.setdefault(task, worker) == worker:
+            raise Later("its folder is not here", LONG, Needs("Explore", "/a", "mark"))
+        ran[task] = worker
+
+    async with working(store, 2, run):
+        tasks = [await queued(store) for _ in range(6)]
+        await until(lambda: len(ran) == len(tasks), "the other one has taken them all")
+    assert ran == {task: 1 - refused[task] for task in tasks}
+
+
+async def test_what_nobody_can_run_is_not_passed_round(store: Any) -> None:
+    from gencode.engines.offers import MOST_FORWARD, Needs
+    from gencode.engines.pgqueuer import Later
+
+    tries: list[int] = []
+
+    async def run(worker: int, _task: str) -> None:
+        tries.append(worker)
+        raise Later("nobody has it", LONG, Needs("Explore"))
+
+    async with working(store, 3, run):
+        await queued(store)
+        await until(lambda: {*tries} == {0, 1, 2}, "each has tried")
+        await asyncio.sleep(0.5)
+    assert len(tries) <= 3 * MOST_FORWARD
+    [[later]] = await store.link.fetch("SELECT execute_after > now() + interval '1 minute' FROM pgqueuer")
+    assert later

@@ -1,0 +1,31 @@
+"""What an agent asks in a terminal is shown by `gen serve` in the same folder, and can be answered there."""
+
+import asyncio
+from pathlib import Path
+
+from gencode import GenCode
+from gencode.core.status import Status
+from gencode.runtime.broker import Broker
+from gencode.surfaces.far_questions import asked_anywhere
+from gencode.testing import call, says
+from tests.http.serving import gen_serve
+from tests.surfaces.running import script
+
+
+async def test_the_page_of_another_process_answers_the_question_of_a_terminal(tmp_path: Path) -> None:
+    model = script(tmp_path, main=[says("", call("Bash", command="touch x")), says("over")])
+    person = Broker()
+    async with (
+        gen_serve(tmp_path, "--model", "offline") as server,
+        asked_anywhere(lambda asker: GenCode.open(tmp_path, model=model, asker=asker), person) as gen,
+    ):
+        talking = asyncio.ensure_future(gen.ask("go").outcome())
+        told = await server.client.until("/api/questions", lambda each: each["questions"])
+        [question] = told["questions"]
+        assert (question["tool"], question["input"]) == ("Bash", {"command": "touch x"})
+        assert len(person.waiting()) == 1
+        answer = await server.client.post(f"/api/questions/{question['number']}", {"allow": True})
+        assert answer.status == 200
+        assert (await talking).status is Status.COMPLETED
+        assert not person.waiting()
+    assert (tmp_path / "x").exists()

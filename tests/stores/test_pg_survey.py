@@ -1,0 +1,79 @@
+"""Why no worker is at a task, and the way out of it."""
+
+import json
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from gencode.core.events import TaskCreated
+from gencode.runtime.fleet import Outlook, WorkerCard
+from tests.postgres import Postgres
+
+pytestmark = pytest.mark.needs("postgres")
+
+NO_GIT = {"cwd": "/a b", "alone": "/a b is not in a git repository"}
+WAY = "gen worker --workspace '/a b', on a machine that has this folder"
+
+
+@pytest.fixture
+async def store(postgres: Postgres) -> AsyncGenerator[Any]:
+    from gencode.stores.pg_fleet import FleetStore
+
+    opened = await FleetStore.open(postgres.new_schema())
+    yield opened
+    await opened.close()
+
+
+async def seen(store: Any, task: str) -> Outlook | None:
+    from gencode.stores.pg_survey import outlook
+
+    return await outlook(store, task)
+
+
+async def sent(store: Any, **order: str) -> str:
+    async def nowhere(_connection: object, _task: str) -> None:
+        """No queue is needed."""
+
+    return await store.submit(TaskCreated(agent="Explore"), json.dumps(order).encode(), nowhere)
+
+
+def card(name: str, agents: str = "all", workspace: str = "/w", running: int = 0) -> WorkerCard:
+    return WorkerCard(name, agents, workspace, 4, running)
+
+
+async def test_a_task_waits_for_a_worker_that_is_there_takes_its_agent_and_has_room(store: Any) -> None:
+    task = await sent(store, cwd="/a")
+    assert await seen(store, task) == Outlook("no worker is there", "gen worker")
+    await store.report(card("one", "Plan, tester"))
+    told = "no worker that is there takes tasks of Explore"
+    assert await seen(store, task) == Outlook(told, "gen worker --agents Explore")
+    await store.report(card("two", running=4))
+    assert await seen(store, task) == Outlook("all workers have enough to do", "gen worker")
+    await store.report(card("three", "Plan, explore"))
+    assert await seen(store, task) == Outlook()
+    await store.parcels.hinder(task, "three", "There is no agent 'Explore'.")
+    told = "three: There is no agent 'Explore'."
+    assert await seen(store, task) == Outlook(told, "put right what a worker lacks, and it goes on by itself")
+
+
+async def test_a_task_without_git_waits_for_a_worker_that_works_in_its_folder(store: Any) -> None:
+    from gencode.stores.pg_survey import survey
+
+    task = await sent(store, **NO_GIT)
+    assert await seen(store, task) == Outlook("no worker is there", WAY)
+    await store.report(card("far"))
+    alone = "only a worker that shares its folder can run it, because /a b is not in a git repository"
+    assert await seen(store, task) == Outlook(f"{alone}, and none says that it works there", WAY)
+    await store.report(card("near", workspace="/a b"))
+    assert await seen(store, task) == Outlook()
+    await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
+    [stuck] = (await survey(store.link.url)).stuck
+    assert (stuck.why, stuck.way) == (alone, WAY)
+
+
+async def test_a_task_that_somebody_is_at_waits_for_nobody(store: Any) -> None:
+    task = await sent(store, cwd="/a")
+    await store.take(task, "worker")
+    assert await seen(store, task) is None
+    assert await seen(store, "unknown") is None
