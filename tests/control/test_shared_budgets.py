@@ -112,7 +112,7 @@ async def woken(gen: GenCode, task: str, prompt: str = "more") -> Outcome | str:
     together=st.lists(st.integers(0, 2), min_size=4, max_size=4),
     leads=st.none() | st.tuples(st.integers(0, 6), st.integers(0, 2)),
 )
-def test_agents_and_who_leads_them_anywhere_spend_exactly_what_is_left_together(
+def test_agents_and_who_leads_them_anywhere_together_spend_what_is_left_and_no_more(
     left: int, pauses: list[int], together: list[int], leads: tuple[int, int] | None
 ) -> None:
     async def scenario(folder: Path) -> None:
@@ -134,7 +134,9 @@ def test_agents_and_who_leads_them_anywhere_spend_exactly_what_is_left_together(
                 return await processes[process].ask("go on", session=session).outcome()
 
             await asyncio.gather(*(later(*each) for each in crowd), *([led(*leads)] if leads else ()))
-            assert await turns(store) == BEFORE + left
+            spent = await turns(store) - BEFORE
+            # Parts that could not be renewed while the conversation was led are left over.
+            assert spent == left if leads is None else 1 <= spent <= left
 
     with TemporaryDirectory() as folder:
         asyncio.run(scenario(Path(folder)))

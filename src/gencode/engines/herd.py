@@ -7,6 +7,7 @@ fewer jobs than it would take does not ask whether there are more.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -121,12 +122,15 @@ class Taking(QueueManager):
 
     load: Load
     news: Callable[[], int]
+    claimed: deque[Job]
     probed = 0.0
 
     async def fetch_jobs(
         self, batch_size: int, global_concurrency_limit: int | None, heartbeat_timeout: timedelta
     ) -> AsyncGenerator[Job, None]:
-        """The jobs that may be run now."""
+        """The jobs that may be run now, those first that were taken already."""
+        while self.claimed:
+            yield self.claimed.popleft()
         limits = {name: each.parameters.concurrency_limit for name, each in self.entrypoint_registry.items()}
         served = {name: EntrypointExecutionParameter(limit) for name, limit in limits.items()}
         more = True
@@ -158,11 +162,12 @@ class Taking(QueueManager):
 class Queue(PgQueuer):
     """The queue as one worker sees it."""
 
-    def taking(self, load: Load, news: Callable[[], int]) -> "Queue":
-        """The same, for a worker that is so busy and hears so much."""
+    def taking(self, load: Load, news: Callable[[], int], claimed: deque[Job]) -> "Queue":
+        """The same, for a worker that is so busy, hears so much, and has taken these jobs already."""
         manager = Taking(self.qm.queries, self.channel, resources=self.resources)
         manager.load = load
         manager.news = news
+        manager.claimed = claimed
         manager.shutdown = self.shutdown
         self.qm = manager
         return self

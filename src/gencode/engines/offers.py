@@ -2,13 +2,15 @@
 
 A worker that cannot run a task, because it lacks the folder or the agent, puts it back for a later time and
 says what it needs. All workers hear that, each looks at what it has itself, and only one that fits touches
-the database: it brings the job forward and takes it. Nobody else is woken up by that.
+the database: it takes exactly this job, before its time. Nobody else is woken up by that.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection
 from datetime import timedelta
+from uuid import UUID
 
 import msgspec
 from msgspec import Struct
@@ -23,12 +25,11 @@ OFFERS = "gen_offers"
 """The channel of offers; nothing rests on their being heard, since every job comes up again by itself."""
 LONGEST = 7_900
 """Postgres passes on no longer words."""
-MOST_FORWARD = 3
-"""So often a worker brings a job forward that somebody else then takes and puts back."""
 MOST_KNOWN = 1_000
-_FORWARD = """
-UPDATE pgqueuer SET execute_after = now() WHERE id = $1 AND status = 'queued' AND execute_after > now()
-RETURNING id
+_CLAIM = """
+UPDATE pgqueuer SET status = 'picked', updated = now(), heartbeat = now(), queue_manager_id = $3
+WHERE id = $1 AND payload = $2 AND status = 'queued' AND entrypoint = ANY($4)
+RETURNING *
 """
 
 
@@ -41,16 +42,17 @@ class Needs(Struct, frozen=True, omit_defaults=True):
 
 
 class Offer(Struct, frozen=True):
-    """A job that is in the queue again."""
+    """A job that is in the queue again, by number and task: numbers alone are not the same in every queue."""
 
     job: int
+    task: str
     needs: Needs
 
 
 class Exchange:
-    """Offers jobs to others and takes up what they offer. `fits`: whether a job could be run here, now.
+    """Offers jobs to others and takes what they offer. `fits`: whether a job could be run here, now.
 
-    A job that was put back here is not taken up again here, so that two workers do not pass it to and fro.
+    A job that was put back here is not taken again here, so that two workers do not pass it to and fro.
     """
 
     def __init__(
@@ -60,8 +62,16 @@ class Exchange:
         self._fits = fits
         self._troubles = troubles
         self._needs: dict[int, Needs] = {}
-        self._tried: dict[int, int] = {}
+        self._refused: dict[int, None] = {}
         self._at_work: set[asyncio.Task[None]] = set()
+        self._claim: Callable[[Offer], Awaitable[list[dict[str, object]]]] | None = None
+        self.claimed: deque[Job] = deque()
+        """What was taken and is to be begun."""
+
+    def serve(self, manager: UUID, served: Collection[str]) -> None:
+        """Take what is offered under these names, for the queue of this number."""
+        names = list(served)
+        self._claim = lambda it: self._driver.fetch(_CLAIM, it.job, it.task.encode(), manager, names)
 
     async def listen(self) -> None:
         """Hear what others offer from now on."""
@@ -70,14 +80,18 @@ class Exchange:
     def note(self, job: int, needs: Needs) -> None:
         """Remember what a job needs that is about to be put back."""
         self._needs[job] = needs
-        self._try(job, MOST_FORWARD)
+        self._refused[job] = None
+        if len(self._refused) > MOST_KNOWN:
+            del self._refused[next(iter(self._refused))]
 
-    def offer(self, job: int) -> None:
+    def offer(self, job: Job) -> None:
         """Tell all workers of a job that was put back, if it is known what it needs."""
-        needs = self._needs.pop(job, None)
-        words = msgspec.json.encode(Offer(job, needs)).decode() if needs else ""
-        if words and len(words.encode()) <= LONGEST:
-            self._do(self._driver.notify(OFFERS, words))
+        needs = self._needs.pop(job.id, None)
+        if needs is None:
+            return
+        words = msgspec.json.encode(Offer(job.id, (job.payload or b"").decode(errors="replace"), needs))
+        if len(words) <= LONGEST:
+            self._do(self._driver.notify(OFFERS, words.decode()))
 
     def hear(self, words: str | bytes | bytearray) -> None:
         """Some worker offers a job."""
@@ -85,20 +99,15 @@ class Exchange:
             offer = msgspec.json.decode(words, type=Offer)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return
-        if self._tried.get(offer.job, 0) < MOST_FORWARD:
-            self._do(self._forward(offer))
+        if offer.job not in self._refused:
+            self._do(self._taken(offer))
 
-    async def _forward(self, offer: Offer) -> None:
-        if await self._fits(offer.needs):
-            self._try(offer.job, self._tried.get(offer.job, 0) + 1)
-            if await self._driver.fetch(_FORWARD, offer.job):
-                self._driver.nudge()
-
-    def _try(self, job: int, times: int) -> None:
-        self._tried.pop(job, None)
-        self._tried[job] = times
-        if len(self._tried) > MOST_KNOWN:
-            del self._tried[next(iter(self._tried))]
+    async def _taken(self, offer: Offer) -> None:
+        if self._claim is None or not await self._fits(offer.needs):
+            return
+        if rows := await self._claim(offer):
+            self.claimed += [Job.model_validate(row) for row in rows]
+            self._driver.nudge()
 
     def _do(self, step: Awaitable[None]) -> None:
         task = asyncio.ensure_future(self._done(step))
@@ -109,17 +118,17 @@ class Exchange:
         try:
             await step
         except self._troubles as trouble:
-            log.info("a job could not be offered or taken up: %s", trouble)
+            log.info("a job could not be offered or taken: %s", trouble)
 
 
 class Shelf(Queries):
     """The queue; what is put back there is offered to the others."""
 
-    def __init__(self, driver: Driver, offer: Callable[[int], None]) -> None:
+    def __init__(self, driver: Driver, offer: Callable[[Job], None]) -> None:
         super().__init__(driver)
         self._offer = offer
 
     async def retry_job(self, job: Job, delay: timedelta, traceback_record: TracebackRecord | None) -> None:
         """Put a job back for a later time."""
         await super().retry_job(job, delay, traceback_record)
-        self._offer(job.id)
+        self._offer(job)

@@ -188,10 +188,13 @@ class Serving:
         load = Load(self._has_enough, self._share.parked)
         self._driver = driver = Driver(pool, self._broken.set, load)
         self._exchange = exchange = Exchange(driver, self._fits, self._store.troubles)
-        queue = Queue(driver, queries=Shelf(driver, exchange.offer)).taking(load, driver.news)
-        for agent in self._share.agents():
-            cap = self._share.caps.get(agent.casefold(), 0)
+        queue = Queue(driver, queries=Shelf(driver, exchange.offer))
+        queue.taking(load, driver.news, exchange.claimed)
+        caps = {name: self._share.caps.get(name.casefold(), 0) for name in self._share.agents()}
+        for agent, cap in caps.items():
             queue.entrypoint(entrypoint(agent), concurrency_limit=cap)(self._one)
+        # Whatever has a cap is only taken in turn: that is where it is counted.
+        exchange.serve(queue.qm.queue_manager_id, [entrypoint(name) for name, cap in caps.items() if not cap])
         loop = asyncio.get_running_loop()
         serving = loop.create_task(self._taken(queue, exchange))
         watching = [loop.create_task(event.wait()) for event in (self._broken, self._stopped)]

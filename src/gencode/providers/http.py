@@ -4,7 +4,9 @@ server-sent events or whole.
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from msgspec import Struct
@@ -20,6 +22,9 @@ MOST_BYTES = 128 * 1024 * 1024
 MOST_ERROR_BYTES = 64 * 1024
 LAST_WAIT = 2.0
 """How long a server may be silent when the reply is whole, before it counts tokens and ends the stream."""
+LAST_WAITS = 10.0
+"""How long all of that may take, however busy the server is."""
+_NO_HEADER = -15
 _EITHER_HEADER = 47
 """zlib's own way to say: with the header of gzip or of deflate."""
 _AS_IT_IS = "/%:@!$&'()*+,;=?~-._"
@@ -95,13 +100,12 @@ class Endpoint:
             proxy = self._proxy()
             way = urlsplit(proxy) if proxy else None
             door = _door(way)[0] if way else None
+            named = _pass(way)
+            path = quote(parts.path, safe=_AS_IT_IS)
+            path += f"?{quote(parts.query, safe=_AS_IT_IS)}" if parts.query else ""
         except ValueError:  # an address that no URL can have
             raise self.speaker.trouble("cannot be asked: check the base URL and the proxy.") from None
-        path = quote(parts.path, safe=_AS_IT_IS) + (
-            f"?{quote(parts.query, safe=_AS_IT_IS)}" if parts.query else ""
-        )
         through = door is not None and not server.tls
-        named = _pass(way)
         headers = [f"{name}: {value}\r\n" for name, value in ({"Host": host} | self._headers).items()]
         target = f"{parts.scheme}://{host}{path}" if through else path
         lines = "".join((f"POST {target} HTTP/1.1\r\n", *headers, named if through else ""))
@@ -157,8 +161,8 @@ class Answer:
     """The answer to one request: events as they come, or `whole` when the server does not stream."""
 
     __slots__ = (
-        *("_begun", "_events", "_first", "_limit", "_line", "_patience", "_size", "_speaker", "_unpack"),
-        *("close", "whole"),
+        *("_begun", "_end", "_events", "_first", "_limit", "_line", "_patience", "_size", "_speaker"),
+        *("_unpack", "close", "whole"),
     )
 
     def __init__(self, line: Line, close: Callable[[], None], speaker: Speaker, patience: Patience) -> None:
@@ -173,20 +177,23 @@ class Answer:
         self._first = b""
         self._begun = False
         self._size = 0
+        self._end = 0.0
         self._unpack: Callable[[bytes], bytes] | None = None
 
     async def begin(self, thinking: str | None = None) -> None:
         """Read the first bytes and see what kind of answer this is."""
-        if self._line.says(b"content-encoding"):
-            self._unpack = self._unpacking(self._line.headers["content-encoding"])
         if self._line.status != 200:
-            body = await self._all(MOST_ERROR_BYTES)
+            body = await self._complaint()
             raise self._speaker.refusal(self._line.status, self._line.headers, body, thinking)
+        self._learn_coding()
         while not self._first and (piece := await self._read()):
             self._first = piece.lstrip(b"\xef\xbb\xbf \t\r\n")
         # No event stream starts with one of these, whatever the content type says.
         if self._first[:1] in (b"{", b"[", b"<"):
-            self.whole = self._first + await self._all(MOST_BYTES)
+            pieces = [self._first]
+            while piece := await self._read():
+                pieces.append(piece)
+            self.whole = b"".join(pieces)
 
     async def events(self) -> list[bytes]:
         """The next events' data, at least one; an empty list at the end of the stream."""
@@ -213,12 +220,16 @@ class Answer:
     def hurry(self) -> None:
         """The reply is whole; wait only for what may still follow it."""
         self._limit = LAST_WAIT
+        self._end = self._end or time.monotonic() + LAST_WAITS
 
-    async def _all(self, most: int) -> bytes:
+    async def _complaint(self) -> bytes:
+        """What a refusal says; one that breaks off or cannot be read is a refusal all the same."""
         pieces: list[bytes] = []
-        while self._size <= most and (piece := await self._read()):
-            pieces.append(piece)
-        return b"".join(pieces)[:most]
+        with suppress(ProviderError):
+            self._learn_coding()
+            while self._size <= MOST_ERROR_BYTES and (piece := await self._read()):
+                pieces.append(piece)
+        return b"".join(pieces)[:MOST_ERROR_BYTES]
 
     async def _read(self) -> bytes:
         """Some more bytes; none at the end."""
@@ -238,24 +249,38 @@ class Answer:
         self._size += len(piece)
         if self._size > MOST_BYTES:
             raise self._speaker.trouble(f"sent an answer of more than {MOST_BYTES} bytes.")
+        if self._end and time.monotonic() > self._end:
+            raise self._silence()
         return piece
 
-    def _unpacking(self, coding: str) -> Callable[[bytes], bytes] | None:
+    def _learn_coding(self) -> None:
         """How an answer is read that is compressed though nobody asked for it."""
-        import zlib
-
-        name = coding.strip().lower()
+        if not self._line.says(b"content-encoding"):
+            return
+        name = self._line.headers["content-encoding"].strip().lower()
         if name in ("", "identity"):
-            return None
+            return
         if name not in ("gzip", "x-gzip", "deflate"):
             raise self._speaker.trouble(
                 "answered in a compressed form that was not asked for and cannot be read."
             )
+        self._unpack = self._unpacking()
+
+    def _unpacking(self) -> Callable[[bytes], bytes]:
+        import zlib
+
         press = zlib.decompressobj(_EITHER_HEADER)
+        begun = False
 
         def unpacked(piece: bytes) -> bytes:
+            nonlocal press, begun
+            # Some servers leave out the header, whose first byte ends in eight or is that of gzip.
+            if not begun and piece[0] & 15 != 8 and piece[0] != 0x1F:
+                press = zlib.decompressobj(_NO_HEADER)
+            begun = True
             try:
-                return press.decompress(piece, MOST_BYTES + 1)
+                # What comes after the end would be copied again with every piece.
+                return b"" if press.eof else press.decompress(piece, MOST_BYTES + 1)
             except zlib.error:
                 raise self._speaker.half() from None
 
@@ -305,6 +330,8 @@ def _door(parts: SplitResult) -> tuple[Door, str]:
     host = parts.hostname
     if not host.isascii():
         host = host.encode("idna").decode()
+    if " " in host or not host.isprintable():
+        raise ValueError("an address whose host no server can have")
     usual = 443 if parts.scheme == "https" else 80
     door = Door(host, parts.port or usual, parts.scheme == "https")
     return door, door.named.removesuffix(f":{usual}")

@@ -12,6 +12,7 @@ from msgspec import Struct
 SLICE = 256 * 1024
 """A longer body goes out in slices, so that the loop stays free."""
 MOST_HEAD = 64 * 1024
+"""So much may come at one stretch that is no part of a body: a head, trailers, announcements."""
 MOST_HELD = 1024 * 1024
 """So much of an answer waits to be taken before the server has to wait."""
 MOST_HEARD = 512 * 1024 * 1024
@@ -69,7 +70,7 @@ class Line(asyncio.Protocol):
     """One connection, and the answer that arrives on it."""
 
     __slots__ = (
-        *("_busy", "_fault", "_head", "_headed", "_heard", "_held", "_loop", "_parser"),
+        *("_bare", "_busy", "_fault", "_head", "_headed", "_heard", "_held", "_loop", "_parser"),
         *("_pieces", "_spoilt", "_transport", "_waiter", "_writable", "over", "since", "status", "whole"),
     )
 
@@ -89,17 +90,20 @@ class Line(asyncio.Protocol):
         self._pieces: list[bytes] = []
         self._headed = self.whole = False
         self._fault: Fault | None = Fault.CLOSED if self.over else None
-        self._heard = self._held = self.status = 0
+        self._bare = self._heard = self._held = self.status = 0
         self._busy = True
 
     def rest(self) -> bool:
         """Whether another request can be sent on it; from here on nothing is expected."""
         self._busy = False
         self.since = self._loop.time()
-        return self.whole and not self._spoilt and not self._transport.is_closing()
+        # One that still holds so much has stopped to read.
+        heard = self.whole and self._held <= MOST_HELD
+        return heard and not self._spoilt and not self._transport.is_closing()
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close it at once; an answer that ends with its connection is not whole thereby."""
+        self._fail(Fault.BROKEN if self._heard else Fault.CLOSED)
         self._transport.abort()
 
     @property
@@ -112,13 +116,13 @@ class Line(asyncio.Protocol):
         return any(len(each) == len(name) and each.lower() == name for each, _ in self._head)
 
     async def send(self, head: bytes, body: bytes, seconds: float) -> None:
-        """Send a request; the rest of it is kept back once an answer comes."""
+        """Send a request; the rest of it is kept back once it is of no use."""
         if len(body) <= SLICE:
             self._transport.write(head + body)
             return
         self._transport.write(head)
         for start in range(0, len(body), SLICE):
-            if self.over or self._heard:
+            if self._settled():
                 self._spoilt = True
                 return
             self._transport.write(body[start : start + SLICE])
@@ -129,15 +133,18 @@ class Line(asyncio.Protocol):
 
     async def headed(self, seconds: float) -> None:
         """Wait for the head of the answer."""
+        end = self._loop.time() + seconds
         while not self._headed:
-            await self._news(seconds)
+            await self._news(end)
 
     async def piece(self, seconds: float) -> bytes:
         """What has come of the body, also before a fault, at least a byte; nothing at its end."""
+        end = 0.0
         while not self._pieces:
             if self.whole:
                 return b""
-            await self._news(seconds)
+            end = end or self._loop.time() + seconds
+            await self._news(end)
         taken = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         if self._held > MOST_HELD:
@@ -155,14 +162,19 @@ class Line(asyncio.Protocol):
         self._parser = self._new_parser()
         begun = await self._loop.start_tls(self._transport, self, context, server_hostname=route.server.host)
         self._transport = cast("asyncio.Transport", begun)
+        self._spoilt = False  # whatever the proxy said of its own answer
         self.begin()
 
-    async def _news(self, seconds: float) -> None:
-        """Wait until something more is known of the answer."""
+    def _settled(self) -> bool:
+        """Whether the rest of a request would be of no use: it was refused, answered, or nobody is there."""
+        return self.status not in (0, 200) or self.whole or self._fault is not None
+
+    async def _news(self, end: float) -> None:
+        """Wait until something more is known of the answer, up to a moment of the loop's clock."""
         if self._fault is not None:
             raise WireTrouble(self._fault)
         self._waiter = self._loop.create_future()
-        timer = self._loop.call_later(seconds, self._give_up)
+        timer = self._loop.call_at(end, self._give_up)
         try:
             await self._waiter
         finally:
@@ -180,7 +192,14 @@ class Line(asyncio.Protocol):
         self._spoilt = True
         self._wake()
 
+    def _garbled(self) -> None:
+        """What comes is no answer, or has no end: nothing more of it is read."""
+        self._fail(Fault.BROKEN if self._headed else Fault.NOT_HTTP)
+        self.abort()
+
     def _wake(self) -> None:
+        if self._writable is not None and self._settled():
+            self.resume_writing()
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -204,13 +223,15 @@ class Line(asyncio.Protocol):
         if not self._busy:
             self.abort()
             return
+        held = self._held
         self._heard += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._fail(Fault.BROKEN if self._headed else Fault.NOT_HTTP)
-        if self._heard > (MOST_HEARD if self._headed else MOST_HEAD):
-            self._fail(Fault.BROKEN if self._headed else Fault.NOT_HTTP)
+            self._garbled()
+        self._bare = self._bare + len(data) if self._held == held else 0
+        if self._bare > MOST_HEAD or self._heard > MOST_HEARD:
+            self._garbled()
         if self._held > MOST_HELD:
             self._transport.pause_reading()
         self._wake()
@@ -218,11 +239,11 @@ class Line(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over; an answer without a length ends with its connection."""
         self.over = True
-        framed = self.says(b"content-length") or self.says(b"transfer-encoding")
-        if self._headed and exc is None and not framed:
-            self.whole = True
+        if self._headed and exc is None and self._fault is None:
+            said = self.headers
+            chunked = "chunked" in said.get("transfer-encoding", "").lower()
+            self.whole = self.whole or not (chunked or "content-length" in said)
         self._fail(Fault.BROKEN if self._heard else Fault.CLOSED)
-        self.resume_writing()
 
     def pause_writing(self) -> None:
         """The other side does not read as fast as we write."""

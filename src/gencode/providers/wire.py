@@ -23,6 +23,7 @@ class Wire:
     def __init__(self) -> None:
         self._idle: dict[Route, list[Line]] = {}
         self._at_work: set[Line] = set()
+        self._closed = False
         self._sweeping: asyncio.TimerHandle | None = None
 
     async def post(self, route: Route, head: bytes, body: bytes, *, connect: float, answer: float) -> Line:
@@ -45,7 +46,7 @@ class Wire:
         if line not in self._at_work:
             return
         self._at_work.discard(line)
-        if not line.rest():
+        if not line.rest() or self._closed:
             line.abort()
             return
         self._idle.setdefault(route, []).append(line)
@@ -53,7 +54,8 @@ class Wire:
             self._sweeping = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._sweep)
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, and keep none that is given back later."""
+        self._closed = True
         if self._sweeping is not None:
             self._sweeping.cancel()
         for line in [*self._at_work, *(line for lines in self._idle.values() for line in lines)]:
@@ -88,11 +90,14 @@ class Wire:
         """Close what nobody has used for long, and forget what is closed."""
         loop = asyncio.get_running_loop()
         for route, lines in list(self._idle.items()):
-            old = [line for line in lines if line.over or line.since + IDLE_SECONDS <= loop.time()]
-            for line in old:
-                line.abort()
-            self._idle[route] = [line for line in lines if line not in old]
-            if not self._idle[route]:
+            kept: list[Line] = []
+            for line in lines:
+                if line.over or line.since + IDLE_SECONDS <= loop.time():
+                    line.abort()
+                else:
+                    kept.append(line)
+            self._idle[route] = kept
+            if not kept:
                 del self._idle[route]
         self._sweeping = loop.call_later(IDLE_SECONDS, self._sweep) if self._idle else None
 
