@@ -92,8 +92,8 @@ def test_what_appears_below_missing_folders_is_noticed_and_what_is_beside_them_i
     c = tmp_path / "a" / "b" / "c"
     told = [
         noticed(lambda: put(tmp_path / "beside", "x")),
-        noticed(lambda: (tmp_path / "a").mkdir()),
-        noticed(lambda: (tmp_path / "a" / "b").mkdir()),
+        noticed((tmp_path / "a").mkdir),
+        noticed((tmp_path / "a" / "b").mkdir),
         noticed(lambda: put(c / "new.md", "x")),
         noticed(lambda: put(tmp_path / "a" / "b" / "beside", "x")),
         noticed(lambda: put(c / "new.md", "yy")),

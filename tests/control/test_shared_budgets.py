@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
+from typing import Any
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -119,7 +120,7 @@ def test_agents_and_who_leads_them_anywhere_together_spend_what_is_left_and_no_m
         store = MemoryStore()
         session, tasks = await begun(store, folder, Budget(turns=BEFORE + left))
         async with AsyncExitStack() as stack:
-            scripts = {"main": MAIN, "Explore": slowly(pauses[0])}
+            scripts: dict[str, Any] = {"main": MAIN, "Explore": slowly(pauses[0])}
             processes = [
                 await stack.enter_async_context(scripted(folder, store=store, **scripts)) for _ in range(3)
             ]

@@ -82,7 +82,9 @@ async def tls_server(certificate: Path) -> AsyncGenerator[tuple[FakeServer, int]
 
 
 @asynccontextmanager
-async def tunnelling(port: int) -> AsyncGenerator[tuple[str, list[str]], None]:
+async def tunnelling(
+    port: int, granted: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n"
+) -> AsyncGenerator[tuple[str, list[str]], None]:
     """A proxy that leads to one port whatever it is asked for; its address, and what it was told."""
     heads: list[str] = []
     writers: list[asyncio.StreamWriter] = []
@@ -97,7 +99,7 @@ async def tunnelling(port: int) -> AsyncGenerator[tuple[str, list[str]], None]:
         heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
         there, back = await asyncio.open_connection("127.0.0.1", port)
         writers.extend((writer, back))
-        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        writer.write(granted)
         await asyncio.gather(copied(reader, back), copied(there, writer))
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
@@ -141,6 +143,29 @@ async def test_a_server_behind_a_proxy_is_asked_through_a_tunnel(
         assert [asked.path for asked in server.asked] == ["/v1/chat/completions"] * 2
         assert {name for name in server.last.headers if "proxy" in name} == set()
         assert server.last.headers["host"] == "model.invalid"
+
+
+async def test_a_tunnel_is_kept_however_the_proxy_speaks_of_its_own_connection(
+    certificate: Path, trusted: pytest.MonkeyPatch
+) -> None:
+    granted = b"HTTP/1.0 200 Yes\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+    async with tls_server(certificate) as (server, port), tunnelling(port, granted) as (proxy, heads):
+        trusted.setenv("https_proxy", proxy)
+        trusted.setenv("no_proxy", "")
+        for _ in range(2):
+            assert told(await parts_of(provider_at("chat", "https://model.invalid"))) == "hi"
+        assert (len(server.asked), len(heads)) == (2, 1)
+
+
+async def test_what_a_proxy_adds_to_its_consent_is_no_answer(
+    certificate: Path, trusted: pytest.MonkeyPatch
+) -> None:
+    granted = b"HTTP/1.1 200 Yes\r\nContent-Length: 0\r\n\r\n" + WHOLE.replace(b"hi", b"no")
+    async with tls_server(certificate) as (server, port), tunnelling(port, granted) as (proxy, _):
+        trusted.setenv("https_proxy", proxy)
+        trusted.setenv("no_proxy", "")
+        assert told(await parts_of(provider_at("chat", "https://model.invalid"))) == "hi"
+        assert len(server.asked) == 1
 
 
 async def test_a_tunnel_to_another_server_than_was_asked_for_is_told(

@@ -162,12 +162,11 @@ class Taking(QueueManager):
 class Queue(PgQueuer):
     """The queue as one worker sees it."""
 
-    def taking(self, load: Load, news: Callable[[], int], claimed: deque[Job]) -> "Queue":
-        """The same, for a worker that is so busy, hears so much, and has taken these jobs already."""
+    def take(self, load: Load, news: Callable[[], int], claimed: deque[Job]) -> None:
+        """Take as a worker does that is so busy, hears so much, and has claimed these jobs already."""
         manager = Taking(self.qm.queries, self.channel, resources=self.resources)
         manager.load = load
         manager.news = news
         manager.claimed = claimed
         manager.shutdown = self.shutdown
         self.qm = manager
-        return self

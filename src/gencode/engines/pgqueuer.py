@@ -189,7 +189,7 @@ class Serving:
         self._driver = driver = Driver(pool, self._broken.set, load)
         self._exchange = exchange = Exchange(driver, self._fits, self._store.troubles)
         queue = Queue(driver, queries=Shelf(driver, exchange.offer))
-        queue.taking(load, driver.news, exchange.claimed)
+        queue.take(load, driver.news, exchange.claimed)
         caps = {name: self._share.caps.get(name.casefold(), 0) for name in self._share.agents()}
         for agent, cap in caps.items():
             queue.entrypoint(entrypoint(agent), concurrency_limit=cap)(self._one)

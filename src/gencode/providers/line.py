@@ -161,6 +161,8 @@ class Line(asyncio.Protocol):
             raise WireTrouble(Fault.PROXY_REFUSED, status=self.status)
         self._parser = self._new_parser()
         begun = await self._loop.start_tls(self._transport, self, context, server_hostname=route.server.host)
+        if begun is None:  # it was closed meanwhile, and asyncio does not say so
+            raise WireTrouble(Fault.CLOSED)
         self._transport = cast("asyncio.Transport", begun)
         self._spoilt = False  # whatever the proxy said of its own answer
         self.begin()

@@ -14,8 +14,8 @@ from gencode.runtime.amounts import check_budget as check_budget
 T = TypeVar("T")
 COSTS_OF_A_CALL = ("turns", "tokens", "usd")
 NO_PRICE = (
-    "The price of the model is not known, so a budget in USD cannot be kept: give its price under [prices] in "
-    "the settings, or limit tokens or turns instead."
+    "The price of the model is not known, so a budget in USD cannot be kept: give its price under [prices] "
+    "in the settings, or limit tokens or turns instead."
 )
 
 
