@@ -52,7 +52,7 @@ class Offer(Struct, frozen=True):
 class Exchange:
     """Offers jobs to others and takes what they offer. `fits`: whether a job could be run here, now.
 
-    A job that was put back here is not taken again here, so that two workers do not pass it to and fro.
+    A job that was here once is not taken again for being offered, so that two do not pass it to and fro.
     """
 
     def __init__(
@@ -62,7 +62,8 @@ class Exchange:
         self._fits = fits
         self._troubles = troubles
         self._needs: dict[int, Needs] = {}
-        self._refused: dict[int, None] = {}
+        self._had: dict[int, None] = {}
+        self._claiming = asyncio.Lock()
         self._at_work: set[asyncio.Task[None]] = set()
         self._claim: Callable[[Offer], Awaitable[list[dict[str, object]]]] | None = None
         self.claimed: deque[Job] = deque()
@@ -80,9 +81,7 @@ class Exchange:
     def note(self, job: int, needs: Needs) -> None:
         """Remember what a job needs that is about to be put back."""
         self._needs[job] = needs
-        self._refused[job] = None
-        if len(self._refused) > MOST_KNOWN:
-            del self._refused[next(iter(self._refused))]
+        self._remember(job)
 
     def offer(self, job: Job) -> None:
         """Tell all workers of a job that was put back, if it is known what it needs."""
@@ -99,15 +98,22 @@ class Exchange:
             offer = msgspec.json.decode(words, type=Offer)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return
-        if offer.job not in self._refused:
-            self._do(self._taken(offer))
+        self._do(self._taken(offer))
 
     async def _taken(self, offer: Offer) -> None:
-        if self._claim is None or not await self._fits(offer.needs):
+        if offer.job in self._had or self._claim is None or not await self._fits(offer.needs):
             return
-        if rows := await self._claim(offer):
-            self.claimed += [Job.model_validate(row) for row in rows]
-            self._driver.nudge()
+        async with self._claiming:  # one by one, since the same job may be offered again meanwhile
+            rows = [] if offer.job in self._had else await self._claim(offer)
+            if rows:
+                self._remember(offer.job)
+                self.claimed += [Job.model_validate(row) for row in rows]
+                self._driver.nudge()
+
+    def _remember(self, job: int) -> None:
+        self._had[job] = None
+        if len(self._had) > MOST_KNOWN:
+            del self._had[next(iter(self._had))]
 
     def _do(self, step: Awaitable[None]) -> None:
         task = asyncio.ensure_future(self._done(step))

@@ -123,7 +123,7 @@ class Endpoint:
         proxy = None if here or proxy_bypass(host) else getproxies().get(parts.scheme)
         if not proxy or "://" not in proxy:
             return f"http://{proxy}" if proxy else None
-        if not proxy.startswith(("http://", "https://")):
+        if not proxy.lower().startswith(("http://", "https://")):
             kind = proxy.partition("://")[0]
             raise self.speaker.trouble(
                 f"cannot be reached: the environment names a {kind} proxy, and only http works."

@@ -238,6 +238,11 @@ class Line(asyncio.Protocol):
             self._transport.pause_reading()
         self._wake()
 
+    def eof_received(self) -> None:
+        """The other side says no more, so nothing that is still to be sent can be answered."""
+        if self._transport.get_write_buffer_size():
+            self._transport.abort()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over; an answer without a length ends with its connection."""
         self.over = True
