@@ -111,7 +111,7 @@ async def test_a_stop_reaches_the_other_process(tmp_path: Path) -> None:
         child = await child_of(gen, job.id)
         process = await owner_of(gen, child)
         await job.halt("enough")
-        outcome, stopped = await gen.get(job.id), await gen.get(child)
+        outcome, stopped = await gen.get(job.id), await gen.watch.ended(child, 60)
     assert (outcome.status, stopped.status) == (Status.CANCELLED, Status.CANCELLED)
     assert stopped.result == "I look around."
     with pytest.raises(ProcessLookupError):
