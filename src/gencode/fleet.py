@@ -29,13 +29,13 @@ from gencode.delegation.far_asking import FarAsker
 from gencode.delegation.lifeline import Lifeline
 from gencode.delegation.live import Job, Live
 from gencode.delegation.lodgings import NOT_HERE, Folders, House, Lodgings, Wanted
-from gencode.delegation.orphans import close_task
+from gencode.delegation.orphans import SENDER_GONE, close_task
 from gencode.engines.luggage import FarOrder, read_order
 from gencode.engines.offers import Needs
 from gencode.engines.pgqueuer import Later, Serving, Share, ensure_queue, prune, reconcile
 from gencode.engines.reluctance import LONGEST_SECONDS, NEAR_SECONDS, Reluctance
 from gencode.runtime.away.mirror import Unreachable
-from gencode.runtime.fleet import BUDGETS, Dispatch, WorkerCard
+from gencode.runtime.fleet import BUDGETS, Dispatch, WorkerCard, lacking
 from gencode.runtime.ports import Handover, Lease
 from gencode.runtime.purse import BudgetSpent
 from gencode.stores.opening import LEASE_SECONDS as LEASE_SECONDS
@@ -53,7 +53,6 @@ MOST_TAKES = 10
 RECONCILE_SECONDS = 30.0
 PRUNE_SECONDS = 3_600.0
 STOPPED = "its worker could not renew its lease"
-SENDER_GONE = "the process that sent it is gone"
 HANDED_BACK = "its worker was told to end"
 HARD_END = 70
 _LAST_MOMENT = 0.15
@@ -228,8 +227,9 @@ class Worker:
             gen.agents.find(found.agent)
         except UserMistake as mistake:
             self._reluctance.lacks(found.task, found.agent)
-            await self._store.parcels.hinder(found.task, self.name, str(mistake))
-            raise Later(str(mistake), self._reluctance.again(found.task), Needs(found.agent)) from None
+            why = lacking(found.agent, mistake)
+            await self._store.parcels.hinder(found.task, self.name, why)
+            raise Later(why, self._reluctance.again(found.task), Needs(found.agent)) from None
 
     async def _fits(self, needs: Needs) -> bool:
         """Whether what another worker lacked for a task is here: its agent, or its folder."""

@@ -47,10 +47,11 @@ traces = st.builds(
     commands=st.lists(st.builds(CommandRun, words, st.none() | st.integers(-15, 255)), max_size=2).map(tuple),
     children=several_words,
     delivered=several_words,
+    ends=several_words,
 )
 calls = st.builds(ToolCall, words, words, st.dictionaries(words, json_values, max_size=3), words)
 messages = st.one_of(
-    st.builds(UserMessage, words, words, several_words, st.integers(0, 9)),
+    st.builds(UserMessage, words, words, several_words, st.integers(0, 9), ends=several_words),
     st.builds(
         AssistantMessage,
         words,

@@ -214,6 +214,24 @@ async def shared(store: Any, broker: Broker, *rules: str) -> "tuple[asyncio.Task
     return asked, waiting.number
 
 
+@pytest.mark.parametrize("seconds", [None, 600.0])
+async def test_a_question_is_shown_with_its_folder_and_the_time_that_it_really_waits(
+    store: Any, seconds: float | None
+) -> None:
+    asked, number = await shared(store, Broker(seconds=seconds))
+    [waiting] = await store.questions.waiting("")
+    assert (waiting.number, waiting.folder, waiting.place, waiting.background) == (
+        number,
+        "/a",
+        TERMINAL,
+        False,
+    )
+    left = waiting.left
+    assert left is None if seconds is None else 0 < left <= seconds
+    asked.cancel()
+    await asyncio.wait([asked])
+
+
 async def test_what_is_answered_here_is_not_asked_elsewhere_any_more(store: Any) -> None:
     broker = Broker()
     asked, number = await shared(store, broker, "Bash(make)")

@@ -1,5 +1,7 @@
 """What a person is offered to allow for an agent that works in a copy of their folder."""
 
+from msgspec.structs import replace
+
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision
 from gencode.delegation.far_asking import at_home
@@ -24,3 +26,9 @@ def test_without_a_copy_rules_are_offered_as_they_are() -> None:
 def test_a_rule_that_cannot_be_told_for_the_folder_at_home_is_not_offered() -> None:
     asked = asking("Bash(cd ../9f3a-12345678)", "Bash(make)")
     assert at_home(asked, (COPY, "/home/me/project")) == asking()
+
+
+def test_why_it_is_asked_and_what_would_lift_it_are_told_for_the_folder_at_home() -> None:
+    asked = Decision(Action.ASK, f"Write of {COPY}/a", lifts=f'--allow "Write({COPY}/a)"')
+    told = at_home(replace(asking(), decision=asked), (COPY, "/p")).decision
+    assert told == Decision(Action.ASK, "Write of /p/a", lifts='--allow "Write(/p/a)"')

@@ -83,7 +83,7 @@ async def test_an_agent_that_began_elsewhere_is_told_where_it_is_now(tmp_path: P
     async with place.place(here) as lodged:
         assert lodged is not None
         [letter] = await store.waiting(lease.task)
-        assert f"Your folder is {lodged.workspace.cwd} now, made anew from git" in letter.text
+        assert f"Your folder is {lodged.workspace.cwd} on worker now, made anew from git" in letter.text
         (lodged.workspace.cwd / "a.txt").write_text("begun\n")
         place.abandon()
         ending = Ending(Status.CANCELLED, "said")

@@ -118,6 +118,39 @@ async def test_what_a_writing_agent_changed_comes_back_into_the_files(country: C
     (country.folder / "made.txt").unlink()
 
 
+async def test_a_file_that_is_named_in_the_folder_of_the_sender_is_the_one_in_the_copy(
+    country: Country,
+) -> None:
+    there, near = str(country.folder), str(country.folder.parent)
+    kept = [
+        call("Write", file_path=f"{there}/secret/new.txt", content="no\n"),
+        call("Write", file_path="secret/new.txt", content="no\n"),
+        call("Read", file_path=f"{there}/sub/../secret/new.txt"),
+        call("Bash", command="cat secret/new.txt"),
+    ]
+    country.write(
+        says(
+            call("Read", file_path=f"{there}/sub/b.txt"),
+            call("Write", file_path=f"{there}/sub/../named.txt", content="named\n"),
+            call("Glob", pattern=f"{there}/*.txt"),
+            call("Grep", pattern="named", path=there),
+            call("LS", path=f"{there}/"),
+            call("Read", file_path=f"{there}/../script.json"),
+            *kept,
+        )
+    )
+    rules = [f"Write({there}/secret/**)", f"Read({near}/*/secret/**)"]
+    async with country.gen(permission_mode="dontAsk", deny=rules) as gen:
+        [found] = await ended(gen, [await detached(gen)])
+        seen = await results(gen, found.id)
+    assert "b" in seen[0] and seen[1].startswith("Created named.txt"), seen
+    assert [text for text in seen[2:5] if "named.txt" not in text] == []
+    assert "agents" in seen[5]
+    assert [text for text in seen[6:] if "the rule" not in text] == [], seen[6:]
+    assert "added named.txt +1 -0" in found.result
+    assert not (country.folder / "named.txt").exists() and not (country.folder / "secret").exists()
+
+
 async def test_an_agent_commits_in_its_copy_and_what_the_sender_had_not_committed_stays_so(
     country: Country,
 ) -> None:

@@ -19,7 +19,7 @@ async def test_a_task_waits_for_a_worker_that_has_its_agent(fleet: Fleet) -> Non
         tasks = await submit(gen, 3, "rare")
 
         async def said_why() -> bool:
-            return any("'rare'" in each.why for each in (await survey(fleet.url, 0)).stuck)
+            return {each.why for each in (await survey(fleet.url)).stuck} == {"no worker has the agent rare"}
 
         await until(said_why, "the worker has said what is missing")
         assert {(await gen.find(task)).status for task in tasks} == {Status.PENDING}

@@ -2,9 +2,12 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from gencode import GenCode
+from gencode.core.errors import UserMistake
 from gencode.core.status import Status
+from gencode.runtime.asking import Answer
 from gencode.runtime.broker import Broker
 from gencode.surfaces.far_questions import asked_anywhere
 from gencode.testing import call, says
@@ -29,3 +32,41 @@ async def test_the_page_of_another_process_answers_the_question_of_a_terminal(tm
         assert (await talking).status is Status.COMPLETED
         assert not person.waiting()
     assert (tmp_path / "x").exists()
+
+
+def inputs(told: Any) -> list[Any]:
+    return [each["input"] for each in told["questions"]]
+
+
+async def test_of_two_answers_at_once_one_counts_and_the_other_is_told(tmp_path: Path) -> None:
+    names = [str(number) for number in range(6)]
+    model = script(
+        tmp_path, main=[*(says("", call("Bash", command=f"touch x{name}")) for name in names), says("over")]
+    )
+    person = Broker()
+    allowed: dict[str, bool] = {}
+
+    async def answered_here(answer: Answer) -> bool:
+        try:
+            await person.answered(person.waiting()[0].number, answer)
+        except UserMistake:
+            return False
+        return True
+
+    async with (
+        gen_serve(tmp_path, "--model", "offline") as server,
+        asked_anywhere(lambda asker: GenCode.open(tmp_path, model=model, asker=asker), person) as gen,
+    ):
+        talking = asyncio.ensure_future(gen.ask("go").outcome())
+        for name in names:
+            asks = {"command": f"touch x{name}"}
+            told = await server.client.until("/api/questions", lambda each, asks=asks: asks in inputs(each))
+            number = told["questions"][inputs(told).index(asks)]["number"]
+            there, here = await asyncio.gather(
+                server.client.post(f"/api/questions/{number}", {"allow": True}),
+                answered_here(Answer(False, why="no")),
+            )
+            assert (there.status, here) in [(200, False), (404, True)]
+            allowed[name] = not here
+        assert (await talking).status is Status.COMPLETED
+    assert {name: (tmp_path / f"x{name}").exists() for name in names} == allowed

@@ -155,3 +155,49 @@ async def test_a_number_of_another_process_meets_no_question() -> None:
             each.answer(number, NO)
     await asyncio.gather(*asked)
     assert (len(set(found)), min(found) > len(found), max(found) < 2**53) == (100, True, True)
+
+
+async def refused(answer: Answer) -> None:
+    """Where an answer is handed over, another one came before it."""
+    raise UserMistake(f"{answer.reach} came too late.")
+
+
+async def test_who_answers_too_late_is_told_and_nothing_is_kept_for_always() -> None:
+    told: list[str] = []
+    written: list[str] = []
+    broker = Broker(always=written.append, late=told.append)
+    asked = asyncio.create_task(broker.ask(question("one", "Bash(one)"), refused))
+    await turns()
+    [number] = numbers(broker)
+    with pytest.raises(UserMistake, match="always came too late"):
+        await broker.answered(number, Answer(True, "always"))
+    with pytest.raises(UserMistake, match="always came too late"):
+        await asked
+    assert (told, written, broker.waiting()) == (["always came too late."], [], [])
+
+
+async def test_who_answers_what_is_withdrawn_meanwhile_is_told() -> None:
+    broker = Broker()
+    never = asyncio.Event()
+
+    async def deliver(_answer: Answer) -> None:
+        await never.wait()
+
+    asked = asyncio.create_task(broker.ask(question("one"), deliver))
+    await turns()
+    answering = asyncio.create_task(broker.answered(numbers(broker)[0], YES))
+    await turns()
+    asked.cancel()
+    with pytest.raises(UserMistake, match="this answer does not count"):
+        await answering
+    assert asked.cancelled()
+
+
+async def test_it_says_how_long_a_question_may_wait() -> None:
+    broker = Broker(Slow(), seconds=60.0)
+    assert (Broker().patience(), Broker(seconds=60.0).patience(), broker.patience()) == (None, 60.0, 60.0)
+    asked = asyncio.create_task(broker.ask(question("one")))
+    await turns()
+    assert broker.patience() == 120.0
+    asked.cancel()
+    await asyncio.wait([asked])

@@ -107,7 +107,8 @@ async def test_a_yes_admits_exactly_this_call(where: Workspace) -> None:
         Action.DENY, f"A person said no. {asked.why}", asked.rule, asked.policy, asked.lifts
     )
     rules = (f"Write({where.root.resolve()}/a.txt)",)
-    assert asker.asked == [Question("9f3a1c2e", "main", write, asked, rules=rules)] * 2
+    question = Question("9f3a1c2e", "main", write, asked, rules=rules, cwd=str(where.cwd))
+    assert asker.asked == [question] * 2
 
 
 async def test_nobody_is_asked_about_what_is_allowed_or_denied(where: Workspace) -> None:

@@ -1,5 +1,6 @@
 """How far an answer reaches, and that a judged place stays the place that is opened."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule, offered_rules, parse_rule
 from gencode.core.spec import Workspace
 from gencode.permissions.given import Given
-from gencode.runtime.asking import Answer, Question, Reach
+from gencode.runtime.asking import Answer, Asker, Question, Reach
 from gencode.runtime.gate import Gate
 from gencode.runtime.toolbox import Toolbox
 from gencode.tools.bash import BASH
@@ -36,7 +37,7 @@ def where(tmp_path: Path) -> Workspace:
     return Workspace(tmp_path / "ws", tmp_path / "ws", tmp_path)
 
 
-def gate(where: Workspace, given: Given, person: Person | None = None, mode: Mode = Mode.DEFAULT) -> Gate:
+def gate(where: Workspace, given: Given, person: Asker | None = None, mode: Mode = Mode.DEFAULT) -> Gate:
     return Gate(
         chain=(Policy(mode), Policy(mode, owner="agent worker")),
         toolbox=Toolbox([READ, WRITE, BASH]),
@@ -146,7 +147,8 @@ def test_rules_are_not_kept_twice() -> None:
     ("lifts", "rules"),
     [
         ('--allow "Bash(make test)"', ("Bash(make test)",)),
-        ('--allow "Bash(npm run:*)" --allow "Bash(npm test)"', ("Bash(npm run:*)", "Bash(npm test)")),
+        ('--allow "Bash(npm run a)" --allow "Bash(npm test)"', ("Bash(npm run a)", "Bash(npm test)")),
+        ('--allow "Bash(npm run:*)" --allow "Bash(npm test)"', ()),
         ('--permission-mode acceptEdits, or --allow "Write(a.txt)"', ("Write(a.txt)",)),
         ('--allow "Bash"', ()),
         ('--allow "Bash(*)"', ()),
@@ -156,3 +158,53 @@ def test_rules_are_not_kept_twice() -> None:
 )
 def test_only_narrow_rules_are_offered(lifts: str, rules: tuple[str, ...]) -> None:
     assert offered_rules(Decision(Action.ASK, "it is asked", lifts=lifts)) == rules
+
+
+async def turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+class Answering:
+    """A person who answers one question when the test lets them, and leaves all others open."""
+
+    def __init__(self, command: str, answer: Answer) -> None:
+        self.open: set[str] = set()
+        self.let = asyncio.Event()
+        self._command = command
+        self._answer = answer
+
+    async def ask(self, question: Question) -> Answer:
+        command = str(question.call.input["command"])
+        self.open.add(command)
+        try:
+            await (self.let if command == self._command else asyncio.Event()).wait()
+        finally:
+            self.open.discard(command)
+        return self._answer
+
+
+@pytest.mark.parametrize(("reach", "settled"), [("session", True), ("subtree", False), ("call", False)])
+async def test_an_answer_settles_what_is_asked_already_and_no_more_than_it_allows(
+    where: Workspace, reach: Reach, settled: bool
+) -> None:
+    """A second agent asks for the same, and for more; both wait when the first one is answered."""
+    session = Given()
+    person = Answering("make test", Answer(True, reach))
+    others = Answering("", Answer(False))
+    first, other = gate(where, Given(session), person), gate(where, Given(session), others)
+    asked = [
+        asyncio.create_task(door.admit(make(command)))
+        for door, command in ((first, "make test"), (other, "make test"), (other, "make install"))
+    ]
+    await turns()
+    assert (person.open, others.open) == ({"make test"}, {"make test", "make install"})
+    person.let.set()
+    assert (await asked[0]).decision.action == "allow"
+    await turns()
+    assert others.open == ({"make install"} if settled else {"make test", "make install"})
+    if settled:
+        assert (await asked[1]).decision == other.judge(make("make test"))
+    for each in asked[1:]:
+        each.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from gencode.core.errors import UnknownName
 from gencode.core.events import TaskCreated
-from gencode.runtime.fleet import Outlook, WorkerCard
+from gencode.runtime.fleet import Outlook, WorkerCard, lacking
 from tests.postgres import Postgres
 
 pytestmark = pytest.mark.needs("postgres")
@@ -52,9 +53,26 @@ async def test_a_task_waits_for_a_worker_that_is_there_takes_its_agent_and_has_r
     assert await seen(store, task) == Outlook("all workers have enough to do", "gen worker")
     await store.report(card("three", "Plan, explore"))
     assert await seen(store, task) == Outlook()
-    await store.parcels.hinder(task, "three", "There is no agent 'Explore'.")
-    told = "three: There is no agent 'Explore'."
+    await store.parcels.hinder(task, "three", "its disk is full")
+    told = "three: its disk is full"
     assert await seen(store, task) == Outlook(told, "put right what a worker lacks, and it goes on by itself")
+
+
+async def test_an_agent_that_no_worker_has_is_named_at_once_with_the_way_to_it(store: Any) -> None:
+    from gencode.stores.pg_survey import survey
+
+    task = await sent(store, cwd="/a")
+    await sent(store, cwd="/b")
+    for name in ("one", "two"):
+        await store.report(card(name))
+        why = lacking("Explore", UnknownName("agent", "Explore", ["Plan", "Bash"]))
+        await store.parcels.hinder(task, name, why)
+    way = "put Explore.md into ~/.gen/agents on a worker, and it goes on by itself"
+    assert await seen(store, task) == Outlook("no worker has the agent Explore", way)
+    [stuck] = (await survey(store.link.url)).stuck
+    assert (stuck.task, stuck.why, stuck.way) == (task, "no worker has the agent Explore", way)
+    await store.report(card("busy", running=4))
+    assert await seen(store, task) == Outlook("no worker that is free has the agent Explore", way)
 
 
 async def test_a_task_without_git_waits_for_a_worker_that_works_in_its_folder(store: Any) -> None:

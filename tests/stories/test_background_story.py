@@ -7,7 +7,7 @@ from pathlib import Path
 from gencode.core.events import TaskEnded
 from gencode.core.messages import Message, ToolMessage, UserMessage
 from gencode.core.status import Status
-from gencode.core.task import transcript_of
+from gencode.core.task import receipt, transcript_of
 from gencode.runtime.bus import Listener
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
@@ -69,8 +69,9 @@ async def test_a_result_read_through_task_output_is_not_announced_again(tmp_path
     async with scripted(tmp_path, store=numbered(), main=main, Explore=explore) as gen:
         outcome = await gen.ask("go").outcome()
         told = transcript_of(await gen.store.events(outcome.agent_id))
-        state = await gen.find(outcome.agent_id)
-    assert (outcome.result, delivered(told), state.delivered) == ("read", [], ("00000002",))
+        state, child = await gen.find(outcome.agent_id), await gen.find("00000002")
+    given = (receipt(child.id, child.ended_at),)
+    assert (outcome.result, delivered(told), state.delivered) == ("read", [], given)
     assert answers(told)[1].startswith("Agent: Explore\nStatus: completed\nTurns: 1\n")
     assert answers(told)[1].endswith("Output:\nthe result")
 

@@ -1,5 +1,6 @@
 """Who is asked what: agents at any depth, in the foreground and, if a person wants it, in the background."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from gencode.core.messages import Message, ToolMessage
 from gencode.core.task import transcript_of
 from gencode.runtime.asking import Answer, Question
+from gencode.runtime.broker import Broker
 from gencode.runtime.ports import TaskQuery
 from gencode.testing import call, says, scripted
 
@@ -77,3 +79,26 @@ async def test_a_yes_for_the_session_is_not_asked_for_again(tmp_path: Path) -> N
         outcome = await gen.ask("go").outcome()
         told = transcript_of(await gen.store.events(outcome.agent_id))
     assert (len(person.asked), failed(told)) == (1, [False, False])
+
+
+async def test_a_yes_for_the_session_settles_what_others_have_asked_already(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("all:\n\t@echo built\n")
+    changed = asyncio.Event()
+    person = Broker(heard=lambda _waiting: changed.set())
+    several = says("", *(call("Task", subagent_type="general-purpose", prompt=name) for name in "abc"))
+    async with scripted(
+        tmp_path,
+        asker=person,
+        settings={"allow": ["Task"]},
+        main=[several, says("done")],
+        others=[says("", MAKE), says("built")],
+    ) as gen:
+        talking = asyncio.ensure_future(gen.ask("go").outcome())
+        while len(person.waiting()) < 3:
+            changed.clear()
+            await changed.wait()
+        await person.answered(person.waiting()[0].number, Answer(True, "session"))
+        session = (await talking).agent_id
+        children = await gen.store.tasks(TaskQuery(parent=session))
+        told = [failed(transcript_of(await gen.store.events(child.id))) for child in children]
+    assert (told, person.waiting()) == ([[False]] * 3, [])

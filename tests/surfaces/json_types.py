@@ -119,7 +119,7 @@ class FarQuestion(Question, frozen=True, kw_only=True):
     number: int
     reaches: list[str]
     asked: float
-    left: float
+    left: float | None
     background: bool
 
 

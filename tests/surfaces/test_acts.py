@@ -11,7 +11,8 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Mode
 from gencode.core.status import Status
-from gencode.surfaces.acts import Confirm, Deed, Page, Show, Word, act
+from gencode.stores.memory import MemoryStore
+from gencode.surfaces.acts import LATER, Confirm, Deed, Page, Show, Word, act
 from gencode.surfaces.notices import Notice
 from gencode.surfaces.pages import next_mode
 from gencode.surfaces.slash import parse
@@ -23,11 +24,11 @@ SEND = call("Task", subagent_type="Explore", prompt="look", description="alpha")
 
 @asynccontextmanager
 async def talking(
-    folder: Path, main: Turns, Explore: Turns = ()
+    folder: Path, main: Turns, Explore: Turns = (), store: MemoryStore | None = None
 ) -> AsyncGenerator[tuple[Talk, list[Notice]], None]:
     """A conversation that is listened to, and everything that is told."""
     told: list[Notice] = []
-    async with scripted(folder, main=main, Explore=Explore) as gen:
+    async with scripted(folder, store=store, main=main, Explore=Explore) as gen:
         talk = Talk(gen, told=told.append)
         listening = asyncio.create_task(talk.listen())
         await asyncio.sleep(0)
@@ -129,6 +130,45 @@ async def test_a_budget_bounds_the_next_turn_and_can_be_taken_away(tmp_path: Pat
         for wrong in ("/budget tokens many", "/budget turns 3", "/budget tokens 0"):
             with pytest.raises(UserMistake):
                 await done(talk, wrong)
+
+
+async def test_a_budget_counts_at_once_in_every_process_if_the_conversation_is_at_rest(
+    tmp_path: Path,
+) -> None:
+    store = MemoryStore()
+    main = [says("", SEND), says("ok"), says("slowly", delay_ms=600_000)]
+    async with (
+        talking(tmp_path, main=main, Explore=[says("found")], store=store) as (talk, _),
+        scripted(tmp_path, store=store) as other,
+    ):
+        await said(talk, "go")
+        session = talk.session or ""
+        assert "Nothing" not in str(await done(talk, "/budget tokens 5000"))
+        assert await other.work.budget_of(session) == Budget(tokens=5000)
+        await done(talk, "/budget none")
+        assert await other.work.budget_of(session) == Budget()
+        await talk.say("more")
+        await until(lambda: talk.running and talk.working)
+        assert LATER in str(await done(talk, "/budget spawns 3"))
+        assert await other.work.budget_of(session) == Budget()
+        assert LATER not in str(await done(talk, "/budget"))
+
+
+async def test_what_agents_spend_in_other_processes_counts_when_it_is_asked_for(tmp_path: Path) -> None:
+    store = MemoryStore()
+    cost = {"inputTokens": 900, "outputTokens": 100}
+    main = [says("", SEND, usage=cost), says("ok", usage=cost)]
+    explore = [says("found", usage=cost), says("more", usage=cost)]
+    async with (
+        talking(tmp_path, main=main, Explore=explore, store=store) as (talk, _),
+        scripted(tmp_path, store=store, Explore=explore) as other,
+    ):
+        await said(talk, "go")
+        await done(talk, "/budget tokens 5000")
+        [child] = await other.tasks(talk.session)
+        await other.resume(child.agent_id, "more")
+        assert "4.0k/5.0k tokens" in str(await done(talk, "/budget"))
+        assert "In all: 4.0k tokens" in str(await done(talk, "/cost"))
 
 
 async def test_another_model_answers_from_the_next_turn_on(tmp_path: Path) -> None:

@@ -245,3 +245,12 @@ async def test_the_pages_of_the_tree_are_turned_in_the_tree(tmp_path: Path) -> N
         assert seat.app.main.branches.place == 10
         await seat.press("pageup")
         assert seat.app.main.branches.place == 0
+
+
+async def test_control_c_puts_the_tree_away_and_leaves_what_is_typed(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        await seat.type("a draft", "ctrl+t")
+        await seat.assert_sees("Enter open")
+        await seat.press("ctrl+c")
+        await seat.until(lambda: not seat.app.main.branches.display, "the end of the tree")
+        assert seat.app.main.composer.text == "a draft"

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from gencode.core.events import Event, TextArrived
+from gencode.core.ids import stamp
 from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
@@ -191,3 +193,13 @@ async def test_a_fork_of_an_agent_is_in_the_tree_and_in_the_cost(tmp_path: Path)
         await seat.type("/cost")
         await seat.until(lambda: seat.screen.count("Explore ") >= 2)
         await seat.assert_sees(copies[0])
+
+
+async def test_pieces_that_come_after_the_end_are_not_shown_a_second_time(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("heard you")])) as seat:
+        await seat.type("hello")
+        await seat.rests()
+        seat.talk.take(Event(seat.talk.session or "", None, stamp(), TextArrived("heard you")))
+        seat.app.main.paint()
+        await seat.pilot.pause()
+        assert seat.screen.count("heard you") == 1

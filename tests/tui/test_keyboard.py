@@ -1,12 +1,16 @@
-"""What comes from the terminal: a paste is one text, whatever is in it and however it is cut into pieces."""
+"""The terminal: a paste is one text however it is cut into pieces, and one that is gone holds nobody up."""
 
+import io
 import os
+import pty
+import select
 from pathlib import Path
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 
-from gencode.surfaces.tui.keyboard import BEGIN, END, Pasted
+from gencode.surfaces.tui.keyboard import BEGIN, END, LossyFile, Pasted
 from tests.surfaces.running import script
 from tests.tui.test_real_terminal import on_a_pty, read
 
@@ -58,3 +62,19 @@ def test_a_paste_with_control_codes_runs_nothing_in_a_real_terminal(tmp_path: Pa
         os.write(leader, b"\x04")
         shown = read(leader, shown, lambda _: process.poll() is not None)
     assert b"[dontAsk]" not in shown and process.returncode == 0
+
+
+def test_what_is_written_to_a_terminal_that_is_gone_holds_nobody_up() -> None:
+    leader, follower = pty.openpty()
+    writing = WriterThread(io.TextIOWrapper(io.BufferedWriter(LossyFile(follower, "w", closefd=False))))
+    writing.start()
+    writing.write("seen")
+    while not select.select([leader], [], [], 1.0)[0]:
+        pass
+    assert os.read(leader, 100) == b"seen"
+    os.close(leader)
+    for _ in range(5 * MAX_QUEUED_WRITES):
+        writing.write("lost")
+    writing.stop()
+    os.close(follower)
+    assert not writing.is_alive()

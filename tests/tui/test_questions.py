@@ -8,15 +8,17 @@ from gencode.core.events import MessageAdded
 from gencode.core.messages import ToolCall, ToolMessage
 from gencode.core.rules import Action, Decision
 from gencode.runtime.asking import Question
-from gencode.surfaces.tui import dialogs
-from gencode.surfaces.tui.dialogs import AskScreen, ConfirmScreen, InquiryScreen, PageScreen, PickScreen
+from gencode.surfaces.tui import asking, attention
+from gencode.surfaces.tui.asking import AskScreen, InquiryScreen
+from gencode.surfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen
 from gencode.testing import call, says
 from tests.tui.driving import Seat, seated, turns
 
 
 @pytest.fixture(autouse=True)
 def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialogs, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(attention, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(asking, "AGAIN_SECONDS", 0.0)
 
 
 def write(name: str = "new.txt") -> dict[str, object]:
@@ -100,17 +102,6 @@ async def test_a_question_that_is_no_longer_asked_goes_although_another_dialog_l
         assert isinstance(seat.app.screen, PageScreen)
         await seat.press("escape")
         await seat.until(lambda: seat.app.screen is seat.app.main, "the conversation")
-
-
-async def test_what_was_being_typed_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialogs, "GRACE_SECONDS", 60.0)
-    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as seat:
-        await seat.type("write")
-        await seat.assert_sees("main wants to use Write")
-        await seat.press("y", "enter", "escape")
-        assert isinstance(seat.app.screen, AskScreen)
-        await seat.talk.interrupt()
-        await seat.until(lambda: not isinstance(seat.app.screen, AskScreen), "the end of the question")
 
 
 async def test_an_answer_for_the_session_is_not_asked_again(tmp_path: Path) -> None:
@@ -210,7 +201,7 @@ async def test_what_a_wider_yes_allows_is_in_sight_however_long_the_command_is(t
         rules=tuple(f"Bash(touch file{number}.txt)" for number in range(20)),
     )
     async with seated(tmp_path, size=(80, 24), script=turns(main=[says("ok")])) as seat:
-        await seat.app.push_screen(AskScreen(question, 1, seat.app.paper))
+        await seat.app.push_screen(AskScreen(question, seat.app.paper))
         await seat.assert_sees("main wants to use Bash")
         assert "A yes for more than this call allows: Bash(touch file0.txt)" in seat.screen
         assert " y  yes, this once" in seat.screen and " n  no" in seat.screen

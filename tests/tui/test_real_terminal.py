@@ -5,6 +5,7 @@ import pty
 import re
 import select
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -196,6 +197,25 @@ def test_a_signal_from_outside_leaves_the_terminal_as_it_was(tmp_path: Path) -> 
         assert process.wait(SECONDS) == 128 + 15
         assert tcgetattr(follower) == before
     assert shown.count(b"\x1b[?1049l") == 1
+
+
+def hang_up(leader: int) -> None:
+    """Close the window of a terminal; the number of its file stays taken."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, leader)
+    os.close(nothing)
+
+
+@pytest.mark.parametrize("told", [None, signal.SIGHUP, signal.SIGTERM], ids=["unsaid", "hup", "term"])
+def test_the_app_ends_when_its_terminal_closes(tmp_path: Path, told: signal.Signals | None) -> None:
+    with on_a_pty(tmp_path, "--model", slow_explorer(tmp_path, 60_000)) as (leader, _, process):
+        shown = read(leader, b"", lambda seen: b"Ask something" in seen)
+        os.write(leader, b"go\r")
+        read(leader, shown, lambda seen: b"agent working" in seen)
+        hang_up(leader)
+        if told is not None:
+            process.send_signal(told)
+        assert process.wait(SECONDS) in (128 + signal.SIGHUP, 128 + signal.SIGTERM)
 
 
 def test_no_colour_means_no_colour(tmp_path: Path) -> None:

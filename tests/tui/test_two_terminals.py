@@ -3,15 +3,19 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from gencode.stores.sqlite import SqliteStore
-from gencode.surfaces.tui import dialogs
+from gencode.surfaces.talk import ANSWER_THERE
+from gencode.surfaces.tui import asking, attention
+from gencode.surfaces.tui.asking import AskScreen
 from gencode.testing import call, says
 from tests.tui.driving import Seat, seated
 
 ASKS = "general-purpose wants to use Write"
+KEYS = "? a question has the keys · asked in another process · Esc leaves it open for others"
 
 
 @asynccontextmanager
@@ -22,7 +26,7 @@ async def two_terminals(
 
     An agent of the first one asks whether it may write.
     """
-    monkeypatch.setattr(dialogs, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(attention, "QUIET_SECONDS", 0.0)
     write = call("Write", file_path="new.txt", content="x")
     sent = call("Task", subagent_type="general-purpose", prompt="write", description="alpha")
     script = {
@@ -51,8 +55,8 @@ async def two_terminals(
             await second.assert_sees(ASKS)
             yield first, second, third
             for each in (first, second):
+                await each.until(lambda each=each: ASKS not in each.screen, "the end of the dialog")
                 await each.assert_sees("over")
-                assert ASKS not in each.screen
             await second.until(lambda: not second.talk.led_elsewhere, "the end of the turn")
             assert second.talk.asked_elsewhere.first is None
 
@@ -61,8 +65,10 @@ async def test_the_second_terminal_answers_a_question_of_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with two_terminals(tmp_path, monkeypatch) as (first, second, third):
-        (child,) = first.talk.view.launched(first.talk.session or "")
-        await second.assert_sees(f"? {child} asks to use Write: answer it where it runs, or here")
+        await second.until(lambda: KEYS in second.app.main.foot.shown, "what the keys do")
+        await second.until(lambda: second.talk.asked_elsewhere.first is not None, "the journal")
+        assert ANSWER_THERE not in "".join(line.plain for line in second.app.notice_lines())
+        assert "yes, for this session" in first.screen and "yes, for this session" not in second.screen
         assert not third.app.broker.waiting()
         await second.press("y")
         await first.until(lambda: not first.app.broker.waiting(), "the end of the question")
@@ -73,6 +79,9 @@ async def test_what_the_first_terminal_answers_is_not_asked_in_the_second_any_mo
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with two_terminals(tmp_path, monkeypatch) as (first, second, _):
+        monkeypatch.setattr(asking, "PARTING_SECONDS", 1_000.0)
         await first.press("n")
         await second.until(lambda: not second.app.broker.waiting(), "the end of the question")
+        await second.assert_sees("Answered elsewhere: no.")
+        second.app.call_later(cast(AskScreen, second.app.screen).withdraw)  # as it does by itself later
     assert not (tmp_path / "new.txt").exists()

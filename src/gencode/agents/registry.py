@@ -137,7 +137,8 @@ class Registry:
                 raise UserMistake(f"The agent {name!r} cannot be used. {why}")
         unknown = UnknownName("agent", name, (spec.name for spec in self.spawnable()))
         if unread := next((entry.untrusted for entry in self._entries if entry.untrusted), ""):
-            unknown.args = (f"{unknown} A file that was not read may hold it: {unread}",)
+            unknown.unread = f"A file that was not read may hold it: {unread}"
+            unknown.args = (f"{unknown} {unknown.unread}",)
         raise unknown
 
     def listing(self) -> list[Entry]:

@@ -33,6 +33,8 @@ class UnknownName(UserMistake):
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         self.name = name
+        self.unread = ""
+        """What was not read and may hold it."""
         super().__init__(f"There is no {what} {name!r}. {nearest(name, known)}")
 
 

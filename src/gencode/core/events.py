@@ -147,6 +147,12 @@ class BudgetShared(Fact, tag="BudgetShared", frozen=True):
     parts: tuple[Part, ...]
 
 
+class BudgetSet(Fact, tag="BudgetSet", frozen=True):
+    """The task, which is at rest, may spend so much from now on, with everything below it."""
+
+    budget: Budget
+
+
 class TextArrived(Fact, tag="TextArrived", frozen=True):
     """A piece of a reply that is still being spoken."""
 
@@ -208,6 +214,7 @@ DurableFact = (
     | TaskEnded
     | WorkReturned
     | BudgetShared
+    | BudgetSet
 )
 PassingFact = (
     TextArrived | ThinkingArrived | ReplyRestarted | CallStarted | CallFinished | ProgressMade | QueueMoved

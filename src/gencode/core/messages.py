@@ -56,6 +56,10 @@ class Trace(Struct, frozen=True, omit_defaults=True):
     children: tuple[str, ...] = ()
     delivered: tuple[str, ...] = ()
     """Background tasks whose whole result the sender has read by this call."""
+    ends: tuple[str, ...] = ()
+    """When each of those had ended, which says of which of its runs the result is."""
+    left: tuple[str, ...] = ()
+    """Agents that the call had sent when it was cut; what they come to is given to the sender afterwards."""
 
 
 class Image(Struct, frozen=True):
@@ -86,9 +90,10 @@ class Thinking(Struct, frozen=True, omit_defaults=True):
 class UserMessage(Struct, frozen=True, tag="user", tag_field="role", omit_defaults=True):
     """Something said to the agent. `sender` is `user`, `system`, or the id of another agent.
 
-    `delivers` are the tasks whose results are in it: with this message they count as handed over. `mail` is
-    the number of the letter it is, if it was sent to the agent while that was at work. `replaces` is how many
-    replies it stands for, if it is a summary of what was said before.
+    `delivers` are the tasks whose results are in it: with this message they count as handed over. `ends` is
+    when each of them had ended, which says of which of its runs the result is. `mail` is the number of the
+    letter it is, if it was sent to the agent while that was at work. `replaces` is how many replies it stands
+    for, if it is a summary of what was said before.
     """
 
     text: str
@@ -96,6 +101,7 @@ class UserMessage(Struct, frozen=True, tag="user", tag_field="role", omit_defaul
     delivers: tuple[str, ...] = ()
     mail: int = 0
     replaces: int = 0
+    ends: tuple[str, ...] = ()
 
 
 class AssistantMessage(Struct, frozen=True, tag="assistant", tag_field="role", omit_defaults=True):

@@ -103,11 +103,11 @@ class Grant(Struct, frozen=True):
 
 
 _OFFERED = re.compile(r'--allow "([^"]*)"')
-_NARROW = re.compile(r"\w+\([^\"()*]*(?::\*)?\)\Z")
+_NARROW = re.compile(r"\w+\([^\"()*]*\)\Z")
 
 
 def offered_rules(decision: Decision) -> tuple[str, ...]:
-    """The allow rules that together would lift a decision; none if one for everything is needed."""
+    """The allow rules that together would lift a decision; none if one is wider than what was asked."""
     found = _OFFERED.findall(decision.lifts)
     return tuple(found) if all(map(_NARROW.match, found)) else ()
 

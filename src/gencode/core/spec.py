@@ -109,9 +109,22 @@ def _compared(name: str) -> str:
 _short_name = lru_cache(512)(_compared)
 
 
+class Copied(Struct, frozen=True):
+    """That the folder `top` here is a copy of the folder `of` on another machine, whose user lives at `home`.
+
+    Names below `of` mean files of the copy, but for what is below one of the folders in `keeps`.
+    """
+
+    top: str
+    of: str
+    home: str = ""
+    keeps: tuple[str, ...] = ()
+
+
 class Workspace(Struct, frozen=True):
     """Where work happens; paths are judged against these. `cwd` is at or below `root`."""
 
     root: Path
     cwd: Path
     home: Path
+    copied: Copied | None = None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
+from itertools import zip_longest
 from typing import Any, NoReturn
 
 from msgspec import Struct
@@ -11,6 +12,7 @@ from gencode.core.budget import Budget, Part
 from gencode.core.errors import CorruptFact
 from gencode.core.events import (
     AnyFact,
+    BudgetSet,
     BudgetShared,
     CallDecided,
     Event,
@@ -89,7 +91,7 @@ class Task(Struct, frozen=True):
     error: str | None = None
     evidence: Evidence = Evidence()
     delivered: tuple[str, ...] = ()
-    """Its background tasks whose results it has been given; those are never given again."""
+    """The receipts of its background tasks whose results it has been given; those are never given again."""
     mailed: int = 0
     """The number of the last letter it was given; those up to it are never given again."""
     imported: bool = False
@@ -108,6 +110,8 @@ class Task(Struct, frozen=True):
     woken: bool = False
     """Whether it spends only parts of the budgets above it; `parts` are those of its own."""
     parts: tuple[Part, ...] = ()
+    left: tuple[str, ...] = ()
+    """Agents it waited for when it was cut; what they come to is given to it as if in the background."""
 
 
 def fold(task: Task | None, event: Event) -> Task:
@@ -129,6 +133,21 @@ def fold(task: Task | None, event: Event) -> Task:
 def replay(events: Iterable[Event]) -> Task | None:
     """The task that these facts tell; None if there are no facts."""
     return reduce(fold, events, None)
+
+
+def receipt(task: str, ended_at: str | None) -> str:
+    """What is kept of a result that was handed over: of which task it is, and of which of its runs."""
+    return f"{task}@{ended_at}" if ended_at else task
+
+
+def was_given(sender: Task, task: str, ended_at: str | None) -> bool:
+    """Whether a sender has been given what a task came to; an id alone speaks of all its runs."""
+    return task in sender.delivered or receipt(task, ended_at) in sender.delivered
+
+
+def comes_later(sender: Task, task: str, *, background: bool) -> bool:
+    """Whether what a task comes to is told to its sender by itself, and not as the answer to a call."""
+    return background or task in sender.left
 
 
 def transcript_of(events: Iterable[Event]) -> list[Message]:
@@ -231,6 +250,8 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             return replace(task, result=f"{task.result}\n\n{text}".strip())
         case BudgetShared():
             return replace(task, parts=fact.parts)
+        case BudgetSet(budget):
+            return replace(task, budget=budget)
         case _:
             _impossible(event, "it may not follow")
 
@@ -299,20 +320,36 @@ def _with_message(task: Task, message: Message) -> Task:
         case ToolMessage():
             evidence = reduce(_with_result, message.results, task.evidence)
             delivered = _after_calls(task, message.results)
-            return replace(task, evidence=evidence, delivered=delivered, stalled=0.0)
+            left = _left_behind(task.left, message.results)
+            return replace(task, evidence=evidence, delivered=delivered, left=left, stalled=0.0)
         case UserMessage():
-            delivered = _handed_over(task.delivered, message.delivers)
+            delivered = _handed_over(task.delivered, message.delivers, message.ends)
             return replace(task, delivered=delivered, mailed=max(task.mailed, message.mail))
 
 
 def _after_calls(task: Task, results: Iterable[ToolResult]) -> tuple[str, ...]:
     """What was handed over, after some calls: who is sent again has a result still to come."""
     sent = {child for result in results for child in result.trace.children}
-    before = tuple(each for each in task.delivered if each not in sent) if sent else task.delivered
-    return _handed_over(before, [each for result in results for each in result.trace.delivered])
+    before = task.delivered
+    if sent:
+        before = tuple(each for each in before if each.partition("@")[0] not in sent)
+    for result in results:
+        before = _handed_over(before, result.trace.delivered, result.trace.ends)
+    return before
 
 
-def _handed_over(before: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:
+def _left_behind(before: tuple[str, ...], results: Iterable[ToolResult]) -> tuple[str, ...]:
+    """The agents that were left, after some calls: for whom it is waited again answers like any other."""
+    for result in results:
+        if result.trace.left or (before and result.trace.children):
+            kept = (each for each in before if each not in result.trace.children)
+            before = tuple(dict.fromkeys((*kept, *result.trace.left)))
+    return before
+
+
+def _handed_over(before: tuple[str, ...], tasks: Sequence[str], ends: Sequence[str]) -> tuple[str, ...]:
+    """What was handed over, with some more; journals of earlier versions do not say when tasks had ended."""
+    more = [receipt(task, end) for task, end in zip_longest(tasks, ends[: len(tasks)])]
     return tuple(dict.fromkeys((*before, *more))) if more else before
 
 

@@ -51,8 +51,9 @@ def bound(
     """
     if above is not None and above.more is not None:
         Purse(f"agent {owner}", budget, None, spent).check()
-        if sent:
-            above.accounts["spawns"].add(1, 1, 1)
+        whole = next((each for each in above.upwards if each.more is None), None)
+        if sent and whole is not None:  # of those of which parts are spent, it takes its own when it is born
+            whole.accounts["spawns"].add(1, 1, 1)
         purse = Purse(f"agent {owner}", budget, above, spent)
         purse.close()
         return purse

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from gencode.core.errors import ToolError, UserMistake
 from gencode.core.ids import clean_id
 from gencode.core.messages import ToolCall
@@ -15,6 +17,7 @@ from gencode.delegation.live import Live
 from gencode.delegation.origin import Origin
 from gencode.runtime.asking import Inquiry, Reply
 from gencode.runtime.ports import Sent
+from gencode.runtime.purse import BudgetSpent
 
 if TYPE_CHECKING:
     from gencode.delegation.launcher import Launcher
@@ -59,7 +62,8 @@ class Desk:
 
     async def look(self, task: str, seconds: float) -> Outcome:
         """The outcome of a task, after at most so many seconds of waiting for its end."""
-        return await self._launcher.look(_id(task), seconds)
+        outcome = await self._launcher.look(_id(task), seconds)
+        return replace(outcome, background=True) if self._inbox.is_later(outcome.agent_id) else outcome
 
     async def stop(self, task: str) -> tuple[Outcome, Sequence[Sent]]:
         """Stop a task in the background and the work it waits for; its outcome, and all that this hit."""
@@ -94,7 +98,10 @@ class Desk:
                 "hears the message when it goes on."
             )
         request = TaskRequest(found.agent, "", background=True, resume=found.id)
-        job = await self._resumed(request)
+        try:
+            job = await self._resumed(request)
+        except BudgetSpent as spent:
+            raise UserMistake(f"{spent} The message is kept, and heard when the task goes on.") from None
         self._look_after(job)
         self._inbox.expect(job)
         return self._launcher.told(job.task), True

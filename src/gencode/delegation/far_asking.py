@@ -16,8 +16,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, UserMistake
-from gencode.runtime.asking import Answer, Asker, NobodyThere, Question, Unasked
-from gencode.runtime.broker import said_nothing
+from gencode.runtime.asking import Answer, Asker, Away, NobodyThere, Question, Unasked
+from gencode.runtime.broker import asked_of, said_nothing
 from gencode.runtime.ports import Store
 from gencode.runtime.questions import (
     Post,
@@ -131,7 +131,9 @@ def at_home(question: Question, moved: tuple[str, str] | None) -> Question:
     copy, folder = moved
     rules = tuple(rule.replace(copy, folder) for rule in question.rules)
     lost = any(Path(copy).name in rule for rule in rules)
-    return replace(question, rules=() if lost else rules)
+    said = question.decision
+    decision = replace(said, why=said.why.replace(copy, folder), lifts=said.lifts.replace(copy, folder))
+    return replace(question, rules=() if lost else rules, decision=decision)
 
 
 def _bounded(question: Question) -> Question:
@@ -153,6 +155,7 @@ class FarQuestions:
         self._asker = asker
         self._presence = presence
         self._shown: dict[int, asyncio.Task[None]] = {}
+        self._handing: set[int] = set()
         self._done: set[int] = set()
         self._said_at = -HERE_SECONDS
 
@@ -188,7 +191,7 @@ class FarQuestions:
     def _show(self, found: Sequence[Travelling]) -> None:
         """Ask what is new, and ask no more what was answered elsewhere or nobody waits for."""
         waiting = {each.number for each in found}
-        for number in [number for number in self._shown if number not in waiting]:
+        for number in [each for each in self._shown if each not in waiting and each not in self._handing]:
             self._shown.pop(number).cancel()
         self._done &= waiting
         for each in found:
@@ -197,19 +200,28 @@ class FarQuestions:
                 self._shown[each.number] = asking
 
     async def _ask(self, each: Travelling) -> None:
+        async def deliver(answer: Answer) -> None:
+            if not said_nothing(answer):
+                self._handing.add(each.number)  # what is handed over is not withdrawn: it was heard
+                await self._box.answer(each.number, answer, who_answers())
+
         try:
             async with asyncio.timeout(each.left):
-                answer = await self._asker.ask(each.question)
-            if said_nothing(answer):
-                raise TimeoutError
-            await self._box.answer(each.number, answer, who_answers())
+                await asked_of(self._asker, shown_from(each), deliver)
         except TimeoutError:
             log.info("nobody answered question %s", each.number)
         except GenCodeError as trouble:
             log.warning("an answer could not be handed over: %s", trouble)
         finally:
+            self._handing.discard(each.number)
             self._shown.pop(each.number, None)
             self._done.add(each.number)
+
+
+def shown_from(each: Travelling) -> Question:
+    """A question as it is shown away from where it was asked: with the place, and how long it waits."""
+    left = None if each.left is None else round(each.left, 1)
+    return replace(each.question, away=Away(each.folder, each.place, each.background, left))
 
 
 def who_answers() -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gencode.core.messages import UserMessage
 from gencode.core.outcome import output_file
-from gencode.core.task import Task
+from gencode.core.task import Task, comes_later, receipt
 from gencode.delegation.live import Live
 from gencode.delegation.spawning import TELL_THE_USER, posted
 from gencode.runtime.ports import Letter
@@ -46,7 +46,9 @@ class Arrivals:
         self._letters: dict[int, Letter] = {}
         self._news: asyncio.Event | None = None
         self._jobs: dict[str, Live] = {}
-        self._forgotten: tuple[str, ...] = ()
+        self._read: tuple[str, ...] = ()
+        self._given: set[str] = set()
+        """The receipts in the journal, as far as it was read."""
         self._earlier = {task.id: task for task in earlier if task.background and task.status.ended}
 
     @property
@@ -66,8 +68,20 @@ class Arrivals:
         """A task went to the background; its result will come here."""
         self._earlier.pop(job.id, None)
         self._jobs[job.id] = job
-        if job.task.turns:  # it goes on, so that it was handed over before says nothing
-            self._forgotten = ()
+
+    def is_later(self, task: str) -> bool:
+        """Whether the agent was cut off from a task that it waited for, so that it comes by itself."""
+        return comes_later(self._record.task, task, background=False)
+
+    def arrived(self, task: Task) -> None:
+        """A task that somebody else let go on has ended; one that goes on from here comes by itself."""
+        job = self._jobs.get(task.id)
+        if job is not None and not job.over:
+            return
+        self._jobs.pop(task.id, None)
+        self._earlier[task.id] = task
+        if self._news is not None:
+            self._news.set()
 
     async def letter_from(self, sender: str) -> Letter:
         """Wait for the next letter of one sender; it stays here to be taken."""
@@ -93,8 +107,8 @@ class Arrivals:
         texts = [self._text(task, min(self._cap(task.agent), share)) for task in come]
         if any(task.spawned for task in come):
             texts.append(TELL_THE_USER)
-        delivers = tuple(task.id for task in come)
-        return [*said, UserMessage("\n\n".join(texts), sender="system", delivers=delivers)]
+        delivers, ends = tuple(task.id for task in come), tuple(task.ended_at or "" for task in come)
+        return [*said, UserMessage("\n\n".join(texts), "system", delivers, ends=ends)]
 
     def _text(self, task: Task, cap: int) -> str:
         if not task.spawned:
@@ -129,14 +143,18 @@ class Arrivals:
         if self._letters:
             taken = self._record.task.mailed
             self._letters = {each: letter for each, letter in self._letters.items() if each > taken}
-        done, known = self._record.task.delivered, len(self._forgotten)
-        if done is self._forgotten:
-            return
-        grown = known and len(done) >= known and done[known - 1] == self._forgotten[-1]
-        for task in done[known if grown else 0 :]:
-            self._jobs.pop(task, None)
-            self._earlier.pop(task, None)
-        self._forgotten = done
+        done, known = self._record.task.delivered, len(self._read)
+        if done is not self._read:
+            grown = known and len(done) >= known and done[known - 1] == self._read[-1]
+            self._given = self._given if grown else set()
+            self._given.update(done[known if grown else 0 :])
+            self._read = done
+        if self._given:
+            ended = [job.task for job in self._jobs.values() if job.over]
+            for task in (*self._earlier.values(), *ended):
+                if task.id in self._given or receipt(task.id, task.ended_at) in self._given:
+                    self._jobs.pop(task.id, None)
+                    self._earlier.pop(task.id, None)
 
 
 def announced(task: Task, cap: int) -> str:

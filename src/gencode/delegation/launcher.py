@@ -26,8 +26,9 @@ from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.outputs import make_whole
 from gencode.delegation.reach import Reach
 from gencode.delegation.seating import Seating
+from gencode.delegation.sharing import Woken
 from gencode.delegation.spawning import spawned
-from gencode.delegation.starting import NOTHING_SAID, Leads, More, Order, Starting
+from gencode.delegation.starting import Leads, More, Order, Starting, check_prompt
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.trees import Workplaces
 from gencode.delegation.watch import Watch, facts_of
@@ -140,9 +141,10 @@ class Launcher:
 
     async def take_on(self, created: TaskCreated, place: Origin, handover: Handover) -> Job:
         """Start a subagent that another process asked for, and that it may have written down."""
-        place = replace(place, purse=bound(place.purse, created.agent, created.budget))
-        limits = Limits(created.max_turns, handover.seconds)
-        order = Order(self.agent_of(created), place, limits, self.workplaces.given.get(handover.task))
+        given = self.workplaces.given.get(handover.task)
+        purse = bound(place.purse, created.agent, created.budget)
+        place = replace(place, purse=purse, workspace=given.workspace if given else place.workspace)
+        order = Order(self.agent_of(created), place, Limits(created.max_turns, handover.seconds), given)
         return await self._starting.begin(order, created, Desk(self), handover=handover)
 
     def _prepared(
@@ -150,8 +152,7 @@ class Launcher:
     ) -> tuple[Order, TaskCreated]:
         """A request as an agent at its place, and the first fact of its task."""
         spec = self._sendable(request, origin)
-        if not request.prompt.strip():
-            raise UserMistake(NOTHING_SAID)
+        check_prompt(request.prompt)
         if request.max_turns is not None and request.max_turns < 1:
             raise UserMistake(f"max_turns must be at least 1, not {request.max_turns}.")
         schema = request.output_schema if request.output_schema is not None else spec.output_schema
@@ -256,7 +257,7 @@ class Launcher:
         seconds: float | None = None,
         *,
         over: bool = False,
-        woken: bool = False,
+        woken: Woken | None = None,
     ) -> Job:
         """Go on with an earlier task of an agent, which keeps its identity, type and transcript.
 
@@ -298,11 +299,10 @@ class Launcher:
         place: Origin,
         seconds: float | None = None,
         *,
-        woken: bool = False,
+        woken: Woken | None = None,
     ) -> Job:
         """Begin a new task with what an earlier one had said and heard up to one of its facts."""
-        if not request.prompt.strip():
-            raise UserMistake(NOTHING_SAID)
+        check_prompt(request.prompt)
         created, facts = forked(task, await self._store.events(task.id), fork, request, place)
         place = replace(place, purse=bound(place.purse, task.agent, created.budget))
         self._seating.check_price(place)

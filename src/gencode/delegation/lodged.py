@@ -1,39 +1,54 @@
 """A task from elsewhere in the copy of its folder that was made for it here."""
 
 import logging
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError
-from gencode.core.messages import UserMessage
-from gencode.core.spec import Workspace
+from gencode.core.messages import Message, UserMessage
+from gencode.core.spec import Copied, Workspace
 from gencode.delegation.earlier import COPY, MOVE
 from gencode.delegation.trees import Workplace, listed
+from gencode.permissions.paths import is_inside
 from gencode.runtime.away.lodging import Guest, Lodging, lodge
-from gencode.runtime.away.parcel import Parcels
+from gencode.runtime.away.parcel import Parcels, as_reason
 from gencode.runtime.seat import Ending
 
 log = logging.getLogger(__name__)
 
 HERE = (
-    "{copy} {there} that was made for you with git, at {here}: names of files that begin with "
-    "{there} are those in your copy. What you change in it, committed or not, goes back when you end. Files "
-    "that git ignores, and branches but the one you are on, stay behind."
+    "{copy} {there} that was made for you with git, at {here} on {worker}. Tools for files take names that "
+    "begin with {top}/ for those in your copy; commands do not, so name files in them as they are here. "
+    "What you change in it, committed or not, goes back when you end. Files that git ignores, "
+    "and branches but the one you are on, stay behind."
 )
 ALONE = " Its only commit is everything as it was when you were sent: the history did not come along."
 ANEW = (
-    "{move} Your folder is {here} now, made anew from git as it was when you were "
+    "{move} Your folder is {here} on {worker} now, made anew from git as it was when you were "
     "sent: what you had changed in files before is not in it, so look before you rely on it."
 )
-MOVED = "{move} Your folder is {here} now, with what you had changed in files before."
+MOVED = "{move} Your folder is {here} on {worker} now, with what you had changed in files before."
+
+_IN_COPY = "in the copy only"
+_PLACE = re.compile(r"(?:, at |Your folder is )(/[^\n]*? on [^\s]+?)(?:\. Tools| now[,.])")
+
+
+def copies_told(messages: Iterable[Message]) -> list[str]:
+    """The copies that an agent was told it works in, each with its worker, the last one last."""
+    said = [each.text for each in messages if isinstance(each, UserMessage) and each.sender == "system"]
+    places = [_PLACE.search(text) for text in said if text.startswith((COPY, MOVE))]
+    return [place[1] for place in places if place]
 
 
 class Lodged(Workplace):
     """The lodging of one task. `owner` is who runs it, `worker` the machine as people know it."""
 
-    def __init__(self, lodging: Lodging, parcels: Parcels, worker: str) -> None:
+    def __init__(self, lodging: Lodging, parcels: Parcels, worker: str, home: Path) -> None:
         super().__init__(lodging.tree)
+        self._home = home
         self._lodging = lodging
         self._parcels = parcels
         self._worker = worker
@@ -46,12 +61,16 @@ class Lodged(Workplace):
         """Make the copy, and trust in it what its sender trusts."""
         lodging = await lodge(guest, parcels, home)
         lodging.trust(home)
-        return cls(lodging, parcels, worker)
+        return cls(lodging, parcels, worker, home)
 
     @property
     def workspace(self) -> Workspace:
-        """Where the agent works."""
-        return self._lodging.tree.workspace
+        """Where the agent works: what names and rules say of the original counts for the copy."""
+        copy, folder = self.moved
+        own = str(self._home)
+        keeps = (copy,) if is_inside(folder, own) else (copy, own)
+        copied = Copied(copy, folder, self._lodging.guest.parcel.home, keeps)
+        return replace(self._lodging.tree.workspace, copied=copied)
 
     @property
     def moved(self) -> tuple[str, str]:
@@ -81,6 +100,7 @@ class Lodged(Workplace):
         try:
             text, notes = await self._handed_in()
         except GenCodeError as trouble:
+            await self._lodging.note(self._parcels, self.owner, self._worker, as_reason(str(trouble)))
             text, notes = "", [f"its folder {self.path} on {self._worker} is kept as it is: {trouble}"]
         told = "\n\n".join(part for part in (ending.text.strip(), text) if part)
         sent = self._lodging.guest.parcel.notes
@@ -111,8 +131,9 @@ class Lodged(Workplace):
         self._over = True
         work, why_not = await self._lodging.hand_in(self._parcels, self.owner, self._worker)
         guest = self._lodging.guest
-        notes = [*self._tree.notes, *work.notes]
-        kept_back = [f"Not handed in, {note}, in {self.path}." for note in work.notes if _stays(note)]
+        told = [note.replace("in the worktree only", _IN_COPY) for note in work.notes]
+        notes = [*self._tree.notes, *told]
+        kept_back = [f"Not handed in, {note}, in {self.path}." for note in told if _stays(note)]
         if not work.kept:
             return "", list(self._tree.notes)
         if work.commit == self._tree.base:
@@ -128,10 +149,11 @@ class Lodged(Workplace):
         return "\n".join(lines), notes
 
     def _said(self, words: str) -> str:
-        there, here = self._lodging.guest.cwd, self.workspace.cwd
-        return words.format(copy=COPY, move=MOVE, there=there, here=here)
+        there, here = self._lodging.guest.cwd, self._lodging.cwd
+        top = self.moved[1].rstrip("/")
+        return words.format(copy=COPY, move=MOVE, there=there, here=here, worker=self._worker, top=top)
 
 
 def _stays(note: str) -> bool:
     """Whether a note tells of work that git cannot carry; that ignored files stay is no news."""
-    return "in the worktree only" in note and not note.startswith("ignored by git")
+    return _IN_COPY in note and not note.startswith("ignored by git")

@@ -1,22 +1,29 @@
-"""Tasks whose process died: they are written down as interrupted, so that none stays running for ever."""
+"""Tasks whose process died: they are written down as interrupted, so that none stays running for ever.
+
+What they waited for may go on, in a process of its own or on another machine. The answer to the call that was
+cut names it, and what it comes to is given to its sender later, like the result of a task in the background.
+"""
 
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from gencode.core.errors import GenCodeError
 from gencode.core.events import DurableFact, MessageAdded, TaskEnded
-from gencode.core.messages import ToolCall, unanswered
+from gencode.core.messages import ToolCall, ToolMessage, ToolResult, Trace, unanswered
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.outputs import make_whole
 from gencode.runtime.calls import interrupted
 from gencode.runtime.owner import fate
-from gencode.runtime.ports import Ownership, Store
+from gencode.runtime.ports import Ownership, Store, TaskQuery
 
 log = logging.getLogger(__name__)
 
 DIED = "the process that ran it died"
+SENDER_GONE = "the process that sent it is gone"
 
 
 async def close_orphans(store: Store, owner: str, outputs: Path | None = None) -> None:
@@ -42,12 +49,36 @@ def given_up(held: Ownership) -> bool:
     return verdict == "dead" or (verdict == "unknown" and held.over)
 
 
-def interruption(task: Task, open_calls: Sequence[ToolCall], why: str = DIED) -> list[DurableFact]:
+def interruption(
+    task: Task, open_calls: Sequence[ToolCall], why: str = DIED, children: Sequence[Task] = ()
+) -> list[DurableFact]:
     """The facts that end a task whose process died: its cut calls answered, then its end."""
     if task.status.ended:
         return []
-    facts: list[DurableFact] = [MessageAdded(interrupted(open_calls, why))] if open_calls else []
-    return [*facts, TaskEnded(Status.INTERRUPTED, task.result, why)]
+    ended = TaskEnded(Status.INTERRUPTED, task.result, why)
+    if not open_calls:
+        return [ended]
+    answers = interrupted(open_calls, why).results
+    named = [_naming(task, *each, children) for each in zip(open_calls, answers, strict=True)]
+    return [MessageAdded(ToolMessage(tuple(named))), ended]
+
+
+def _naming(task: Task, call: ToolCall, answer: ToolResult, children: Sequence[Task]) -> ToolResult:
+    """The answer to a call that was cut, with the agents that it had sent and that nothing was heard of."""
+    heard = {*task.evidence.children, *task.left}
+    again = call.input.get("resume")
+    sent = [each for each in children if (each.call == call.id and each.id not in heard) or each.id == again]
+    if not sent:
+        return answer
+    said = [f"Task {each.id} of {each.agent} {_far(each)}" for each in sent]
+    left = Trace(left=tuple(each.id for each in sent))
+    return replace(answer, text="\n".join((answer.text, *said)), trace=left)
+
+
+def _far(task: Task) -> str:
+    if task.status.ended:
+        return f"ended as {task.status}: its result follows by itself."
+    return "had not ended then: what it comes to follows by itself."
 
 
 async def close_task(
@@ -64,7 +95,9 @@ async def close_task(
     written = False
     try:
         transcript = transcript_of(await store.events(task))
-        facts = interruption(lease.state, unanswered(transcript), why)
+        open_calls = unanswered(transcript)
+        children = await store.tasks(TaskQuery(parent=task)) if open_calls else []
+        facts = interruption(lease.state, open_calls, why, children)
         if facts := [*facts, and_also] if and_also else facts:
             await store.append(lease, facts, last=True)
             written = True

@@ -21,18 +21,12 @@ Begin = Callable[[], Awaitable[Elsewhere]]
 """Starts the process that runs a task."""
 
 
-class Remote(Live):
-    """The sender's end of a task that another process runs. What is written there is heard here, too."""
+class Followed(Live):
+    """A task that another process runs. What is written there is heard here, too."""
 
-    def __init__(self, task: Task, stop: Stop, begin: Begin, store: Store, bus: Bus) -> None:
+    def __init__(self, task: Task, stop: Stop, store: Store, bus: Bus) -> None:
         super().__init__(stop)
         self._task = task
-        self._begin = begin
-        self._process: Elsewhere | None = None
-        self.slot: Slot | None = None
-        """Its right to be at work, in the process that sent it."""
-        self.lease: Lease | None = None
-        """What it is written with while it waits for its turn."""
         self._store = store
         self._bus = bus
 
@@ -41,14 +35,46 @@ class Remote(Live):
         """The task as it was written when the journal was last looked at."""
         return self._task
 
+    def tell(self, fact: PassingFact) -> None:
+        """Let something be heard that is not written down."""
+        self._bus.tell(self.id, fact)
+
+    def _pay(self, before: Task) -> None:
+        """Count here what was spent there."""
+        if self.purse is not None and self._task.turns > before.turns:
+            was, now = before.usage, self._task.usage
+            tokens = now.input_tokens + now.output_tokens - was.input_tokens - was.output_tokens
+            self.purse.pay(
+                Spent(self._task.turns - before.turns, tokens, (now.usd or 0.0) - (was.usd or 0.0))
+            )
+
+    async def _hear(self) -> None:
+        events = await self._store.events(self.id, self._task.seq)
+        before = self._task
+        for event in events:
+            self._task = fold(self._task, event)
+        self._pay(before)
+        self._bus.publish(events)
+        if any(isinstance(event.fact, TaskBackgrounded) for event in events):
+            self.send_back()
+
+
+class Remote(Followed):
+    """The sender's end of a task for which a process is started."""
+
+    def __init__(self, task: Task, stop: Stop, begin: Begin, store: Store, bus: Bus) -> None:
+        super().__init__(task, stop, store, bus)
+        self._begin = begin
+        self._process: Elsewhere | None = None
+        self.slot: Slot | None = None
+        """Its right to be at work, in the process that sent it."""
+        self.lease: Lease | None = None
+        """What it is written with while it waits for its turn."""
+
     @property
     def queued(self) -> bool:
         """Whether it waits for its turn to begin."""
         return self._process is None
-
-    def tell(self, fact: PassingFact) -> None:
-        """Let something be heard that is not written down."""
-        self._bus.tell(self.id, fact)
 
     async def begin(self) -> None:
         """Let a process take it."""
@@ -121,22 +147,3 @@ class Remote(Live):
             await asyncio.sleep(LOOK_SECONDS / 10)
         await close_if_orphan(self._store, self.id, owner)
         await self._hear()
-
-    def _pay(self, before: Task) -> None:
-        """Count here what was spent there."""
-        if self.purse is not None and self._task.turns > before.turns:
-            was, now = before.usage, self._task.usage
-            tokens = now.input_tokens + now.output_tokens - was.input_tokens - was.output_tokens
-            self.purse.pay(
-                Spent(self._task.turns - before.turns, tokens, (now.usd or 0.0) - (was.usd or 0.0))
-            )
-
-    async def _hear(self) -> None:
-        events = await self._store.events(self.id, self._task.seq)
-        before = self._task
-        for event in events:
-            self._task = fold(self._task, event)
-        self._pay(before)
-        self._bus.publish(events)
-        if any(isinstance(event.fact, TaskBackgrounded) for event in events):
-            self.send_back()

@@ -83,9 +83,10 @@ class Resumption:
         return await self._launcher.take_on(created, spot, handover)
 
     async def take_over(self, task: Task, handover: Handover, funds: Funds) -> Job:
-        """Go on with a task in the place of a process that died with it."""
-        spot = replace(self._place(task, handover.model), background=True, purse=funds.purse)
-        request = TaskRequest("", "", max_turns=handover.max_turns, background=True)
+        """Go on with a task in the place of a process that died with it; who waits for it goes on waiting."""
+        behind = task.background or not handover.bound
+        spot = replace(self._place(task, handover.model), background=behind, purse=funds.purse)
+        request = TaskRequest("", "", max_turns=handover.max_turns, background=behind)
         seconds = handover.seconds
         return await self._launcher.resume(task, request, spot, seconds, over=True, woken=funds.woken)
 

@@ -242,6 +242,10 @@ class Seating:
         foreign = spec.budget.usd is not None and spec.dialect != AgentSpec("", "").dialect
         return foreign and self._customs.price(model).of(Usage()) is None
 
+    def price(self, place: Origin) -> Price:
+        """What the model at a place costs."""
+        return self._customs.price(place.model.name)
+
     def check_price(self, place: Origin) -> None:
         """Refuse a budget of money for a model whose price nobody knows, before anything is spent."""
         if place.purse is None or place.purse.left().usd is None:

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.delegation.far_asking import LOOK_SECONDS, family
 from gencode.runtime.asking import Answer, Asker, Question, Unasked
+from gencode.runtime.broker import Broker, asked_of, said_nothing
 from gencode.runtime.ports import Store
-from gencode.runtime.questions import Post, QuestionBox, check_answer, kept_there
+from gencode.runtime.questions import FOR_EVER, Post, QuestionBox, check_answer, kept_there
 
 log = logging.getLogger(__name__)
 
-SHOWN_SECONDS = 86_400.0
-"""For so long others are shown a question; here it waits as long as it does."""
+LATE = "The question was answered already, by somebody elsewhere: this answer does not count."
 
 
 class SharedAsker:
@@ -47,32 +47,31 @@ class SharedAsker:
         if self._box is None or self._store is None:
             return await self._asker.ask(question)
         box = self._box
-        here = asyncio.ensure_future(self._asker.ask(question))
-        putting = asyncio.ensure_future(self._put(box, self._store, question))
+        putting = asyncio.ensure_future(self._put(box, self._store, question, _patience(self._asker)))
+        taking = _TakingBack(box, putting, question)
+        here = asyncio.ensure_future(asked_of(self._asker, question, taking.deliver))
         there = asyncio.ensure_future(_answered(box, putting, question, self._owner))
         lies_there = True
         try:
             await asyncio.wait([here, there], return_when=asyncio.FIRST_COMPLETED)
             if there.done():
                 lies_there = False
+                if taking.begun:  # somebody here has answered as well, and is told that it was too late
+                    await asyncio.wait([here])
                 return there.result()
-            answer = here.result()
-            if putting.done():
-                earlier = await _taken_back(box, putting.result(), question)
-                lies_there = False
-                return earlier or answer
-            return answer
+            lies_there = not taking.begun
+            return taking.earlier or here.result()
         finally:
             here.cancel()
             there.cancel()
-            await asyncio.wait([here, there])
+            await asyncio.gather(here, there, return_exceptions=True)
             if lies_there:
                 self._forget(box, putting)
 
-    async def _put(self, box: QuestionBox, store: Store, question: Question) -> int | None:
+    async def _put(self, box: QuestionBox, store: Store, question: Question, seconds: float) -> int | None:
         try:
             path, background = await family(store, question)
-            post = Post(replace(question, path=path), self._owner, background, SHOWN_SECONDS, home=True)
+            post = Post(replace(question, path=path), self._owner, background, seconds, home=True)
             return await box.put(post)
         except GenCodeError as trouble:
             log.info("a question is asked only here: %s", trouble)
@@ -113,14 +112,35 @@ async def _answered(
     return await asyncio.get_running_loop().create_future()
 
 
-async def _taken_back(box: QuestionBox, number: int | None, question: Question) -> Answer | None:
-    """The answer that came from elsewhere before the one from here, if one did."""
-    if number is None:
-        return None
-    with suppress(GenCodeError):
-        said = await box.withdraw(number)
-        return None if said is None else _counted(said, question)
-    return None
+class _TakingBack:
+    """Takes a question back that was answered here; `earlier` is what somebody elsewhere said before that."""
+
+    def __init__(self, box: QuestionBox, putting: "asyncio.Task[int | None]", question: Question) -> None:
+        self._box = box
+        self._putting = putting
+        self._question = question
+        self.begun = False
+        self.earlier: Answer | None = None
+
+    async def deliver(self, answer: Answer) -> None:
+        """Let an answer from here count; UserMistake when another one came before it."""
+        if not self._putting.done():
+            return  # nobody else can have seen it yet
+        self.begun = True
+        number = self._putting.result()
+        if number is None:
+            return
+        with suppress(GenCodeError):
+            said = await self._box.withdraw(number)
+            self.earlier = None if said is None else _counted(said, self._question)
+        if self.earlier is not None and not said_nothing(answer):
+            raise UserMistake(LATE)
+
+
+def _patience(asker: Asker) -> float:
+    """For so many seconds others are shown what is asked now."""
+    seconds = asker.patience() if isinstance(asker, Broker) else None
+    return FOR_EVER if seconds is None else min(seconds, FOR_EVER)
 
 
 def _counted(said: Answer, question: Question) -> Answer | None:

@@ -14,8 +14,9 @@ from gencode.core.task import Task
 from gencode.delegation.accounts import NO_BUDGET, costs_of, total_of
 from gencode.delegation.live import Job, Live
 from gencode.delegation.orphans import given_up
-from gencode.runtime.amounts import Spent, in_numbers, in_units, limits_of
+from gencode.runtime.amounts import NANO, NOTHING, Spent, in_numbers, in_units, limits_of
 from gencode.runtime.ports import Store, TaskQuery
+from gencode.runtime.purse import COSTS_OF_A_CALL, Purse
 
 Kept = Mapping[str, int | None]
 """So much of each kind; None: all that is left."""
@@ -25,16 +26,27 @@ class Abroad(Struct, frozen=True):
     """A budget as it is looked at from one process."""
 
     spent: Spent
+    unwritten: Spent = NOTHING
+    """What was spent here besides, and is not in the journals yet."""
+    dearest: Mapping[str, int] = {}
+    """What a call did cost at most, so far as the journals tell that know only what all of a task cost."""
+    most: Mapping[str, int] = {}
+    """What a task cost at most."""
     kept: Kept = {}
     """What others may still spend."""
+    holders: tuple[str, ...] = ()
+    """The tasks of these others."""
     parts: tuple[Part, ...] = ()
     """Those of others who are still at work."""
     woken: Mapping[str, Budget] = {}
     """What the agents cost themselves that spend a part here."""
     alone: bool = True
     """Whether nobody is at work here who may spend all that is left."""
-    beginning: bool = False
-    """Whether somebody elsewhere is about to go on, and nobody can know yet from what it is paid."""
+
+    @property
+    def last(self) -> bool:
+        """Whether one of the others may exceed the budget by a call."""
+        return any(part.last for part in self.parts)
 
 
 class Slices:
@@ -45,14 +57,14 @@ class Slices:
         self._owner = owner
         self._live = live
 
-    async def look(self, top: Task) -> Abroad:
-        """What was spent of the budget of a task, and who else may spend from it."""
+    async def look(self, top: Task, purse: Purse) -> Abroad:
+        """What was spent of the budget of a task, and who else may spend from it than this purse."""
         family = await below(self._store, top)
         spent = total_of([top, *family])
         if not family and (top.status.ended or self._live(top.id) is not None):
             return Abroad(spent)
         held = {each.task: each.owner for each in await self._store.owned() if not given_up(each)}
-        return _Family(top, family, held, self._owner, self._live).abroad(spent)
+        return _Family(top, family, held, self._owner, self._live).abroad(spent, purse)
 
 
 class _Family:
@@ -72,6 +84,10 @@ class _Family:
         self._owner = owner
         self._live = live
         self._parents = {each.id: each.parent for each in family}
+        promised = {task for part in top.parts for task in part.before}
+        self._woken = {
+            each.id for each in family if each.woken or (each.started_at is None and each.id in promised)
+        }
         self._covers: dict[str, str] = {}
         """By which task above it, or itself, a task is paid that does not spend what is left of all."""
         for task in family:
@@ -80,38 +96,66 @@ class _Family:
     def _cover(self, task: Task) -> None:
         above = self._covers.get(task.parent or "")
         # What one may spend that was sent to a process of its own is set aside in this one.
-        if task.woken or (above is None and not isinstance(self._live(task.id), Job | None)):
+        if task.id in self._woken or (above is None and not isinstance(self._live(task.id), Job | None)):
             self._covers[task.id] = task.id
         elif above is not None:
             self._covers[task.id] = above
 
-    def abroad(self, spent: Spent) -> Abroad:
+    def abroad(self, spent: Spent, purse: Purse) -> Abroad:
         """Who else spends from the budget."""
         here = [each for each in (self._top, *self._family) if self._live(each.id) is not None]
         elsewhere = [each for each in (self._top, *self._family) if self._at_work(each)]
-        woken = {each.id for each in self._family if each.woken}
         at_work = {self._covers.get(each.id, each.id) for each in elsewhere}
-        parts = [part for part in self._others() if not at_work.isdisjoint(part.before)]
+        parts = [
+            part
+            for part in self._others()
+            if not at_work.isdisjoint(part.before) or any(self._begins(part, each) for each in self._family)
+        ]
         kept: dict[str, int | None] = dict.fromkeys(limits_of(NO_BUDGET), 0)
         for amounts in (*(self._of_part(part) for part in parts), *self._of_slices(elsewhere)):
             for kind, amount in amounts.items():
                 before = kept[kind]
                 kept[kind] = None if before is None or amount is None else before + amount
         return Abroad(
-            spent,
-            kept,
-            tuple(parts),
-            {each.id: costs_of(each) for each in here if self._covers.get(each.id) in woken},
-            not any(each.id not in self._covers for each in here),
-            any(self._begins(each) for each in self._family),
+            spent=spent,
+            unwritten=self._unwritten(here, purse),
+            dearest=_dearest((self._top, *self._family), one=True),
+            most=_dearest((self._top, *self._family), one=False),
+            kept=kept,
+            holders=self._holders(parts, elsewhere),
+            parts=tuple(parts),
+            woken={each.id: costs_of(each) for each in here if self._covers.get(each.id) in self._woken},
+            alone=not any(each.id not in self._covers for each in here),
         )
+
+    def _holders(self, parts: Sequence[Part], elsewhere: Sequence[Task]) -> tuple[str, ...]:
+        named = {task for part in parts for task in part.before}
+        begins = [each for each in self._family if any(self._begins(part, each) for part in parts)]
+        return tuple(
+            each.id
+            for each in (*elsewhere, *begins)
+            if each.id in named or each.id not in self._covers or self._covers[each.id] == each.id
+        )
+
+    def _unwritten(self, here: Sequence[Task], purse: Purse) -> Spent:
+        """What those have spent whom the purse pays, and who have not come to write it down yet."""
+        found = dict.fromkeys(limits_of(NO_BUDGET), 0)
+        for task in here:
+            live = self._live(task.id)
+            if live is None or live.purse is None or live.purse.upwards[1:2] != (purse,):
+                continue
+            under = [each for each in self._family if self._below(each, {task.id})]
+            written, paid = in_numbers(total_of([task, *under])), in_numbers(live.purse.spent)
+            for kind, amount in paid.items():
+                found[kind] += max(0, amount - written[kind])
+        return Spent(found["turns"], found["tokens"], found["usd"] / NANO, found["spawns"])
 
     def _at_work(self, task: Task) -> bool:
         return task.id in self._held and not task.status.ended and self._live(task.id) is None
 
-    def _begins(self, task: Task) -> bool:
-        owner = self._held.get(task.id)
-        return task.status.ended and owner not in (None, self._owner) and self._live(task.id) is None
+    def _begins(self, part: Part, task: Task) -> bool:
+        """Whether a task has got a part and is about to go on with it."""
+        return task.status.ended and task.id in part.before and self._held.get(task.id) == part.owner
 
     def _others(self) -> list[Part]:
         """The parts of others, without tasks that went on here."""
@@ -121,6 +165,7 @@ class _Family:
                 each.owner,
                 each.budget,
                 {task: cost for task, cost in each.before.items() if self._live(task) is None},
+                each.last,
             )
             for each in parts
         ]
@@ -175,6 +220,15 @@ async def below(store: Store, top: Task) -> list[Task]:
     return [*family.values()][1:]
 
 
-def part_of(owner: str, amounts: Mapping[str, int], before: Mapping[str, Budget]) -> Part:
+def part_of(owner: str, amounts: Mapping[str, int], before: Mapping[str, Budget], *, last: bool) -> Part:
     """A part of a budget for the agents of a process."""
-    return Part(owner, in_units({kind: amounts.get(kind) for kind in limits_of(NO_BUDGET)}), dict(before))
+    budget = in_units({kind: amounts.get(kind) for kind in limits_of(NO_BUDGET)})
+    return Part(owner, budget, dict(before), last)
+
+
+def _dearest(family: Sequence[Task], *, one: bool) -> dict[str, int]:
+    """What the calls of a task did cost at most, or `one` of them on the average."""
+    costs = [(in_numbers(total_of([each])), each.turns if one else 1) for each in family if each.turns]
+    return {
+        kind: max((-(-cost[kind] // turns) for cost, turns in costs), default=0) for kind in COSTS_OF_A_CALL
+    }

@@ -14,22 +14,23 @@ from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import DurableFact, Event, MessageAdded, TaskBackgrounded, TaskCreated, settle
 from gencode.core.ids import stamp
 from gencode.core.messages import Message, UserMessage, unanswered
-from gencode.core.outcome import output_file
 from gencode.core.spec import AgentSpec
 from gencode.core.task import Task, fold, transcript_of
 from gencode.delegation.cache import find, given_again
 from gencode.delegation.desk import Desk
 from gencode.delegation.earlier import told_first, told_place, tools_of
+from gencode.delegation.family import Family, as_sent
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin
 from gencode.delegation.orphans import close_if_orphan, given_up, interruption
 from gencode.delegation.seating import Seating
+from gencode.delegation.sharing import Woken, paid
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.trees import Workplace
 from gencode.runtime.bus import Bus
 from gencode.runtime.limits import Limits
-from gencode.runtime.ports import Handover, Lease, Letter, Store, TaskQuery
+from gencode.runtime.ports import Handover, Lease, Letter, Request, Store
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
 from gencode.runtime.slots import Slot
@@ -58,8 +59,8 @@ class Order(Struct, frozen=True, eq=False):
     workplace: Workplace | None = None
     remembers: bool = False
     """Whether its result may be given again, and an earlier one be given for it."""
-    woken: bool = False
-    """Whether it spends only parts of the budgets above it."""
+    woken: Woken | None = None
+    """How it gets what it spends where that is only parts of the budgets above it."""
 
     def minded(self) -> "Order":
         """With the model asked as the agent's file says, so that those it sends are asked likewise."""
@@ -93,6 +94,7 @@ class Starting:
         self._supervisor = supervisor
         self._seating = seating
         self._outputs = outputs
+        self._family = Family(store, bus, supervisor, seating.kinship, outputs)
         self._going_on: set[str] = set()
         self._lent: dict[str, asyncio.Event] = {}
 
@@ -120,20 +122,24 @@ class Starting:
         first = [UserMessage(spec.initial_prompt)] if created.conversation and spec.initial_prompt else []
         place = order.workplace.heard() if order.workplace else ()
         heard = [*first, UserMessage(created.prompt), *place, *origin.notes(), *_shape(created)]
-        started = replace(self._seating.started(spec, toolbox, origin, system), woken=order.woken)
+        started = self._seating.started(spec, toolbox, origin, system)
+        started = replace(started, woken=order.woken is not None)
         then = (*before, started, *map(MessageAdded, heard))
+        told = transcript_of(Event("", None, "", fact) for fact in then)
         slot = None if known else self._slot(created, origin)
         at_once = slot is None or slot.try_take()
         born = False
         try:
-            lease, events = await self._born(created, then if at_once else (), handover)
+            request = Request(origin.model.name, system, told, toolbox.schemas())
+            async with paid(order.woken, request, self._seating.price(origin)) as tell:
+                lease, events = await self._born(created, then if at_once else (), handover)
+                await tell(lease.state)
             born = True
         finally:
             if not born and slot is not None:
                 slot.give_back()
         record = Recorder(self._store, self._bus, lease, self._outputs)
         record.publish(events)
-        told = transcript_of(Event(lease.task, None, lease.state.created_at, fact) for fact in then)
         seat = self._seat(order, record, toolbox, slot, system)
         job = self._job(order, seat, told, record, desk)
         job.first = () if at_once else then
@@ -236,7 +242,8 @@ class Starting:
             toolbox = self._seating.tools(order.spec, order.place)
             seat = self._seat(order, record, toolbox, None, lease.state.system)
             earlier = transcript_of(await self._store.events(task))
-            job = self._job(order, seat, earlier, record, desk, await self._learn_family(lease.state))
+            children = as_sent(lease.state, await self._family.learn(lease.state))
+            job = self._job(order, seat, earlier, record, desk, children)
             job.turns.fall()
             await record.commit(*(await leads(lease.state) if leads is not None else ()))
             return await compact(job.seat, job.transcript, record, order.place.stop, why)
@@ -250,11 +257,12 @@ class Starting:
         begun = False
         try:
             letters = await self._store.waiting(lease.task)
-            if not more.prompt.strip() and not letters and not more.over:
-                raise UserMistake(NOTHING_SAID)
+            if not letters and not more.over:
+                check_prompt(more.prompt)
             record = Recorder(self._store, self._bus, lease, self._outputs)
             settled = await more.leads(lease.state) if more.leads is not None else ()
-            events, before = await self._cut_off(record, at_once=not more.over)
+            children = await self._family.learn(lease.state)
+            events, before = await self._cut_off(record, children, at_once=not more.over)
             earlier = transcript_of(events)
             await self._seating.ready(spec)
             toolbox = self._seating.tools(spec, origin)
@@ -265,31 +273,36 @@ class Starting:
             started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
             first = (TaskBackgrounded(),) if more.behind else ()
             was = lease.state.status
-            started = replace(started, budget=more.budget, was=was, woken=order.woken)
+            started = replace(started, budget=more.budget, was=was, woken=order.woken is not None)
             then = (*settled, started, *first, *map(MessageAdded, heard))
-            children = await self._learn_family(lease.state)
             slot = self._slot(lease.state, origin)
             seat = self._seat(order, record, toolbox, slot, lease.state.system or system)
             _hand_out_again(seat, record)
-            job = self._job(order, seat, [*earlier, *heard], record, desk, children)
+            if order.woken is not None:
+                request = Request(seat.model, seat.system, [*earlier, *heard], toolbox.schemas())
+                await order.woken.begin(lease.state, request, seat.price)
+            job = self._job(order, seat, [*earlier, *heard], record, desk, as_sent(before, children))
             if slot is None or slot.try_take():
                 await record.commit(*then)
             else:
                 job.first = then
             begun = True
+            self._family.rejoin(before, children, job)
             return self._supervisor.start(job)
         finally:
             if not begun:
                 await self._store.release(lease)
 
-    async def _cut_off(self, record: Recorder, *, at_once: bool) -> tuple[list[Event], Task]:
+    async def _cut_off(
+        self, record: Recorder, children: Sequence[Task], *, at_once: bool
+    ) -> tuple[list[Event], Task]:
         """The facts of a task and the task they lead to, after the end of a run that was cut.
 
         That is written at once, or else together with the new beginning, so that nobody sees it ended.
         """
         task = record.task
         events = await self._store.events(task.id)
-        cut = interruption(task, unanswered(transcript_of(events)))
+        cut = interruption(task, unanswered(transcript_of(events)), children=children)
         if not cut:
             return events, task
         if at_once:
@@ -328,31 +341,15 @@ class Starting:
             lambda task: seat.seen.stale(cwd, task.evidence.files_changed),
         )
         desk.sit(replace(order.place, task=record.task.id), inbox)
-        self._take_up(children, inbox, seat)
+        self._family.take_up(children, inbox, seat)
         seat = replace(seat, delegate=desk, inbox=inbox)
         return Job(seat, [*transcript], record, order.place.stop, order.place.purse, order.workplace)
 
-    def _take_up(self, children: Sequence[Task], inbox: Arrivals, seat: Seat) -> None:
-        """Expect what earlier turns sent and still runs here, and hand out the files of it all."""
-        for child in children:
-            if not child.background:
-                continue
-            if self._outputs is not None:
-                seat.gate.hand_out(output_file(self._outputs, child.id))
-            if job := self._supervisor.find(child.id):
-                inbox.expect(job)
 
-    async def _learn_family(self, task: Task) -> list[Task]:
-        """Who belongs to a task that an earlier process began: its siblings and, given back, its children."""
-        children = await self._store.tasks(TaskQuery(parent=task.id))
-        for child in children:
-            self._seating.kinship.learn(child.id, task.id)
-        if task.parent is not None:
-            for sibling in await self._store.tasks(TaskQuery(parent=task.parent)):
-                self._seating.kinship.learn(sibling.id, task.parent)
-            above = await self._store.task(task.parent)
-            self._seating.kinship.learn(task.parent, above.parent if above else None)
-        return children
+def check_prompt(prompt: str) -> None:
+    """UserMistake for one that says nothing."""
+    if not prompt.strip():
+        raise UserMistake(NOTHING_SAID)
 
 
 def _hand_out_again(seat: Seat, record: Recorder) -> None:

@@ -14,6 +14,7 @@ from gencode.delegation.live import GRACE_SECONDS, Job, Live
 from gencode.delegation.pulse import Liveness, Pulse
 from gencode.delegation.receipts import warnings_of
 from gencode.delegation.watch import LOOK_SECONDS
+from gencode.runtime.blame import blamed
 from gencode.runtime.calls import interrupted
 from gencode.runtime.loop import run, sum_up
 from gencode.runtime.owner import new_owner
@@ -130,15 +131,14 @@ class Supervisor:
     async def _ran(self, job: Job) -> Ending:
         if job.ready is not None:
             return job.ready
+        clock: asyncio.Timeout | None = None
         try:
             await self._wait_for_turn(job)
-            async with asyncio.timeout(job.seat.limits.seconds):
+            async with asyncio.timeout(job.seat.limits.seconds) as clock:
                 try:
                     return await run(job.seat, job.transcript, job.record, job.turns)
                 except Stopped as stopped:
                     return await self._reported(job, str(stopped))
-        except TimeoutError:
-            return Ending(Status.TIMED_OUT, error=f"it took longer than {job.seat.limits.seconds} s")
         except Stopped as stopped:
             return _stopped(job, str(stopped))
         except BudgetSpent as spent:
@@ -150,10 +150,14 @@ class Supervisor:
         except GenCodeError:
             raise
         except Exception as bug:
+            if isinstance(bug, TimeoutError) and clock is not None and clock.expired():
+                return Ending(Status.TIMED_OUT, error=f"it took longer than {job.seat.limits.seconds} s")
+            if words := blamed(bug):  # what a program brought along failed, and says so in its own words
+                log.info("task %s failed: %s", job.id, words, exc_info=bug)
+                return Ending(Status.FAILED, error=words)
             log.exception("task %s failed by a bug", job.id)
-            return Ending(
-                Status.FAILED, error=f"a fault in GenCode: {type(bug).__name__}; the log has the details"
-            )
+            fault = f"a fault in GenCode: {type(bug).__name__}; the log has the details"
+            return Ending(Status.FAILED, error=fault)
 
     async def _reported(self, job: Job, why: str) -> Ending:
         """The end of an agent whose turns were stopped: with a last word, where one was asked for."""

@@ -9,7 +9,7 @@ from gencode.core.budget import Budget
 from gencode.core.task import Task
 from gencode.delegation.accounts import NO_BUDGET, spent_by, tightest
 from gencode.delegation.live import Live
-from gencode.delegation.sharing import Sharing
+from gencode.delegation.sharing import Sharing, Woken
 from gencode.runtime.ports import Store
 from gencode.runtime.purse import Purse, check_budget
 
@@ -19,12 +19,12 @@ SESSION = "the session"
 class Funds(Struct, frozen=True):
     """What a task that goes on is paid from; `top` is the first above it, where there is no conversation.
 
-    `woken`: nobody above it is at work here, and it may spend only parts of what their budgets leave.
+    It is `woken` when nobody above it is at work here: it may spend only parts of what their budgets leave.
     """
 
     purse: Purse | None
     top: str = ""
-    woken: bool = False
+    woken: Woken | None = None
 
 
 class Treasury:
@@ -103,10 +103,12 @@ class Treasury:
                 return funds
             own = self._kept(found.id, f"agent {found.agent}", found.budget, funds.purse)
             own.close()  # it bounds, and sets nothing aside
-            funds = replace(funds, purse=own, woken=funds.woken or funds.purse in (None, self.own))
-        if funds.purse is not None:
-            await self._sharing.wake(funds.purse, found, sends=sends)
-        return replace(funds, woken=funds.woken or (found.conversation and funds.purse is not None))
+            wakes = funds.woken is not None or funds.purse in (None, self.own)
+            funds = replace(funds, purse=own, woken=Woken(self._sharing, own) if wakes else None)
+        if funds.purse is None:
+            return funds
+        await self._sharing.wake(funds.purse, found, sends=sends)
+        return replace(funds, woken=Woken(self._sharing, funds.purse)) if found.conversation else funds
 
     async def of_task(self, task: Task) -> Funds:
         """What pays for a task that goes on; one without a conversation joins with all it cost."""

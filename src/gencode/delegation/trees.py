@@ -95,7 +95,8 @@ def told(tree: "Worktree", work: "Work") -> Iterator[str]:
     yield f"[Its changes are on the branch {tree.branch}, in {tree.path}, and not in your checkout.]"
     yield from listed(work)
     yield _merge_words(work)
-    yield from (f"To take it over: {command}" for command in work.how)
+    for number, command in enumerate(work.how):
+        yield f"{'or' if number else 'To take it over'}: {command}"
     if work.diff:
         yield f"```diff\n{work.diff.rstrip()}\n```"
 

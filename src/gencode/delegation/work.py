@@ -1,5 +1,7 @@
 """What a person or a program may ask for: new work, more of earlier work, a word to it, and its end."""
 
+import asyncio
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -7,15 +9,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.budget import Budget
-from gencode.core.errors import UserMistake
+from gencode.core.errors import Fenced, StoreTrouble, UserMistake
+from gencode.core.events import BudgetSet
 from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.status import Status
-from gencode.core.task import Task
-from gencode.delegation.accounts import NO_BUDGET
+from gencode.core.task import Task, was_given
+from gencode.delegation.accounts import NO_BUDGET, bound, spent_by
+from gencode.delegation.family import as_sent
 from gencode.delegation.forks import Fork
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin, link_of
+from gencode.delegation.orphans import given_up
 from gencode.delegation.records import Records
 from gencode.delegation.resumption import Resumption
 from gencode.delegation.sharing import Sharing
@@ -24,9 +29,17 @@ from gencode.permissions.chain import Root
 from gencode.runtime.limits import Limits
 from gencode.runtime.models import Model, ModelRegistry
 from gencode.runtime.ports import Handover, Store, TaskQuery
+from gencode.runtime.purse import BudgetSpent
 from gencode.runtime.seen import Seen
 
 COME_BACK = "Work that you sent to the background has ended. Tell the user what came of it."
+PATIENCE = 60.0
+"""So many seconds somebody who has taken a task may need to go on with it."""
+LOOK_SECONDS = 0.05
+
+
+class Kept(UserMistake):
+    """What was said is kept, but who should hear it does not go on with it now."""
 
 
 class Terms(Struct, frozen=True):
@@ -64,6 +77,7 @@ class Work:
         self._treasury = Treasury(store, sharing, terms.budget, terms.named, launcher.live)
         self._seen: dict[str, Seen] = {}
         """What the agents of conversations that were led here know of files."""
+        self._waking = asyncio.Lock()
 
     async def start(self, request: TaskRequest) -> Live:
         """Start one subagent without a main conversation: the settings are its root policy."""
@@ -87,26 +101,63 @@ class Work:
         funds = await self._treasury.above(found.parent, sends=True)
         return await self._resumption.fork(found, fork, request, self._terms.seconds, funds)
 
-    async def send(self, task: str, text: str) -> tuple[Task, bool]:
+    async def send(self, task: str, text: str, *, here: bool = False) -> tuple[Task, bool]:
         """Say something to a task; one of an agent that has ended goes on with it, in the background.
 
-        The task as it is then, and whether it was woken.
+        That is in a process of its own where there can be others, unless it should be `here`.
+
+        The task as it is then, and whether it was woken. What is refused is not kept; `Kept` says that
+        somebody was to hear it who ended before, and cannot go on now. Who is woken by somebody else at the
+        same moment hears it from there.
         """
-        found = await self._records.find(task)
-        now = await self._launcher.reach.send(found.id, text)
-        if not now.status.ended or now.conversation or not await self._store.waiting(found.id):
-            return now, False
-        request = TaskRequest("", "", resume=found.id, background=True)
-        if self._launcher.apart.possible:
+        found = await self._launcher.watch.task((await self._records.find(task)).id)
+        until = time.monotonic() + PATIENCE
+        posted = False
+        while True:
+            # On its way to another machine a prompt could be lost, a letter is not.
+            far = self._launcher.apart.far and not here
+            if not posted and (far or found.conversation or not found.status.ended):
+                found = await self._launcher.reach.send(found.id, text)
+                posted = True
+            if posted and not await self._deaf(found):
+                return found, False
+            try:
+                await self._wake(found.id, "" if posted else text, here=here)
+                return await self._records.find(found.id), True
+            except UserMistake as refused:
+                now = await self._launcher.watch.task(found.id)
+                lost = now.seq != found.seq or await self._held(found.id)
+                if posted and not await self._deaf(now):
+                    return now, False
+                if not lost or time.monotonic() > until:
+                    if posted:
+                        raise Kept(f"{refused} What was said to task {found.id} is kept.") from None
+                    raise
+            found = now
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _deaf(self, task: Task) -> bool:
+        """Whether an agent has ended without having heard all that was said to it."""
+        return task.status.ended and not task.conversation and bool(await self._store.waiting(task.id))
+
+    async def _held(self, task: str) -> bool:
+        """Whether somebody has taken a task to go on with it."""
+        return any(each.task == task and not given_up(each) for each in await self._store.owned())
+
+    async def _wake(self, task: str, prompt: str, *, here: bool) -> None:
+        request = TaskRequest("", prompt, resume=task, background=True)
+        if self._launcher.apart.possible and not here:
             await self.detach(request)
-        else:
-            await self.resume(found.id, request)
-        return await self._records.find(found.id), True
+            return
+        async with self._waking:  # all of this process is one owner, who cannot lose against itself
+            await self.resume(task, request)
 
     async def detach(self, request: TaskRequest) -> str:
         """Start one subagent, or go on with an earlier one, in a process that outlives this one; its id."""
         if request.resume:
             earlier = await self._records.find(request.resume)
+            if earlier.status.ended and earlier.budget != NO_BUDGET:  # a worker would say so to nobody
+                bound(None, earlier.agent, earlier.budget, await spent_by(self._store, earlier.id))
             return await self._resumption.detach(earlier, request, self._terms.seconds)
         return await self._launcher.detach(request, self._origin(), self._terms.seconds)
 
@@ -139,16 +190,20 @@ class Work:
     async def hear(self, spec: AgentSpec, session: str) -> Job | None:
         """Start a turn in which a conversation at rest hears what came back to it, or was said to it.
 
-        None when nothing waits for it.
+        None when nothing waits for it; `Kept` when its budget is spent.
         """
         found = await self._records.find(session)
         children = await self._store.tasks(TaskQuery(parent=found.id))
-        come = [each for each in children if each.background and each.status.ended]
-        if any(each.id not in found.delivered for each in come):
+        come = [each for each in as_sent(found, children) if each.background and each.status.ended]
+        letters = [each.text for each in await self._store.waiting(found.id)]
+        if not all(was_given(found, each.id, each.ended_at) for each in come) and COME_BACK not in letters:
             await self._store.post(found.id, COME_BACK, "system")
-        elif not await self._store.waiting(found.id):
+        elif not letters:
             return None
-        return await self.turn(spec, "", found.id)
+        try:
+            return await self.turn(spec, "", found.id)
+        except BudgetSpent as spent:
+            raise Kept(f"{spent} What the conversation has not heard yet is kept.") from None
 
     def use(self, model: str) -> Model:
         """Let another model lead conversations, and what they send, from the next turn on."""
@@ -163,6 +218,20 @@ class Work:
     def budget(self) -> Budget:
         """What a conversation may spend."""
         return self._treasury.budget
+
+    async def rebound(self, session: str | None, budget: Budget) -> bool:
+        """The same, and for all processes at once; False while somebody is at a turn of it."""
+        self.bound(budget)
+        if session is None:
+            return True
+        try:
+            async with self._launcher.borrow(session) as lease:
+                await self._store.append(lease, [BudgetSet(budget)])
+        except StoreTrouble:
+            raise
+        except (UserMistake, Fenced):
+            return False
+        return True
 
     async def budget_of(self, session: str | None) -> Budget:
         """What a conversation may spend, by what was said now and before."""

@@ -15,7 +15,7 @@ from gencode.core.status import Status
 from gencode.engines.process import WorkOrder
 from gencode.permissions.chain import rebuilt
 from gencode.permissions.paths import decide_path, resolve
-from gencode.runtime.away.parcel import Parcel, mark_of
+from gencode.runtime.away.parcel import Parcel, Returned, begins_behind, mark_of
 from gencode.runtime.fleet import TRAVELLING, Dispatching
 from gencode.runtime.ports import Store
 
@@ -74,7 +74,7 @@ class Luggage:
         mark = mark_of(cwd)
         earlier = await self._store.parcels.returned(task) if task else None
         if earlier is not None and not (earlier[0].taken and mark):
-            return Packed(mark, earlier[0].parcel)
+            return Packed(mark, _as_it_was(earlier[0]))
         if not mark:
             return Packed(mark, alone=f"{cwd} is not on the machine that sent it")
         packer = self._packers.setdefault(cwd, Packer(Path(cwd), self._home, self._store.parcels))
@@ -99,6 +99,13 @@ class Luggage:
             await noted(self._store, task, "\n".join(told(arrived)))
         except GenCodeError as trouble:
             log.warning("what task %s changed could not be brought home: %s", task, trouble)
+
+
+def _as_it_was(work: Returned) -> Parcel:
+    """The folder as it was when a task was sent, with a word where that is not how the task left it."""
+    behind = begins_behind(work, "")
+    notes = [note for note in work.parcel.notes if note != behind]
+    return msgspec.structs.replace(work.parcel, notes=(*notes, behind)) if behind else work.parcel
 
 
 def may_write(path: Path, created: TaskCreated) -> bool:

@@ -5,7 +5,8 @@ Paths go through `paths`, commands through `bash`, every other tool through `tab
 also denied by every policy when the text of its URL already is; its addresses are judged when it connects.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -126,6 +127,13 @@ def _refused_url(call: CallFacts, policy: Policy) -> tuple[Decision, ...]:
         why = f"{call.tool}: {refused}"
         return (Decision(Action.DENY, why, policy=policy.owner, lifts="nothing lifts this"),)
     return ()
+
+
+def path_fields(tool: str, arguments: Mapping[str, Any]) -> Collection[str]:
+    """Those arguments of a call that are paths."""
+    if tool in _EVERY_TEXT_IS_A_PATH:
+        return arguments.keys()
+    return ("path", "pattern") if tool == "Glob" else _PATH_FIELDS
 
 
 def paths_of(call: CallFacts) -> tuple[Resolved, ...]:

@@ -1,17 +1,27 @@
 """What a person said yes to for more than one call: rules that count for some agents of a session."""
 
+from collections.abc import Callable
+
 from gencode.core.rules import Rule, merge
 
 
 class Given:
     """The rules given to one agent and to all below it; without `above` it is the whole session's."""
 
-    __slots__ = ("_above", "_below", "_own")
+    __slots__ = ("_above", "_below", "_heard", "_own")
 
     def __init__(self, above: "Given | None" = None) -> None:
         self._above = above
         self._own: tuple[Rule, ...] = ()
         self._below: tuple[Rule, ...] = ()
+        self._heard: dict[object, Callable[[], None]] = {}
+
+    def listen(self, who: object, heard: Callable[[], None] | None) -> None:
+        """Tell `who`, until it says None, whenever a rule is given to anybody in this session."""
+        if heard is None:
+            self._top()._heard.pop(who, None)
+        else:
+            self._top()._heard[who] = heard
 
     def add(self, rule: Rule, reach: str) -> None:
         """Let a rule count for this agent, its subtree or the session; for a single call it is nothing."""
@@ -23,7 +33,9 @@ class Given:
             case "session" | "always":
                 self._top()._below = merge(self._top()._below, (rule,))
             case _:
-                pass
+                return
+        for heard in tuple(self._top()._heard.values()):
+            heard()
 
     def rules(self) -> tuple[Rule, ...]:
         """Every rule that counts for this agent."""

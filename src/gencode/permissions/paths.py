@@ -71,7 +71,10 @@ class Resolved(Struct, frozen=True, cache_hash=True):
 def places_of(workspace: Workspace) -> Places:
     """The folders of a workspace; its boundary is fixed once, by whoever started the session."""
     root, home = str(workspace.root), str(workspace.home)
-    return Places(_normal(root), os.path.realpath(root), _normal(home), os.path.realpath(home))
+    places = Places(_normal(root), os.path.realpath(root), _normal(home), os.path.realpath(home))
+    if (copied := workspace.copied) is None:
+        return places
+    return places._replace(copy=copied.top, original=copied.of, original_home=copied.home)
 
 
 def resolve(path_text: str, workspace: Workspace) -> Resolved:

@@ -23,6 +23,10 @@ class Places(NamedTuple):
     real_root: str
     home: str
     real_home: str
+    copy: str = ""
+    original: str = ""
+    original_home: str = ""
+    """Where the workspace is in a copy: that copy, the folder it was made of, and the home of whose it is."""
 
 
 class PathPattern:
@@ -58,6 +62,33 @@ class PathPattern:
         return not path.isascii() and self._written.match(path) is not None
 
 
+class CopiedPattern(PathPattern):
+    """A pattern in a copy of a folder: it names a file also by the name that this has in the original."""
+
+    __slots__ = ("_copy", "_original", "_there")
+
+    def __init__(self, pattern: str, places: Places, *, any_case: bool) -> None:
+        super().__init__(pattern, places, any_case=any_case)
+        self._copy = places.copy.split("/")
+        self._original = places.original
+        root = self._renamed(places.real_root) or places.real_root
+        home = places.original_home or places.real_home
+        self._there = PathPattern(pattern, Places(root, root, home, home), any_case=any_case)
+
+    def matches(self, path: str) -> bool:
+        """Whether an absolute, normalised path is named by this pattern, here or in the original."""
+        if super().matches(path):
+            return True
+        there = self._renamed(path)
+        return there is not None and self._there.matches(there)
+
+    def _renamed(self, path: str) -> str | None:
+        parts, top = path.split("/"), len(self._copy)
+        if [*map(fold, parts[:top])] != [*map(fold, self._copy)]:
+            return None
+        return "/".join([self._original.rstrip("/"), *parts[top:]]) or "/"
+
+
 class RulePattern(NamedTuple):
     """What a rule says of paths: those of its pattern, without those that it excepts."""
 
@@ -82,7 +113,8 @@ def rule_pattern(
 @lru_cache(maxsize=4096)
 def path_pattern(pattern: str, places: Places, any_case: bool) -> PathPattern:
     """The compiled pattern; with `any_case` as deny and ask rules compare, without as allow rules do."""
-    return PathPattern(pattern, places, any_case=any_case)
+    made = CopiedPattern if places.copy else PathPattern
+    return made(pattern, places, any_case=any_case)
 
 
 def is_exact(pattern: str) -> bool:

@@ -143,11 +143,12 @@ class Switchboard:
         """
         if provider is None:
             return None
+        from gencode.providers.own import Own
         from gencode.providers.scripted import ScriptedProvider
 
         name = type(provider).__name__
         if not isinstance(provider, ScriptedProvider | Retrying):
-            provider = Priced(Retrying(provider, Cooldown()), self.price(name))
+            provider = Priced(Retrying(Own(provider), Cooldown()), self.price(name))
         return Model(OWN, name, provider, binding=True)
 
     def _paced(self, plain: Provider, model: str) -> Provider:

@@ -36,11 +36,24 @@ class Reply(Struct, frozen=True):
     later: bool = False
 
 
+class Away(Struct, frozen=True):
+    """Where a question of another process comes from: the folder of its conversation, and the machine.
+
+    `background`: nobody waits for who asks. `left` are the seconds it waits (None: until it is answered).
+    """
+
+    folder: str
+    place: str
+    background: bool
+    left: float | None
+
+
 class Question(Struct, frozen=True):
     """What a person is asked: whether a call may run, or what an agent wants to know (`inquiries`).
 
     `path` are the agents from the main one down to the one that asks, `preview` shows what would change,
-    `rules` are what a yes for more than this call would allow (none: it can only stand for this call).
+    `rules` are what a yes for more than this call would allow (none: it can only stand for this call). `cwd`
+    is the folder in which the call would run, `away` says where it comes from when that is another process.
     """
 
     task: str
@@ -51,6 +64,8 @@ class Question(Struct, frozen=True):
     preview: str = ""
     rules: tuple[str, ...] = ()
     inquiries: tuple[Inquiry, ...] = ()
+    cwd: str = ""
+    away: Away | None = None
 
 
 Reach = Literal["call", "agent", "subtree", "session", "always"]

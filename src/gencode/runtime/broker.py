@@ -6,18 +6,26 @@ shown one question at a time, in the order they came; whoever comes through a pr
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.runtime.asking import Answer, Question
+from gencode.runtime.asking import Answer, Asker, Question
 
 SILENCE = "Nobody answered"
 NOBODY = Answer(False, why=SILENCE)
 NUMBERS = 10**15
 """So many numbers there are for questions; JavaScript can count that far."""
+GONE = "The question was answered elsewhere, or its agent has ended: this answer does not count."
+
+Deliver = Callable[[Answer], Awaitable[None]]
+"""Hands an answer over to where it was asked for; UserMistake when another one came before it."""
+
+
+async def _as_it_is(_answer: Answer) -> None:
+    """An answer that nobody else could give."""
 
 
 class Person(Protocol):
@@ -38,11 +46,20 @@ class Waiting(Struct, frozen=True):
     question: Question
 
 
+class _Open(Struct, frozen=True):
+    """A waiting question, the first answer to it, and why that one came too late (empty: it counts)."""
+
+    waiting: Waiting
+    given: "asyncio.Future[Answer]"
+    late: "asyncio.Future[str]"
+
+
 class Broker:
     """Asks a person on behalf of all agents of a session.
 
     `seconds` is how long a question may stay unanswered once it is shown (None: for ever), `always` writes a
-    rule where every later session finds it, `heard` is told whenever the waiting questions change.
+    rule where every later session finds it, `heard` is told whenever the waiting questions change, `late`
+    why an answer that was given here does not count.
     """
 
     def __init__(
@@ -52,41 +69,76 @@ class Broker:
         seconds: float | None = None,
         always: Callable[[str], None] | None = None,
         heard: Callable[[Sequence[Waiting]], None] | None = None,
+        late: Callable[[str], None] | None = None,
     ) -> None:
         self._person = person
         self._seconds = seconds
         self._always = always
         self._heard = heard
-        self._open: dict[int, tuple[Waiting, asyncio.Future[Answer]]] = {}
+        self._late = late
+        self._open: dict[int, _Open] = {}
         self._turn = asyncio.Lock()
 
     def waiting(self) -> Sequence[Waiting]:
         """The questions that have no answer yet, the oldest first."""
-        return [waiting for waiting, _ in self._open.values()]
+        return [each.waiting for each in self._open.values()]
+
+    def patience(self) -> float | None:
+        """So many seconds a question that is asked now may wait at most; None: for ever.
+
+        A person is shown one at a time, and only then its time begins.
+        """
+        if self._seconds is None or self._person is None:
+            return self._seconds
+        return self._seconds * (len(self._open) + 1)
 
     def answer(self, number: int, answer: Answer) -> None:
         """Answer a waiting question, from wherever; UserMistake if it does not wait any more."""
-        if number not in self._open or self._open[number][1].done():
+        self._give(number, answer)
+
+    async def answered(self, number: int, answer: Answer) -> None:
+        """Answer a waiting question; UserMistake also when somebody in another process was quicker."""
+        late = self._give(number, answer).late
+        await asyncio.wait([late])
+        if why := GONE if late.cancelled() else late.result():
+            raise UserMistake(why)
+
+    def _give(self, number: int, answer: Answer) -> _Open:
+        if number not in self._open or self._open[number].given.done():
             waits = ", ".join(map(str, self._open)) or "none"
             raise UserMistake(f"No question {number} is waiting; waiting are: {waits}.")
-        self._open[number][1].set_result(answer)
+        self._open[number].given.set_result(answer)
+        return self._open[number]
 
-    async def ask(self, question: Question) -> Answer:
-        """What a person says; a no with the reason if nobody says anything in time."""
-        number = self._drawn()
-        given: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._open[number] = (Waiting(number, question), given)
+    async def ask(self, question: Question, deliver: Deliver = _as_it_is) -> Answer:
+        """What a person says, once it is handed over; a no with the reason where nobody does in time."""
+        number, loop = self._drawn(), asyncio.get_running_loop()
+        each = _Open(Waiting(number, question), loop.create_future(), loop.create_future())
+        self._open[number] = each
         self._tell()
         try:
-            answer = await self._asked(question, given)
+            answer = await self._asked(question, each.given)
+            await self._delivered(each, answer, deliver)
         finally:
-            given.cancel()
+            each.given.cancel()
+            each.late.cancel()
             del self._open[number]
             self._tell()
         if answer.allow and answer.reach == "always" and self._always:
             for rule in question.rules:
                 self._always(rule)
         return answer
+
+    async def _delivered(self, each: _Open, answer: Answer, deliver: Deliver) -> None:
+        """Hand an answer over; whoever gave it is told when it came too late."""
+        try:
+            await deliver(answer)
+            each.late.set_result("")
+        except UserMistake as mistake:
+            each.late.set_result(str(mistake))
+            if self._late is not None:
+                self._late(str(mistake))
+            raise
 
     async def _asked(self, question: Question, given: "asyncio.Future[Answer]") -> Answer:
         if self._person is None:
@@ -116,6 +168,15 @@ class Broker:
     def _tell(self) -> None:
         if self._heard is not None:
             self._heard(self.waiting())
+
+
+async def asked_of(asker: Asker, question: Question, deliver: Deliver) -> Answer:
+    """What somebody says, once it is handed over; a broker tells them when that came too late."""
+    if isinstance(asker, Broker):
+        return await asker.ask(question, deliver)
+    answer = await asker.ask(question)
+    await deliver(answer)
+    return answer
 
 
 def said_nothing(answer: Answer) -> bool:

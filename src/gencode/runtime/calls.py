@@ -13,6 +13,7 @@ from gencode.core.errors import Denied, Stopped, ToolError, UserMistake
 from gencode.core.events import CallDecided, CallFinished, CallStarted, MessageAdded, ProgressMade
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 from gencode.core.rules import Action, Decision
+from gencode.runtime.blame import Blame
 from gencode.runtime.gate import CHANGED
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
@@ -75,7 +76,8 @@ async def admit(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> Wish:
     try:
         with stop.interrupts(), record.parked(seat.slot):
             preview = await _preview(seat, replace(wish, said_yes=places), record)
-            admission = await seat.gate.admit(wish.call, preview)
+            with Blame(f"the asker {type(seat.gate.asker).__name__}"):
+                admission = await seat.gate.admit(wish.call, preview)
     except Stopped as stopped:
         return replace(wish, decision=Decision(Action.DENY, f"the question was withdrawn: {stopped}"))
     answered = replace(
@@ -160,6 +162,10 @@ def summary(call: ToolCall) -> str:
 def _judged(seat: Seat, call: ToolCall) -> Wish:
     tool = seat.toolbox.get(call.name)
     call = tool.spelled(call) if tool else call
+    if seat.workspace.copied is not None and tool is not None:
+        from gencode.runtime.away.renaming import renamed
+
+        call = renamed(call, tool.name, seat.workspace.copied)
     try:
         arguments = tool.parse(call) if tool else None
     except ToolError as error:

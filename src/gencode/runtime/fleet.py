@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.status import Status
 
@@ -23,6 +24,16 @@ TRAVELLING = frozenset(
 """The settings that go with a task to a worker; everything else is the worker's own."""
 BUDGETS = ("max_tokens_total", "max_usd", "max_spawns")
 """Those that bound a whole session: of it each task gets a part, which is written down with it."""
+
+
+NO_AGENT = "it has no agent {agent}"
+
+
+def lacking(agent: str, mistake: UserMistake) -> str:
+    """Why a worker cannot run the tasks of an agent, without all those that it could run."""
+    if not isinstance(mistake, UnknownName):
+        return str(mistake)
+    return f"{NO_AGENT.format(agent=agent)}{f'. {mistake.unread}' if mistake.unread else ''}"
 
 
 class Dispatch(Struct, frozen=True):

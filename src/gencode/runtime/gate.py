@@ -1,5 +1,6 @@
 """The gate: the one door every tool call of every agent goes through."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -127,14 +128,19 @@ class Gate(Struct, kw_only=True, eq=False):
         if (wider := wider_words(facts)) and wider not in decision.why:
             decision = replace(decision, why=f"{decision.why} Also, {wider}.")
         rules = offered_rules(decision)
-        question = Question(self.task, self.agent, call, decision, self.lineage, preview, rules)
+        question = Question(
+            *(self.task, self.agent, call, decision, self.lineage, preview, rules),
+            cwd=str(self.workspace.cwd),
+        )
         try:
-            answer = await self.asker.ask(question)
+            answer = await self._answered(self.asker, question, wanted)
         except NobodyThere as nobody:
             unasked = replace(self, asker=None).judge(wanted)
             if unasked.action is Action.ALLOW:
                 return Admission(unasked)
             answer = Answer(False, why=str(nobody))
+        if answer is None:
+            return Admission(self.judge(wanted))
         if not answer.allow:
             why = f"{answer.why or 'A person said no'}. {decision.why}"
             return Admission(Decision(Action.DENY, why, decision.rule, decision.policy, decision.lifts))
@@ -144,6 +150,25 @@ class Gate(Struct, kw_only=True, eq=False):
         self.memory.update(key for key in keys if key)
         allowed = Decision(Action.ALLOW, f"A person said yes. {decision.why}", decision.rule, decision.policy)
         return Admission(allowed, answer.network)
+
+    async def _answered(self, asker: Asker, question: Question, wanted: ToolCall) -> Answer | None:
+        """What a person says; None when an answer to somebody else has come to allow this call as well."""
+        given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def judge_anew() -> None:
+            if not given.done() and self.judge(wanted).action is Action.ALLOW:
+                given.set_result(None)
+
+        asking = asyncio.ensure_future(asker.ask(question))
+        self.given.listen(given, judge_anew)
+        try:
+            await asyncio.wait([asking, given], return_when=asyncio.FIRST_COMPLETED)
+            return asking.result() if asking.done() else None
+        finally:
+            self.given.listen(given, None)
+            given.cancel()
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
 
     def places(self, call: ToolCall) -> frozenset[str]:
         """Where the paths of a call lead at this moment, every link followed."""
@@ -158,6 +183,10 @@ class Gate(Struct, kw_only=True, eq=False):
         name = tool.name
         if name not in PATH_TOOLS:  # a tool from outside is judged as what it does
             name = "Read" if tool.effect == "read" else "Write"
+        if self.workspace.copied is not None:
+            from gencode.runtime.away.renaming import in_copy
+
+            path_text = in_copy(path_text, self.workspace.copied)
         resolved = resolve(path_text, self.workspace)
         decision = strictest(
             decide_path(name, resolved, policy, self.workspace, tool.aliases)

@@ -31,6 +31,12 @@ def fate(owner: str) -> Fate:
             return "unknown"
 
 
+def machine_of(owner: str) -> str:
+    """The machine on which the process behind an owner's name runs; the name itself where it says none."""
+    place, rest, _ = owner.partition("|")
+    return place.split(" ")[0] if rest else owner
+
+
 def _place() -> str:
     """This machine and, on Linux, the container: process ids mean something only within it."""
     try:

@@ -20,16 +20,17 @@ NO_PRICE = (
 
 
 class BudgetSpent(UserMistake):
-    """Nothing, or too little, is left of a budget: in the account that is `short`."""
+    """Nothing, or too little, is left of a budget: in the account that is `short` of what is needed."""
 
-    def __init__(self, message: str, short: "Account") -> None:
+    def __init__(self, message: str, short: "Account", needs: Mapping[str, int] = {}) -> None:
         super().__init__(message)
         self._short = short
+        self._needs = needs
 
     async def more(self) -> bool:
         """Whether there is more by now of what was short."""
         more = self._short.purse.more
-        return more is not None and await more(self._short.kind)
+        return more is not None and await more(self._short.kind, self._needs)
 
 
 class Purse:
@@ -37,6 +38,7 @@ class Purse:
 
     A call goes at once when it fits into every purse from here up. Where it might not, it goes only when no
     other call is in flight, and only while something is left. So no limit is exceeded by more than one call.
+    Where a purse is `hard` it does not go: somebody elsewhere may exceed the same budget by a call.
     """
 
     def __init__(
@@ -49,10 +51,16 @@ class Purse:
         check_budget(budget)
         self.owner = owner
         self.budget = budget
-        self.more: Callable[[str], Awaitable[bool]] | None = None
-        """Gets more of one kind where only a part of the budget may be spent here; False: there is none."""
+        self.more: Callable[[str, Mapping[str, int]], Awaitable[bool]] | None = None
+        """Gets more of one kind, for what needs so much of each, where only a part of the budget may be spent
+        here; False: there is none."""
+        self.hard = False
         self.elsewhere = dict.fromkeys(UNITS, 0)
         """What is set aside here, and not above, for those who spend from the same budget elsewhere."""
+        self.holders: tuple[str, ...] = ()
+        """The tasks it is set aside for, so far as they are known."""
+        self.dearest = dict.fromkeys(UNITS, 0)
+        """What a call cost at most so far."""
         self.calls = 0
         """How many calls are in flight from here and from below."""
         self.upwards: tuple[Purse, ...] = (self, *(parent.upwards if parent else ()))
@@ -113,7 +121,8 @@ class Purse:
             raise BudgetSpent(short.spent_words(), short)
         short = account.short_of(asked + itself) if asked else None
         if short is not None:
-            raise BudgetSpent(short.too_little_words(asked, itself), short)
+            needs = {kind: asked + itself}
+            raise BudgetSpent(short.too_little_words(asked, itself), short, needs)
 
     def close(self) -> None:
         """Give back what was set aside for this purse and is not spent."""
@@ -138,7 +147,7 @@ class Purse:
         if usd is None and any(purse.accounts["usd"].limit is not None for purse in self.upwards):
             raise UserMistake(NO_PRICE)
         while True:
-            reservation = Reservation(self, in_numbers(Spent(1, tokens, usd or 0.0)))
+            reservation = Reservation(self, self._estimate(Spent(1, tokens, usd or 0.0)))
             self.line.join(reservation)
             try:
                 refusal = await reservation.answer
@@ -148,7 +157,15 @@ class Purse:
             if refusal is None:
                 return reservation
             if not await refusal.more():
-                raise refusal
+                raise reservation.refusal() or refusal
+
+    def _estimate(self, at_most: Spent) -> dict[str, int]:
+        """What a call may cost; where only a part may be spent, no less than others did cost."""
+        amounts = in_numbers(at_most)
+        for purse in self.upwards:
+            if purse.more is not None:
+                amounts = {kind: max(amount, purse.dearest[kind]) for kind, amount in amounts.items()}
+        return amounts
 
 
 class Reservation:
@@ -182,9 +199,10 @@ class Reservation:
     def refusal(self) -> BudgetSpent | None:
         """Why the call cannot go, now or later."""
         for kind in COSTS_OF_A_CALL:
-            short = self.purse.accounts[kind].short_of(1)
+            account = self.purse.accounts[kind]
+            short = account.short_of(1) or account.too_small_for(self.estimate[kind])
             if short is not None:
-                return BudgetSpent(short.spent_words(), short)
+                return BudgetSpent(short.spent_words(), short, self.estimate)
         return None
 
     def hindrances(self) -> set[Purse]:
@@ -199,6 +217,8 @@ class Reservation:
         self._count(-1)
         for kind, amount in cost.items():
             self.purse.accounts[kind].add(amount, amount, amount - self.estimate[kind])
+            for purse in self.purse.upwards:
+                purse.dearest[kind] = max(purse.dearest[kind], amount)
         self.purse.line.admit()
 
     def _count(self, by: int) -> None:
@@ -318,23 +338,30 @@ class Account:
                 yield each
             amount = each.weight(each.load + amount) - each.weight(each.load)
 
+    def too_small_for(self, amount: int) -> "Account | None":
+        """The first account from here up that may not be exceeded and is, when all calls have landed."""
+        tight = (each for each in self.tight_for(amount) if each.purse.hard and not each.purse.calls)
+        return next(tight, None)
+
     def spent_words(self) -> str:
         """That nothing is left here."""
         limit = self.limit or 0
         unit = UNITS[self.kind]
         unit = unit.removesuffix("s") if limit == 1 else unit
         aside = " or set aside for agents at work" if self.spent < limit else ""
-        return f"The budget of {self._number(limit)} {unit} of {self.purse.owner} is spent{aside}."
+        aside += f": {', '.join(self.purse.holders)}" if aside and self.purse.holders else ""
+        return f"The budget of {self.number(limit)} {unit} of {self.purse.owner} is spent{aside}."
 
     def too_little_words(self, asked: int, itself: int) -> str:
         """That less is left here than was asked for."""
         limit = self.limit or 0
-        left = f"{self._number(max(0, limit - self.kept))} of {self._number(limit)} {UNITS[self.kind]} left"
+        left = f"{self.number(max(0, limit - self.kept))} of {self.number(limit)} {UNITS[self.kind]} left"
         more = ", and the agent itself counts as one" if itself else ""
-        asked_for = f"{self._number(asked)} {'was' if asked == 1 else 'were'} asked for{more}"
+        asked_for = f"{self.number(asked)} {'was' if asked == 1 else 'were'} asked for{more}"
         return f"The budget of {self.purse.owner} has {left}; {asked_for}. Ask for less."
 
-    def _number(self, amount: int) -> str:
+    def number(self, amount: int) -> str:
+        """An amount of this kind as it is read."""
         if self.kind != "usd":
             return f"{amount:,}"
         whole, _, cents = f"{amount / NANO:,.6f}".partition(".")

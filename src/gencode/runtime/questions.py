@@ -7,11 +7,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
-from gencode.runtime.asking import Answer, Question
+from gencode.runtime.asking import Answer, Question, Reach
 
 RUNS_COMMANDS = frozenset({"Bash"})
 LONGEST_WORDS = 20_000
 """So long an answer in words may be."""
+FOR_EVER = 86_400.0
+"""A question that waits until it is answered is shown elsewhere for so many seconds."""
 ALL = "*"
 """Every conversation of a folder."""
 
@@ -30,17 +32,23 @@ class Presence(Struct, frozen=True):
 
 
 class Travelling(Struct, frozen=True):
-    """A question without an answer, and how many seconds ago it was asked and how many are left for it."""
+    """A question without an answer, and how many seconds ago it was asked and how many are left for it.
+
+    `left` is None where it waits until it is answered. `folder` is that of its conversation, `place` the
+    machine on which it was asked.
+    """
 
     number: int
     question: Question
     asked: float
-    left: float
+    left: float | None
     background: bool
+    folder: str = ""
+    place: str = ""
 
 
 class Post(Struct, frozen=True):
-    """A question on its way: who asks (the owner of the task), and for how long.
+    """A question on its way: who asks (the owner of the task), and for how long (`FOR_EVER`: no end is told).
 
     One that is asked at `home` has somebody there already: others may answer it, too.
     """
@@ -109,8 +117,8 @@ def check_answer(question: Question, answer: Answer) -> None:
     reaches = reaches_of(question)
     if answer.allow and answer.reach not in reaches:
         raise UserMistake(f"A yes to this can only stand for {', '.join(reaches)}.")
-    if answer.network and question.call.name not in RUNS_COMMANDS:
-        raise UserMistake("Only a command can be given the network.")
+    if answer.network and (not answer.allow or question.call.name not in RUNS_COMMANDS):
+        raise UserMistake("Only a command that may run can be given the network.")
     if answer.allow and len(answer.words) != len(question.inquiries):
         asked = len(question.inquiries)
         raise UserMistake(f"{asked} answers in words are asked for, not {len(answer.words)}.")
@@ -118,7 +126,7 @@ def check_answer(question: Question, answer: Answer) -> None:
         raise UserMistake(f"An answer has at most {LONGEST_WORDS:,} characters.")
 
 
-def reaches_of(question: Question) -> tuple[str, ...]:
+def reaches_of(question: Question) -> tuple[Reach, ...]:
     """What a yes may stand for."""
     return ("call", "agent", "subtree", "session", "always") if question.rules else ("call",)
 

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -26,6 +26,7 @@ from gencode.runtime.processes.sweep import sweep
 from gencode.runtime.sandbox.choose import Sandbox, chosen
 from gencode.runtime.sandbox.guards import state, touched
 from gencode.runtime.sandbox.plan import Enclosure, enclosure
+from gencode.runtime.sandbox.standins import Held, hold
 from gencode.runtime.variables import Variables
 
 Walls = Literal["auto", "off", "required"]
@@ -98,17 +99,23 @@ class Shells:
     async def run(self, order: Order) -> Result:
         """Run a command to its end; what is longer than memory should hold goes to a file."""
         commands = await self._ready()
-        plan = self._plan(order)
-        before = await asyncio.to_thread(state, plan.watched())
-        ended = await commands.run(self._command(order, plan, self._file(order, "bash"), growing=False))
-        after = await asyncio.to_thread(state, plan.watched())
+        async with self._guarded(self._plan(order)) as plan:
+            before = await asyncio.to_thread(state, plan.watched())
+            ended = await commands.run(self._command(order, plan, self._file(order, "bash"), growing=False))
+            after = await asyncio.to_thread(state, plan.watched())
         return Result(ended, tuple(touched(before, after)))
 
     async def start(self, order: Order) -> Shell:
         """Start a command that goes on beside the conversation; its output file grows while it runs."""
         commands = await self._ready()
         file = self._file(order, "shell")
-        running = await commands.start(self._command(order, self._plan(order), file, growing=True))
+        held = await asyncio.to_thread(self._hold, self._plan(order))
+        try:
+            running = await commands.start(self._command(order, held.plan, file, growing=True))
+        except BaseException:
+            held.release()
+            raise
+        running.task.add_done_callback(lambda _: held.release())
         shell = self._shells[file.stem] = Shell(order, running, file)
         return shell
 
@@ -126,8 +133,9 @@ class Shells:
         """Run a command that is none of an agent's, inside the same walls, to its end."""
         commands = await self._ready()
         plan = enclosure(workspace.root, self._temp, self._home, network=self._network)
-        words = tuple(self._sandbox.enclose(command.run, plan)) if self._sandbox else command.run
-        return await commands.run(replace(command, run=words))
+        async with self._guarded(plan) as plan:
+            words = tuple(self._sandbox.enclose(command.run, plan)) if self._sandbox else command.run
+            return await commands.run(replace(command, run=words))
 
     async def close(self) -> None:
         """End every command."""
@@ -165,6 +173,19 @@ class Shells:
         plan = enclosure(order.workspace.root, self._temp, self._home, network=network)
         # A second lock: what was shown to only read cannot write either.
         return replace(plan, writable=()) if only_reads(order) else plan
+
+    def _hold(self, plan: Enclosure) -> Held:
+        """What must not appear is stood in for, where the wall cannot keep it from appearing."""
+        return hold(plan) if self._sandbox and self._sandbox.needs_stand_ins else Held(plan, [])
+
+    @asynccontextmanager
+    async def _guarded(self, plan: Enclosure) -> AsyncGenerator[Enclosure]:
+        """The plan for as long as a command runs."""
+        held = await asyncio.to_thread(self._hold, plan)
+        try:
+            yield held.plan
+        finally:
+            held.release()
 
     def _command(self, order: Order, plan: Enclosure, file: Path, *, growing: bool) -> Command:
         words = shell_words(self._bash(), order.text)

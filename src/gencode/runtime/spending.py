@@ -6,6 +6,7 @@ import msgspec
 
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage
 from gencode.core.prices import Price
+from gencode.runtime.amounts import Spent, in_numbers
 from gencode.runtime.ports import Request
 
 SHORTEST_TOKEN = 2
@@ -26,6 +27,13 @@ def at_most(request: Request, price: Price) -> tuple[int, float | None]:
     heard = _bytes(request) // SHORTEST_TOKEN
     said = request.max_tokens or LONGEST_REPLY
     return heard + said, price.of(Usage(heard, said))
+
+
+def needs_of(request: Request, price: Price) -> dict[str, int]:
+    """The most that a call can cost, in whole numbers; a price that is not known is left out."""
+    tokens, usd = at_most(request, price)
+    amounts = in_numbers(Spent(1, tokens, usd or 0.0))
+    return {kind: amounts[kind] for kind in ("turns", "tokens", *(() if usd is None else ("usd",)))}
 
 
 def cost(usage: Usage | None, request: Request, text: Sequence[str], *, free: bool) -> Usage:

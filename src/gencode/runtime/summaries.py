@@ -11,7 +11,7 @@ from itertools import islice
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.spec import same_name
-from gencode.core.task import Task
+from gencode.core.task import Task, comes_later, was_given
 from gencode.runtime.prompt import one_line
 from gencode.runtime.seat import Seat
 from gencode.runtime.toolbox import clip
@@ -153,7 +153,8 @@ def _agents(sent: Sequence[Outcome], task: Task) -> Iterator[str]:
 
 
 def _undelivered(child: Outcome, task: Task) -> bool:
-    return child.background and child.agent_id not in task.delivered
+    later = comes_later(task, child.agent_id, background=child.background)
+    return later and not was_given(task, child.agent_id, child.ended_at)
 
 
 def _who(child: Outcome) -> str:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _LOCK = 1195723332
 FORGOTTEN_SECONDS = 600.0
 """A worker that was silent for so long is not listed any more."""
+CLOSED_SECONDS = 10.0
+"""So long somebody may go on with a task that was closed, before those it waited for are stopped."""
 
 _AGAIN = """
 UPDATE gen_task SET dispatch = $2, dispatched_at = clock_timestamp(), wish = 0
@@ -50,7 +52,8 @@ ORDER BY dispatched_at LIMIT 500
 _OVER = "SELECT id FROM gen_task WHERE id = ANY($1::text[]) AND dispatch IS NOT NULL"
 _LED = """
 SELECT id FROM gen_task
-WHERE id = ANY($1::text[]) AND (lease_until > clock_timestamp() OR dispatch IS NOT NULL)
+WHERE id = ANY($1::text[]) AND (lease_until > clock_timestamp() OR dispatch IS NOT NULL
+    OR ended_at::timestamptz > clock_timestamp() - make_interval(secs => $2))
 """
 _FREE = "UPDATE gen_task SET owner = NULL, lease_until = NULL WHERE owner = $1"
 _DEPTH = """
@@ -152,8 +155,11 @@ class FleetStore(PostgresStore):
         return {*tasks} - {row[0] for row in await self.link.fetch(_OVER, list(tasks))}
 
     async def deserted(self, tasks: Sequence[str]) -> set[str]:
-        """Those of these tasks that nobody leads any more: gone, ended, or with a lease that is over."""
-        return {*tasks} - {row[0] for row in await self.link.fetch(_LED, list(tasks))}
+        """Those of these tasks that nobody leads any more: gone, ended, or with a lease that is over.
+
+        One that has just ended may have been closed by whoever is about to go on with it.
+        """
+        return {*tasks} - {row[0] for row in await self.link.fetch(_LED, list(tasks), CLOSED_SECONDS)}
 
     async def depth(self) -> tuple[int, int]:
         """How many tasks wait for a worker, and how many workers are at."""

@@ -60,8 +60,8 @@ _EVERYBODY = "SELECT pg_notify($1, name) FROM gen_person WHERE until > clock_tim
 # What is asked at home, where the conversation is led, is for those who follow that conversation. The mark of
 # a question says whether it is, so that databases made before need no new column.
 _NEWS = """
-SELECT number, body, asked, seconds, background FROM (
-    SELECT w.*, $2 IN (w.cwd, '') AS near, starts_with(q.mark, 'home') AS home,
+SELECT number, body, asked, seconds, background, cwd, owner FROM (
+    SELECT w.*, q.owner, $2 IN (w.cwd, '') AS near, starts_with(q.mark, 'home') AS home,
            q.root = $5 OR ($5 = $6 AND $2 IN (w.cwd, '')) AS followed
     FROM gen_waiting w JOIN gen_question q ON q.number = w.number WHERE q.owner <> $1
 ) AS waits
@@ -70,8 +70,9 @@ WHERE CASE WHEN background THEN $3 AND near AND (followed OR NOT home)
 ORDER BY number LIMIT $4
 """
 _WAITING = """
-SELECT number, body, asked, seconds, background FROM gen_waiting
-WHERE $1 = '' OR cwd = $1 ORDER BY number LIMIT $2
+SELECT w.number, w.body, w.asked, w.seconds, w.background, w.cwd, q.owner
+FROM gen_waiting w JOIN gen_question q ON q.number = w.number
+WHERE $1 = '' OR w.cwd = $1 ORDER BY w.number LIMIT $2
 """
 _ANSWER = """
 UPDATE gen_question SET answer = $2, answered_by = $3

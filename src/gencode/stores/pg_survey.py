@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gencode.core.ids import new_id
 from gencode.runtime.away.parcel import Parcel, Returned
-from gencode.runtime.fleet import Dispatch, Outlook, Stuck, WorkerCard
+from gencode.runtime.fleet import NO_AGENT, Dispatch, Outlook, Stuck, WorkerCard
 from gencode.runtime.ports import Store
 from gencode.stores.opening import LEASE_SECONDS
 from gencode.stores.pg_fleet import FleetStore
@@ -59,6 +59,7 @@ async def survey(url: str, stuck_seconds: float = STUCK_SECONDS) -> Survey:
         stuck = await store.overdue(stuck_seconds)
         workers = await store.workers()
         looked = [await _looked(store, each, workers) for each in stuck[:MOST_ASKED]]
+        looked += await _hindered(store, workers, {each.task for each in stuck})
         return replace(
             found,
             workers=workers,
@@ -90,6 +91,13 @@ async def _looked(store: FleetStore, stuck: Stuck, workers: Sequence[WorkerCard]
     return replace(stuck, why=seen.why, way=seen.way)
 
 
+async def _hindered(store: FleetStore, workers: Sequence[WorkerCard], known: set[str]) -> list[Stuck]:
+    """Those that wait for a short time only and that workers have looked at and could not run."""
+    fresh = [each for each in await store.overdue(0) if each.task not in known]
+    lacking = [each for each in fresh[:MOST_ASKED] if await store.parcels.hindrances(each.task)]
+    return [await _looked(store, each, workers) for each in lacking]
+
+
 def _outlook(
     found: Dispatch, workers: Sequence[WorkerCard], hindrances: Sequence[str], *, late: bool
 ) -> Outlook:
@@ -104,6 +112,8 @@ def _outlook(
     if not takers:
         why = f"no worker that is there takes tasks of {found.agent}"
         return Outlook(why, f"gen worker --agents {shlex.quote(found.agent)}{place}")
+    if hindrances and all(each.endswith(NO_AGENT.format(agent=found.agent)) for each in hindrances):
+        return _without_agent(found.agent, takers, hindrances)
     if hindrances:
         return Outlook("; ".join(hindrances), "put right what a worker lacks, and it goes on by itself")
     if folder.alone:
@@ -116,6 +126,14 @@ def _outlook(
     if all(each.running >= each.most for each in takers):
         return Outlook("all workers have enough to do", f"gen worker{place}")
     return Outlook()
+
+
+def _without_agent(agent: str, takers: Sequence[WorkerCard], hindrances: Sequence[str]) -> Outlook:
+    """The way to an agent that is missing wherever somebody looked; the others let its tasks pass by."""
+    looked = {each.rpartition(": ")[0] for each in hindrances}
+    full = any(each.running >= each.most and each.name not in looked for each in takers)
+    why = f"no worker{' that is free' if full else ''} has the agent {agent}"
+    return Outlook(why, f"put {agent}.md into ~/.gen/agents on a worker, and it goes on by itself")
 
 
 def _folder(found: Dispatch) -> _Folder:

@@ -8,7 +8,8 @@ import msgspec
 
 from gencode.core.events import unicode_text
 from gencode.runtime.asking import Answer, Question, Unasked
-from gencode.runtime.questions import Travelling
+from gencode.runtime.owner import machine_of
+from gencode.runtime.questions import FOR_EVER, Travelling
 
 log = logging.getLogger(__name__)
 
@@ -51,14 +52,19 @@ def answer_of(body: str) -> Answer:
 
 
 def travelling(rows: Sequence[Any]) -> list[Travelling]:
-    """Stored questions: number, body, seconds since it was asked, seconds that are left, background."""
+    """Stored questions: number, body, seconds since it was asked, seconds that are left, background, folder,
+    owner.
+    """
     found: list[Travelling] = []
-    for number, body, asked, left, background in rows:
+    for number, body, asked, left, background, folder, owner in rows:
+        ends = asked + left < FOR_EVER - 1
         try:
             question = _questions.decode(body)
-            found.append(Travelling(number, question, asked, left, bool(background)))
         except (msgspec.MsgspecError, RecursionError) as error:
             log.warning("question %s cannot be read and is left alone: %s", number, error)
+            continue
+        rest = (left if ends else None, bool(background), folder, machine_of(owner))
+        found.append(Travelling(number, question, asked, *rest))
     return found
 
 

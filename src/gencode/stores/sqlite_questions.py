@@ -68,7 +68,7 @@ _ANSWER_OF = "SELECT Answer FROM Questions WHERE Number = ?"
 _WITHDRAW = "DELETE FROM Questions WHERE Number = ? AND Answer IS NULL"
 # What is asked at home, where the conversation is led, is for those who follow that conversation.
 _NEWS = """
-SELECT Number, Body, Asked, Left, Background, Owner FROM (
+SELECT Number, Body, Asked, Left, Background, Cwd, Owner FROM (
     SELECT *, :cwd IN (Cwd, '') AS Near,
            Root = :follows OR (:follows = :all AND :cwd IN (Cwd, '')) AS Followed
     FROM OpenQuestions WHERE Owner <> :name
@@ -78,10 +78,10 @@ WHERE CASE WHEN Background THEN :background AND Near AND (Followed OR NOT Home)
 ORDER BY Number LIMIT :most
 """
 _WAITING = """
-SELECT Number, Body, Asked, Left, Background, Owner FROM OpenQuestions
+SELECT Number, Body, Asked, Left, Background, Cwd, Owner FROM OpenQuestions
 WHERE :cwd = '' OR Cwd = :cwd ORDER BY Number LIMIT :most
 """
-_ONE = "SELECT Number, Body, Asked, Left, Background, Owner FROM OpenQuestions WHERE Number = ?"
+_ONE = "SELECT Number, Body, Asked, Left, Background, Cwd, Owner FROM OpenQuestions WHERE Number = ?"
 _ANSWER = "UPDATE Questions SET Answer = ?, AnsweredBy = ? WHERE Number = ? AND Answer IS NULL"
 _SAID = "SELECT Answer, AnsweredBy FROM Questions WHERE Number = ?"
 _HERE = """
@@ -216,7 +216,7 @@ class _Doing(Step[T]):
 
 def _alive(rows: Sequence[Any]) -> list[Travelling]:
     """The questions whose process still lives; its lease would go on for a while."""
-    return travelling([row[:-1] for row in rows if fate(row[-1]) != "dead"])
+    return travelling([row for row in rows if fate(row[-1]) != "dead"])
 
 
 def _after(seconds: float) -> str:

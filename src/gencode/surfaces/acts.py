@@ -14,6 +14,7 @@ from gencode.core.rules import parse_mode
 from gencode.core.spec import TaskRequest
 from gencode.delegation.forks import Fork
 from gencode.delegation.reach import Verb
+from gencode.delegation.slices import below
 from gencode.surfaces.pages import (
     budget_page,
     cost_page,
@@ -26,9 +27,11 @@ from gencode.surfaces.pages import (
 from gencode.surfaces.slash import Typed, help_text, keys_text
 from gencode.surfaces.striking import would_hit
 from gencode.surfaces.talk import Talk
+from gencode.surfaces.view import View, seen
 from gencode.surfaces.visible import visible_line
 
 GO_ON = "Go on where you were."
+LATER = "The conversation is at work: this counts from its next turn on, in other processes too."
 Place = Literal["tree", "agent", "sessions", "agents", "new", "edit", "trust", "theme", "quit", "opened"]
 
 
@@ -215,24 +218,35 @@ async def _permissions(talk: Talk, typed: Typed, here: str) -> Deed:
 
 async def _budget(talk: Talk, typed: Typed, here: str) -> Deed:
     words = typed.words()
+    at_once = True
     if words == ["none"]:
-        talk.gen.work.bound(Budget())
+        at_once = await talk.gen.work.rebound(talk.session, Budget())
     elif len(words) == 2 and words[0] in _KINDS:
         try:
             amount = msgspec.convert(words[1], float if words[0] == "usd" else int, strict=False)
         except msgspec.ValidationError:
             raise UserMistake(f"{words[1]!r} is no amount of {words[0]}.") from None
         now = await talk.gen.work.budget_of(talk.session)
-        talk.gen.work.bound(replace(now, **{words[0]: amount}))
+        at_once = await talk.gen.work.rebound(talk.session, replace(now, **{words[0]: amount}))
     elif words:
         raise UserMistake("Say /budget tokens 200000, /budget usd 2.5, /budget spawns 8 or /budget none.")
-    return Page("Budget", budget_page(await talk.gen.work.budget_of(talk.session), talk.view, talk.session))
+    later = "" if at_once else f"\n\n{LATER}"
+    budget = await talk.gen.work.budget_of(talk.session)
+    return Page("Budget", budget_page(budget, await _as_written(talk), talk.session) + later)
 
 
 async def _cost(talk: Talk, typed: Typed, here: str) -> Deed:
     if talk.session is None:
         return Word("Nothing was asked yet, so nothing was spent.")
-    return Page("Cost", cost_page(talk.view, talk.session))
+    return Page("Cost", cost_page(await _as_written(talk), talk.session))
+
+
+async def _as_written(talk: Talk) -> View:
+    """The agents of the conversation as the journals tell them, with what they spent in other processes."""
+    if talk.session is None:
+        return talk.view
+    top = await talk.gen.find(talk.session)
+    return View({each.id: seen(each) for each in (top, *await below(talk.gen.store, top))})
 
 
 async def _compact(talk: Talk, typed: Typed, here: str) -> Deed:

@@ -16,8 +16,8 @@ from gencode.core.events import CallStarted, Event, MessageAdded, TaskCreated, T
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.status import Status
-from gencode.runtime.asking import Answer, NobodyThere, Question
-from gencode.runtime.broker import Broker
+from gencode.runtime.asking import Answer, Question
+from gencode.runtime.broker import NOBODY, Broker
 from gencode.settings import remember
 from gencode.surfaces.acts import Confirm, Deed, Page, Show, Word, act
 from gencode.surfaces.commands.opening import check, opened
@@ -25,9 +25,19 @@ from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.family import rows
 from gencode.surfaces.figures import figures, name_of, state
 from gencode.surfaces.notices import Notice, named
-from gencode.surfaces.person import choices, chosen, inquiry_text, shown, understood
+from gencode.surfaces.person import (
+    AGAIN,
+    WITHDRAWN,
+    Doubt,
+    choices,
+    chosen,
+    drop_typed,
+    inquiry_text,
+    shown,
+    understood,
+)
 from gencode.surfaces.plain import answer, note
-from gencode.surfaces.questions import answered
+from gencode.surfaces.questions import REACHES, WITH_NETWORK, answered
 from gencode.surfaces.slash import is_command, parse
 from gencode.surfaces.talk import Talk
 from gencode.surfaces.visible import visible_line
@@ -35,6 +45,8 @@ from gencode.surfaces.visible import visible_line
 READY = "Type a question, or /help; an empty line does nothing, /quit leaves."
 YES = ("y", "yes")
 NO_MORE = "\x04"
+ANSWERS = frozenset({*REACHES, WITH_NETWORK, "n", "no", "yes"})
+NO_QUESTION = "No question waits any more, so this answers none and is not sent; to send it, type it again."
 WAYS = {
     "sessions": "List conversations with: gen sessions list; open one with /resume ID.",
     "agents": "List agents with: gen agents list; look at one with /agents NAME.",
@@ -49,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     lines = Lines()
-    broker = Broker(lines, always=remember)
+    broker = Broker(lines, always=remember, late=lambda why: lines.tell(Notice(why)))
     async with opened(args, asker=broker, follows=lambda: lines.session) as gen:
         for line in check(gen, args).splitlines():
             answer(line)
@@ -100,6 +112,7 @@ class Lines:
         self.talk: Talk | None = None
         self._typed: asyncio.Queue[str | None] = asyncio.Queue()
         self._asked: asyncio.Future[str] | None = None
+        self._doubt = Doubt()
         self._over = False
         self._ended = False
         self._work: set[asyncio.Task[None]] = set()
@@ -150,6 +163,8 @@ class Lines:
         while (line := await self._typed.get()) is not None:
             if self._asked is not None and not self._asked.done():
                 self._asked.set_result(line)
+            elif self._doubt.about_this() and line.strip().casefold() in ANSWERS:
+                answer(NO_QUESTION)
             elif line.strip():
                 self._do(self._meant(talk, line.strip()))
         self._ended = True
@@ -217,28 +232,47 @@ class Lines:
             self._asked = None
 
     async def answer(self, question: Question) -> Answer:
-        """Print a question; the next line that is typed answers it."""
-        if question.inquiries:
-            return await self._inquired(question)
+        """Print a question; the next line that is typed answers it. The end of the input answers nothing."""
+        drop_typed()
+        try:
+            return await (self._inquired(question) if question.inquiries else self._decided(question))
+        except EOFError:
+            return NOBODY
+        except asyncio.CancelledError:
+            self._doubt.gone()
+            drop_typed()
+            answer(WITHDRAWN)
+            raise
+
+    async def _decided(self, question: Question) -> Answer:
         answer(shown(question))
         while True:
             answer(choices(question))
-            if (given := understood(await self._answer_to(question), question)) is not None:
+            given = understood(await self._answer(), question)
+            doubtful = self._doubt.about_this()
+            if given is None:
+                answer("That is none of the answers; type one of the letters.")
+            elif doubtful:
+                answer(AGAIN)
+            else:
                 return given
-            answer("That is none of the answers; type one of the letters.")
 
     async def _inquired(self, question: Question) -> Answer:
         words: list[str] = []
         for inquiry in question.inquiries:
             answer(inquiry_text(question, inquiry))
-            words.append(chosen(await self._answer_to(question), inquiry))
+            line = await self._answer()
+            while self._doubt.about_this():
+                answer(AGAIN)
+                line = await self._answer()
+            words.append(chosen(line, inquiry))
         return answered(words)
 
-    async def _answer_to(self, question: Question) -> str:
-        """The next line; NobodyThere where none comes and others may still answer, in another process."""
+    async def _answer(self) -> str:
+        """The next line; EOFError where none comes any more."""
         line = await self._ask()
-        if line == NO_MORE and self.talk and self.talk.gen.supervisor.find(question.task) is None:
-            raise NobodyThere
+        if line == NO_MORE:
+            raise EOFError
         return line
 
 

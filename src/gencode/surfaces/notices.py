@@ -1,6 +1,6 @@
 """What a person should hear of although they look elsewhere: one line for what happens beside them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -15,7 +15,8 @@ from gencode.core.events import (
     TranscriptCompacted,
 )
 from gencode.core.status import Status
-from gencode.core.task import Task
+from gencode.core.task import Task, was_given
+from gencode.delegation.family import as_sent
 from gencode.surfaces.figures import name_of
 from gencode.surfaces.plain import ending, noted
 from gencode.surfaces.view import View
@@ -63,12 +64,12 @@ def _way(task: str) -> str:
     return f"You can continue working. Use /task-status {task} to check progress."
 
 
-def ended_meanwhile(session: Task, children: Iterable[Task]) -> list[Notice]:
+def ended_meanwhile(session: Task, children: Sequence[Task]) -> list[Notice]:
     """What came back to a conversation while nobody had it open."""
     come = [
         each
-        for each in children
-        if each.background and each.status.ended and each.id not in session.delivered
+        for each in as_sent(session, children)
+        if each.background and each.status.ended and not was_given(session, each.id, each.ended_at)
     ]
     return [
         Notice(

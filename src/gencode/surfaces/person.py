@@ -4,18 +4,36 @@ import asyncio
 import os
 import sys
 import termios
+from collections.abc import Callable
 from contextlib import suppress
 
 from gencode.runtime.asking import Answer, Asker, Inquiry, Question
-from gencode.runtime.broker import Broker
+from gencode.runtime.broker import NOBODY, Broker
 from gencode.settings import remember
 from gencode.surfaces.follow import Painter
 from gencode.surfaces.plain import note
-from gencode.surfaces.questions import REACHES, RUNS_COMMANDS, WITH_NETWORK, exactly, preview_lines, who
+from gencode.surfaces.questions import (
+    REACHES,
+    RUNS_COMMANDS,
+    SAID_NO,
+    WITH_NETWORK,
+    exactly,
+    preview_lines,
+    where,
+    who,
+)
 from gencode.surfaces.visible import exact, exact_line
 
 PATIENCE = 600.0
 """Seconds after which a question that nobody answers is a no."""
+WITHDRAWN = (
+    "This question is not asked here any more (it was answered elsewhere, its agent has ended, or its time "
+    "is over); what you typed for it is dropped."
+)
+AGAIN = (
+    "The question before this one went away unanswered, so your line may have been meant for it and does not "
+    "count. Answer the one above:"
+)
 
 
 def somebody_is_there() -> bool:
@@ -26,48 +44,138 @@ def somebody_is_there() -> bool:
     return False
 
 
+def drop_typed() -> None:
+    """Forget what was typed at the terminal and not read yet; nothing where there is none."""
+    with suppress(termios.error, OSError, ValueError, AttributeError):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+class Keyboard:
+    """The lines that are typed at the terminal. What was typed before one is asked for is not that one.
+
+    `unasked` is told what is typed while none is waited for; without it that is left to the shell.
+    """
+
+    def __init__(self, unasked: Callable[[str], None] | None = None) -> None:
+        self.left = asyncio.Event()
+        """Set once nothing more can be typed here."""
+        self.doubt = Doubt()
+        self._unasked = unasked
+        self._waits: asyncio.Future[str] | None = None
+
+    def open(self) -> None:
+        """Listen from now on."""
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._ready)
+
+    async def line(self, prompt: str) -> str:
+        """One line that is typed once `prompt` is shown; EOFError when there comes no more."""
+        drop_typed()
+        note(prompt)
+        self._waits = asyncio.get_running_loop().create_future()
+        self.open()
+        try:
+            return await self._waits
+        finally:
+            self._waits = None
+            if self._unasked is None:
+                self._close()
+
+    def _ready(self) -> None:
+        try:
+            typed = os.read(sys.stdin.fileno(), 4096).decode("utf-8", "replace")
+        except OSError:  # so Linux says that the window was closed
+            typed = ""
+        waits = self._waits if self._waits is not None and not self._waits.done() else None
+        if not typed:
+            self._close()
+            self.left.set()
+            if waits is not None:
+                waits.set_exception(EOFError())
+        elif waits is not None:
+            waits.set_result(typed)
+        elif self._unasked is not None:
+            self.doubt.about_this()
+            self._unasked(typed)
+
+    def _close(self) -> None:
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+
+
 def asker_for(output: str, painter: Painter) -> Asker | None:
     """Who answers questions here: the person at the terminal, or nobody."""
     if output != "text" or not somebody_is_there():
         return None
-    return Broker(TerminalPerson(painter), seconds=PATIENCE, always=remember)
+    return Broker(TerminalPerson(painter), seconds=PATIENCE, always=remember, late=note)
 
 
 class TerminalPerson:
-    """Asks on stderr and reads from stdin. The painter keeps still meanwhile."""
+    """Asks on stderr and reads from stdin. The painter keeps still meanwhile.
 
-    def __init__(self, painter: Painter) -> None:
+    Who leaves (the end of the input, a closed window) answers nothing.
+    """
+
+    def __init__(self, painter: Painter, keyboard: "Keyboard | None" = None) -> None:
         self._painter = painter
+        self._keyboard = keyboard or Keyboard()
+        self._doubt = self._keyboard.doubt
 
     async def answer(self, question: Question) -> Answer:
         """Show a question until a key is pressed that answers it."""
         self._painter.hold(True)
         try:
-            if question.inquiries:
-                return await _inquired(question)
-            note(shown(question))
-            while True:
-                note(choices(question))
-                if (answer := understood(await _line(), question)) is not None:
-                    return answer
-                note("  That is none of the answers; type one of the letters, then Enter.")
+            return await (self._inquired(question) if question.inquiries else self._decided(question))
+        except EOFError:
+            return NOBODY
+        except asyncio.CancelledError:
+            self._doubt.gone()
+            note(f"  {WITHDRAWN}")
+            raise
         finally:
             self._painter.hold(False)
 
+    async def _decided(self, question: Question) -> Answer:
+        note(shown(question))
+        while True:
+            answer = understood(await self._keyboard.line(choices(question)), question)
+            doubtful = self._doubt.about_this()
+            if answer is None:
+                note("  That is none of the answers; type one of the letters, then Enter.")
+            elif doubtful:
+                note(f"  {AGAIN}")
+            else:
+                return answer
 
-async def _inquired(question: Question) -> Answer:
-    """What a person answers to everything that an agent wants to know."""
-    words: list[str] = []
-    for inquiry in question.inquiries:
-        note(inquiry_text(question, inquiry))
-        words.append(chosen(await _line(), inquiry))
-    answered = any(words)
-    return Answer(answered, why="" if answered else "The user did not answer", words=tuple(words))
+    async def _inquired(self, question: Question) -> Answer:
+        """What a person answers to everything that an agent wants to know."""
+        words: list[str] = []
+        for inquiry in question.inquiries:
+            line = await self._keyboard.line(inquiry_text(question, inquiry))
+            while self._doubt.about_this():
+                line = await self._keyboard.line(f"  {AGAIN}")
+            words.append(chosen(line, inquiry))
+        answered = any(words)
+        return Answer(answered, why="" if answered else "The user did not answer", words=tuple(words))
+
+
+class Doubt:
+    """Whether a line may have been meant for a question that went away, not for the one that came then."""
+
+    def __init__(self) -> None:
+        self._doubtful = False
+
+    def gone(self) -> None:
+        """A question went away before it was answered here."""
+        self._doubtful = True
+
+    def about_this(self) -> bool:
+        """Whether the line that was just typed is the first one since then."""
+        doubtful, self._doubtful = self._doubtful, False
+        return doubtful
 
 
 def inquiry_text(question: Question, inquiry: Inquiry) -> str:
     """Who wants to know what, and the answers to choose from."""
-    lines = [f"{who(question)} asks: {exact(inquiry.question)}"]
+    lines = [f"{who(question)} asks: {exact(inquiry.question)}", *(f"  {line}" for line in where(question))]
     for number, option in enumerate(inquiry.options, start=1):
         more = f" – {exact_line(option.description)}" if option.description else ""
         lines.append(f"    {number}  {exact_line(option.label)}{more}")
@@ -78,7 +186,7 @@ def inquiry_text(question: Question, inquiry: Inquiry) -> str:
 
 def chosen(line: str, inquiry: Inquiry) -> str:
     """What a typed line answers: the options with these numbers, or its own words; empty for nothing."""
-    typed = line.strip().strip("\x04")
+    typed = line.strip()
     parts = [part.strip() for part in typed.split(",")] if inquiry.many else [typed]
     labels = [option.label for option in inquiry.options]
     if parts and all(part.isdecimal() and 1 <= int(part) <= len(labels) for part in parts):
@@ -90,6 +198,7 @@ def shown(question: Question) -> str:
     """Who wants to do exactly what, and why a person is asked."""
     lines = [f"{who(question)} wants to use {exact_line(question.call.name)}:"]
     lines += [f"    {line}" for line in exactly(question).splitlines()]
+    lines += [f"  {line}" for line in where(question)]
     lines += preview_lines(question)
     lines += [f"  {line}" for line in exact(question.decision.why).splitlines()]
     return "\n".join(lines)
@@ -107,8 +216,8 @@ def choices(question: Question) -> str:
 def understood(line: str, question: Question) -> Answer | None:
     """What a typed line says; None when it says nothing."""
     typed = line.strip().casefold()
-    if typed in ("n", "no", "\x04"):
-        return Answer(False, why="A person said no")
+    if typed in ("n", "no"):
+        return Answer(False, why=SAID_NO)
     if typed == "yes":
         typed = "y"
     if typed == WITH_NETWORK and question.call.name in RUNS_COMMANDS:
@@ -116,22 +225,3 @@ def understood(line: str, question: Question) -> Answer | None:
     if typed in REACHES and (question.rules or typed == "y"):
         return Answer(True, REACHES[typed][0])
     return None
-
-
-async def _line() -> str:
-    """One typed line. What was typed before the question was shown does not answer it."""
-    loop = asyncio.get_running_loop()
-    terminal = sys.stdin.fileno()
-    termios.tcflush(terminal, termios.TCIFLUSH)
-    typed: asyncio.Future[str] = loop.create_future()
-
-    def ready() -> None:
-        with suppress(OSError):
-            if not typed.done():
-                typed.set_result(os.read(terminal, 4096).decode("utf-8", "replace") or "\x04")
-
-    loop.add_reader(terminal, ready)
-    try:
-        return await typed
-    finally:
-        loop.remove_reader(terminal)

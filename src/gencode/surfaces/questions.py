@@ -5,6 +5,7 @@ import json
 from msgspec import Struct
 
 from gencode.runtime.asking import Answer, Inquiry, Question, Reach
+from gencode.surfaces.plain import seconds
 from gencode.surfaces.visible import exact, exact_line
 
 MOST_LINES = 240
@@ -34,6 +35,19 @@ class Choice(Struct, frozen=True):
 def who(question: Question) -> str:
     """The agents from the main one down to the one that asks."""
     return " › ".join(exact_line(agent) for agent in question.path) or exact_line(question.agent)
+
+
+def where(question: Question) -> list[str]:
+    """The folder in which it would run and, of another process, where it was asked and how long it waits."""
+    lines = [f"in {exact_line(question.cwd)}"] if question.cwd else []
+    if (away := question.away) is None:
+        return lines
+    asked = f"asked by another process on {exact_line(away.place)}"
+    if away.folder and away.folder != question.cwd:
+        asked += f", for {exact_line(away.folder)}"
+    behind = ", in the background" if away.background else ""
+    waits = "until it is answered" if away.left is None else f"at most {seconds(away.left)} more"
+    return [*lines, f"{asked}{behind}; it waits {waits}"]
 
 
 def headline(question: Question) -> str:

@@ -24,12 +24,14 @@ from gencode.core.events import (
 from gencode.core.messages import UserMessage
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.delegation.inbox import Arrivals
 from gencode.delegation.reach import Verb
 from gencode.runtime.ports import TaskQuery
 from gencode.runtime.questions import Relaying
 from gencode.surfaces.asked_elsewhere import AskedElsewhere
 from gencode.surfaces.family import busy
 from gencode.surfaces.figures import name_of
+from gencode.surfaces.lookout import LOOK_SECONDS, Lookout
 from gencode.surfaces.notices import Notice, ended_meanwhile, notice_of
 from gencode.surfaces.striking import was_hit
 from gencode.surfaces.transcripts import MOST_KEPT, Transcript, adopt, retold
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
     from gencode.delegation.live import Job
     from gencode.runtime.models import Model
 
-LOOK_SECONDS = 0.5
 MOST_PIECES = 4_000
 INTERRUPTED = "a person interrupted it"
 STOPPED = "a person stopped it"
@@ -92,8 +93,9 @@ class Talk:
         self.relays = isinstance(gen.store, Relaying)
         """Whether questions of other processes are brought here."""
         self.asked_elsewhere = AskedElsewhere()
-        self._woken: set[str] = set()
-        """Agents that had ended and go on in another process, of which nothing was heard yet."""
+        self._lookout = Lookout(self)
+        self._came = False
+        """Whether a background task has ended since it was last seen to that the lead hears of them all."""
 
     @property
     def lead(self) -> AgentView | None:
@@ -118,7 +120,7 @@ class Talk:
     async def listen(self) -> None:
         """Take in everything that happens, until cancelled."""
         listener = self.gen.listen()
-        looking = asyncio.create_task(self._look_elsewhere())
+        looking = asyncio.create_task(self._lookout.run())
         try:
             async for event in listener:
                 self.take(event)
@@ -143,6 +145,16 @@ class Talk:
         if isinstance(event.fact, TaskEnded):
             self._after_end(event.task)
 
+    def known(self, task: str) -> int:
+        """The number of the last fact of a task that was taken in."""
+        return self._seqs.get(task, 0)
+
+    def arrived(self, task: Task) -> None:
+        """A task that ran elsewhere has ended; an open turn hears of it before its next reply."""
+        inbox = self._job.seat.inbox if self._job is not None and self.running else None
+        if isinstance(inbox, Arrivals):
+            inbox.arrived(task)
+
     async def say(self, text: str) -> None:
         """Say something: it begins a turn, or is heard by the one that is open before its next reply."""
         async with self._beginning:
@@ -159,7 +171,7 @@ class Talk:
             return await self.gen.find(found.id)
         now, woken = await self.gen.work.send(found.id, text)
         if woken:
-            self._woken.add(now.id)
+            self._lookout.woken.add(now.id)
             way = "what it asks is shown here" if self.woken_ask else CANNOT_ASK
             text = f"{now.agent} {now.id} had ended and goes on with it in the background; {way}."
             self.tell(Notice(text, task=now.id))
@@ -265,7 +277,7 @@ class Talk:
         while self._job is not None and self.running:
             await self._job.wait(LOOK_SECONDS)
         if self._job is not None:  # what is written down and still on its way to us
-            for event in await self.gen.store.events(self._job.id, self._seqs.get(self._job.id, 0)):
+            for event in await self.gen.store.events(self._job.id, self.known(self._job.id)):
                 self.take(event)
 
     async def close(self) -> None:
@@ -317,7 +329,7 @@ class Talk:
         if event.seq is not None and self.gen.supervisor.find(event.task) is None:
             self.asked_elsewhere.hear(event)
 
-    def _tell_questions(self) -> None:
+    def tell_questions(self) -> None:
         """An agent of another process may ask somebody there: that is said here, if it still waits."""
         for task, tool in self.asked_elsewhere.news():
             if agent := self.view.agents.get(task):
@@ -337,16 +349,24 @@ class Talk:
         if task == self.session and agent.status is Status.COMPLETED:
             self._do(self._hear_more(task, only_letters=True))
         elif agent.background and agent.parent == self.session and self.session:
+            self._came = True
             self._do(self._hear_more(self.session, only_letters=False))
 
     async def _hear_more(self, session: str, *, only_letters: bool) -> None:
-        if self._job is not None and only_letters:
+        if self._job is not None and self.lead is not None and self.lead.status.ended:
             await self._job.wait(LOOK_SECONDS)
-            if not await self.gen.store.waiting(session):
+            if only_letters and not self._came and not await self.gen.store.waiting(session):
                 return
         async with self._beginning:
-            if not self.running and session == self.session and self._job is not None:
+            if not self.running and session == self.session and await self._led_last():
+                self._came = False
                 await self._begin(self.gen.work.hear(self._spec(), session))
+
+    async def _led_last(self) -> bool:
+        """Whether the last turn was led here; of several terminals only that one begins another by itself."""
+        if self._job is None:
+            return False
+        return (await self.gen.find(self._job.id)).ended_at == self._job.task.ended_at
 
     def _do(self, chore: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(self._done(chore))
@@ -368,28 +388,3 @@ class Talk:
             self._seqs |= {each.id: each.seq for each in level}
             found = [await self.gen.store.tasks(TaskQuery(parent=each.id)) for each in level]
             level = [each for several in found for each in several if each.id not in self.view.agents]
-
-    async def _look_elsewhere(self) -> None:
-        """Hear of agents that another process runs, by looking into the journal."""
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            for agent in list(self.view.agents.values()):
-                rests = agent.status.ended and agent.id not in (*self._woken, self.session)
-                if rests or self.gen.supervisor.find(agent.id) is not None:
-                    continue
-                try:
-                    await self.gen.watch.task(agent.id)
-                    for event in await self.gen.store.events(agent.id, self._seqs.get(agent.id, 0)):
-                        self._woken.discard(agent.id)
-                        self.take(event)
-                    await self._meet_children(agent.id)
-                except GenCodeError:
-                    continue
-            self._tell_questions()
-
-    async def _meet_children(self, task: str) -> None:
-        """Hear of the agents that one of another process has sent meanwhile."""
-        for child in await self.gen.store.tasks(TaskQuery(parent=task)):
-            if child.id not in self.view.agents:
-                for event in await self.gen.store.events(child.id, 0):
-                    self.take(event)

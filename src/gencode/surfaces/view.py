@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from gencode.core.budget import Budget
 from gencode.core.events import (
+    BudgetSet,
     CallFinished,
     CallStarted,
     Event,
@@ -132,6 +133,8 @@ def _after(agent: AgentView, event: Event) -> AgentView:
             budget = agent.budget if fact.budget is None else fact.budget
             running = replace(agent, status=Status.RUNNING, model=model, step="thinking", budget=budget)
             return replace(running, started_at=begun, ended_at=None, place=0, resting=False)
+        case BudgetSet(budget):
+            return replace(agent, budget=budget)
         case TaskBackgrounded():
             return replace(agent, background=True)
         case TaskEnded() as fact:

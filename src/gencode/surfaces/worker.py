@@ -16,11 +16,11 @@ import msgspec
 from gencode.app import GenCode, WorkOrder
 from gencode.core.errors import GenCodeError
 from gencode.core.outcome import as_json
+from gencode.delegation.orphans import SENDER_GONE
 from gencode.runtime.asking import Answer, Asker, NobodyThere, Question
 from gencode.surfaces.log import start_log
 
 FIRST_TO_GO = "800"
-SENDER_GONE = "the process that sent it is gone"
 
 
 class Caller:

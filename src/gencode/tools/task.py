@@ -56,7 +56,7 @@ async def TASK(
         return ToolOutput(started(outcome), Trace(children=(outcome.agent_id,)))
     trace = Trace(children=(outcome.agent_id,))
     if outcome.background:  # it was in the background once; its result is here and comes no second time
-        trace = replace(trace, delivered=(outcome.agent_id,))
+        trace = replace(trace, delivered=(outcome.agent_id,), ends=(outcome.ended_at or "",))
     text = report(outcome, ctx.delegate.result_cap(outcome.agent))
     stale = ctx.seen.stale(ctx.workspace.cwd, outcome.evidence.files_changed)
     return ToolOutput(text + changed_under(stale), trace, error=not outcome.success)

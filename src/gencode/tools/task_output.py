@@ -40,7 +40,9 @@ async def TASK_OUTPUT(
             outcome = await _delegate(ctx).look(task_id, seconds)
     if not outcome.status.ended:
         return ToolOutput(note + (running(outcome) if outcome.background else in_foreground(outcome)))
-    trace = Trace(delivered=(outcome.agent_id,) if outcome.background else ())
+    trace = Trace()
+    if outcome.background:
+        trace = Trace(delivered=(outcome.agent_id,), ends=(outcome.ended_at or "",))
     return ToolOutput(note + ended(outcome, page), trace, error=not outcome.success)
 
 

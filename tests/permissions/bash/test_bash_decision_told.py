@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from gencode.core.rules import Action, Decision
+from gencode.core.rules import Action, Decision, offered_rules
 from tests.permissions.bash.judged import judge
 
 
@@ -129,6 +129,29 @@ def test_the_narrowest_flags_that_work_are_offered(command: str, flags: str) -> 
     assert lifts(command) == flags
     offered = [f"allow {rule}" for rule in re.findall(r'--allow "([^"]*)"', flags)]
     assert judge(command, *offered).action == "allow"
+
+
+@pytest.mark.parametrize(
+    ("command", "rules"),
+    [
+        ("rm -rf dist", ("Bash(rm -rf dist)",)),
+        ("echo $(touch x)", ("Bash(touch x)",)),
+        ("rm -rf $(cat list)", ()),
+        ("touch $(date +%N)", ()),
+        ("touch `date +%N`", ()),
+        ("chmod +x $f", ()),
+        ("rm -rf *", ()),
+        ("rm {a,b}", ()),
+        ("rm build 'my files'", ()),
+        ("xargs make", ()),
+        ("make && rm $x", ()),
+        ('echo "open', ()),
+    ],
+)
+def test_a_person_is_offered_rules_for_exactly_these_words_or_none(
+    command: str, rules: tuple[str, ...]
+) -> None:
+    assert offered_rules(judge(command)) == rules
 
 
 def test_no_flag_is_offered_where_none_would_work() -> None:

@@ -1,7 +1,10 @@
 """A copy is a repository of its own: what was committed in it and what was not both come home, once."""
 
 import asyncio
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +18,7 @@ from tests.runtime.worktrees.yard import TEN, commit, git, repository
 from gencode.runtime.away import mirror
 from gencode.runtime.away.homecoming import Homecoming
 from gencode.runtime.away.lodging import Lodging
+from gencode.runtime.sandbox.standins import ITSELF
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.runtime.worktrees.work import Work
 
@@ -136,6 +140,57 @@ async def test_commits_that_are_not_in_the_last_state_stay_and_are_told(
     kept = await handed_in(idle, office)
     assert (kept.kept, kept.commit, "is in no file stays in" in kept.notes[0]) == (True, parcel.tip, True)
     assert "put away" in git(idle.cwd, "stash", "show", "-p")
+
+
+async def test_a_redirected_repository_is_told_and_its_copy_stays(tmp_path: Path, office: Office) -> None:
+    repo = repository(tmp_path / "repo", a_txt=TEN)
+    home = tmp_path / "home"
+    lodging = await arrived(await sent(repo, office), office, home)
+    copy = lodging.cwd
+    (copy / "a.txt").write_text("put away\n")
+    (copy / ".git/evil").mkdir()
+    for name in ("objects", "refs", "config"):
+        (copy / ".git" / name).rename(copy / ".git/evil" / name)
+    (copy / ".git/commondir").write_text("evil\n")
+    git(copy, "stash")
+    (copy / "b.txt").write_text("b\n")
+    work = await handed_in(lodging, office)
+    why = "its repository was redirected to another place (.git/commondir)"
+    told = "what was committed in it and is not in its files stays in the worktree only"
+    assert (work.notes, [each.path for each in work.files]) == ((f"{told}, because {why}",), ["b.txt"])
+    assert "put away" in git(copy, "stash", "show", "-p")
+
+
+async def test_what_a_killed_worker_left_standing_in_is_no_redirection(
+    tmp_path: Path, office: Office
+) -> None:
+    repo = repository(tmp_path / "repo", a_txt=TEN)
+    lodging = await arrived(await sent(repo, office), office, tmp_path / "home")
+    (lodging.cwd / ".git/commondir").write_bytes(ITSELF)
+    stated(lodging.cwd, "b.txt", "b\n", "Add b")
+    assert (await handed_in(lodging, office)).notes == ()
+
+
+def bash(text: str, folder: Path) -> str:
+    return subprocess.run(["bash", "-c", text], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+async def test_the_doctor_shows_how_a_copy_is_looked_at_and_removed_without_running_anything_of_it(
+    tmp_path: Path, office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = repository(tmp_path / "repo", a_txt=TEN)
+    home, ran = tmp_path / "home", tmp_path / "ran"
+    lodging = await arrived(await sent(repo, office), office, home)
+    copy = lodging.cwd
+    (copy / "b.txt").write_text("b\n")
+    git(copy, "config", "core.fsmonitor", f"touch {ran}; false")
+    monkeypatch.setenv("GEN_HOME", str(home))
+    told = await asyncio.to_thread(bash, f"{sys.executable} -m gencode doctor --json || true", tmp_path)
+    [fix] = [each["fix"] for each in json.loads(told)["checks"] if each["name"] == "worktree"]
+    look, remove = fix.split(" (run no git in the copy: its agent could write to its .git); then ")
+    assert (await asyncio.to_thread(bash, look, tmp_path), ran.exists()) == ("?? b.txt\n", False)
+    await asyncio.to_thread(bash, remove, tmp_path)
+    assert (copy.exists(), await leftovers(home)) == (False, [])
 
 
 async def test_a_living_copy_outlives_the_packing_of_its_mirror(

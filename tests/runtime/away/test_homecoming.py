@@ -79,7 +79,7 @@ async def test_a_conflict_changes_no_file_and_is_offered(tmp_path: Path, office:
         f"[Its changes are on the branch gencode/{TASK} of {repo} and not in the files there.]",
         "They were not applied: a merge would conflict in: a.txt.",
         f"To take it over: git -C {repo} merge gencode/{TASK}",
-        f"To take it over: {patch} | git -C {repo} apply --3way",
+        f"or: {patch} | git -C {repo} apply --3way",
     ]
     assert not office.back[TASK][0].taken
     git(repo, "checkout", "--quiet", "a.txt")

@@ -37,7 +37,7 @@ async def test_a_repository_that_was_made_inside_is_told_not_to_be_handed_in(
         (made.workspace.cwd / "y.txt").write_text("y\n")
         ending = await made.summed_up(Ending(Status.COMPLETED, "done"))
     [line] = [line for line in ending.text.splitlines() if line.startswith("Not handed in")]
-    stays = "repositories made inside stay in the worktree only: "
+    stays = "repositories made inside stay in the copy only: "
     assert line.startswith(f"Not handed in, {stays}") and line.endswith(f", in {made.path}.")
     assert "inner" in line and "added y.txt +1 -0" in ending.text
     assert (made.workspace.cwd / "inner" / "x.txt").exists()

@@ -147,6 +147,9 @@ async def test_what_cannot_be_handed_in_stays(
     monkeypatch.setattr(checkout, "MOST_PACK", 10)
     _, why = await large.hand_in(office, "me", "worker")
     assert why == f"it is larger than {MOST_PACK >> 20} MiB"
+    kept = str(large.tree.path)
+    noted = Returned("00000003", parcel, parcel.tip, "/there", "worker", taken=True, kept=kept, why=why)
+    assert office.back["00000003"] == (noted, b"")
     left = await leftovers(tmp_path / "home")
     assert [(each.away, each.merged, each.missing) for each in left] == [(True, False, False)] * 3
 

@@ -10,7 +10,7 @@ from tests.runtime.worktrees.yard import TEN, commit, everything, git, repositor
 from gencode.core.errors import UserMistake
 from gencode.permissions.trust import standing, trust
 from gencode.runtime.away import checkout, packing
-from gencode.runtime.away.packing import NO_HISTORY, Packer
+from gencode.runtime.away.packing import NO_HISTORY, SHALLOW, Packer
 
 pytestmark = pytest.mark.needs("git")
 
@@ -107,6 +107,17 @@ async def test_a_remote_that_is_not_safe_or_only_here_is_not_named(tmp_path: Pat
     git(repo, "update-ref", "refs/remotes/origin/main", "HEAD")
     parcel = await sent(repo, Office())
     assert (parcel.remote, parcel.known, len(parcel.packs)) == ("", (), 1)
+
+
+async def test_a_shallow_clone_travels_without_its_history_and_says_why(
+    tmp_path: Path, office: Office
+) -> None:
+    repo = repository(tmp_path / "repo")
+    commit(repo, a_txt="second\n")
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repo}", "shallow")
+    git(tmp_path / "shallow", "remote", "remove", "origin")
+    parcel = await sent(tmp_path / "shallow", office)
+    assert (parcel.notes, parcel.head) == ((SHALLOW,), "")
 
 
 async def test_a_history_that_is_too_large_is_left_out_and_a_folder_that_is_stays(

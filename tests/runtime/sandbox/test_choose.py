@@ -77,7 +77,7 @@ def test_a_good_wall_says_what_it_keeps_out() -> None:
         "They cannot read GenCode's database and settings.",
         "They have no network unless you give it to them.",
         "They cannot signal processes outside.",
-        "Commands can make .git/hooks, .git/config and .gen of the workspace where they do not exist yet; "
+        "Commands can make .git and .gen in the workspace where there is none yet; "
         "GenCode looks after each command and tells.",
         "Commands can talk to programs whose sockets lie in a folder, except those in /run and a few other "
         "well-known ones.",

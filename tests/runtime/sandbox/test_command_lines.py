@@ -70,3 +70,22 @@ def test_the_rules_of_macos_name_no_path(tmp_path: Path) -> None:
         "--",
         *command,
     ]
+
+
+def test_on_macos_a_submodule_can_be_written_where_no_new_one_can_be_made(tmp_path: Path) -> None:
+    modules = tmp_path / "w/.git/modules"
+    (modules / "one").mkdir(parents=True)
+    plan = Enclosure((tmp_path / "w",), tmp_path / "t", (modules, modules / "one/config"))
+    line = seatbelt.enclose(["/bin/true"], plan)
+    named = dict(word.split("=", 1) for word in line if word.startswith("P"))
+    rules = [each for each in line[2].splitlines() if "param" in each]
+    told = [(rule.split(" ")[0].lstrip("("), named[rule.split('"')[1]]) for rule in rules]
+    below = [(verb, Path(path).relative_to(tmp_path).as_posix()) for verb, path in told]
+    assert below == [
+        ("allow", "w"),
+        ("allow", "t"),
+        ("deny", "w/.git/modules"),
+        ("allow", "w/.git/modules/one"),
+        ("deny", "w/.git/modules/one/config"),
+        *(("deny", name) for name in ("w/.git", "w/.git/modules", "w/.git/modules/one")),
+    ]

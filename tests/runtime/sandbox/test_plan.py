@@ -83,7 +83,8 @@ def test_a_per_user_folder_in_the_workspace_is_hidden_too(base: Path) -> None:
         ("home/.gen", Access.HIDE),
     ]
     assert plan.watched() == tuple(
-        base / "home" / ".git" / name for name in ("hooks", "config", "config.worktree", "commondir")
+        base / "home" / ".git" / name
+        for name in ("hooks", "config", "config.worktree", "commondir", "modules")
     )
 
 
@@ -113,6 +114,8 @@ def test_a_linked_worktree_has_its_link_guarded_and_the_shared_folder(base: Path
         base / "work/.git",
         *(linked / name for name in names),
         *(base / "main/.git" / name for name in names),
+        base / "main/.git/modules",
+        linked / "gitdir",
     ]
     assert places(plan_of(base), base / "work") == [(".", Access.WRITE), (".git", Access.READ)]
 
@@ -125,8 +128,11 @@ def test_submodules_are_guarded(base: Path) -> None:
     read = [place for place, access in places(plan_of(base), base / "work/.git") if access is Access.READ]
     assert sorted(read) == [
         "config",
+        "modules",
         "modules/one/config",
+        "modules/one/modules",
         "modules/one/modules/inner/config",
+        "modules/two",
         "modules/two/deep/config",
     ]
 

@@ -15,7 +15,7 @@ from gencode.core.spec import Workspace
 from gencode.permissions.trust import revoke, standing, trust
 from gencode.runtime.away.checkout import has, is_whole, unpacked
 from gencode.runtime.away.mirror import Mirror, Unreachable
-from gencode.runtime.away.parcel import Parcel, Parcels, Returned, Unfit, checked
+from gencode.runtime.away.parcel import Parcel, Parcels, Returned, Unfit, as_reason, checked
 from gencode.runtime.away.repository import furnish, give_back, is_own
 from gencode.runtime.away.summing import summed
 from gencode.runtime.worktrees.git import Git
@@ -85,10 +85,12 @@ class Lodging:
         if not work.commit:
             return work, ""
         if work.commit == self.tree.base:
-            await self._noted(parcels, owner, worker)
+            await self.note(parcels, owner, worker)
             return work, ""
         if found.lacking:
-            return work, found.lacking
+            why = as_reason(found.lacking)
+            await self.note(parcels, owner, worker, why)
+            return work, why
         files = len(work.files) + work.more_files
         told = Returned(guest.task, guest.parcel, work.commit, guest.cwd, worker, files, head=found.head)
         if not await parcels.hand_in(told, found.body, owner):
@@ -97,11 +99,14 @@ class Lodging:
             return replace(work, notes=(why,)), ""
         return work, ""
 
-    async def _noted(self, parcels: Parcels, owner: str, worker: str) -> None:
-        """Note how the folder was, for a task that changed nothing: it can be made anew when it goes on."""
-        guest = self.guest
-        told = Returned(guest.task, guest.parcel, guest.parcel.tip, guest.cwd, worker)
-        with suppress(StoreTrouble):
+    async def note(self, parcels: Parcels, owner: str, worker: str, why: str = "") -> None:
+        """Note how the folder was, for a task of which nothing goes back: it can be made anew later.
+
+        With `why` there is work that could not be handed in.
+        """
+        guest, kept = self.guest, str(self.tree.path) if why else ""
+        told = Returned(guest.task, guest.parcel, guest.parcel.tip, guest.cwd, worker, kept=kept, why=why)
+        with suppress(StoreTrouble, UserMistake):
             earlier = await parcels.returned(guest.task)
             if earlier is None or earlier[0].taken:
                 await parcels.hand_in(told, b"", owner)

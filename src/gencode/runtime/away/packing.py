@@ -24,6 +24,7 @@ _STATUS = (
 _MOST_STATUS = 8 << 20
 UNCOMMITTED = "What was not committed when the task was sent"
 NO_HISTORY = "its history is too large to travel and was left out"
+SHALLOW = "its history is not all here (a shallow clone) and was left out"
 
 
 class _Upstream(Struct, frozen=True):
@@ -119,10 +120,13 @@ async def _packed_up(checkout: Checkout, head: str, parcels: Parcels, *, clean: 
             branch=upstream.branch,
             known=upstream.known,
             notes=tuple(f"not sent along: {note}" for note in notes),
+            home=home if (home := str(Path.home())).isprintable() else "",
         )
         packs = await _history(git, parcel, parcels)
         if packs is None:
             tree = tree or await git.tell("rev-parse", "--verify", f"{head}^{{tree}}")
+            why = SHALLOW if await _is_shallow(git) else NO_HISTORY
+            parcel = replace(parcel, notes=(*parcel.notes, why))
             return await _without_history(git, parcel, tree, parcels, checkout.top)
         if tip != head and (pack := await _kept(git, f"s{tip}", tip, packs[1], parcels)):
             return replace(parcel, packs=(*packs[0], pack))
@@ -140,7 +144,7 @@ async def _history(
     """
     if not parcel.head or parcel.head in parcel.known:
         return (), parcel.known
-    if await git.tell("rev-parse", "--is-shallow-repository") == "true":
+    if await _is_shallow(git):
         return None
     above = hashlib.sha256(" ".join(parcel.known).encode()).hexdigest()[:16]
     name = f"h{parcel.head}-{above}" if parcel.known else f"h{parcel.head}"
@@ -154,8 +158,11 @@ async def _without_history(git: Git, parcel: Parcel, tree: str, parcels: Parcels
     pack = await _kept(git, f"t{tip}", tip, (), parcels)
     if pack is None:
         raise _too_large(top)
-    alone = replace(parcel, tip=tip, head="", remote="", branch="", known=(), packs=(pack,))
-    return replace(alone, notes=(*parcel.notes, NO_HISTORY))
+    return replace(parcel, tip=tip, head="", remote="", branch="", known=(), packs=(pack,))
+
+
+async def _is_shallow(git: Git) -> bool:
+    return await git.tell("rev-parse", "--is-shallow-repository") == "true"
 
 
 async def _kept(git: Git, name: str, commit: str, without: Sequence[str], parcels: Parcels) -> str | None:

@@ -36,8 +36,8 @@ class Parcel(Struct, frozen=True, omit_defaults=True):
 
     `tip` is a commit with everything in it: `head` as it was committed and, above it, what was not (and is
     not ignored). Of that, `remote` has the commits `known` on its `branch`, and the `packs` hold the rest, in
-    their order. `key` names the repository, `below` the folder in it. `trusted` are the files that its sender
-    trusts, each with its SHA-256.
+    their order. `key` names the repository, `below` the folder in it, `home` where its user lives. `trusted`
+    are the files that its sender trusts, each with its SHA-256.
     """
 
     key: str
@@ -50,12 +50,14 @@ class Parcel(Struct, frozen=True, omit_defaults=True):
     packs: tuple[str, ...] = ()
     trusted: dict[str, str] = {}
     notes: tuple[str, ...] = ()
+    home: str = ""
 
 
 class Returned(Struct, frozen=True, omit_defaults=True):
     """What a task changed elsewhere: the commit that holds it above the tip of its parcel.
 
-    `head` is the commit that its agent was at in the end, if that was one of its own.
+    `head` is the commit that its agent was at in the end, if that was one of its own. Where its work could
+    not be handed in, `kept` is the folder of the worker that has it, and `why` the reason.
     """
 
     task: str
@@ -66,6 +68,8 @@ class Returned(Struct, frozen=True, omit_defaults=True):
     files: int = 0
     taken: bool = False
     head: str = ""
+    kept: str = ""
+    why: str = ""
 
     @property
     def nothing(self) -> bool:
@@ -130,6 +134,8 @@ def checked(parcel: Parcel) -> Parcel:
         raise Unfit(f"its folder is at an address that is not taken: {parcel.remote[:200]!r}")
     if parcel.branch and not _BRANCH.fullmatch(parcel.branch):
         raise Unfit(f"its folder is on a branch that cannot be: {parcel.branch[:200]!r}")
+    if parcel.home and not (PurePosixPath(parcel.home).is_absolute() and parcel.home.isprintable()):
+        raise Unfit(f"its user lives where nobody can: {parcel.home[:200]!r}")
     return replace(parcel, below=_checked_below(parcel.below))
 
 
@@ -179,6 +185,25 @@ def _safe_url(address: str) -> str:
     if found.scheme != "ssh" or (user and not _USER.fullmatch(user)):
         return ""
     return f"ssh://{user}@{host}{found.path}" if user else f"ssh://{host}{found.path}"
+
+
+def begins_behind(work: Returned, mark: str) -> str:
+    """What a person should know of a task that goes on without its folder after its changes were taken over.
+
+    `mark` is that of its folder where it is woken; empty when it is not there.
+    """
+    if mark or not work.taken or work.nothing:
+        return ""
+    return (
+        f"it began with {work.cwd} as it was when it was first sent, without what it changed then: that was "
+        "taken over, and the folder is not on the machine that woke it"
+    )
+
+
+def as_reason(sentence: str) -> str:
+    """A sentence as it goes on after "because"."""
+    text = sentence.rstrip(".")
+    return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
 
 
 def mark_of(folder: str | Path) -> str:

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.runtime.away.checkout import quoted
+from gencode.runtime.sandbox.standins import ITSELF
 from gencode.runtime.worktrees.git import Git, trouble
 from gencode.runtime.worktrees.place import Worktree
 
@@ -105,6 +106,8 @@ def take(tree: Worktree, into: Path) -> Taken:
     except OSError:
         raise UserMistake("its .git is gone, or no folder any more") from None
     try:
+        if _is_redirected(own):
+            raise UserMistake("its repository was redirected to another place (.git/commondir)")
         packs, count = _copied(own, into)
         refs = _refs(own)
         head = _text(own, "HEAD", _LONGEST_REF).strip()
@@ -114,6 +117,16 @@ def take(tree: Worktree, into: Path) -> Taken:
         raise UserMistake(f"the repository in {tree.path} cannot be read: {error.strerror}") from None
     finally:
         os.close(own)
+
+
+def _is_redirected(own: int) -> bool:
+    """Whether commits, stashes and branches may be in another place than where they are looked for."""
+    try:
+        os.stat("commondir", dir_fd=own, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    # What stood in while a command ran may be left of a worker that was killed.
+    return os.fsencode(_text(own, "commondir", _LONGEST_REF)) != ITSELF
 
 
 def _furnished(tree: Worktree, index: Path, head: str) -> None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.runtime.away.checkout import has, is_whole, packed, quoted, unpacked
-from gencode.runtime.away.parcel import MOST_PACK
+from gencode.runtime.away.parcel import MOST_PACK, as_reason
 from gencode.runtime.away.repository import Taken, give_back, take
 from gencode.runtime.worktrees.changes import changed_files, diff_text
 from gencode.runtime.worktrees.git import Git, quiet_git, trouble
@@ -100,7 +100,7 @@ async def _by_files(desk: _Desk, mirror: Git, why: str) -> Sum:
     """The sum of what is in the files alone, with nothing that the agent put into its repository."""
     await asyncio.to_thread(shutil.rmtree, desk.objects)
     (desk.objects / "pack").mkdir(parents=True)
-    return await _finished(desk, mirror, Taken(), (f"{_UNREAD}, because {why}",))
+    return await _finished(desk, mirror, Taken(), (f"{_UNREAD}, because {as_reason(why)}",))
 
 
 async def _finished(desk: _Desk, mirror: Git, taken: Taken, notes: tuple[str, ...] = ()) -> Sum:

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 from gencode.core.errors import Fenced, UserMistake
 from gencode.core.events import WorkReturned
+from gencode.core.task import Task
 from gencode.runtime.away.homecoming import Arrival
+from gencode.runtime.away.parcel import Parcels, begins_behind, mark_of
 from gencode.runtime.owner import new_owner
 from gencode.runtime.ports import Journal
 
@@ -25,13 +27,20 @@ def told(arrival: Arrival) -> Iterator[str]:
         case "offered":
             yield f"[Its changes are on the branch {arrival.branch} of {where} and not in the files there.]"
             yield f"They were not applied: {arrival.why}."
-            yield from (f"To take it over: {command}" for command in arrival.how)
+            words = ("To take it over", *["or"] * (len(arrival.how) - 1))
+            yield from (f"{word}: {command}" for word, command in zip(words, arrival.how, strict=True))
         case "fits":
             yield f"Its changes can be applied in {where} as things are."
         case "conflicts":
             yield f"A merge would conflict in: {', '.join(arrival.conflicts)}."
         case _:
             yield "Whether it can be merged could not be found out."
+
+
+async def begins_behind_of(parcels: Parcels, task: Task) -> str:
+    """What a person should know before a task is woken here; mostly nothing."""
+    found = await parcels.returned(task.id) if task.status.ended else None
+    return begins_behind(found[0], mark_of(task.cwd)) if found else ""
 
 
 async def noted(journal: Journal, task: str, text: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gencode.runtime.sandbox.guards import kind
+from gencode.runtime.sandbox.namespaces import COMES_AND_GOES
 from gencode.runtime.sandbox.plan import Access, Enclosure, layers
 
 KEPT_OF_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
@@ -41,9 +42,9 @@ def _options(plan: Enclosure) -> Iterator[str]:
         path = str(place)
         match access:
             case Access.WRITE if place != root:
-                yield from ("--bind", path, path)
+                yield from (f"--bind{_if_there(path)}", path, path)
             case Access.READ:
-                yield from ("--ro-bind", path, path)
+                yield from (f"--ro-bind{_if_there(path)}", path, path)
             case Access.HIDE if stat.S_ISDIR(kind(place)):
                 masks.append(path)
                 yield from ("--tmpfs", path)
@@ -54,3 +55,8 @@ def _options(plan: Enclosure) -> Iterator[str]:
     for path in masks:
         yield from ("--remount-ro", path)
     yield from ("--setenv", "TMPDIR", str(plan.temp))
+
+
+def _if_there(path: str) -> str:
+    """What git knows of a linked worktree may be gone by the time the command starts."""
+    return "-try" if COMES_AND_GOES in path else ""

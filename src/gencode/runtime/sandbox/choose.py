@@ -46,6 +46,11 @@ class Sandbox(Struct, frozen=True):
         """The command line that runs another one enclosed; without a wall the very same one."""
         return list(argv) if self.wall is None else self.wall(argv, plan)
 
+    @property
+    def needs_stand_ins(self) -> bool:
+        """Whether it keeps what is guarded from being changed, and not from being made."""
+        return self.exists and "missing" in self.seen.possible and "guarded" not in self.seen.possible
+
     def enforced(self) -> list[str]:
         """What commands cannot do, in sentences."""
         return list(kept_out(self.seen.possible)) if self.exists else []

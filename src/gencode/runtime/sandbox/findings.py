@@ -26,7 +26,7 @@ def left_open(possible: frozenset[str]) -> Iterator[str]:
     if "guarded" in possible:
         yield f"Commands can change {_GUARDED}; {_LOOKED_AT}."
     elif "missing" in possible:
-        yield f"Commands can make {_GUARDED} where they do not exist yet; {_LOOKED_AT}."
+        yield f"Commands can make .git and .gen in the workspace where there is none yet; {_LOOKED_AT}."
     if "truncate" in possible:
         yield "Commands can empty files outside the workspace."
     if "change" in possible:

@@ -8,6 +8,8 @@ from pathlib import Path
 _OWN_SETTINGS = ".gen"
 _GIT_STARTS_PROGRAMS = ("hooks", "config", "config.worktree", "commondir")
 """In git's folder: what names programs that git starts, or says where else to look for them."""
+LINKED = ("commondir", "gitdir", "config.worktree")
+"""The same in what git's folder keeps about each linked worktree."""
 _INERT = ".sample"
 """The ending of the examples `git init` puts among the hooks; git never runs them."""
 _MOST_REPOSITORIES = 64
@@ -37,26 +39,44 @@ def guarded_names(root: Path) -> list[Path]:
     names = [root / _OWN_SETTINGS]
     if stat.S_ISREG(kind(git)):
         names.append(git)
-    for folder in _repositories(git):
-        names += [folder / name for name in _GIT_STARTS_PROGRAMS]
-    return names
+    return list(dict.fromkeys([*names, *_in_git(git)]))
 
 
-def _repositories(git: Path) -> Iterator[Path]:
-    """Git's folder, the one it shares when it belongs to a linked worktree, and those of submodules in it."""
+def is_of_linked(place: Path) -> bool:
+    """Whether a guarded place tells git about a linked worktree. Such places come and go with those."""
+    if place.name not in LINKED or place.parents[1].name != "worktrees":
+        return False
+    return kind(place.parents[2] / "HEAD") != 0
+
+
+def _in_git(git: Path) -> Iterator[Path]:
+    """The names in git's folder, in the one it shares when it belongs to a linked worktree, and below."""
     folder = _pointed_at(git, "gitdir:") if stat.S_ISREG(kind(git)) else git
-    yield folder
+    yield from (folder / name for name in _GIT_STARTS_PROGRAMS)
     shared = folder / "commondir"
     if stat.S_ISREG(kind(shared)):
         folder = _pointed_at(shared, "")
-        yield folder
-    modules = folder / "modules"
+        yield from (folder / name for name in _GIT_STARTS_PROGRAMS)
+    yield from _of_submodules(folder / "modules")
+    try:
+        linked = sorted(os.listdir(folder / "worktrees"))[:_MOST_REPOSITORIES]  # noqa: PTH208
+    except OSError:
+        return
+    yield from (folder / "worktrees" / each / name for each in linked for name in LINKED)
+
+
+def _of_submodules(modules: Path) -> Iterator[Path]:
+    """The names in the repositories of submodules, and the folders of those: git would take up a new one."""
+    yield modules
     left = _MOST_REPOSITORIES
     for place, folders, files in os.walk(modules):
         if "HEAD" in files:
-            yield Path(place)
+            yield from (Path(place, name) for name in _GIT_STARTS_PROGRAMS)
+            yield Path(place, "modules")
             folders[:] = [name for name in folders if name == "modules"]
             left -= 1
+        else:
+            yield Path(place)
         if left == 0:
             return
 

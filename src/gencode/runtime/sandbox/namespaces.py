@@ -14,13 +14,15 @@ _TERMINALS = "/dev/pts"
 _NEW_TERMINAL = "/dev/ptmx"
 OWN_DEVICES = (_SHARED_MEMORY, _TERMINALS)
 """Writable without harm, because they are the command's own."""
+COMES_AND_GOES = "/.git/worktrees/"
+"""Where others make and remove folders meanwhile; all else that is missing is a reason not to start."""
 
 
 def build(layers: list[tuple[str, str]], *, network: bool) -> None:
     """Move into spaces of our own where only what the layers say can be written."""
     _leave(network=network)
     syscalls.mount("none", "/", "none", syscalls.MOUNT_PRIVATE)
-    trees = {path: _tree(access, path) for access, path in layers}
+    trees = {path: _tree(access, path) for access, path in layers if not _is_gone(path)}
     everything = ("write", "/") in layers
     if not everything:
         syscalls.make_read_only("/", below=True)
@@ -67,6 +69,10 @@ def _tree(access: str, path: str) -> int | None:
     if access != "write":
         syscalls.make_read_only(tree, below=True)
     return tree
+
+
+def _is_gone(path: str) -> bool:
+    return COMES_AND_GOES in path and not os.path.lexists(path)
 
 
 def _make_room(path: str, tree: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from gencode.permissions.secrets import folded, holds_own_settings
-from gencode.runtime.sandbox.guards import guarded_names, kind, real
+from gencode.runtime.sandbox.guards import guarded_names, is_of_linked, kind, real
 from gencode.runtime.worktrees.place import worktrees_folder
 
 _RUN = Path("/run")
@@ -46,8 +46,8 @@ class Enclosure(Struct, frozen=True):
     network: bool = False
 
     def watched(self) -> tuple[Path, ...]:
-        """The guarded places to look at after a command; GenCode itself writes to hidden ones."""
-        return tuple(place for place in self.guarded if place not in self.hidden)
+        """The guarded places to look at after a command; GenCode itself writes to the others."""
+        return tuple(place for place in self.guarded if place not in self.hidden and not is_of_linked(place))
 
 
 def enclosure(
@@ -62,18 +62,21 @@ def enclosure(
     """The usual enclosure of a command in a workspace. `home` is the per-user folder of GenCode.
 
     A workspace that is itself part of somebody's settings is not writable at all; worktrees are none, also
-    where they lie in that folder.
+    where they lie in that folder. A command in a part of such a worktree may use the repository it has.
     """
     environ = os.environ if environ is None else environ
     mine = real(home)
     roots = dict.fromkeys(map(real, (workspace, *also_writable)))
-    writable = tuple(root for root in roots if not _holds_settings(root, mine))
+    given = [root for root in roots if not _holds_settings(root, mine)]
+    above = [git for root in given for git in _repository_above(root, worktrees_folder(mine))]
+    writable = (*given, *above)
+    homes_of_git = [*given, *(git.parent for git in above)]
     ways_out, needed = _ways_out(environ, network=network)
     trees = [folder for folder in (worktrees_folder(mine),) if folder.is_relative_to(mine)]
     return Enclosure(
         writable=writable,
         temp=real(temp),
-        guarded=tuple(dict.fromkeys([mine, *(name for root in writable for name in guarded_names(root))])),
+        guarded=tuple(dict.fromkeys([mine, *(name for top in homes_of_git for name in guarded_names(top))])),
         hidden=(mine, *ways_out),
         shown=(*(mine / name for name in _OPEN_PARTS_OF_HOME), *trees, *needed),
         network=network,
@@ -124,6 +127,16 @@ def _guarded(plan: Enclosure) -> Iterator[tuple[Path, Path]]:
 def _holds_settings(root: Path, home: Path) -> bool:
     inside = root.is_relative_to(home) and worktrees_folder(home) not in root.parents
     return inside or holds_own_settings(folded(str(root)))
+
+
+def _repository_above(root: Path, trees: Path) -> list[Path]:
+    """Git's folder in the copy of ours that a folder is a part of, if it has one. Not one of the person's."""
+    for folder in (root, *root.parents):
+        if trees not in folder.parents:
+            return []
+        if os.path.lexists(git := folder / ".git"):
+            return [git] if folder != root and stat.S_ISDIR(git.lstat().st_mode) else []
+    return []
 
 
 def _ways_out(environ: Mapping[str, str], *, network: bool) -> tuple[list[Path], list[Path]]:

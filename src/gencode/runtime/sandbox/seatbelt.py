@@ -30,7 +30,12 @@ _RULES = {
 def enclose(argv: Sequence[str], plan: Enclosure) -> list[str]:
     """The command line that runs another one enclosed. Paths travel beside the profile, never in its text."""
     folders = set(pins(plan))
-    places = [(place, access) for place, access in layers(plan, missing=True) if place not in folders]
+    found = layers(plan, missing=True)
+    read = {place for place, access in found if access is Access.READ}
+    # A folder that cannot be renamed needs a rule as a place, too, where an outer one forbids writing.
+    places = [
+        each for each in found if each[0] not in folders or not read.isdisjoint((each[0], *each[0].parents))
+    ]
     named = [place for place, _ in places] + sorted(folders)
     definitions = [word for number, place in enumerate(named) for word in ("-D", f"P{number}={place}")]
     profile = "\n".join(_profile(places, len(folders), network=plan.network))

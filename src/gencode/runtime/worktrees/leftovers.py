@@ -50,7 +50,7 @@ async def _looked_at(path: Path) -> Leftover | None:
         return Leftover(str(path), "", "", None, merged=False, gone=False) if there else None
     gone = not worktree.common_dir.is_dir() or not worktree.main_dir.is_dir()
     unseen = Leftover(str(path), str(worktree.repository), worktree.branch, None, merged=False, gone=gone)
-    if gone:
+    if gone or (worktree.away and not there):
         return unseen if there else None
     try:
         return await _compared(worktree)

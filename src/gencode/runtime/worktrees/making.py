@@ -201,16 +201,17 @@ def _same_place(workspace: Workspace, top: Path, path: Path) -> tuple[Workspace,
     """The folders of a workspace as they are in the worktree. A folder that git does not have is made."""
     below = _real(workspace.cwd).relative_to(top)
     cwd, notes = path / below, list[str]()
+    copied = replace(workspace.copied, top=str(path)) if workspace.copied else None
     with suppress(OSError):
         if _real(cwd) == cwd and not cwd.exists():
             cwd.mkdir(parents=True)
             notes.append(f"the folder {below} is not in the commit and was made empty")
     if _real(cwd) != cwd or not cwd.is_dir():
         notes.append(f"{below} is not a folder in the commit; the worktree begins at its top")
-        return Workspace(path, path, workspace.home), notes
+        return Workspace(path, path, workspace.home, copied), notes
     root = _real(workspace.root)
     inner = path / root.relative_to(top) if root.is_relative_to(top) else path
-    return Workspace(inner if cwd.is_relative_to(inner) else path, cwd, workspace.home), notes
+    return Workspace(inner if cwd.is_relative_to(inner) else path, cwd, workspace.home, copied), notes
 
 
 async def _left_out(source: Source) -> list[str]:

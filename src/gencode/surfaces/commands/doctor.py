@@ -266,9 +266,7 @@ def _worktrees(left: Sequence[Leftover]) -> Iterator[Check]:
         files = "1 file" if each.changed == 1 else f"{'?' if each.changed is None else each.changed} files"
         if each.away:
             what = f"{each.path}: made for a task from elsewhere, {files} changed, not all handed in"
-            look = f"git -C {path} status --short --ignored; git -C {path} log -p -1"
-            away = f"{look}; then {there} worktree remove --force {path}"
-            yield Check("worktree", "ok", what, away)
+            yield Check("worktree", "ok", what, _away(each))
             continue
         state = "all of it is merged" if each.merged else "not merged"
         lost = "; its folder was deleted" if each.missing else ""
@@ -279,6 +277,14 @@ def _worktrees(left: Sequence[Leftover]) -> Iterator[Check]:
         commit = f"git -C {path} add -A; git -C {path} commit -m 'What the agent left'"
         keep = f"{commit}; {there} merge {each.branch}"
         yield Check("worktree", "ok", detail, away if each.merged else keep)
+
+
+def _away(each: Leftover) -> str:
+    """How to look at a copy and remove it. Its agent could write to the `.git` in it: no git heeds that."""
+    known = shlex.quote(str(Path(each.repository, "worktrees", Path(each.path).name)))
+    path = shlex.quote(each.path)
+    look = f"git --git-dir={known} --work-tree={path} status --short --ignored --ignore-submodules=all"
+    return f"{look} (run no git in the copy: its agent could write to its .git); then rm -r {path}"
 
 
 def _traces(wanted: bool) -> Check:

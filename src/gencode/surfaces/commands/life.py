@@ -49,7 +49,7 @@ async def _output(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.find(args.id)
         outcome = await gen.records.get(await gen.watch.ended(found.id, seconds))
-        awaits = await awaited(gen, outcome)
+        awaits = await awaited(gen, outcome, 0.0)
     if "page" in args:
         outcome = msgspec.structs.replace(outcome, result=page_of(outcome.result, args.page))
     if "json" in args:
@@ -150,7 +150,8 @@ async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
         told = check(gen, args) if "no_offline" in args else not_trusted(gen)
         if request.background:
             outcome = await gen.detach(request)
-            return tell_begun(outcome, told, await awaited(gen, outcome), as_json="json" in args)
+            awaits = "" if "json" in args else await awaited(gen, outcome)
+            return tell_begun(outcome, told, awaits, as_json="json" in args)
         start = partial(gen.start_resume, request.resume, request)
         outcome, code = await follow(gen, start, painter, told, leaving(gen))
     return tell_outcome(outcome, code, as_json=output == "json")

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
+from gencode.core.task import Task, whole_transcript
+from gencode.delegation.lodged import copies_told
 from gencode.runtime.away.homecoming import Arrival, Homecoming
-from gencode.runtime.away.parcel import Parcels, Returned
+from gencode.runtime.away.parcel import Parcels, Returned, repository_around
 from gencode.runtime.away.telling import listed, noted, told
 from gencode.runtime.fleet import Dispatching
 from gencode.runtime.worktrees.place import recorded
@@ -41,7 +43,7 @@ async def _merge(args: argparse.Namespace) -> int:
 
 async def _returned(gen: GenCode, name: str) -> tuple[Parcels, tuple[Returned, bytes]]:
     """What a task changed elsewhere, also when the task itself was deleted since."""
-    parcels = gen.store.parcels if isinstance(gen.store, Dispatching) else None
+    parcels, found = gen.store.parcels if isinstance(gen.store, Dispatching) else None, None
     if parcels is not None and (found := await parcels.returned(name)) and not found[0].nothing:
         return parcels, found
     task = await gen.find(name)
@@ -53,7 +55,24 @@ async def _returned(gen: GenCode, name: str) -> tuple[Parcels, tuple[Returned, b
             f"Task {task.id} worked in a worktree on this machine; take it over with: "
             f"git -C {tree.repository} merge {tree.branch}"
         )
-    raise UserMistake(f"Task {task.id} changed nothing on another machine, so there is nothing to take over.")
+    raise UserMistake(await _nothing(gen, task, found[0] if found else None))
+
+
+async def _nothing(gen: GenCode, task: Task, told: Returned | None) -> str:
+    """Why there is nothing to take over, and where the work is that never came."""
+    if told is not None and told.kept:
+        return (
+            f"What task {task.id} changed could not be handed in, because {told.why}. It is on the worker "
+            f"{told.worker}, in {told.kept}."
+        )
+    copies = copies_told(whole_transcript(await gen.store.events(task.id))) if told is None else []
+    if copies:
+        when = "has not been handed in yet" if not task.status.ended else "was not handed in"
+        return (
+            f"What task {task.id} changed {when}. It worked in the copy {copies[-1]}; if that worker died, "
+            "what was done is still there, and gen doctor lists it there."
+        )
+    return f"Task {task.id} changed nothing on another machine, so there is nothing to take over."
 
 
 def _folder(args: argparse.Namespace, work: Returned) -> Path:
@@ -62,7 +81,17 @@ def _folder(args: argparse.Namespace, work: Returned) -> Path:
         return Path(args.cwd)
     if not Path(work.cwd).is_dir():
         raise UserMistake(f"The folder {work.cwd} of the task is not here; name your checkout with --cwd.")
+    if _checkout(Path.cwd()) != _checkout(Path(work.cwd)):
+        raise UserMistake(
+            f"Task {work.task} belongs to the folder {work.cwd}; take it over there, or name the checkout "
+            "that gets it with --cwd."
+        )
     return Path(work.cwd)
+
+
+def _checkout(folder: Path) -> Path:
+    real = folder.resolve()
+    return repository_around(real) or real
 
 
 def _show(arrived: Arrival, *, whole: bool) -> None:

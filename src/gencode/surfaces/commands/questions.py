@@ -5,22 +5,36 @@ import asyncio
 import contextlib
 
 import msgspec
+from msgspec.structs import replace
 
-from gencode.runtime.asking import Answer, Question
+from gencode.app import GenCode
+from gencode.core.errors import UserMistake
+from gencode.delegation.far_asking import shown_from, who_answers
+from gencode.runtime.asking import Answer
 from gencode.runtime.broker import Broker
 from gencode.runtime.questions import ALL, Travelling, check_answer, reaches_of
 from gencode.settings import remember
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.far_questions import box_of, far_questions
 from gencode.surfaces.follow import painter_for
-from gencode.surfaces.person import TerminalPerson, inquiry_text, shown, somebody_is_there
+from gencode.surfaces.person import (
+    Keyboard,
+    TerminalPerson,
+    chosen,
+    inquiry_text,
+    shown,
+    somebody_is_there,
+)
 from gencode.surfaces.plain import answer, answer_json, note, seconds
 from gencode.surfaces.questions import SAID_NO, allows
 
-WAITING = "Waiting for questions of agents in this folder, also of those in the background; Ctrl-C leaves."
-WAITING_ALL = (
-    "Waiting for questions of agents in every folder, also of those in the background; Ctrl-C leaves."
+WAITING = (
+    "Waiting for questions of agents in this folder, also of those in the background; "
+    "Ctrl-C or Ctrl-D leaves, and answers nothing."
 )
+WAITING_ALL = WAITING.replace("this folder", "every folder")
+NONE_WAITS = "No question waits here at this moment, so what you typed answers none."
+NO_ALONE = "A no says no more than that, and --why: --for, --network and --words go with a yes."
 
 
 def asked(args: argparse.Namespace) -> int:
@@ -34,13 +48,8 @@ async def _asked(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         box = box_of(gen)
         if "json" not in args and somebody_is_there():
-            person = Broker(TerminalPerson(painter_for("text", verbose=False)), always=remember)
-            note(WAITING_ALL if "all" in args else WAITING)
-            everywhere = "all" in args
-            async with far_questions(
-                gen, person, background=True, everywhere=everywhere, follows=lambda: ALL
-            ):
-                await asyncio.Event().wait()
+            await _asked_here(gen, everywhere="all" in args)
+            return 0
         found = await box.waiting("" if "all" in args else str(gen.workspace.cwd))
         if "json" in args:
             answer_json({"questions": [_told(each) for each in found]})
@@ -51,15 +60,26 @@ async def _asked(args: argparse.Namespace) -> int:
     return 0
 
 
+async def _asked_here(gen: GenCode, *, everywhere: bool) -> None:
+    """Ask the person at the terminal until they leave; leaving answers nothing."""
+    keyboard = Keyboard(unasked=lambda _line: note(NONE_WAITS))
+    person = TerminalPerson(painter_for("text", verbose=False), keyboard)
+    note(WAITING_ALL if everywhere else WAITING)
+    keyboard.open()
+    broker = Broker(person, always=remember, late=note)
+    async with far_questions(gen, broker, background=True, everywhere=everywhere, follows=lambda: ALL):
+        await keyboard.left.wait()
+
+
 def answered(args: argparse.Namespace) -> int:
     """Answer one question."""
     return asyncio.run(_answered(args))
 
 
 async def _answered(args: argparse.Namespace) -> int:
-    from gencode.delegation.far_asking import who_answers
-
     allow, words = args.answer == "yes", tuple(getattr(args, "words", ()))
+    if not allow and any(name in args for name in ("reach", "network", "words")):
+        raise UserMistake(NO_ALONE)
     why = getattr(args, "why", "") or ("" if allow else SAID_NO)
     said = Answer(allow, getattr(args, "reach", "call"), why, network="network" in args, words=words)
     async with opened(args) as gen:
@@ -67,6 +87,7 @@ async def _answered(args: argparse.Namespace) -> int:
         waiting = next((each for each in await box.waiting("") if each.number == args.number), None)
         if waiting is not None:
             check_answer(waiting.question, said)
+            said = replace(said, words=tuple(map(chosen, words, waiting.question.inquiries)))
         await box.answer(args.number, said, who_answers())
     if "json" in args:
         answer_json({"number": args.number, "allow": allow})
@@ -76,20 +97,20 @@ async def _answered(args: argparse.Namespace) -> int:
 
 
 def _told(each: Travelling) -> dict[str, object]:
-    question: Question = each.question
+    question = shown_from(each)
     return {
         **msgspec.to_builtins(question),
         "number": each.number,
         "reaches": reaches_of(question),
         "asked": round(each.asked, 1),
-        "left": round(each.left, 1),
+        "left": None if each.left is None else round(each.left, 1),
         "background": each.background,
     }
 
 
 def _text(each: Travelling) -> str:
-    question = each.question
-    head = f"{each.number}  task {question.task}, {seconds(each.asked)} ago, {seconds(each.left)} left"
+    question = shown_from(each)
+    head = f"{each.number}  task {question.task}, {seconds(each.asked)} ago"
     if question.inquiries:
         said = "\n".join(inquiry_text(question, inquiry) for inquiry in question.inquiries)
         way = f"gen task answer {each.number} yes{' --words TEXT' * len(question.inquiries)}"

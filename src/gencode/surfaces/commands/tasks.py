@@ -54,7 +54,8 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
         told = check(gen, args)
         if request.background:  # it has a process of its own in any case
             outcome = await gen.detach(request)
-            return tell_begun(outcome, told, await awaited(gen, outcome), as_json=output == "json")
+            awaits = "" if output == "json" else await awaited(gen, outcome)
+            return tell_begun(outcome, told, awaits, as_json=output == "json")
         start = partial(gen.start_task, request)
         outcome, code = await follow(gen, start, painter, told, leaving(gen))
     return tell_outcome(outcome, code, as_json=output == "json")

@@ -10,6 +10,9 @@ from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
 from gencode.delegation.forks import Fork
+from gencode.delegation.work import Kept
+from gencode.runtime.fleet import Dispatching
+from gencode.runtime.ports import Store
 from gencode.surfaces.commands.life import announce, leaving, tell_outcome
 from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import whole_input
@@ -36,16 +39,36 @@ async def _send(args: argparse.Namespace, text: str) -> int:
         ended = found.status.ended and not found.conversation
         does = f"has ended as {found.status}" if ended else f"is {found.status}"
         note(f"This is for task {found.id} of {visible_line(found.agent)}, which {does}.")
-        outcome, woken = await gen.send(found.id, text)
+        kept, behind = "", await _behind(gen.store, found)
+        try:
+            outcome, woken = await gen.send(found.id, text)
+        except Kept as refused:
+            outcome, woken, kept = await gen.get(found.id), False, str(refused)
     if "json" in args:
         answer_json({**msgspec.to_builtins(outcome), "woken": woken})
-    elif woken:
+    if woken and behind:
+        note(f"Mind that {behind}.")
+    if kept:
+        note(f"{kept} It hears it when it goes on: gen task resume {outcome.agent_id}")
+        return 1
+    if "json" in args:
+        return 0
+    if woken:
         answer(f"{_named(outcome)} had ended and goes on with it: gen task output {outcome.agent_id}")
     elif outcome.status.ended:
         answer(f"{_named(outcome)} hears it when it goes on: gen -p --session {outcome.agent_id}")
     else:
         answer(f"{_named(outcome)} hears it before its next reply.")
     return 0
+
+
+async def _behind(store: Store, task: Task) -> str:
+    """What a person should know of how a task would begin when it is woken here."""
+    if not isinstance(store, Dispatching):
+        return ""
+    from gencode.runtime.away.telling import begins_behind_of
+
+    return await begins_behind_of(store.parcels, task)
 
 
 def interrupt(args: argparse.Namespace) -> int:

@@ -15,11 +15,12 @@ from pathlib import Path
 from gencode.app import GenCode
 from gencode.core.address import Address, parse_address
 from gencode.core.errors import GenCodeError, UnknownName, UserMistake
-from gencode.core.events import Event, MessageAdded
+from gencode.core.events import Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage
 from gencode.core.spec import AgentSpec
 from gencode.core.status import Status
-from gencode.core.task import Task
+from gencode.core.task import Task, was_given
+from gencode.delegation.family import as_sent
 from gencode.delegation.reach import STOP_SECONDS, Stops
 from gencode.runtime.channels import LONGEST, Draft, Outbox
 from gencode.runtime.ports import TaskQuery
@@ -141,6 +142,8 @@ class Inbox:
         if task.conversation:
             if line := self._chats.of(task.id):
                 await self._send_on(line)
+                if isinstance(event.fact, TaskEnded) and task.status is Status.COMPLETED:
+                    await self._look(task.id)  # what was woken elsewhere may have ended meanwhile
         elif task.background and task.parent and self._chats.of(task.parent):
             await self._look(task.parent)
 
@@ -165,8 +168,8 @@ class Inbox:
         if await self._gen.store.waiting(task.id):
             return True
         children = await self._gen.store.tasks(TaskQuery(parent=task.id))
-        ended = (each.id for each in children if each.background and each.status.ended)
-        return any(each not in task.delivered for each in ended)
+        ended = (each for each in as_sent(task, children) if each.background and each.status.ended)
+        return not all(was_given(task, each.id, each.ended_at) for each in ended)
 
     async def _send_on(self, line: Line) -> None:
         """Send the words of a conversation through the channel of its chat, each at least once."""

@@ -6,13 +6,14 @@ from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Decision
-from gencode.runtime.asking import Answer, Inquiry, Question, Reach
+from gencode.runtime.asking import Answer, Inquiry, Reach
 from gencode.runtime.broker import Waiting
+from gencode.runtime.questions import RUNS_COMMANDS, check_answer, reaches_of
 from gencode.surfaces.http.endpoints import Asked, Name, Nothing, Text, endpoint
 from gencode.surfaces.http.guard import Refused
 from gencode.surfaces.http.site import Site
+from gencode.surfaces.questions import SAID_NO
 
-RUNS_COMMANDS = frozenset({"Bash"})
 GONE = "No such question waits any more; GET /api/questions has those that do."
 
 
@@ -21,7 +22,8 @@ class OpenQuestion(Struct, frozen=True):
 
     `number` is drawn by lot and says nothing about the order; it never comes again, also after a restart.
     `path` are the agents from the main one down. `reaches` are what a yes may stand for, `rules` what it
-    allows when it stands for more than this call. With `inquiries` an agent wants to know something.
+    allows when it stands for more than this call. With `inquiries` an agent wants to know something. `cwd` is
+    the folder in which the call would run, `place` the machine of another process that asks.
     """
 
     number: int
@@ -36,6 +38,8 @@ class OpenQuestion(Struct, frozen=True):
     reaches: list[Reach]
     network: bool
     inquiries: list[Inquiry]
+    cwd: str
+    place: str
 
 
 class OpenQuestions(Struct, frozen=True):
@@ -69,14 +73,14 @@ async def list_questions(site: Site, asked: Asked[Nothing, Nothing]) -> OpenQues
 async def answer_question(site: Site, asked: Asked[Nothing, NewAnswer]) -> Answered:
     said = asked.body
     waiting = _waiting(site, asked.path["number"])
-    _check(waiting.question, said)
-    why = said.why or ("" if said.allow else "A person said no")
+    why = said.why or ("" if said.allow else SAID_NO)
     words = tuple(said.words)
     answer = Answer(said.allow, said.reach, why, network=said.network, words=words)
+    check_answer(waiting.question, answer)
     try:
-        site.broker.answer(waiting.number, answer)
+        await site.broker.answered(waiting.number, answer)
     except UserMistake:
-        raise Refused(404, GONE) from None  # somebody else was quicker
+        raise Refused(404, GONE) from None  # somebody else was quicker, here or in another process
     return Answered(waiting.number)
 
 
@@ -92,24 +96,12 @@ def _open(waiting: Waiting) -> OpenQuestion:
         decision=question.decision,
         preview=question.preview,
         rules=list(question.rules),
-        reaches=list(_reaches(question)),
+        reaches=list(reaches_of(question)),
         network=question.call.name in RUNS_COMMANDS,
         inquiries=list(question.inquiries),
+        cwd=question.cwd,
+        place=question.away.place if question.away else "",
     )
-
-
-def _reaches(question: Question) -> tuple[Reach, ...]:
-    return ("call", "agent", "subtree", "session", "always") if question.rules else ("call",)
-
-
-def _check(question: Question, said: NewAnswer) -> None:
-    """Refuse an answer that says more than was asked."""
-    if said.allow and said.reach not in _reaches(question):
-        raise UserMistake(f"A yes to this can only stand for {', '.join(_reaches(question))}.")
-    if said.network and question.call.name not in RUNS_COMMANDS:
-        raise UserMistake("Only a command can be given the network.")
-    if said.allow and len(said.words) != len(question.inquiries):
-        raise UserMistake(f"{len(question.inquiries)} answers in words are asked for, not {len(said.words)}.")
 
 
 def _waiting(site: Site, number: str) -> Waiting:

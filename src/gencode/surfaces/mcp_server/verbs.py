@@ -126,18 +126,17 @@ class Verbs:
         if not message.strip():
             raise ToolError("The message is empty; say what the agent should know or do.")
         task = await steerable(self._gen, _text(given, "task_id"))
-        now = await self._gen.launcher.reach.send(task.id, message)
-        who = f"{now.agent} (task {now.id})"
-        if not now.status.ended or not await self._gen.store.waiting(now.id):
-            return Said(f"{who} hears that before its next reply.", task=now)
         token = LINE.set(line)
         try:
-            job = await self._gen.work.resume(now.id, TaskRequest("", "", resume=now.id, background=True))
+            now, woken = await self._gen.work.send(task.id, message, here=True)
         finally:
             LINE.reset(token)
+        who = f"{now.agent} (task {now.id})"
+        if not woken:
+            return Said(f"{who} hears that before its next reply.", task=now)
         ask = f'TaskOutput(task_id="{now.id}")'
         text = f"{who} had ended and goes on in the background with your message. For its result: {ask}."
-        return Said(text, task=job.task)
+        return Said(text, task=now)
 
     async def _meant(self, given: Struct) -> Task | None:
         name = _text(given, "task_id")

@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter
 from textual.screen import Screen
@@ -32,6 +31,7 @@ from gencode.surfaces.slash import is_command, parse
 from gencode.surfaces.striking import would_hit
 from gencode.surfaces.talk import Talk
 from gencode.surfaces.transcripts import Transcript
+from gencode.surfaces.tui.attention import AttentiveApp
 from gencode.surfaces.tui.board import Board
 from gencode.surfaces.tui.deeds import confirmed, perform
 from gencode.surfaces.tui.dialogs import ConfirmScreen, Dialog, PageScreen, PickScreen
@@ -49,12 +49,11 @@ log = logging.getLogger(__name__)
 
 FRAMES = 30
 TWICE_SECONDS = 2.0
-Given = TypeVar("Given")
 Opener = Callable[[Asker], "AbstractAsyncContextManager[GenCode]"]
 """Opens GenCode with somebody who can be asked."""
 
 
-class TerminalApp(App[None]):
+class TerminalApp(AttentiveApp):
     """Everything a person sees. What it does is done by the talk and by the commands."""
 
     CSS_PATH = "style.tcss"
@@ -93,7 +92,7 @@ class TerminalApp(App[None]):
         self.history = history or History()
         self.paper = Paper(dark=dark)
         self.theme = "textual-dark" if dark else "textual-light"
-        self.broker = Broker(ScreenPerson(self), always=remember)
+        self.broker = Broker(ScreenPerson(self), always=remember, late=self._too_late)
         self.talk: Talk | None = None
         self.opening = "opening…"
         self.trouble: BaseException | None = None
@@ -194,8 +193,13 @@ class TerminalApp(App[None]):
             if isinstance(screen, TranscriptScreen):
                 screen.dirty = True
 
+    def _too_late(self, why: str) -> None:
+        self.tell(Notice(visible(why), "warning"))
+
     def notice_lines(self) -> list[Text]:
         """The lines for the person that are still shown."""
+        if self.talk is not None:
+            self._board.clear(self.talk, self.broker.waiting())
         return self._board.lines(self.size.width)
 
     def _frame(self) -> None:
@@ -273,17 +277,6 @@ class TerminalApp(App[None]):
             self.tell(Notice(visible(str(trouble)), "error"))
         finally:
             self.main.dirty = self.top.dirty = True
-
-    async def ask(self, screen: Screen[Given]) -> Given | None:
-        """Show a dialog and wait for what it gives."""
-        given: asyncio.Future[Given | None] = asyncio.get_running_loop().create_future()
-
-        def take(answer: Given | None) -> None:
-            if not given.done():
-                given.set_result(answer)
-
-        await self.push_screen(screen, take)
-        return await given
 
     def look_at(self, task: str) -> None:
         """Open the live transcript of an agent."""
@@ -368,10 +361,12 @@ class TerminalApp(App[None]):
             self.do(self.leave())
 
     def action_cut(self) -> None:
-        """Ctrl+C: first a dialog that is no question, then what is typed, then the turn, then the app."""
+        """Ctrl+C: first a page, a list or the tree, then what is typed, then the turn, then the app."""
         composer = self.top.composer
         if isinstance(self.screen, ConfirmScreen | PageScreen | PickScreen):
             self.screen.dismiss()
+        elif self.screen is self.main and self.main.branches.has_focus:
+            self.main.toggle_tree()
         elif composer.text:
             composer.put("")
         elif self.talk is not None and self.talk.working:

@@ -1,11 +1,14 @@
 """The board: the last few lines for the person, each shown for a while."""
 
 import time
+from collections.abc import Sequence
 from textwrap import wrap
 
 from rich.text import Text
 
+from gencode.runtime.broker import Waiting
 from gencode.surfaces.notices import Notice
+from gencode.surfaces.talk import ANSWER_THERE, Talk
 from gencode.surfaces.visible import visible_line
 
 SECONDS = 15.0
@@ -19,10 +22,22 @@ class Board:
 
     def __init__(self) -> None:
         self._notices: list[tuple[float, Notice]] = []
+        self._shown: set[str] = set()
+        """The agents whose questions were brought here."""
 
     def put(self, notice: Notice) -> None:
         """One more line; the oldest gives way where there are too many."""
         self._notices = [*self._notices[1 - MOST :], (time.monotonic(), notice)]
+
+    def clear(self, talk: Talk, waiting: Sequence[Waiting]) -> None:
+        """Take away what says that a question waits elsewhere: it is shown here, or waits no more."""
+        self._shown |= {each.question.task for each in waiting}
+        over = talk.asked_elsewhere.first is None
+        self._notices = [
+            (at, notice)
+            for at, notice in self._notices
+            if ANSWER_THERE not in notice.text or not (over or notice.task in self._shown)
+        ]
 
     def lines(self, width: int) -> list[Text]:
         """The lines that are still shown, broken where the screen ends."""

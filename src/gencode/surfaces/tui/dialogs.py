@@ -1,10 +1,9 @@
-"""Dialogs: a question of an agent, a verb to confirm, a page to read, a list to choose from."""
+"""Dialogs: what they have in common, a verb to confirm, a page to read, a list to choose from."""
 
-import time
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -15,18 +14,17 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from gencode.runtime.asking import Answer, Inquiry, Question
-from gencode.surfaces import questions
 from gencode.surfaces.folding import folded
-from gencode.surfaces.tui.painting import diff_lines
 from gencode.surfaces.tui.paper import Paper
-from gencode.surfaces.visible import exact, visible, visible_line
+from gencode.surfaces.visible import visible, visible_line
 
 Given = TypeVar("Given")
-NO = Answer(False, why=questions.SAID_NO)
 _PAPER = Paper(dark=True)
-GRACE_SECONDS = 0.6
-"""So long a question takes no answer: what is typed at that moment was meant for something else."""
+FRAME = 2
+"""So many lines the frame around a dialog takes."""
+SHARE = 0.96
+"""So much of the height of the screen a dialog may take, as the style sheet says."""
+LEAST_LINES = 3
 
 
 class Sheet(Static):
@@ -44,6 +42,12 @@ class Sheet(Static):
         lines = self._paper.lines(self._drawn, self.content_size.width or 80)
         parts = [segment for line in lines for segment in (*line, Segment.line())]
         return Segments(parts[:-1])
+
+    def draw(self, drawn: RenderableType) -> None:
+        """Show something else, if it is something else."""
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self.refresh(layout=True)
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         """So many lines as the drawing has at this width."""
@@ -66,6 +70,26 @@ class Prose(Static):
         return len(_PAPER.lines(Text(folded(self._prose, width)), width))
 
 
+class Below(Static):
+    """A line under a part that scrolls: how much of it is out of sight, and which keys show it."""
+
+    def __init__(self, part: VerticalScroll) -> None:
+        super().__init__(markup=False, classes="below")
+        self._part = part
+        self._says = ""
+        self.display = False
+
+    def count(self) -> None:
+        """Say how it stands now."""
+        below = round(self._part.max_scroll_y - self._part.scroll_offset.y)
+        more = f"{below:,} more line{'s' if below != 1 else ''}"
+        says = f"▼ {more} below · PageDown" if below else "▲ the end · PageUp"
+        self.display = self._part.max_scroll_y > 0
+        if says != self._says:
+            self._says = says
+            self.update(Text(says, "bold"))
+
+
 class Dialog(ModalScreen[Given]):
     """Gives one answer, once: a key that was pressed twice finds it gone already."""
 
@@ -73,12 +97,6 @@ class Dialog(ModalScreen[Given]):
         super().__init__()
         self._over = False
         self._withdrawn = False
-        self._shown_at = time.monotonic()
-
-    @property
-    def listens(self) -> bool:
-        """Whether it was in sight long enough for a key to be meant for it, and is not answered yet."""
-        return not self._over and time.monotonic() - self._shown_at >= GRACE_SECONDS
 
     def dismiss(self, result: Given | None = None) -> AwaitComplete:
         """Close it with what it gives; nothing happens when it was closed before, or lies below another."""
@@ -98,6 +116,15 @@ class Dialog(ModalScreen[Given]):
             self.dismiss()
 
 
+def fit(dialog: Vertical, part: VerticalScroll) -> None:
+    """Give a part so many lines that everything else in its dialog stays in sight."""
+    others = [each for each in dialog.children if each is not part and each.display]
+    taken = sum(max(each.outer_size.height, 1) + each.styles.margin.height for each in others)
+    room = max(int(dialog.screen.size.height * SHARE) - FRAME - taken, LEAST_LINES)
+    if part.styles.max_height is None or part.styles.max_height.value != room:
+        part.styles.max_height = room
+
+
 def scrolled(screen: "Dialog[Any]", event: events.Key) -> None:
     """The page keys scroll what a dialog shows, although its answers have the focus."""
     if event.key in ("pageup", "pagedown"):
@@ -110,155 +137,6 @@ def scrolled(screen: "Dialog[Any]", event: events.Key) -> None:
         for part in below[:1] if down else above[:1]:
             step = max(part.size.height - 1, 1)
             part.scroll_relative(y=step if down else -step, animate=False)
-
-
-class AskScreen(Dialog[Answer]):
-    """One question: who asks, exactly what, which rule asked; one key answers."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "no", show=False)]
-
-    def __init__(self, question: Question, waiting: int, paper: Paper) -> None:
-        super().__init__()
-        self.question = question
-        self._waiting = waiting
-        self._paper = paper
-        self._choices = questions.choices(question)
-
-    def compose(self) -> ComposeResult:
-        """The question above its answers."""
-        more = f"  ({self._waiting - 1} more wait)" if self._waiting > 1 else ""
-        head = Text(questions.headline(self.question), "bold")
-        head.append(f"  task {self.question.task}{more}", "faint")
-        parts: list[RenderableType] = [Text(questions.exactly(self.question), "warn")]
-        if preview := questions.preview_lines(self.question):
-            parts += [Text(""), diff_lines(preview)]
-        why = Text(questions.reason(self.question), "faint")
-        if allowed := questions.allows(self.question):
-            why.append(f"\nA yes for more than this call allows: {allowed}")
-        with Vertical(classes="dialog"):
-            yield Sheet(head, self._paper)
-            with VerticalScroll(classes="body exactly"):
-                yield Sheet(Group(*parts), self._paper)
-            with VerticalScroll(classes="body why"):  # never below the fold of what is asked
-                yield Sheet(why, self._paper)
-            yield OptionList(
-                *(Option(Text(f" {each.key}  {each.says}")) for each in self._choices), markup=False
-            )
-
-    def on_mount(self) -> None:
-        """Nothing is chosen by accident: the last answer, no, is where it begins."""
-        self._shown_at = time.monotonic()
-        answers = self.query_one(OptionList)
-        answers.highlighted = len(self._choices) - 1
-        answers.focus()
-
-    def on_key(self, event: events.Key) -> None:
-        """A key of an answer gives it; the page keys scroll the question."""
-        for choice in self._choices:
-            if event.character == choice.key:
-                event.stop()
-                if self.listens:
-                    self.dismiss(choice.answer)
-                return
-        scrolled(self, event)
-
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """An answer was chosen."""
-        if self.listens:
-            self.dismiss(self._choices[event.option_index].answer)
-
-    def action_no(self) -> None:
-        """Escape is a no."""
-        if self.listens:
-            self.dismiss(NO)
-
-
-class InquiryScreen(Dialog[Answer]):
-    """What an agent wants to know, one thing after the other: an option, several, or words of one's own."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "no", show=False)]
-
-    def __init__(self, question: Question, paper: Paper) -> None:
-        super().__init__()
-        self.question = question
-        self._paper = paper
-        self._words: list[str] = []
-        self._marked: set[int] = set()
-
-    @property
-    def _inquiry(self) -> Inquiry:
-        return self.question.inquiries[len(self._words)]
-
-    def compose(self) -> ComposeResult:
-        """The question, its options, and a line for other words."""
-        with Vertical(classes="dialog"):
-            yield Static(classes="asked", markup=False)
-            yield OptionList(markup=False)
-            yield Input(placeholder="or type an answer of your own, then Enter")
-
-    def on_mount(self) -> None:
-        """Ask the first thing."""
-        self._ask()
-
-    def _ask(self) -> None:
-        self._shown_at = time.monotonic()
-        inquiry = self._inquiry
-        number = f" ({len(self._words) + 1} of {len(self.question.inquiries)})"
-        several = number if len(self.question.inquiries) > 1 else ""
-        head = Text(f"{questions.who(self.question)} asks{several}:\n", "bold")
-        head.append(exact(inquiry.question), "not bold")
-        if inquiry.many:
-            head.append("\n(Space marks several, Enter sends them)", "dim")
-        self.query_one(".asked", Static).update(head)
-        self._marked = set()
-        self._list()
-        self.query_one(Input).value = ""
-        (self.query_one(OptionList) if inquiry.options else self.query_one(Input)).focus()
-
-    def _list(self) -> None:
-        listing = self.query_one(OptionList)
-        at = listing.highlighted
-        listing.clear_options()
-        for number, (label, says) in enumerate(questions.inquiry_choices(self._inquiry)):
-            mark = ("☑ " if number in self._marked else "☐ ") if self._inquiry.many else ""
-            line = Text(f"{mark}{label}")
-            line.append(f"  {says}" if says else "", "dim")
-            listing.add_option(Option(line))
-        listing.display = bool(self._inquiry.options)
-        listing.highlighted = at or 0
-
-    def on_key(self, event: events.Key) -> None:
-        """Space marks an option where several may be chosen."""
-        listing = self.query_one(OptionList)
-        if event.key == "space" and not self._over and self._inquiry.many and listing.has_focus:
-            event.stop()
-            if listing.highlighted is not None:
-                self._marked ^= {listing.highlighted}
-                self._list()
-
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Options were chosen."""
-        if not self.listens:
-            return
-        chosen = sorted(self._marked) if self._inquiry.many and self._marked else [event.option_index]
-        self._take(", ".join(self._inquiry.options[each].label for each in chosen))
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Words were typed."""
-        if event.value.strip() and not self._over:
-            self._take(event.value.strip())
-
-    def _take(self, words: str) -> None:
-        self._words.append(words)
-        if len(self._words) == len(self.question.inquiries):
-            self.dismiss(questions.answered(self._words))
-        else:
-            self._ask()
-
-    def action_no(self) -> None:
-        """Escape answers nothing."""
-        if self.listens:
-            self.dismiss(Answer(False, why=questions.NOT_ANSWERED))
 
 
 class ConfirmScreen(Dialog[bool]):

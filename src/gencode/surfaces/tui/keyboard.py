@@ -1,11 +1,18 @@
-"""What comes from the terminal: read, and rid of everything in a pasted text that could act as a key."""
+"""The terminal: read without anything in a pasted text that could act as a key, and left when it is gone."""
 
+import io
 import os
 import selectors
+import signal
+import sys
 from codecs import getincrementaldecoder
+from typing import TYPE_CHECKING
 
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 ESCAPE = "\x1b"
 BEGIN = "\x1b[200~"
@@ -58,8 +65,30 @@ def _half(text: str, bracket: str) -> str:
     return next((bracket[:size] for size in sizes if text.endswith(bracket[:size])), "")
 
 
+class LossyFile(io.FileIO):
+    """A terminal that is written to; what it cannot take any more is lost, and nobody waits for it.
+
+    The thread that writes would end otherwise, and whoever hands it something then would wait for ever.
+    """
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        """Write, if there is still a terminal."""
+        try:
+            return super().write(data)
+        except OSError:
+            return memoryview(data).nbytes
+
+
 class CarefulDriver(LinuxDriver):
-    """The terminal, of which a paste is one text and never a key, whatever is in it."""
+    """The terminal, of which a paste is one text and never a key, and whose end is the end of the app."""
+
+    def start_application_mode(self) -> None:
+        """Write to the terminal as long as there is one."""
+        if self._file is sys.__stderr__:
+            terminal = LossyFile(self._file.fileno(), "w", closefd=False)
+            buffered = io.BufferedWriter(terminal)
+            self._file = io.TextIOWrapper(buffered, self._file.encoding, self._file.errors)
+        super().start_application_mode()
 
     def run_input_thread(self) -> None:
         """Read until the app ends."""
@@ -72,6 +101,7 @@ class CarefulDriver(LinuxDriver):
                 if selector.select(LOOK_SECONDS):
                     read = _read(self.fileno)
                     if not read:
+                        os.kill(os.getpid(), signal.SIGHUP)  # which not every terminal sends when it closes
                         return
                     if text := pasted.clean(decode(read)):
                         for event in parser.feed(text):

@@ -16,6 +16,7 @@ from gencode.surfaces.figures import figures, money, state, tokens
 from gencode.surfaces.pages import MODES
 from gencode.surfaces.talk import ANSWER_THERE
 from gencode.surfaces.transcripts import Transcript, hear
+from gencode.surfaces.tui.asking import asked_line
 from gencode.surfaces.tui.bars import Bar
 from gencode.surfaces.tui.cards import line
 from gencode.surfaces.tui.composer import Composer
@@ -110,6 +111,8 @@ class TranscriptScreen(Screen[None]):
         """Take in one event."""
         if event.seq is not None:
             self._meanwhile = [*self._meanwhile[-MOST_MEANWHILE:], event]
+        elif event.task == self.whose and self.agent is not None and self.agent.status.ended:
+            return  # a piece of what was read from the journal already
         self.transcript = hear(self.transcript, event)
         self.dirty = True
 
@@ -123,7 +126,7 @@ class TranscriptScreen(Screen[None]):
         queued = list(talk.queued.values()) if talk and self.whose == talk.session else []
         self.head.show([self.title_line()])
         self.strip.show([*self.agents_at_work(now), *self.host.notice_lines()])
-        self.foot.show([self.focus_line() or self.foot_line()])
+        self.foot.show([asked_line(self.host.screen) or self.focus_line() or self.foot_line()])
         self.reading.show(self.transcript, agents, queued, now)
         self.dirty = False
 
@@ -179,6 +182,8 @@ class TranscriptScreen(Screen[None]):
     def on_descendant_focus(self) -> None:
         """The line below says what has the keys."""
         self.dirty = True
+
+    on_screen_suspend = on_screen_resume = on_descendant_focus
 
     def on_key(self, event: events.Key) -> None:
         """What is typed where it means nothing is text."""

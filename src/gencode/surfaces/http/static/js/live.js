@@ -18,6 +18,7 @@ const FACTS = [
   "TaskImported",
   "WorkReturned",
   "BudgetShared",
+  "BudgetSet",
   "TranscriptCompacted",
   "QueueMoved",
 ];

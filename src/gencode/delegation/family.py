@@ -1,0 +1,101 @@
+"""Who belongs to a task that an earlier process began; what it was cut off from is followed again."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gencode.core.errors import Stopped
+from gencode.core.outcome import output_file
+from gencode.core.task import Task, comes_later
+from gencode.delegation.inbox import Arrivals
+from gencode.delegation.kinship import Kinship
+from gencode.delegation.live import GRACE_SECONDS, Job
+from gencode.delegation.orphans import close_if_orphan
+from gencode.delegation.remote import Followed
+from gencode.delegation.supervisor import Supervisor
+from gencode.delegation.watch import LOOK_SECONDS
+from gencode.runtime.bus import Bus
+from gencode.runtime.ports import Store, TaskQuery, Wish
+from gencode.runtime.seat import Seat
+
+
+class Family:
+    """Learns the relatives of tasks that go on, and expects what they still have out."""
+
+    def __init__(
+        self, store: Store, bus: Bus, supervisor: Supervisor, kinship: Kinship, outputs: Path | None
+    ) -> None:
+        self._store = store
+        self._bus = bus
+        self._supervisor = supervisor
+        self._kinship = kinship
+        self._outputs = outputs
+
+    async def learn(self, task: Task) -> list[Task]:
+        """Who belongs to a task that an earlier process began: its siblings and, given back, its children."""
+        children = await self._store.tasks(TaskQuery(parent=task.id))
+        for child in children:
+            self._kinship.learn(child.id, task.id)
+        if task.parent is not None:
+            for sibling in await self._store.tasks(TaskQuery(parent=task.parent)):
+                self._kinship.learn(sibling.id, task.parent)
+            above = await self._store.task(task.parent)
+            self._kinship.learn(task.parent, above.parent if above else None)
+        return children
+
+    def take_up(self, children: Sequence[Task], inbox: Arrivals, seat: Seat) -> None:
+        """Expect what earlier turns sent and still runs here, and hand out the files of it all."""
+        for child in children:
+            if not child.background:
+                continue
+            if self._outputs is not None:
+                seat.gate.hand_out(output_file(self._outputs, child.id))
+            if job := self._supervisor.find(child.id):
+                inbox.expect(job)
+
+    def rejoin(self, sender: Task, children: Sequence[Task], job: Job) -> None:
+        """Follow the agents that a task waited for when it was cut and that are still at work elsewhere."""
+        for child in children:
+            if child.id not in sender.left or child.status.ended or self._supervisor.find(child.id):
+                continue
+            remote = Rejoined(child, job.stop.branch(), self._store, self._bus)
+            self._supervisor.watch(remote, lambda remote=remote: remote.follow(self._supervisor.owner))
+            if isinstance(job.seat.inbox, Arrivals):
+                job.seat.inbox.expect(remote)
+
+
+def as_sent(sender: Task, children: Sequence[Task]) -> list[Task]:
+    """The children of a task as those in the background are told, where it was cut off from them."""
+    return [
+        replace(each, background=comes_later(sender, each.id, background=each.background))
+        for each in children
+    ]
+
+
+class Rejoined(Followed):
+    """A task whose sender died and goes on here. Who runs it is known from the journal alone."""
+
+    @property
+    def queued(self) -> bool:
+        """Whether it waits for its turn to begin."""
+        return False
+
+    async def follow(self, owner: str) -> None:
+        """Hear what is written until the task has ended; one that nobody runs any more is ended here."""
+        try:
+            with self.stop.interrupts():
+                await self._to_its_end(owner)
+        except Stopped:
+            await self._store.ask(self.id, Wish.STOP)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GRACE_SECONDS):
+                    await self._to_its_end(owner)
+
+    async def _to_its_end(self, owner: str) -> None:
+        while not self.task.status.ended:
+            await close_if_orphan(self._store, self.id, owner)
+            await self._hear()
+            await asyncio.sleep(LOOK_SECONDS)

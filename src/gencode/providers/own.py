@@ -1,0 +1,47 @@
+"""A provider that a program brought along: its failures are told as its own (providers rack)."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from gencode.core.errors import ProviderError
+from gencode.runtime.blame import Blame, words_of
+from gencode.runtime.ports import (
+    AgainPart,
+    CallPart,
+    EndPart,
+    Part,
+    Provider,
+    Request,
+    TextPart,
+    ThinkingPart,
+)
+
+PARTS = (TextPart, ThinkingPart, CallPart, EndPart, AgainPart)
+
+
+class Own:
+    """Somebody else's provider, which is held to what the port says."""
+
+    def __init__(self, inner: Provider) -> None:
+        self._inner = inner
+        self._name = f"the provider {type(inner).__name__}"
+
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        """Its reply. A connection or a time that ran out passes; anything else it raises is marked."""
+        whole = False
+        try:
+            with Blame(self._name):
+                async with aclosing(self._inner.stream(request)) as parts:
+                    async for part in parts:
+                        self._check(part)
+                        whole = isinstance(part, EndPart)
+                        yield part
+        except (TimeoutError, ConnectionError) as error:
+            raise ProviderError(f"{self._name} failed: {words_of(error)}", retryable=True) from error
+        if not whole:
+            raise ProviderError(f"the reply of {self._name} ended without its end: yield an EndPart last")
+
+    def _check(self, part: object) -> None:
+        if not isinstance(part, PARTS):
+            kind = type(part).__name__
+            raise ProviderError(f"{self._name} yields a {kind}, which is no part of a reply (TextPart, …)")

@@ -1,0 +1,104 @@
+"""What other processes do to the agents of a conversation, as whoever leads it hears of it: from the journal.
+
+An agent that has ended may go on there. It is heard of again, and what it came to is told like any result.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from gencode.core.errors import GenCodeError
+from gencode.core.events import Event, TaskEnded, TaskStarted
+from gencode.core.ids import stamp
+from gencode.runtime.ports import TaskQuery
+from gencode.surfaces.figures import name_of
+from gencode.surfaces.notices import Notice
+from gencode.surfaces.view import AgentView
+
+if TYPE_CHECKING:
+    from gencode.surfaces.talk import Talk
+
+LOOK_SECONDS = 0.5
+ROUNDS = 2
+"""In every so many rounds it is looked whether anything goes on that had ended."""
+SLACK = timedelta(minutes=1)
+"""So far the clocks of machines may differ before the end of a short run could be overlooked."""
+
+
+class Lookout:
+    """Looks at what other processes run below one conversation, and lets it take in what is written there."""
+
+    def __init__(self, talk: "Talk") -> None:
+        self._talk = talk
+        self._since = datetime.now(UTC)
+        self.woken: set[str] = set()
+        """Agents that were woken here, of which nothing was heard yet; that they go on was said."""
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            for number in range(ROUNDS):
+                await asyncio.sleep(LOOK_SECONDS)
+                await self._look_at_open()
+                if number == 0:
+                    await self._look_at_all()
+                self._talk.tell_questions()
+
+    async def _look_at_open(self) -> None:
+        """Hear more of those that are at work elsewhere, and of the conversation itself."""
+        talk = self._talk
+        for agent in list(talk.view.agents.values()):
+            rests = agent.status.ended and agent.id != talk.session
+            if rests or talk.gen.supervisor.find(agent.id) is not None:
+                continue
+            try:
+                await talk.gen.watch.task(agent.id)
+                await self._catch_up(agent.id)
+            except GenCodeError:
+                continue
+
+    async def _look_at_all(self) -> None:
+        """Meet those that were sent or go on meanwhile, all with one question to the journal."""
+        talk, now = self._talk, datetime.now(UTC)
+        if talk.session is None:
+            return
+        family = (talk.session, *talk.view.launched(talk.session))
+        try:
+            query = TaskQuery(parents=family, ended_after=stamp(self._since - SLACK))
+            for task in await talk.gen.store.tasks(query):
+                if task.seq > talk.known(task.id) and talk.gen.supervisor.find(task.id) is None:
+                    await self._catch_up(task.id)
+            self._since = now
+        except GenCodeError:
+            return
+
+    async def _catch_up(self, task: str) -> None:
+        """Take in what was written of a task, and say so when it had ended and goes on."""
+        talk = self._talk
+        written = await talk.gen.store.events(task, talk.known(task))
+        before = talk.view.agents.get(task)
+        fresh = [each for each in written if (each.seq or 0) > talk.known(task)]
+        if before is not None and before.status.ended and task != talk.session and _begins(fresh):
+            self._tell_woken(before)
+        for event in fresh:
+            talk.take(event)
+        agent = talk.view.agents.get(task)
+        if agent is not None and agent.background and agent.parent == talk.session and _ends(fresh):
+            found = await talk.gen.store.task(task)
+            if found is not None and found.status.ended:
+                talk.arrived(found)
+
+    def _tell_woken(self, agent: AgentView) -> None:
+        if agent.id not in self.woken:
+            text = f"{name_of(agent)} ({agent.id}) had ended and was woken elsewhere; it goes on there."
+            self._talk.tell(Notice(text, task=agent.id))
+        self.woken.discard(agent.id)
+
+
+def _begins(events: Iterable[Event]) -> bool:
+    return any(isinstance(each.fact, TaskStarted) for each in events)
+
+
+def _ends(events: Iterable[Event]) -> bool:
+    return any(isinstance(each.fact, TaskEnded) for each in events)

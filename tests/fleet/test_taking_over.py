@@ -1,0 +1,85 @@
+"""What a person reads where there is nothing to take over, and where a task begins behind its own work."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
+from gencode.core.messages import UserMessage
+from gencode.core.status import Status
+from gencode.delegation.lodged import HERE, copies_told
+from gencode.runtime.away.parcel import Parcel, Returned
+from gencode.stores.pg_fleet import FleetStore
+from tests.postgres import Postgres
+from tests.runtime.worktrees.yard import repository
+from tests.surfaces.running import gen as typed
+
+pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
+
+PARCEL = Parcel(key="a" * 40, tip="1" * 40)
+FIELDS = {"copy": "You work in a copy of", "there": "/p", "here": "/own/c p", "worker": "w-1-ab", "top": "/p"}
+HEARD = UserMessage(HERE.format(**FIELDS), sender="system")
+
+
+async def ended(store: FleetStore, cwd: str, told: Returned | None) -> str:
+    """A task that has ended, with what was told of its work."""
+    begun = (TaskStarted(), MessageAdded(HEARD))
+    lease = await store.create(TaskCreated(agent="Explore", prompt="look", cwd=cwd), "me", begun)
+    if told is not None:
+        assert await store.parcels.hand_in(replace(told, task=lease.task), b"", "me")
+    await store.append(lease, [TaskEnded(Status.COMPLETED)], last=True)
+    return lease.task
+
+
+async def test_merge_says_where_the_work_is_that_did_not_come(postgres: Postgres, tmp_path: Path) -> None:
+    url = postgres.new_schema()
+    here = repository(tmp_path / "repo")
+    store = await FleetStore.open(url)
+    nothing = Returned("", PARCEL, PARCEL.tip, str(here), "w-2")
+    kept = replace(nothing, kept="/own/copy", why="it is larger than 32 MiB")
+    elsewhere = replace(nothing, commit="2" * 40)
+    tasks = [await ended(store, str(here), told) for told in (nothing, kept, None, elsewhere)]
+    await store.close()
+    said = [
+        typed("task", "merge", task, cwd=here, GEN_DATABASE_URL=url).err.removeprefix("gen: ").strip()
+        for task in tasks[:3]
+    ]
+    assert said == [
+        f"Task {tasks[0]} changed nothing on another machine, so there is nothing to take over.",
+        f"What task {tasks[1]} changed could not be handed in, because it is larger than 32 MiB. It is on "
+        "the worker w-2, in /own/copy.",
+        f"What task {tasks[2]} changed was not handed in. It worked in the copy /own/c p on w-1-ab; if that "
+        "worker died, what was done is still there, and gen doctor lists it there.",
+    ]
+    clone = repository(tmp_path / "clone")
+    refused = typed("task", "merge", tasks[3], cwd=clone, GEN_DATABASE_URL=url)
+    assert (refused.code, f"belongs to the folder {here}; take it over there" in refused.err) == (2, True)
+
+
+async def test_whoever_wakes_a_task_behind_its_own_work_is_told_so(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    url = postgres.new_schema()
+    store = await FleetStore.open(url)
+    task = await ended(store, "/nowhere", Returned("", PARCEL, "2" * 40, "/nowhere", "w-2"))
+    await store.parcels.taken(task, "2" * 40)
+    sent = typed("task", "send", task, "more", cwd=tmp_path, GEN_DATABASE_URL=url)
+    found = await store.dispatched(task)
+    await store.close()
+    behind = (
+        "it began with /nowhere as it was when it was first sent, without what it changed then: that was "
+        "taken over, and the folder is not on the machine that woke it"
+    )
+    assert (
+        sent.code,
+        f"Mind that {behind}." in sent.err,
+        found is not None and behind.encode() in (found.order or b""),
+    ) == (0, True, True)
+
+
+def test_what_only_sounds_like_a_copy_is_none() -> None:
+    assert (
+        copies_told([replace(HEARD, sender="user"), UserMessage("You work in a copy of /a", sender="system")])
+        == []
+    )

@@ -1,0 +1,196 @@
+"""Questions at real terminals: a line answers what was shown before it was typed, leaving answers nothing."""
+
+import asyncio
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+from tests.contracts.questions import OWNER, about, post, running, until
+from tests.surfaces.running import ASKS, GEN, OWN_TERMINAL, script
+from tests.surfaces.running import gen as command
+
+from gencode import GenCode
+from gencode.core.messages import ToolCall
+from gencode.runtime.asking import Answer, Inquiry, Option
+from gencode.surfaces.commands.questions import NONE_WAITS
+from gencode.surfaces.far_questions import box_of
+from gencode.surfaces.line_by_line import NO_QUESTION
+from gencode.testing import call, says
+
+SECONDS = 60.0
+
+
+class Window:
+    """A terminal in which `gen` runs; what it shows is read up to a text that is waited for."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        self._leader, follower = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", OWN_TERMINAL, *GEN, *words],
+            cwd=folder,
+            env={**os.environ, "TERM": "dumb", "COLUMNS": "400", "PYTHONWARNINGS": "error"},
+            stdin=follower,
+            stdout=follower,
+            stderr=follower,
+            start_new_session=True,
+        )
+        os.close(follower)
+        self._unread = b""
+
+    async def shows(self, *texts: str | bytes) -> str:
+        """Everything up to these texts, which come one after the other."""
+        return "".join([await asyncio.to_thread(self._shows, text) for text in texts])
+
+    def _shows(self, text: str | bytes) -> str:
+        wanted = text.encode() if isinstance(text, str) else text
+        limit = time.monotonic() + SECONDS
+        while wanted not in self._unread:
+            assert time.monotonic() < limit, f"{text!r} never came: {self._unread.decode()}"
+            if select.select([self._leader], [], [], 1.0)[0]:
+                self._unread += os.read(self._leader, 1 << 16)
+        shown, _, self._unread = self._unread.partition(wanted)
+        return shown.decode()
+
+    def types(self, keys: str) -> None:
+        os.write(self._leader, keys.encode())
+
+    def close(self) -> None:
+        if self._leader >= 0:
+            os.close(self._leader)
+            self._leader = -1
+
+    async def ended(self) -> int:
+        return await asyncio.to_thread(self.process.wait, SECONDS)
+
+
+@contextmanager
+def window(folder: Path, *words: str) -> Generator[Window]:
+    opened = Window(folder, *words)
+    try:
+        yield opened
+    finally:
+        opened.close()
+        opened.process.kill()
+        opened.process.wait(SECONDS)
+
+
+def touches(*names: str) -> list[dict[str, Any]]:
+    return [says("", call("Bash", command=f"touch {name}")) for name in names]
+
+
+async def answered_elsewhere(gen: GenCode, text: str) -> None:
+    """Say yes to what is asked about in another process."""
+    box = box_of(gen)
+    found: list[int] = []
+
+    async def is_there() -> bool:
+        found[:] = [each.number for each in await box.waiting("") if text in str(each.question.call.input)]
+        return bool(found)
+
+    await until(is_there, f"{text} is asked")
+    await box.answer(found[0], Answer(True), "somebody")
+
+
+async def test_what_is_typed_for_a_question_answers_no_other_and_is_no_message(tmp_path: Path) -> None:
+    names = ("harmless", "dangerous", "third", "fourth", "fifth")
+    model = script(tmp_path, main=[*touches(*names), says("over")])
+    async with GenCode.open(tmp_path, model="offline") as gen:
+        with window(tmp_path, "--plain", "--model", model) as at:
+            await at.shows("/quit leaves")
+            at.types("go\n")
+            await at.shows("touch harmless", ASKS)
+            at.types("y")
+            await answered_elsewhere(gen, "touch harmless")
+            await at.shows("not asked here any more", "touch dangerous", ASKS)
+            at.types("\n")
+            await at.shows("none of the answers", ASKS)
+            at.types("n\n")
+            await at.shows("touch third", ASKS)
+            await answered_elsewhere(gen, "touch third")
+            await at.shows("touch fourth", ASKS)
+            at.types("y\n")
+            await at.shows("may have been meant for it", ASKS)
+            at.types("n\n")
+            await at.shows("touch fifth", ASKS)
+            await answered_elsewhere(gen, "touch fifth")
+            await at.shows("main says: over")
+            at.types("y\n")
+            await at.shows(NO_QUESTION)
+            at.types("\x04")
+            assert await at.ended() == 0
+    assert [(tmp_path / name).exists() for name in names] == [True, False, True, False, True]
+
+
+class Asking:
+    """Questions of an agent of another process, laid down where they wait."""
+
+    def __init__(self, gen: GenCode, task: str) -> None:
+        self.gen = gen
+        self._question = about(task)
+
+    async def about(self, text: str, *inquiries: Inquiry) -> int:
+        said = ToolCall("c1", "Bash", {"command": text})
+        question = replace(self._question, call=said, inquiries=inquiries, cwd="/work tree")
+        return await box_of(self.gen).put(post(question, home=True))
+
+    async def waiting(self) -> list[int]:
+        return [each.number for each in await box_of(self.gen).waiting("")]
+
+
+@asynccontextmanager
+async def asking(folder: Path) -> AsyncGenerator[Asking]:
+    async with GenCode.open(folder, model="offline") as gen:
+        yield Asking(gen, await running(gen.store, OWNER, cwd=str(folder)))
+
+
+async def test_who_waits_for_questions_is_told_what_is_gone_and_leaving_answers_nothing(
+    tmp_path: Path,
+) -> None:
+    async with asking(tmp_path) as asks:
+        with window(tmp_path, "task", "questions") as at:
+            await at.shows("answers nothing.")
+            first = await asks.about("touch one")
+            shown = await at.shows("touch one", ASKS)
+            assert "in /work tree" in shown
+            assert f"asked by another process on {OWNER}, for {tmp_path}, in the background" in shown
+            await answered_elsewhere(asks.gen, "touch one")
+            await at.shows("not asked here any more")
+            at.types("y\n")
+            await at.shows(NONE_WAITS)
+            second = await asks.about("touch two")
+            await at.shows("touch two", ASKS)
+            at.types("\x04")
+            assert await at.ended() == 0
+        assert (second > first, await asks.waiting()) == (True, [second])
+        with window(tmp_path, "task", "questions") as at:
+            await at.shows("touch two", ASKS)
+            at.close()
+            await at.ended()
+        assert await asks.waiting() == [second]
+
+
+async def test_an_answer_from_the_command_line_is_read_as_one_that_is_typed(tmp_path: Path) -> None:
+    colour = Inquiry("Which?", options=(Option("red"), Option("blue")))
+    async with asking(tmp_path) as asks:
+        number = await asks.about("x", colour)
+        [listed] = (await asyncio.to_thread(command, "task", "questions", "--json", cwd=tmp_path)).json[
+            "questions"
+        ]
+        away = {"folder": str(tmp_path), "place": OWNER, "background": True, "left": listed["left"]}
+        assert (listed["number"], listed["cwd"], listed["away"]) == (number, "/work tree", away)
+        words = ("task", "answer", str(number))
+        wrong = await asyncio.to_thread(command, *words, "no", "--network", cwd=tmp_path)
+        assert (wrong.code, "go with a yes" in wrong.err) == (2, True)
+        assert await asks.waiting() == [number]
+        right = await asyncio.to_thread(command, *words, "yes", "--words", "2", cwd=tmp_path)
+        assert right.code == 0
+        said = await box_of(asks.gen).answered(number, OWNER)
+        assert said == Answer(True, words=("blue",))

@@ -1,0 +1,143 @@
+"""An agent of an open conversation that another process wakes: it is followed, and its result told once."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.contracts.questions import until
+from tests.surfaces.running import gen as command
+
+from gencode import GenCode
+from gencode.core.messages import UserMessage
+from gencode.core.status import Status
+from gencode.core.task import transcript_of
+from gencode.runtime.ports import TaskQuery
+from gencode.surfaces.notices import Notice
+from gencode.surfaces.talk import Talk
+
+SEND = {
+    "name": "Task",
+    "input": {
+        "subagent_type": "Explore",
+        "prompt": "look",
+        "description": "alpha",
+        "run_in_background": True,
+    },
+}
+
+
+def script(folder: Path) -> str:
+    """Main sends an agent, and then says a word in every turn; the agent finds something else in each."""
+    main = [{"calls": [SEND]}, *({"text": f"word {number}"} for number in range(12))]
+    explore = [{"text": f"finding {number}"} for number in range(1, 6)]
+    path = folder / "script.json"
+    path.write_text(json.dumps({"agents": {"main": main, "Explore": explore}}))
+    return f"scripted:{path}"
+
+
+@asynccontextmanager
+async def terminal(folder: Path, session: str = "") -> AsyncGenerator[tuple[Talk, list[Notice]]]:
+    """A conversation as an app leads it, on the real database, and the lines that its person reads."""
+    told: list[Notice] = []
+    async with GenCode.open(folder, model=script(folder)) as gen:
+        talk = Talk(gen, told=told.append)
+        listening = asyncio.create_task(talk.listen())
+        try:
+            if session:
+                await talk.open(session)
+            yield talk, told
+        finally:
+            listening.cancel()
+            await talk.close()
+
+
+async def begun(talk: Talk) -> tuple[str, str]:
+    """The conversation and its agent, once the first result was handed over."""
+    await talk.say("go")
+    await talk.rest()
+    session = talk.session or ""
+    (child,) = [each.id for each in await talk.gen.store.tasks(TaskQuery(parent=session))]
+    assert await given(talk, session) == ["finding 1"]
+    return session, child
+
+
+async def given(talk: Talk, session: str) -> list[str]:
+    """The results that the main agent was given, in order."""
+    said = transcript_of(await talk.gen.store.events(session))
+    return [each.text.rpartition("\n")[2] for each in said if isinstance(each, UserMessage) and each.delivers]
+
+
+async def wake(folder: Path, child: str) -> None:
+    woken = await asyncio.to_thread(command, "task", "send", child, "and now?", cwd=folder)
+    assert woken.code == 0, woken.err
+
+
+async def answered(talk: Talk, turns: int) -> None:
+    """Wait until the main agent has said so much, as this terminal sees it."""
+    await until(lambda: bool(talk.lead and talk.lead.turns >= turns and talk.lead.status.ended), "it answers")
+
+
+async def found(talk: Talk, child: str, result: str) -> None:
+    """Wait until this terminal sees what an agent came to."""
+    await until(lambda: talk.view.agents[child].result == result, f"{result} is seen")
+
+
+def ends(told: list[Notice], child: str) -> list[str]:
+    """What was told of the ends of a task."""
+    return [each.kind for each in told if each.task == child and each.kind != "note"]
+
+
+async def test_it_is_followed_and_only_who_leads_the_conversation_tells_the_main_agent(
+    tmp_path: Path,
+) -> None:
+    async with terminal(tmp_path) as (lead, told):
+        session, child = await begun(lead)
+        turns = (await lead.gen.find(session)).turns
+        async with terminal(tmp_path, session) as (other, also):
+            told.clear()
+            await wake(tmp_path, child)
+            for talk in (lead, other):
+                await found(talk, child, "finding 2")
+                await answered(talk, turns + 1)
+            assert await given(lead, session) == ["finding 1", "finding 2"]
+            await other.say("and you?")
+            for talk in (lead, other):
+                await answered(talk, turns + 2)
+            await wake(tmp_path, child)
+            for talk in (lead, other):
+                await found(talk, child, "finding 3")
+                await answered(talk, turns + 3)
+            assert await given(other, session) == ["finding 1", "finding 2", "finding 3"]
+        assert (await lead.gen.find(session)).turns == turns + 3
+    name = f"Explore: alpha ({child})"
+    for lines in (told, also):
+        assert ends(lines, child) == ["result", "result"]
+        woken = [each.text for each in lines if "woken elsewhere" in each.text]
+        assert woken == [f"{name} had ended and was woken elsewhere; it goes on there."] * 2
+
+
+async def test_what_ended_while_the_app_was_closed_is_told_once_when_it_is_opened_again(
+    tmp_path: Path,
+) -> None:
+    async with terminal(tmp_path) as (talk, _):
+        session, child = await begun(talk)
+    await wake(tmp_path, child)
+    async with GenCode.open(tmp_path) as gen:
+
+        async def has_ended() -> bool:
+            found = await gen.find(child)
+            return found.status.ended and found.turns == 2
+
+        await until(has_ended, "it has ended")
+    async with terminal(tmp_path, session) as (talk, told):
+        assert ends(told, child) == ["result"]
+        assert talk.view.agents[child].status is Status.COMPLETED
+        await talk.say("well?")
+        await talk.rest()
+        await talk.say("and?")
+        await talk.rest()
+        assert await given(talk, session) == ["finding 1", "finding 2"]
+    async with terminal(tmp_path, session) as (_, told):
+        assert ends(told, child) == []
