@@ -143,6 +143,10 @@ async def test_a_file_that_is_named_in_the_folder_of_the_sender_is_the_one_in_th
     async with country.gen(permission_mode="dontAsk", deny=rules) as gen:
         [found] = await ended(gen, [await detached(gen)])
         seen = await results(gen, found.id)
+        assert isinstance(gen.store, FleetStore)
+        back = await gen.store.parcels.returned(found.id)
+        assert back is not None and back[0].files == 1
+        await gen.store.parcels.taken(found.id, back[0].commit)
     assert "b" in seen[0] and seen[1].startswith("Created named.txt"), seen
     assert [text for text in seen[2:5] if "named.txt" not in text] == []
     assert "agents" in seen[5]

@@ -50,6 +50,7 @@ async def terminal(folder: Path, session: str = "") -> AsyncGenerator[tuple[Talk
             yield talk, told
         finally:
             listening.cancel()
+            await asyncio.wait([listening])
             await talk.close()
 
 

@@ -29,7 +29,9 @@ async def terminal(
             yield talk
         finally:
             listening.cancel()
+            await asyncio.wait([listening])
             await talk.close()
+    await store.close()
 
 
 async def until(what: Callable[[], object]) -> None:

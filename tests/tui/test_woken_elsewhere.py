@@ -38,3 +38,5 @@ async def test_the_tree_the_header_and_the_lines_follow_an_agent_that_was_woken_
         await seat.assert_sees("I heard of it")
         await seat.rests()
         assert seat.screen.count(f"Explore: alpha ({task}) cancelled") == 1
+    for store in (here, there):
+        await store.close()

@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -110,12 +110,11 @@ class Shells:
         commands = await self._ready()
         file = self._file(order, "shell")
         held = await asyncio.to_thread(self._hold, self._plan(order))
-        try:
+        with ExitStack() as stack:
+            stack.callback(held.release)
             running = await commands.start(self._command(order, held.plan, file, growing=True))
-        except BaseException:
-            held.release()
-            raise
-        running.task.add_done_callback(lambda _: held.release())
+            standing = stack.pop_all()
+        running.task.add_done_callback(lambda _: standing.close())
         shell = self._shells[file.stem] = Shell(order, running, file)
         return shell
 

@@ -144,7 +144,7 @@ def _candidates(text: str) -> Iterator[str]:
 def _paths(text: str, places: Places) -> tuple[str, ...]:
     """What a text names, seen from the workspace root; under both names of a folder that is a link."""
     path = f"{places.root.rstrip('/')}/{text}" if _PLAIN_PATH.match(text) else _absolute(text, places)
-    root, real_root, home, real_home = places
+    root, real_root, home, real_home = places[:4]
     if (root, home) == (real_root, real_home):
         return (path,)
     pairs = ((root, real_root), (real_root, root), (home, real_home), (real_home, home))

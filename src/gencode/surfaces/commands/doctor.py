@@ -174,7 +174,8 @@ async def _fleet(url: str) -> list[Check]:
     for work in seen.returned:
         files = "1 file" if work.files == 1 else f"{work.files} files"
         what = f"{files} of {work.cwd}, changed by task {work.task} on {work.worker}"
-        found.append(Check("returned work", "ok", f"{what}, not taken over", f"gen task merge {work.task}"))
+        way = f"gen task merge {work.task} --cwd {shlex.quote(work.cwd)}"
+        found.append(Check("returned work", "ok", f"{what}, not taken over", way))
     return found
 
 
