@@ -21,6 +21,7 @@ from gencode.core.status import Status
 from gencode.delegation.accounts import spent_by
 from gencode.delegation.slices import Slices
 from gencode.runtime.ports import TaskQuery
+from gencode.runtime.purse import Purse
 from tests.fleet.driving import until
 from tests.postgres import Postgres
 
@@ -140,7 +141,7 @@ async def test_whoever_looks_at_a_session_from_elsewhere_knows_what_is_out(postg
     async def out() -> tuple[int, int | None]:
         session = await other.task(lead.task)
         assert session is not None
-        abroad = await elsewhere.look(session)
+        abroad = await elsewhere.look(session, Purse("the session", budget))
         return abroad.spent.tokens, abroad.kept.get("tokens", 0)
 
     assert await out() == (2_000, None)  # whoever leads it may spend all that is left

@@ -48,7 +48,7 @@ async def test_a_spawned_agent_answers_later_with_a_system_message_and_the_user_
             + TELL_THE_USER,
             "system",
             delivers=("00000002",),
-            ends=(child.ended_at,),
+            ends=(child.ended_at or "",),
         )
     ]
     assert (outcome.result, child.background, child.status) == ("There is one file.", True, Status.COMPLETED)
