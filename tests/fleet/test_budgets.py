@@ -20,6 +20,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.accounts import spent_by
 from gencode.delegation.slices import Slices
+from gencode.delegation.work import Kept
 from gencode.runtime.ports import TaskQuery
 from gencode.runtime.purse import Purse
 from tests.fleet.driving import until
@@ -117,13 +118,10 @@ async def test_what_is_left_goes_along_with_a_task_that_outlives_its_sender(
         spent = [(await spent_by(gen.store, task)).tokens for task in tasks]
         assert all(22_000 <= tokens <= 38_000 for tokens in spent)
 
-        async def told_again() -> bool:
-            return (await gen.find(tasks[0])).seq > found[0].seq and (await gen.find(tasks[0])).status.ended
-
-        await gen.send(tasks[0], "more")
-        await until(told_again, "the worker has said something")
-        again = await gen.watch.ended(tasks[0], 60)
-        assert (again.status, "budget" in str(again.error)) == (Status.LIMIT_REACHED, True)
+        with pytest.raises(Kept, match=r"The budget of 30,000 tokens .* is spent"):
+            await gen.send(tasks[0], "more")
+        assert await gen.find(tasks[0]) == found[0]
+        assert (await spent_by(gen.store, tasks[0])).tokens == spent[0]
 
 
 async def test_whoever_looks_at_a_session_from_elsewhere_knows_what_is_out(postgres: Postgres) -> None:
