@@ -177,6 +177,23 @@ async def test_a_running_task_hears_what_is_said_and_an_ended_one_is_woken(tmp_p
         assert heard == ["look", "leave the tests out", "go on"]
 
 
+async def test_what_is_refused_to_an_ended_task_is_not_heard_later(tmp_path: Path, home: Path) -> None:
+    file = home / ".gen" / "agents" / "tester.md"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("---\nname: tester\ndescription: Tests.\n---\nTest.\n")
+    async with served(tmp_path, tester=[*LOOK, says("again")]) as site:
+        task = await start(site.client, "tester")
+        await site.client.ended(task)
+        file.rename(home / "tester.md")
+        refused = await site.client.post(f"/api/tasks/{task}/send", {"message": "refused"})
+        assert 400 <= refused.status < 500
+        (home / "tester.md").rename(file)
+        woken = await site.client.post(f"/api/tasks/{task}/send", {"message": "go on"})
+        assert (woken.status, woken.json["woken"]) == (200, True)
+        assert (await site.client.ended(task))["result"] == "again"
+        assert await site.client.heard(task) == ["look", "go on"]
+
+
 async def test_a_task_is_interrupted_and_goes_on(tmp_path: Path) -> None:
     turns = [says("", NAP), says("went another way")]
     async with served(tmp_path, settings=NAPS, general_purpose=turns) as site:

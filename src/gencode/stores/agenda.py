@@ -3,7 +3,6 @@
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -16,11 +15,9 @@ from gencode.runtime.agenda import Appointment
 from gencode.runtime.channels import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
 from gencode.stores.facts import DRAWS, crowded, full
 from gencode.stores.schema import PlainErrors
-from gencode.stores.together import Pen, Step, patiently
+from gencode.stores.together import Doing, Pen, Step, patiently
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _PLAN = """
 INSERT INTO Appointments (Id, Due, Owner, Revision, Body, CreatedAt)
@@ -115,7 +112,7 @@ class SqliteTray:
         named = msgspec.json.encode(channels).decode()
         wanted = {"channels": named, "now": now, "until": until, "number": number, "most": MOST_TOGETHER}
         rows = await self._pen.write(
-            _Doing(lambda: self._writer.execute(_PICK_UP, wanted).fetchall()), together=False
+            Doing(lambda: self._writer.execute(_PICK_UP, wanted).fetchall()), together=False
         )
         return sorted((_outgoing(row) for row in rows), key=lambda each: each.number)
 
@@ -123,32 +120,19 @@ class SqliteTray:
         """Forget a message that was delivered; False when somebody else has taken it since."""
         row = (message.number, message.tries)
         gone = await self._pen.write(
-            _Doing(lambda: self._writer.execute(_CROSS_OUT, row).rowcount), together=False
+            Doing(lambda: self._writer.execute(_CROSS_OUT, row).rowcount), together=False
         )
         return gone > 0
 
     async def put_back(self, message: Outgoing, until: str) -> None:
         """Leave a message for later, unless somebody else has taken it since."""
         row = (until, message.number, message.tries)
-        await self._pen.write(_Doing(lambda: self._writer.execute(_PUT_BACK, row).rowcount), together=False)
+        await self._pen.write(Doing(lambda: self._writer.execute(_PUT_BACK, row).rowcount), together=False)
 
     async def outgoing(self) -> list[Outgoing]:
         """Everything that is not delivered, oldest first."""
         rows = await patiently(lambda: self._reader.execute(_OUTGOING).fetchall(), self._errors)
         return [_outgoing(row) for row in rows]
-
-
-class _Doing(Step[T]):
-    """One statement."""
-
-    __slots__ = ("_do",)
-
-    def __init__(self, do: Callable[[], T]) -> None:
-        self._do = do
-
-    def write(self) -> T:
-        """Do it."""
-        return self._do()
 
 
 class _Planning(Step[bool]):

@@ -30,7 +30,7 @@ from gencode.stores.questions import (
     travelling,
 )
 from gencode.stores.schema import PlainErrors
-from gencode.stores.together import Pen, Step, patiently
+from gencode.stores.together import Doing, Pen, patiently
 
 T = TypeVar("T")
 
@@ -195,23 +195,10 @@ class SqliteQuestions:
         return any(fate(name) != "dead" for (name,) in self._writer.execute(_THERE, wanted).fetchall())
 
     async def _written(self, do: Callable[[], T]) -> T:
-        return await self._pen.write(_Doing(do), together=False)
+        return await self._pen.write(Doing(do), together=False)
 
     async def _read(self, statement: str, values: Any) -> list[Any]:
         return await patiently(lambda: self._reader.execute(statement, values).fetchall(), self._errors)
-
-
-class _Doing(Step[T]):
-    """What is written together."""
-
-    __slots__ = ("_do",)
-
-    def __init__(self, do: Callable[[], T]) -> None:
-        self._do = do
-
-    def write(self) -> T:
-        """Do it."""
-        return self._do()
 
 
 def _alive(rows: Sequence[Any]) -> list[Travelling]:

@@ -57,6 +57,19 @@ class Step(Generic[T]):
         """The transaction came to nothing."""
 
 
+class Doing(Step[T]):
+    """Whatever changes nothing in memory."""
+
+    __slots__ = ("_do",)
+
+    def __init__(self, do: Callable[[], T]) -> None:
+        self._do = do
+
+    def write(self) -> T:
+        """Do it."""
+        return self._do()
+
+
 class _Waiting(Generic[T]):
     __slots__ = ("future", "step")
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 from gencode.core.outcome import Outcome
-from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
 from gencode.delegation.forks import Fork
 from gencode.surfaces.http.endpoints import Asked, Nothing, endpoint
@@ -73,17 +72,8 @@ async def send_to_task(site: Site, task: Task, asked: Asked[Nothing, Said]) -> S
     if task.conversation:
         woken = await site.inbox.say(task.id, asked.body.message)
         return widened(SteeredTask, await site.gen.get(task.id), woken=woken)
-    now, woken = await _steered(site, task, asked.body.message)
+    now, woken = await site.gen.work.send(task.id, asked.body.message, here=True)
     return widened(SteeredTask, await site.gen.outcome_of(now), woken=woken)
-
-
-async def _steered(site: Site, task: Task, message: str) -> tuple[Task, bool]:
-    """Say something to an agent; one of this folder that has ended goes on here, where it can be watched."""
-    now = await site.gen.launcher.reach.send(task.id, message)
-    if not now.status.ended or not await site.gen.store.waiting(task.id):  # it heard that, then it ended
-        return now, False
-    job = await site.gen.work.resume(task.id, TaskRequest("", "", resume=task.id, background=task.background))
-    return job.task, True
 
 
 @about_task(
