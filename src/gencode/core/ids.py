@@ -2,7 +2,9 @@
 
 import os
 import re
+import time
 from datetime import UTC, datetime
+from functools import lru_cache
 
 ID_LENGTH = 8
 _ID = re.compile(rf"[0-9a-f]{{1,{ID_LENGTH}}}\Z")
@@ -21,8 +23,15 @@ def clean_id(text: str) -> str | None:
 
 def stamp(moment: datetime | None = None) -> str:
     """A moment (default: now) as UTC ISO 8601 with exactly six decimals."""
-    moment = datetime.now(UTC) if moment is None else moment.astimezone(UTC)
-    return f"{moment.isoformat(timespec='microseconds')[:-6]}Z"
+    if moment is None:
+        seconds, micros = divmod(time.time_ns() // 1_000, 1_000_000)
+        return f"{_second(seconds)}.{micros:06d}Z"
+    return f"{moment.astimezone(UTC).isoformat(timespec='microseconds')[:-6]}Z"
+
+
+@lru_cache(2)  # every fact has a stamp, and most lie in the same second as the one before
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 def moment(text: str) -> datetime:

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 
-class Usage(Struct, frozen=True, rename="camel"):
+class Usage(Struct, frozen=True, gc=False, rename="camel"):
     """Tokens and money of one or many model calls; `usd` is None when the price is not known."""
 
     input_tokens: int = 0
@@ -24,7 +24,7 @@ class Usage(Struct, frozen=True, rename="camel"):
         )
 
 
-class ToolCall(Struct, frozen=True):
+class ToolCall(Struct, frozen=True, gc=False):
     """A model's wish to use a tool. `broken` keeps arguments that were not a JSON object."""
 
     id: str
@@ -33,21 +33,21 @@ class ToolCall(Struct, frozen=True):
     broken: str = ""
 
 
-class FileChange(Struct, frozen=True):
+class FileChange(Struct, frozen=True, gc=False):
     """A file as a tool left it."""
 
     path: str
     sha256: str
 
 
-class CommandRun(Struct, frozen=True):
+class CommandRun(Struct, frozen=True, gc=False):
     """A command that ran and how it ended."""
 
     command: str
     exit: int | None
 
 
-class Trace(Struct, frozen=True, omit_defaults=True):
+class Trace(Struct, frozen=True, gc=False, omit_defaults=True):
     """What a call did to the world, told by the tool itself and never by the model."""
 
     read: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class Image(Struct, frozen=True):
     base64: str
 
 
-class ToolResult(Struct, frozen=True, omit_defaults=True):
+class ToolResult(Struct, frozen=True, gc=False, omit_defaults=True):
     """The one answer to one call."""
 
     call: str
@@ -80,14 +80,14 @@ class ToolResult(Struct, frozen=True, omit_defaults=True):
     images: tuple[Image, ...] = ()
 
 
-class Thinking(Struct, frozen=True, omit_defaults=True):
+class Thinking(Struct, frozen=True, gc=False, omit_defaults=True):
     """A block of reasoning, kept with the provider's signature so that it can be sent back."""
 
     text: str
     signature: str = ""
 
 
-class UserMessage(Struct, frozen=True, tag="user", tag_field="role", omit_defaults=True):
+class UserMessage(Struct, frozen=True, gc=False, tag="user", tag_field="role", omit_defaults=True):
     """Something said to the agent. `sender` is `user`, `system`, or the id of another agent.
 
     `delivers` are the tasks whose results are in it: with this message they count as handed over. `ends` is
@@ -104,7 +104,7 @@ class UserMessage(Struct, frozen=True, tag="user", tag_field="role", omit_defaul
     ends: tuple[str, ...] = ()
 
 
-class AssistantMessage(Struct, frozen=True, tag="assistant", tag_field="role", omit_defaults=True):
+class AssistantMessage(Struct, frozen=True, gc=False, tag="assistant", tag_field="role", omit_defaults=True):
     """What the model said; `partial` when it was stopped in the middle."""
 
     text: str
@@ -116,7 +116,7 @@ class AssistantMessage(Struct, frozen=True, tag="assistant", tag_field="role", o
     partial: bool = False
 
 
-class ToolMessage(Struct, frozen=True, tag="tool", tag_field="role"):
+class ToolMessage(Struct, frozen=True, gc=False, tag="tool", tag_field="role"):
     """The results of one reply's calls, in the order of the calls."""
 
     results: tuple[ToolResult, ...]

@@ -15,6 +15,8 @@ from gencode.delegation.live import Live
 from gencode.runtime.bus import Bus
 from gencode.runtime.ports import Archive
 
+_ISOLATIONS = get_args(Isolation)
+
 
 class Words(TypedDict, total=False):
     """What a program may say about a task beside its prompt."""
@@ -25,6 +27,7 @@ class Words(TypedDict, total=False):
     isolation: Isolation
     output_schema: dict[str, Any] | None
     budget: Budget
+    here: bool
 
 
 def request(agent: str, prompt: str, words: Words, *, background: bool) -> TaskRequest:
@@ -33,7 +36,7 @@ def request(agent: str, prompt: str, words: Words, *, background: bool) -> TaskR
         known = ", ".join(Words.__annotations__)
         raise UserMistake(f"A task has no {', '.join(sorted(unknown))}; what may be said is: {known}.")
     isolation = str(words.get("isolation", ""))
-    if isolation not in get_args(Isolation):
+    if isolation not in _ISOLATIONS:
         raise UserMistake(
             f"The isolation {isolation!r} does not exist; say 'process' or 'worktree', or leave it out."
         )

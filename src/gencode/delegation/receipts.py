@@ -85,12 +85,11 @@ def never_read(seat: Seat, transcript: Sequence[Message], task: Task, report: st
 def _names(report: str, workspace: Workspace) -> list[str]:
     """The names of files that exist, as they are called from the working directory."""
     words = dict.fromkeys(word.rstrip(".-") for word in _NAME.findall(report[:MOST_TEXT]))
-    if not words:
-        return []
-    cwd = os.path.realpath(workspace.cwd)
+    cwd = str(workspace.cwd)
     found: dict[str, None] = {}
     for word in list(words)[:MOST_NAMED]:
-        name = os.path.relpath(word, cwd) if word.startswith("/") else os.path.normpath(word)
+        whole = word.startswith("/")
+        name = os.path.relpath(word, os.path.realpath(cwd)) if whole else os.path.normpath(word)
         if not name.startswith("..") and _is_file(f"{cwd}/{name}"):
             found[name] = None
     return list(found)

@@ -70,8 +70,9 @@ class Line(asyncio.Protocol):
     """One connection, and the answer that arrives on it."""
 
     __slots__ = (
-        *("_bare", "_busy", "_fault", "_head", "_headed", "_heard", "_held", "_loop", "_parser"),
-        *("_pieces", "_spoilt", "_transport", "_waiter", "_writable", "over", "since", "status", "whole"),
+        *("_bare", "_busy", "_end", "_fault", "_head", "_headed", "_heard", "_held", "_loop", "_parser"),
+        *("_pieces", "_spoilt", "_timer", "_transport", "_waiter", "_writable"),
+        *("over", "since", "status", "whole"),
     )
 
     def __init__(self) -> None:
@@ -79,8 +80,9 @@ class Line(asyncio.Protocol):
         self._parser = self._new_parser()
         self._waiter: asyncio.Future[None] | None = None
         self._writable: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._busy = self._spoilt = self.over = False
-        self.since = 0.0
+        self._end = self.since = 0.0
         self._transport = cast("asyncio.Transport", None)
         self.begin()
 
@@ -176,16 +178,28 @@ class Line(asyncio.Protocol):
         if self._fault is not None:
             raise WireTrouble(self._fault)
         self._waiter = self._loop.create_future()
-        timer = self._loop.call_at(end, self._give_up)
+        self._end = end
+        if self._timer is None or self._timer.when() > end:
+            self._wind(end)
         try:
             await self._waiter
         finally:
-            timer.cancel()
             self._waiter = None
 
-    def _give_up(self) -> None:
+    def _wind(self, end: float) -> None:
+        """Set the one timer of the connection: most waits are short, and one for each would cost more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(end, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
         # In a busy loop something may have come that nobody has looked at yet.
-        if self._waiter is not None and not self._waiter.done():
+        if self._waiter is None or self._waiter.done():
+            return
+        if self._loop.time() < self._end:
+            self._wind(self._end)
+        else:
             self._fail(Fault.SILENT)
 
     def _fail(self, fault: Fault) -> None:
@@ -246,6 +260,8 @@ class Line(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over; an answer without a length ends with its connection."""
         self.over = True
+        if self._timer is not None:
+            self._timer.cancel()
         if self._headed and exc is None and self._fault is None:
             said = self.headers
             chunked = "chunked" in said.get("transfer-encoding", "").lower()

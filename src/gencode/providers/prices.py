@@ -27,7 +27,7 @@ def price_of(model: str, own: Mapping[str, Price]) -> Price:
     for table in (own, PRICES):
         if model in table:
             return table[model]
-        dated = [name for name in table if model.startswith(f"{name}-20")]
+        dated = [name for name in table if model.startswith(f"{name}-20")] if "-20" in model else ()
         if dated:
             return table[max(dated, key=len)]
     return Price()

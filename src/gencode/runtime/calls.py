@@ -126,10 +126,11 @@ async def _run(seat: Seat, wish: Wish, record: Recorder, tool: Tool, arguments: 
 
 async def _fitting(seat: Seat, record: Recorder, output: ToolOutput) -> str:
     """A result as it enters the transcript; one that is too long is kept whole where the agent reads it."""
-    text, folder = output.text, record.folder
+    text = output.text
     if output.paged:
         return clip(text, CLIP + PAGED)
-    if len(text) <= CLIP or folder is None or not any(name in seat.toolbox for name in READERS):
+    folder = record.folder if len(text) > CLIP else None
+    if folder is None or not any(name in seat.toolbox for name in READERS):
         return clip(text)
     from gencode.runtime.artifacts import keep, where
 
@@ -165,7 +166,7 @@ def _judged(seat: Seat, call: ToolCall) -> Wish:
     if seat.workspace.copied is not None and tool is not None:
         from gencode.runtime.away.renaming import renamed
 
-        call = renamed(call, tool.name, seat.workspace.copied)
+        call = renamed(call, tool.name, seat.workspace.copied, local=tool.local)
     try:
         arguments = tool.parse(call) if tool else None
     except ToolError as error:

@@ -80,7 +80,7 @@ class Insert(Step[bool]):
         self._epoch = 0 if owner is None else 1
 
     def write(self) -> bool:
-        """Write the row of the task, its facts and their fold."""
+        """Write the row of the task, its facts and, where these are many or the last ones, their fold."""
         growth = self._growth
         row = {**_row(growth.state), "epoch": self._epoch, "owner": self._owner, "lease": self._lease}
         row["updated"] = growth.events[-1].at
@@ -91,7 +91,8 @@ class Insert(Step[bool]):
         if self._owner is None:
             self._connection.execute(_CLAIM_CHILDREN, row)
         _write_facts(self._connection, growth, self._epoch)
-        _write_snapshot(self._connection, growth.state)
+        if growth.state.seq >= SNAPSHOT_EVERY or growth.state.status.ended:
+            _write_snapshot(self._connection, growth.state)
         return True
 
 
