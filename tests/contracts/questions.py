@@ -1,8 +1,6 @@
 """Promises of the `QuestionBox` port: one answer counts, none comes too late, nothing waits for nobody."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -12,26 +10,15 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision
-from gencode.delegation.far_asking import FarAsker, FarQuestions
+from gencode.delegation.far_asking import FarAsker, FarQuestions, who_answers
 from gencode.runtime.asking import Answer, NobodyThere, Question, Unasked
 from gencode.runtime.broker import Broker
 from gencode.runtime.questions import ALL, Post, Presence
+from tests.waiting import until
 
-PATIENCE = 60.0
 OWNER = "worker"
 TERMINAL = "terminal"
 ME = Presence("me", "/a", background=True)
-
-
-async def until(true: Callable[[], bool | Awaitable[bool]], what: str) -> None:
-    """Wait until something is so."""
-    limit = time.monotonic() + PATIENCE
-    while time.monotonic() < limit:
-        so = true()
-        if so is True or (not isinstance(so, bool) and await so):
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"it never came about that {what}")
 
 
 async def running(store: Any, owner: str = OWNER, **words: Any) -> str:
@@ -238,16 +225,39 @@ async def test_what_is_answered_here_is_not_asked_elsewhere_any_more(store: Any)
     broker.answer(broker.waiting()[0].number, Answer(True, "session"))
     assert await asked == Answer(True, "session")
     assert list(await store.questions.waiting("")) == []
-    with pytest.raises(UserMistake, match="nobody asks it any more"):
+    with pytest.raises(UserMistake, match=f"was answered already, by {who_answers()}"):
         await store.questions.answer(number, Answer(False), "me")
 
 
 async def test_what_is_answered_elsewhere_is_not_asked_here_any_more_and_reaches_less(store: Any) -> None:
     broker = Broker()
     asked, number = await shared(store, broker, "Bash(make)")
+    [waiting] = broker.waiting()
     await store.questions.answer(number, Answer(True, "session"), "me")
     assert await asked == Answer(True, "subtree")
     assert list(broker.waiting()) == []
+    about = waiting.question
+    other = replace(about.call, input={"command": "make something else"})
+    known = [await store.questions.who(about.task, call) for call in (about.call, other)]
+    assert known == ["me", ""]
+
+
+async def test_of_an_answer_here_and_one_elsewhere_the_first_counts_and_the_other_is_told_whose(
+    store: Any,
+) -> None:
+    task = await running(store, TERMINAL, background=False)
+    numbers = [
+        await store.questions.put(post(about(task), behind=False, owner=TERMINAL, home=True))
+        for _ in range(2)
+    ]
+    yes, no = Answer(True), Answer(False, why="no")
+    assert await store.questions.settle(numbers[0], no, "here") is None
+    with pytest.raises(UserMistake, match="was answered already, by here"):
+        await store.questions.answer(numbers[0], yes, "me")
+    await store.questions.answer(numbers[1], yes, "me")
+    assert await store.questions.settle(numbers[1], no, "here") == yes
+    assert await store.questions.settle(numbers[1] + 1, no, "here") is None
+    assert await store.questions.who(task, about(task).call) == "me"
 
 
 async def test_an_answer_from_elsewhere_that_says_too_much_leaves_the_question_to_the_person_here(

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from gencode.delegation.far_asking import who_answers
 from gencode.stores.sqlite import SqliteStore
 from gencode.surfaces.talk import ANSWER_THERE
 from gencode.surfaces.tui import asking, attention
@@ -82,6 +83,6 @@ async def test_what_the_first_terminal_answers_is_not_asked_in_the_second_any_mo
         monkeypatch.setattr(asking, "PARTING_SECONDS", 1_000.0)
         await first.press("n")
         await second.until(lambda: not second.app.broker.waiting(), "the end of the question")
-        await second.assert_sees("Answered elsewhere: no.")
+        await second.assert_sees(f"Answered by {who_answers()}: no.")
         second.app.call_later(cast(AskScreen, second.app.screen).withdraw)  # as it does by itself later
     assert not (tmp_path / "new.txt").exists()

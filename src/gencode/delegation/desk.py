@@ -61,8 +61,21 @@ class Desk:
             raise
 
     async def look(self, task: str, seconds: float) -> Outcome:
-        """The outcome of a task, after at most so many seconds of waiting for its end."""
-        outcome = await self._launcher.look(_id(task), seconds)
+        """The outcome of a task, after at most so many seconds of waiting for its end.
+
+        What it says meanwhile, a question say, ends the wait: it is heard before the next reply.
+        """
+        name = _id(task)
+        if seconds > 0:
+            ended = asyncio.ensure_future(self._launcher.look(name, seconds))
+            speaks = asyncio.ensure_future(self._inbox.letter_from(name, 0))
+            try:
+                await asyncio.wait([ended, speaks], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                ended.cancel()
+                speaks.cancel()
+                await asyncio.gather(ended, speaks, return_exceptions=True)
+        outcome = await self._launcher.look(name, 0.0)
         return replace(outcome, background=True) if self._inbox.is_later(outcome.agent_id) else outcome
 
     async def stop(self, task: str) -> tuple[Outcome, Sequence[Sent]]:

@@ -9,8 +9,9 @@ import getpass
 import logging
 import socket
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from math import inf
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -61,40 +62,35 @@ class FarAsker:
 
     async def ask(self, question: Question) -> Answer:
         """What a person says; a no where nobody says anything in time. NobodyThere where there is none."""
-        self.parked += 1
         try:
-            answer = await self._asked(at_home(_bounded(question), self.moved))
+            with self.parking():
+                answer = await self._asked(at_home(_bounded(question), self.moved))
             check_answer(question, answer)
         except NobodyThere:
             raise
         except UserMistake as mistake:
             return Answer(False, why=str(mistake).removesuffix("."))
+        return kept_there(answer)
+
+    @contextmanager
+    def parking(self) -> Generator[None]:
+        """While an agent waits for an answer."""
+        self.parked += 1
+        try:
+            yield
         finally:
             self.parked -= 1
-        return kept_there(answer)
 
     async def _asked(self, question: Question) -> Answer:
         path, background = await family(self._store, question)
         post = Post(replace(question, path=path), self.owner, background, self._seconds)
         number = await self._box.put(post)
-        until = time.monotonic() + self._seconds
         taken = False
         try:
-            while time.monotonic() < until:
-                await asyncio.sleep(LOOK_SECONDS)
-                try:
-                    answer = await self._box.answered(number, self.owner)
-                except Unasked:
-                    raise
-                except GenCodeError as trouble:
-                    log.warning("it is not known what was answered: %s", trouble)
-                    continue
-                if answer is not None:
-                    taken = True
-                    return answer
-            late = await self._box.withdraw(number)
+            until = time.monotonic() + self._seconds
+            answer = await answer_to(self._box, number, self.owner, until) or await self._box.withdraw(number)
             taken = True
-            return late or Answer(False, why=f"Nobody answered within {self._seconds:g} s")
+            return answer or Answer(False, why=f"Nobody answered within {self._seconds:g} s")
         finally:
             if not taken:
                 await self._forget(number)
@@ -103,6 +99,22 @@ class FarAsker:
         """A question that nobody waits for any more disappears; if that fails, with its time."""
         with suppress(GenCodeError):
             await asyncio.shield(self._box.withdraw(number))
+
+
+async def answer_to(box: QuestionBox, number: int, owner: str, until: float = inf) -> Answer | None:
+    """The answer to a question of `owner`, once there is one; None at a moment, Unasked when it is gone."""
+    while time.monotonic() < until:
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            answer = await box.answered(number, owner)
+        except Unasked:
+            raise
+        except GenCodeError as trouble:
+            log.warning("it is not known what was answered: %s", trouble)
+            continue
+        if answer is not None:
+            return answer
+    return None
 
 
 async def family(store: Store, question: Question) -> tuple[tuple[str, ...], bool]:
@@ -115,7 +127,8 @@ async def family(store: Store, question: Question) -> tuple[tuple[str, ...], boo
         if found is None:
             break
         names.append(found.agent)
-        background = background or found.background
+        asks = task == question.task
+        background = background or (found.background and not (asks and question.waited))
         task = found.parent
     path = tuple(reversed(names))
     return path if len(path) > len(question.path) else question.path, background

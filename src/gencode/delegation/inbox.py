@@ -83,13 +83,14 @@ class Arrivals:
         if self._news is not None:
             self._news.set()
 
-    async def letter_from(self, sender: str) -> Letter:
-        """Wait for the next letter of one sender; it stays here to be taken."""
-        known = set(self._letters)
-        while True:
-            for number, letter in self._letters.items():
-                if number not in known and letter.sender == sender:
-                    return letter
+    def next_from(self, sender: str, after: int) -> int | None:
+        """The number of the first letter of one sender with a higher one; it stays here to be taken."""
+        numbers = (number for number, letter in self._letters.items() if letter.sender == sender)
+        return min((number for number in numbers if number > after), default=None)
+
+    async def letter_from(self, sender: str, after: int) -> None:
+        """Wait until there is such a letter."""
+        while self.next_from(sender, after) is None:
             self._news = self._news or asyncio.Event()
             self._news.clear()
             await self._news.wait()

@@ -1,29 +1,61 @@
-"""Questions of agents: to the agent that sent them first, then to a person, and in the end to nobody."""
+"""Questions of agents: to the agent that sent them first, then to a person, and in the end to nobody.
+
+The agent above may be at work in any process of the same database. It hears a question as a letter, and the
+first letter that it writes after that is the answer. Who is not at work is not asked, and never woken for it.
+"""
 
 import asyncio
+import logging
+import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 
-from gencode.core.messages import ToolCall
+from msgspec import Struct
+
+from gencode.core.errors import StoreTrouble, UserMistake
+from gencode.core.messages import ToolCall, unanswered
 from gencode.core.rules import Action, Decision
+from gencode.core.status import Status
+from gencode.core.task import Task, transcript_of
+from gencode.delegation.earlier import tools_of
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin
 from gencode.delegation.reach import Reach
 from gencode.delegation.supervisor import Supervisor
-from gencode.runtime.asking import Inquiry, NobodyThere, Question, Reply
+from gencode.delegation.watch import Watch, facts_of
+from gencode.runtime.asking import Inquiry, NobodyThere, Parking, Question, Reply
+from gencode.runtime.ports import Store
+
+log = logging.getLogger(__name__)
 
 NOBODY = "Nobody can be asked here"
 SILENCE = "Nobody answered in time"
 PERSON = "The user"
 ASKS = Decision(Action.ASK, "An agent asks for a decision.")
+ANSWERS_WITH = "SendMessage"
+LOOK_SECONDS = 1.0
+"""So often is looked whether the agent that was asked is still at work."""
+
+
+class Above(Struct, frozen=True):
+    """The agent that is asked first; one that `waits` for who asks has to be let go to hear it."""
+
+    task: str
+    agent: str
+    waits: bool
 
 
 class Inquiring:
     """Carries questions to whoever can answer them. `seconds` is how long an agent has for that."""
 
-    def __init__(self, supervisor: Supervisor, reach: Reach, seconds: float) -> None:
+    def __init__(
+        self, store: Store, supervisor: Supervisor, reach: Reach, watch: Watch, seconds: float
+    ) -> None:
+        self._store = store
         self._supervisor = supervisor
         self._reach = reach
+        self._watch = watch
         self._seconds = seconds
 
     async def ask(
@@ -32,37 +64,110 @@ class Inquiring:
         """The answers, from the agent above if it gives them in time, else from the person."""
         job = self._supervisor.find(origin.task or "")
         alone = isinstance(job, Job) and job.seat.gate.background and not origin.disturb
-        parent = self._supervisor.find(job.task.parent or "") if job else None
-        if isinstance(job, Job) and isinstance(parent, Job):
-            answered = await self._answered_above(job, parent, inbox, inquiries)
-            if answered:
-                return Reply(by=f"The agent {parent.seat.agent}", later=True)
+        waited = job is not None and not job.task.background
+        above = await self._above(job) if isinstance(job, Job) else None
+        if isinstance(job, Job) and above is not None:
+            with origin.asker.parking() if isinstance(origin.asker, Parking) else nullcontext():
+                if await self._answered_above(job, above, inbox, inquiries):
+                    return Reply(by=f"The agent {above.agent}", later=True)
+        nobody = Reply(by=SILENCE if above else NOBODY)
         if origin.asker is None or alone:
-            return Reply(by=SILENCE if parent else NOBODY)
+            return nobody
         question = Question(
-            *(origin.task or "", origin.lineage[-1], call, ASKS, origin.lineage), inquiries=tuple(inquiries)
+            *(origin.task or "", origin.lineage[-1], call, ASKS, origin.lineage),
+            inquiries=tuple(inquiries),
+            waited=waited,
         )
         try:
             answer = await origin.asker.ask(question)
         except NobodyThere:
-            return Reply(by=SILENCE if parent else NOBODY)
+            return nobody
         return Reply(by=PERSON, words=answer.words) if any(answer.words) else Reply(by=answer.why or SILENCE)
 
+    async def _above(self, job: Job) -> Above | None:
+        """The agent that sent this one, if it is at work, here or elsewhere, and can answer."""
+        sender = job.task.parent
+        if sender is None or job.task.imported:  # what a file says of its sender gives no rights
+            return None
+        here = self._supervisor.find(sender)
+        if isinstance(here, Job):
+            waits = job.sent_back is not None
+            return Above(here.id, here.seat.agent, waits) if ANSWERS_WITH in here.seat.toolbox else None
+        try:
+            found = await self._at_work(sender)
+            events, _ = await facts_of(self._store, sender)
+        except StoreTrouble as trouble:
+            log.warning("task %s cannot be asked: %s", sender, trouble)
+            return None
+        if found is None or ANSWERS_WITH not in tools_of(events):
+            return None
+        open_calls = {each.id for each in unanswered(transcript_of(events))}
+        return Above(found.id, found.agent, not job.task.background and job.task.call in open_calls)
+
     async def _answered_above(
-        self, job: Job, parent: Job, inbox: Arrivals, inquiries: Sequence[Inquiry]
+        self, job: Job, above: Above, inbox: Arrivals, inquiries: Sequence[Inquiry]
     ) -> bool:
         """Whether the agent above answers with a letter. Who waits for this one is let go, to hear it."""
-        if "SendMessage" not in parent.seat.toolbox:
-            return False
-        letter = asyncio.ensure_future(inbox.letter_from(parent.id))
+        known = [each.number for each in await self._store.waiting(job.id)]
+        after = max(known, default=job.task.mailed)
         try:
-            await self._reach.send(parent.id, asked_words(job, inquiries, self._seconds), job.id)
-            if job.sent_back is not None:
-                await self._supervisor.send_back(job)
-            done, _ = await asyncio.wait([letter], timeout=self._seconds)
-            return bool(done)
+            number = await self._reach.post(above.task, asked_words(job, inquiries, self._seconds), job.id)
+        except UserMistake as mistake:
+            log.info("task %s is not asked: %s", above.task, mistake)
+            return False
+        if above.waits:
+            await self._supervisor.send_back(job)
+        until = time.monotonic() + self._seconds
+        last = False
+        while True:
+            while (came := inbox.next_from(above.task, after)) is not None:
+                after = came
+                if await self._has_heard(above.task, number):
+                    return True
+            if last:
+                return False
+            if not await self._comes(inbox, above.task, after, until):
+                last = True
+                for letter in await self._store.waiting(job.id):  # it may have said so just before its end
+                    inbox.put(letter)
+
+    async def _comes(self, inbox: Arrivals, sender: str, after: int, until: float) -> bool:
+        """Wait for a letter of an agent; False when it is not at work any more, or its time is up."""
+        letter = asyncio.ensure_future(inbox.letter_from(sender, after))
+        gone = asyncio.ensure_future(self._gone(sender))
+        try:
+            left = max(until - time.monotonic(), 0)
+            await asyncio.wait([letter, gone], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            return letter.done()
         finally:
             letter.cancel()
+            gone.cancel()
+            await asyncio.gather(letter, gone, return_exceptions=True)
+
+    async def _gone(self, task: str) -> None:
+        """Wait until an agent is not at work any more; one whose process dies is not."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                if await self._at_work(task) is None:
+                    return
+            except StoreTrouble as trouble:
+                log.warning("it is not known whether task %s is at work: %s", task, trouble)
+
+    async def _at_work(self, task: str) -> Task | None:
+        """A task that somebody is at."""
+        try:
+            found = await self._watch.task(task)
+        except StoreTrouble:
+            raise
+        except UserMistake:  # it was deleted
+            return None
+        return found if found.status is Status.RUNNING else None
+
+    async def _has_heard(self, task: str, number: int) -> bool:
+        """Whether a task has taken a letter: what it wrote before is no answer to that."""
+        found = await self._store.task(task)
+        return found is None or found.mailed >= number
 
 
 def asked_words(job: Job, inquiries: Sequence[Inquiry], seconds: float) -> str:

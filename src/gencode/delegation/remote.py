@@ -5,11 +5,22 @@ import time
 from collections.abc import Awaitable, Callable
 
 from gencode.core.errors import Fenced, Stopped, UserMistake
-from gencode.core.events import PassingFact, TaskBackgrounded, TaskEnded
+from gencode.core.events import (
+    AnyFact,
+    CallDecided,
+    Event,
+    MessageAdded,
+    PassingFact,
+    TaskBackgrounded,
+    TaskEnded,
+)
+from gencode.core.messages import AssistantMessage, ToolMessage
+from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
 from gencode.delegation.live import GRACE_SECONDS, Live
 from gencode.delegation.orphans import close_if_orphan
+from gencode.delegation.waits import Waits
 from gencode.delegation.watch import LOOK_SECONDS
 from gencode.runtime.bus import Bus
 from gencode.runtime.ports import Elsewhere, Lease, Store, Wish
@@ -17,6 +28,8 @@ from gencode.runtime.purse import Spent
 from gencode.runtime.slots import Slot
 from gencode.runtime.stop import Stop
 
+ASKS = "AskUserQuestion"
+"""The tool with which an agent asks what it wants to know."""
 Begin = Callable[[], Awaitable[Elsewhere]]
 """Starts the process that runs a task."""
 
@@ -48,7 +61,7 @@ class Followed(Live):
                 Spent(self._task.turns - before.turns, tokens, (now.usd or 0.0) - (was.usd or 0.0))
             )
 
-    async def _hear(self) -> None:
+    async def _hear(self) -> list[Event]:
         events = await self._store.events(self.id, self._task.seq)
         before = self._task
         for event in events:
@@ -57,15 +70,47 @@ class Followed(Live):
         self._bus.publish(events)
         if any(isinstance(event.fact, TaskBackgrounded) for event in events):
             self.send_back()
+        return events
+
+
+class Questions:
+    """What a task waits for an answer to, as its facts tell: what it wants to know, and what it may do."""
+
+    def __init__(self) -> None:
+        self._open: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def hear(self, fact: AnyFact) -> None:
+        """One more fact of the task."""
+        match fact:
+            case MessageAdded(AssistantMessage(calls=calls)):
+                self._open = {each.id for each in calls if each.name == ASKS}
+            case MessageAdded(ToolMessage()) | TaskEnded():
+                self._open = set()
+            case CallDecided(call=call, decision=decision) if decision.action is Action.ASK:
+                self._open.add(call)
+            case CallDecided(call=call, tool=tool, decision=decision):
+                if tool != ASKS or decision.action is Action.DENY:
+                    self._open.discard(call)
+            case _:
+                pass
 
 
 class Remote(Followed):
-    """The sender's end of a task for which a process is started."""
+    """The sender's end of a task for which a process is started.
+
+    While its agent waits for an answer there, others may work in its place here.
+    """
 
     def __init__(self, task: Task, stop: Stop, begin: Begin, store: Store, bus: Bus) -> None:
         super().__init__(task, stop, store, bus)
         self._begin = begin
         self._process: Elsewhere | None = None
+        self._questions = Questions()
+        self._returning: asyncio.Task[None] | None = None
+        self._waits = Waits(self.tell)
         self.slot: Slot | None = None
         """Its right to be at work, in the process that sent it."""
         self.lease: Lease | None = None
@@ -83,8 +128,7 @@ class Remote(Followed):
     def fall(self) -> None:
         """Take it off the stop tree and let others work: it has ended."""
         super().fall()
-        if self.slot is not None:
-            self.slot.give_back()
+        self._park()
 
     async def follow(self, owner: str) -> None:
         """Hear what is written until the task has ended, or its process is gone and it is ended here."""
@@ -134,9 +178,30 @@ class Remote(Followed):
         return self._process is None or self._process.gone
 
     async def _followed(self) -> None:
+        events = [each for each in await self._store.events(self.id) if (each.seq or 0) <= self._task.seq]
         while not self._task.status.ended and not self._gone:
+            for event in events:
+                self._questions.hear(event.fact)
+            if self._questions:
+                self._park()
+            else:
+                self._unpark()
             await asyncio.sleep(LOOK_SECONDS)
-            await self._hear()
+            events = await self._hear()
+            await self._waits.look(self._process, quiet=not events)
+
+    def _park(self) -> None:
+        """Let others work."""
+        if self._returning is not None:
+            self._returning.cancel()
+            self._returning = None
+        if self.slot is not None:
+            self.slot.give_back()
+
+    def _unpark(self) -> None:
+        """Count as at work again, before those who are new; it goes on there meanwhile."""
+        if self.slot is not None and self._returning is None and not self.slot.try_take():
+            self._returning = asyncio.get_running_loop().create_task(self.slot.take())
 
     async def _let_go(self, owner: str, patience: float) -> None:
         """Wait for the process and close what it left open: a crash there ends this task, nothing else."""

@@ -11,7 +11,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, UserMistake
-from gencode.delegation.far_asking import LOOK_SECONDS, family
+from gencode.delegation.far_asking import answer_to, family, who_answers
 from gencode.runtime.asking import Answer, Asker, Question, Unasked
 from gencode.runtime.broker import Broker, asked_of, said_nothing
 from gencode.runtime.ports import Store
@@ -19,7 +19,7 @@ from gencode.runtime.questions import FOR_EVER, Post, QuestionBox, check_answer,
 
 log = logging.getLogger(__name__)
 
-LATE = "The question was answered already, by somebody elsewhere: this answer does not count."
+LATE = "The question was answered already, by {by}: this answer does not count."
 
 
 class SharedAsker:
@@ -96,19 +96,10 @@ async def _answered(
 ) -> Answer:
     """What somebody elsewhere says; one that says more than was asked is not heard."""
     number = await asyncio.shield(putting)
-    while number is not None:
-        await asyncio.sleep(LOOK_SECONDS)
-        try:
-            said = await box.answered(number, owner)
-        except Unasked:
-            break
-        except GenCodeError as trouble:
-            log.warning("it is not known what was answered: %s", trouble)
-            continue
-        if said is not None:
-            if counted := _counted(said, question):
-                return counted
-            break
+    with suppress(Unasked):
+        said = None if number is None else await answer_to(box, number, owner)
+        if said is not None and (counted := _counted(said, question)):
+            return counted
     return await asyncio.get_running_loop().create_future()
 
 
@@ -130,11 +121,18 @@ class _TakingBack:
         number = self._putting.result()
         if number is None:
             return
+        silent = said_nothing(answer)
         with suppress(GenCodeError):
-            said = await self._box.withdraw(number)
+            taken = self._box.withdraw(number) if silent else self._box.settle(number, answer, who_answers())
+            said = await taken
             self.earlier = None if said is None else _counted(said, self._question)
-        if self.earlier is not None and not said_nothing(answer):
-            raise UserMistake(LATE)
+        if self.earlier is not None and not silent:
+            raise UserMistake(LATE.format(by=await self._who() or "somebody elsewhere"))
+
+    async def _who(self) -> str:
+        with suppress(GenCodeError):
+            return await self._box.who(self._question.task, self._question.call)
+        return ""
 
 
 def _patience(asker: Asker) -> float:

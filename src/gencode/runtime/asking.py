@@ -1,6 +1,7 @@
 """Asking: what a person or another agent is asked, what they say, and who can be asked."""
 
-from typing import Literal, Protocol
+from contextlib import AbstractContextManager
+from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -54,6 +55,7 @@ class Question(Struct, frozen=True):
     `path` are the agents from the main one down to the one that asks, `preview` shows what would change,
     `rules` are what a yes for more than this call would allow (none: it can only stand for this call). `cwd`
     is the folder in which the call would run, `away` says where it comes from when that is another process.
+    `waited`: somebody waited for the agent when it began to ask, so that it asks from no background.
     """
 
     task: str
@@ -66,6 +68,7 @@ class Question(Struct, frozen=True):
     inquiries: tuple[Inquiry, ...] = ()
     cwd: str = ""
     away: Away | None = None
+    waited: bool = False
 
 
 Reach = Literal["call", "agent", "subtree", "session", "always"]
@@ -101,4 +104,13 @@ class Asker(Protocol):
 
     async def ask(self, question: Question) -> Answer:
         """What a person says to exactly this call; NobodyThere where there is none."""
+        ...
+
+
+@runtime_checkable
+class Parking(Protocol):
+    """Who counts the agents that wait for an answer, so that others may work in their place."""
+
+    def parking(self) -> AbstractContextManager[None]:
+        """While an agent waits."""
         ...

@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
+from gencode.core.messages import ToolCall
 from gencode.runtime.asking import Answer, Question, Reach
 
 RUNS_COMMANDS = frozenset({"Bash"})
@@ -76,6 +77,14 @@ class QuestionBox(Protocol):
 
     async def withdraw(self, number: int) -> Answer | None:
         """Take a question back; the answer, if one came before that."""
+        ...
+
+    async def settle(self, number: int, answer: Answer, by: str) -> Answer | None:
+        """Answer a question where it was asked, so that others learn who did; what came before it, if any."""
+        ...
+
+    async def who(self, task: str, call: ToolCall) -> str:
+        """Who answered what was last asked about this very call; empty where that is not known."""
         ...
 
     async def here(self, presence: Presence, seconds: float) -> None:

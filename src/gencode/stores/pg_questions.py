@@ -8,12 +8,14 @@ import secrets
 from collections.abc import Sequence
 
 from gencode.core.errors import UserMistake
+from gencode.core.messages import ToolCall
 from gencode.runtime.asking import Answer, NobodyThere, Unasked
 from gencode.runtime.questions import ALL, Post, Presence, Travelling
 from gencode.stores.pg_link import WAKE, Connection, Ear, Link
 from gencode.stores.questions import (
     DEEPEST,
     LOST,
+    MOST_ANSWERED,
     MOST_SHOWN,
     MOST_WAITING,
     NOT_OURS,
@@ -21,6 +23,7 @@ from gencode.stores.questions import (
     answer_body,
     answer_of,
     answered_already,
+    answerer,
     nobody_asks,
     question_body,
     travelling,
@@ -80,6 +83,13 @@ WHERE number = $1 AND answer IS NULL AND EXISTS (SELECT FROM gen_waiting w WHERE
 RETURNING owner
 """
 _SAID = "SELECT answer, answered_by FROM gen_question WHERE number = $1"
+_SETTLE = """
+UPDATE gen_question SET answer = $2, answered_by = $3 WHERE number = $1 AND answer IS NULL RETURNING number
+"""
+_ANSWERERS = """
+SELECT body, answered_by FROM gen_question
+WHERE task = $1 AND answered_by IS NOT NULL ORDER BY number DESC LIMIT $2
+"""
 _HERE = """
 INSERT INTO gen_person (name, cwd, background, until)
 VALUES ($1, $2, $3, clock_timestamp() + make_interval(secs => $4))
@@ -143,6 +153,25 @@ class PostgresQuestions:
                 return None if said is None else answer_of(said)
 
         return await self._link.patiently(step)
+
+    async def settle(self, number: int, answer: Answer, by: str) -> Answer | None:
+        """Answer a question where it was asked; what came before, if any did."""
+        body, who = answer_body(answer, by)
+
+        async def step(connection: Connection, again: bool) -> Answer | None:
+            async with connection.transaction():
+                if await connection.fetchval(_SETTLE, number, body, who) is not None:
+                    await connection.execute(_EVERYBODY, WAKE)
+                    return None
+                said = await connection.fetchrow(_SAID, number)
+                same = again and said is not None and (said[0], said[1]) == (body, who)
+                return None if said is None or same else answer_of(said[0])
+
+        return await self._link.patiently(step)
+
+    async def who(self, task: str, call: ToolCall) -> str:
+        """Who answered what was last asked about this very call."""
+        return answerer(await self._link.fetch(_ANSWERERS, task, MOST_ANSWERED), call)
 
     async def here(self, presence: Presence, seconds: float) -> None:
         """Say that a person is there."""

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from gencode.core.events import unicode_text
+from gencode.core.messages import ToolCall
 from gencode.runtime.asking import Answer, Question, Unasked
 from gencode.runtime.owner import machine_of
 from gencode.runtime.questions import FOR_EVER, Travelling
@@ -17,6 +18,8 @@ LONGEST = 300_000
 """So many characters a question has at most, with everything that would change."""
 MOST_WAITING = 1_000
 MOST_SHOWN = 100
+MOST_ANSWERED = 20
+"""So many of the last answers to a task are looked at for who gave one."""
 DEEPEST = 20
 LOST = "The question was lost"
 TOO_LONG = "It is too long to be asked"
@@ -49,6 +52,18 @@ def answer_of(body: str) -> Answer:
         return _answers.decode(body)
     except (msgspec.MsgspecError, RecursionError):
         return Answer(False, why="The answer cannot be read")
+
+
+def answerer(rows: Sequence[Any], call: ToolCall) -> str:
+    """Who answered the first of these questions that is about a call: its body, and who answered it."""
+    for body, by in rows:
+        try:
+            about = _questions.decode(body).call
+        except (msgspec.MsgspecError, RecursionError):
+            continue
+        if about == call:
+            return by
+    return ""
 
 
 def travelling(rows: Sequence[Any]) -> list[Travelling]:

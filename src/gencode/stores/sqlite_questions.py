@@ -12,12 +12,14 @@ from typing import Any, TypeVar
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import unicode_text
+from gencode.core.messages import ToolCall
 from gencode.runtime.asking import Answer, NobodyThere, Unasked
 from gencode.runtime.owner import fate
 from gencode.runtime.questions import ALL, Post, Presence, Travelling
 from gencode.stores.questions import (
     DEEPEST,
     LOST,
+    MOST_ANSWERED,
     MOST_SHOWN,
     MOST_WAITING,
     NOT_OURS,
@@ -25,6 +27,7 @@ from gencode.stores.questions import (
     answer_body,
     answer_of,
     answered_already,
+    answerer,
     nobody_asks,
     question_body,
     travelling,
@@ -84,6 +87,9 @@ WHERE :cwd = '' OR Cwd = :cwd ORDER BY Number LIMIT :most
 _ONE = "SELECT Number, Body, Asked, Left, Background, Cwd, Owner FROM OpenQuestions WHERE Number = ?"
 _ANSWER = "UPDATE Questions SET Answer = ?, AnsweredBy = ? WHERE Number = ? AND Answer IS NULL"
 _SAID = "SELECT Answer, AnsweredBy FROM Questions WHERE Number = ?"
+_ANSWERERS = """
+SELECT Body, AnsweredBy FROM Questions WHERE Task = ? AND AnsweredBy IS NOT NULL ORDER BY Number DESC LIMIT ?
+"""
 _HERE = """
 INSERT INTO Persons (Name, Cwd, Background, Until)
 VALUES (?, ?, ?, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?))
@@ -146,6 +152,22 @@ class SqliteQuestions:
             return None if said is None else answer_of(said[0])
 
         return await self._written(write)
+
+    async def settle(self, number: int, answer: Answer, by: str) -> Answer | None:
+        """Answer a question where it was asked; what came before, if any did."""
+        body, who = answer_body(answer, by)
+
+        def write() -> Answer | None:
+            if self._writer.execute(_ANSWER, (body, who, number)).rowcount:
+                return None
+            said = self._writer.execute(_ANSWER_OF, (number,)).fetchone()
+            return None if said is None else answer_of(said[0])
+
+        return await self._written(write)
+
+    async def who(self, task: str, call: ToolCall) -> str:
+        """Who answered what was last asked about this very call."""
+        return answerer(await self._read(_ANSWERERS, (task, MOST_ANSWERED)), call)
 
     async def here(self, presence: Presence, seconds: float) -> None:
         """Say that a person is there."""

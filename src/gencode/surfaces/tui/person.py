@@ -9,6 +9,7 @@ from gencode.core.messages import ToolMessage
 from gencode.core.rules import Action, Decision
 from gencode.runtime.asking import Answer, Question
 from gencode.runtime.broker import NOBODY
+from gencode.runtime.questions import Relaying
 from gencode.surfaces.notices import Notice
 from gencode.surfaces.questions import SAID_NO
 from gencode.surfaces.talk import Talk
@@ -77,35 +78,41 @@ async def _fate(talk: Talk, question: Question) -> str:
     """What became of a question, or nothing as long as the journal does not say."""
     task = await talk.gen.store.task(question.task)
     facts = await talk.gen.store.events(question.task, max(task.seq - LAST_FACTS, 0)) if task else []
-    told = [said for event in facts if (said := _told(event, question))]
+    by = await _who(talk, question)
+    told = [said for event in facts if (said := _told(event, question, by))]
     ended = bool(facts) and isinstance(facts[-1].fact, TaskEnded)
     return told[-1] if told else (ENDED if ended else "")
 
 
-def _told(event: Event, question: Question) -> str:
+async def _who(talk: Talk, question: Question) -> str:
+    """Who answered a question, as far as that is known."""
+    store = talk.gen.store
+    if not isinstance(store, Relaying):
+        return "elsewhere"
+    by = await store.questions.who(question.task, question.call)
+    return f"by {visible_line(by, 100)}" if by else "elsewhere"
+
+
+def _told(event: Event, question: Question, by: str) -> str:
     match event.fact:
         case CallDecided(call=call, decision=decision) if call == question.call.id:
-            return _became(decision)
+            return _became(decision, by)
         case MessageAdded(ToolMessage(results=results)):
             mine = [each for each in results if each.call == question.call.id]
-            return "It was answered elsewhere." if mine and question.inquiries else ""
+            return f"It was answered {by}." if mine and question.inquiries else ""
         case _:
             return ""
 
 
-def _became(decision: Decision) -> str:
+def _became(decision: Decision, by: str) -> str:
     match decision.action:
         case Action.ASK:
             return ""
         case Action.ALLOW:
             by_person = decision.why.startswith(SAID_YES)
-            return (
-                "Answered elsewhere: yes." if by_person else "An answer to another question allows it by now."
-            )
+            return f"Answered {by}: yes." if by_person else "An answer to another question allows it by now."
         case Action.DENY:
             by_person = decision.why.startswith(SAID_NO)
             return (
-                "Answered elsewhere: no."
-                if by_person
-                else f"It was refused: {visible_line(decision.why, 200)}"
+                f"Answered {by}: no." if by_person else f"It was refused: {visible_line(decision.why, 200)}"
             )
