@@ -4,12 +4,17 @@ from pathlib import Path
 
 import pytest
 
+from gencode import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.events import MessageAdded, TaskForked
 from gencode.core.messages import AssistantMessage
+from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
+from gencode.delegation.forks import Fork
+from gencode.runtime.purse import BudgetSpent
 from gencode.testing import call, says, scripted
 from tests.control.words import heard, results, said
+from tests.delegation.test_isolation import played
 
 SCHEMA = {
     "type": "object",
@@ -97,3 +102,44 @@ async def test_a_schema_that_is_none_is_refused_before_anything_runs(
         with pytest.raises(UserMistake, match="(?i)schema"):
             await gen.task("Explore", "look", output_schema=schema)
         assert await gen.tasks() == []
+
+
+async def test_a_fork_in_a_process_of_its_own_begins_with_what_the_other_one_knew(tmp_path: Path) -> None:
+    turns = [says("", call("LS", path=".")), says("left")]
+    async with GenCode.open(tmp_path, model=played(tmp_path, Explore=turns)) as gen:
+        first = await gen.task("Explore", "look")
+        facts = await gen.store.events(first.agent_id)
+        asked = next(each.seq for each in facts if getattr(getattr(each.fact, "message", None), "calls", ()))
+        task, begins = await gen.work.fork_apart(first.agent_id, Fork(asked), TaskRequest("", "now right"))
+        found = await gen.watch.ended(task, 60)
+        told = [each.text for each in heard(await said(gen, task))]
+    assert (found.status, found.forked, found.result, begins) == (
+        Status.COMPLETED,
+        first.agent_id,
+        "left",
+        "",
+    )
+    assert (found.background, found.cwd) == (True, str(tmp_path))
+    assert told == [
+        "look",
+        f"You are a copy of task {first.agent_id} that begins after its fact {asked}. Files are as they are "
+        "now, with what was changed after that, so look before you rely on what you know of them.",
+        "now right",
+    ]
+
+
+async def test_a_fork_elsewhere_takes_a_part_of_the_budget_of_its_conversation_along(tmp_path: Path) -> None:
+    send = call("Task", subagent_type="Explore", prompt="look")
+    used = {"input_tokens": 10, "output_tokens": 0}
+    model = played(tmp_path, main=[says("", send), says("told")], Explore=[says("found", usage=used)])
+    bounds = {"max_spawns": 2, "max_tokens_total": 100_000}
+    async with GenCode.open(tmp_path, model=model, settings=bounds) as gen:
+        talk = await gen.ask("go").outcome()
+        [child] = await gen.tasks(parent=talk.agent_id)
+        task, _ = await gen.work.fork_apart(child.agent_id, Fork(), TaskRequest("", "another way"))
+        found = await gen.watch.ended(task, 60)
+        with pytest.raises(BudgetSpent, match="agents"):
+            await gen.work.fork_apart(child.agent_id, Fork(), TaskRequest("", "one too many"))
+    assert (found.status, found.parent) == (Status.COMPLETED, talk.agent_id)
+    assert found.budget.tokens is not None and 40_000 < found.budget.tokens <= 50_000
+    assert found.tools is not None and "Task" in found.tools.deny

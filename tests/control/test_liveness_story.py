@@ -34,7 +34,7 @@ class Mute:
 
 async def test_a_silent_agent_is_timed_out_and_its_siblings_are_delivered(tmp_path: Path) -> None:
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         GenCode.open(tmp_path, model=Mute(), settings=QUICK, store=MemoryStore()) as gen,
     ):
         outcome = await gen.ask("go").outcome()
@@ -62,7 +62,7 @@ async def test_a_tool_without_a_limit_of_its_own_does_not_hang_an_agent(tmp_path
             yield EndPart("calls")
 
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         GenCode.open(tmp_path, model=Calls(), settings=QUICK, store=MemoryStore(), tools=[forever]) as gen,
     ):
         outcome = await gen.task("general-purpose", "go")

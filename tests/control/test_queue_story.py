@@ -49,7 +49,7 @@ async def test_a_parent_holds_no_place_while_it_waits_for_its_children(tmp_path:
     ]
     settings = {"max_agents": 1, "max_depth": 4}
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         scripted(tmp_path, settings=settings, Explore=[says("deep")], One=one, Two=two, Three=three) as gen,
     ):
         outcome = await gen.task("One", "start")

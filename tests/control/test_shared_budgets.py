@@ -22,7 +22,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.accounts import spent_by
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.ports import Part, Request, TaskQuery
+from gencode.runtime.ports import Part, Request, Store, TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import Turns, call, says, scripted
@@ -72,7 +72,7 @@ async def turns(store: MemoryStore) -> int:
     return sum(each.turns for each in await store.tasks(TaskQuery()))
 
 
-async def so(store: MemoryStore, task: str, how: Callable[[Task], bool]) -> None:
+async def so(store: Store, task: str, how: Callable[[Task], bool]) -> None:
     """Wait until a task is like this."""
     async with asyncio.timeout(SECONDS):
         while True:
@@ -177,7 +177,7 @@ async def test_an_agent_that_is_woken_alone_gets_all_that_is_left(tmp_path: Path
     assert (found.status, [part.budget.turns for part in found.parts]) == (Status.COMPLETED, [1])
 
 
-async def test_while_a_conversation_is_led_elsewhere_its_budget_is_not_for_those_who_are_woken(
+async def test_who_leads_a_conversation_keeps_its_last_call_from_those_who_are_woken_elsewhere(
     tmp_path: Path,
 ) -> None:
     store = MemoryStore()
@@ -221,27 +221,6 @@ async def test_a_conversation_that_goes_on_leaves_those_their_part_who_were_woke
         f"The budget of 14 turns of the session is spent or set aside for agents at work: {tasks[0]}.",
     )
     assert await turns(store) == BEFORE + 8
-
-
-async def test_an_agent_elsewhere_that_was_not_woken_may_spend_all_that_is_left(tmp_path: Path) -> None:
-    store = MemoryStore()
-    background = call("Task", subagent_type="Explore", prompt=WAIT, run_in_background=True)
-    gate = Gate(main=[says("", SENT[0]), says("", background), says("out"), says("heard")], Explore=EXPLORE)
-    async with GenCode.open(tmp_path, model=gate, store=store) as gen:
-        gen.work.bound(Budget(turns=20))
-        asked = asyncio.ensure_future(gen.ask("go").outcome())
-        tasks: list[str] = []
-        while len(tasks) < 2:
-            await asyncio.sleep(0.005)
-            tasks = [each.id for each in await store.tasks(TaskQuery()) if not each.conversation]
-        async with scripted(tmp_path, store=store, Explore=EXPLORE) as other:
-            refused = await woken(other, tasks[0])
-        gate.open.set()
-        assert (await asked).status is Status.COMPLETED
-    words = f"The budget of 20 turns of the session is spent or set aside for agents at work: {tasks[1]}"
-    assert isinstance(refused, str)
-    assert tasks[1] in refused
-    assert refused.startswith(words.rpartition(" ")[0])
 
 
 def test_agents_that_are_woken_by_two_commands_at_once_stay_within_the_budget_of_their_session(

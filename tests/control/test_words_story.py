@@ -118,7 +118,7 @@ async def test_a_question_goes_to_the_sender_first(tmp_path: Path) -> None:
         *[says("it went right")] * 2,
     ]
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         scripted(
             tmp_path,
             settings={"permission_mode": "dontAsk"},

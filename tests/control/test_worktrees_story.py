@@ -8,7 +8,9 @@ import pytest
 
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
+from gencode.delegation.trees import told_now
 from gencode.testing import call, says, scripted
+from tests.control.words import heard, said
 
 pytestmark = pytest.mark.needs("git")
 
@@ -44,9 +46,19 @@ async def test_an_agent_changes_its_own_worktree_and_hands_back_a_diff(
         outcome = await gen.task("general-purpose", "change it", isolation="worktree")
         here = (folder / "a.txt").read_text()
         branch = git(folder, "branch", "--list", "gencode/*").removeprefix("+").strip()
+        offered = await told_now(await gen.find(outcome.agent_id))
         git(folder, "merge", "-q", branch)
+        taken = await told_now(await gen.find(outcome.agent_id))
+        git(folder, "worktree", "remove", "--force", (await gen.find(outcome.agent_id)).worktree)
+        git(folder, "branch", "-q", "-d", branch)
+        gone = await told_now(await gen.find(outcome.agent_id))
+    assert (offered, "To take it over" in offered) == (outcome.result, True)
+    assert ("take it over" in taken, "-one\n+two" in taken, "take it over" in gone) == (False, True, False)
+    assert taken.endswith(f"[All of it is in {folder} by now.]")
+    assert gone.endswith(f"[Its worktree and its branch {branch} are gone by now.]")
     assert (outcome.status, here, (folder / "a.txt").read_text()) == (Status.COMPLETED, "one\n", "two\n")
-    assert outcome.result.startswith("changed it\n\n[Its changes are on the branch gencode/")
+    assert branch == f"gencode/{outcome.agent_id}"
+    assert outcome.result.startswith(f"changed it\n\n[Its changes are on the branch {branch}, in ")
     assert "It can be merged as things are." in outcome.result
     assert "-one\n+two" in outcome.result
     assert [each.path for each in outcome.evidence.files_changed] == ["a.txt"]
@@ -61,6 +73,30 @@ async def test_a_worktree_without_changes_is_removed(tmp_path: Path) -> None:
     assert outcome.result == "nothing\n\n[It changed no file in its worktree, which was removed.]"
     assert git(folder, "branch", "--list", "gencode/*") == ""
     assert len(git(folder, "worktree", "list").splitlines()) == 1
+
+
+async def test_an_agent_is_told_its_worktree_and_its_branch_which_are_called_like_its_task(
+    tmp_path: Path,
+) -> None:
+    folder = repository(tmp_path / "project")
+    turns = [says("", call("Write", file_path="new.txt", content="mine\n")), says("wrote it")]
+    async with scripted(folder, settings=FREE, general_purpose=[*turns, says("again")]) as gen:
+        outcome = await gen.task("general-purpose", "write it", isolation="worktree")
+        task = await gen.find(outcome.agent_id)
+        told = [each.text for each in heard(await said(gen, task.id))]
+        other = await gen.fork(task.id, "another way")
+        told_other = [each.text for each in heard(await said(gen, other.agent_id))]
+    assert Path(task.worktree).name == task.id
+    assert told == [
+        "write it",
+        f"You work in a git worktree of your own, {task.worktree}, on the branch gencode/{task.id}, which "
+        f"was made from the last commit of {folder}. What you change in it, committed or not, is on that "
+        "branch only until somebody merges it.",
+    ]
+    assert told_other[2] == (
+        f"You are back in the folder itself, {folder}. What you changed in your worktree is in it only if "
+        "somebody took it over, so look."
+    )
 
 
 async def test_two_agents_side_by_side_do_not_overwrite_each_other(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Budgets in a family of tasks: which of two counts, what was spent so far, and what is set aside."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from gencode.core.budget import Budget
@@ -9,6 +9,7 @@ from gencode.core.task import Task
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.runtime.purse import NOTHING, BudgetSpent, Purse, Spent
 
+T = TypeVar("T")
 Number = TypeVar("Number", int, float)
 NO_BUDGET = Budget()
 
@@ -49,9 +50,9 @@ def bound(
     BudgetSpent says what is missing. Only an agent that was `sent` by another counts as one. Where only parts
     of the budget above may be spent here, nothing is set aside: they are asked for call by call.
     """
-    if above is not None and above.more is not None:
+    if above is not None and above.parted:
         Purse(f"agent {owner}", budget, None, spent).check()
-        whole = next((each for each in above.upwards if each.more is None), None)
+        whole = next((each for each in above.upwards if not each.parted), None)
         if sent and whole is not None:  # of those of which parts are spent, it takes its own when it is born
             whole.accounts["spawns"].add(1, 1, 1)
         purse = Purse(f"agent {owner}", budget, above, spent)
@@ -110,3 +111,13 @@ def _least(one: Number | None, other: Number | None) -> Number | None:
 
 def _part(value: int | None, parts: int) -> int | None:
     return None if value is None else max(value // parts, 1)
+
+
+async def afforded(step: Callable[[], T]) -> T:
+    """What a step gives that may need more of a budget than was got of it so far."""
+    while True:
+        try:
+            return step()
+        except BudgetSpent as short:
+            if not await short.more():
+                raise

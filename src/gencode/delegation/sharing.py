@@ -1,44 +1,62 @@
-"""One budget, several processes: who works below a task at rest gets parts of what its budget leaves.
+"""One budget, several processes: who works below a task elsewhere gets parts of what its budget leaves.
 
 An agent that is woken while nobody above it is at work in its process gets a part before it begins: half of
 what is left, and half of the rest when a call no longer fits into that; all of it where half is less than a
 call may cost. Only one process at a time may exceed its part, by one call, and only when nothing is left that
-a call would fit into. Parts are handed out under the lease of the task that has the budget and written into
-its journal, so that nobody gets what somebody else has. A part counts while an agent that got it is at work;
-nobody has to give it back, and a process that dies keeps none. Whoever leads the task holds its lease, and
-may spend what the parts leave.
+a call would fit into. Parts are written into the journal of the task that has the budget, under its lease, so
+that nobody gets what somebody else has. Where the task is at rest, who needs one borrows its lease. Where it
+is at work, or an agent that may spend all of it, who needs one lays a claim down and waits for a while: its
+process gives a part (`giving.py`), and stays the one that may exceed the budget. A part counts while an agent
+that got it is at work; nobody has to give it back, and a process that dies keeps none.
 """
 
+import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
-from gencode.core.budget import Budget
-from gencode.core.errors import Fenced, UserMistake
+from gencode.core.budget import Budget, Part
+from gencode.core.errors import Fenced, StoreTrouble, UserMistake
 from gencode.core.events import BudgetShared
 from gencode.core.prices import Price
 from gencode.core.task import Task
-from gencode.delegation.accounts import costs_of
+from gencode.delegation.accounts import NO_BUDGET, costs_of, tightest
+from gencode.delegation.giving import Giving
 from gencode.delegation.live import Live
+from gencode.delegation.orphans import close_if_orphan, given_up
+from gencode.delegation.portions import (
+    Borrow,
+    Needs,
+    bounds,
+    has_to_fit,
+    is_enough,
+    kept_elsewhere,
+    last_elsewhere,
+    needed_for,
+    rest_of,
+    room_of,
+    unspent,
+)
 from gencode.delegation.slices import Abroad, Slices, part_of
-from gencode.runtime.amounts import Spent, in_numbers
+from gencode.runtime.amounts import NOTHING, Spent, in_numbers, in_units, limits_of
+from gencode.runtime.claims import Claim, Claimed
 from gencode.runtime.ports import Lease, Request, Store
 from gencode.runtime.purse import COSTS_OF_A_CALL, Account, BudgetSpent, Purse
 from gencode.runtime.spending import needs_of
 
 log = logging.getLogger(__name__)
 
-Borrow = Callable[[str], AbstractAsyncContextManager[Lease]]
-"""The lease of a task at rest, for a moment."""
-Needs = Mapping[str, int]
-"""What a call may cost, of each kind."""
 Told = Callable[[Task], Awaitable[None]]
 OPTIONS = {"tokens": "--max-tokens-total", "usd": "--max-usd", "spawns": "--max-spawns"}
 """By which a session gets more of a kind."""
+PATIENCE = 10.0
+"""So many seconds somebody at work has to give a part of the budget it spends from."""
+LOOK_SECONDS = 0.05
 
 
 class Sharing:
@@ -46,40 +64,48 @@ class Sharing:
 
     def __init__(self, store: Store, owner: str, live: Callable[[str], Live | None], borrow: Borrow) -> None:
         self._store = store
+        self._claims = store.claims if isinstance(store, Claimed) else None
         self._owner = owner
         self._borrow = borrow
         self._slices = Slices(store, owner, live)
+        self._giving = Giving(store, owner, live, borrow, self._slices)
+        self.heed = self._giving.heed
         self._tops: WeakKeyDictionary[Purse, str] = WeakKeyDictionary()
-        """Of which task at rest a purse has the budget."""
+        """Of which task that is not led here a purse has the budget."""
+        self._asking: WeakKeyDictionary[Purse, asyncio.Lock] = WeakKeyDictionary()
 
     async def wake(self, purse: Purse, top: Task, *, sends: bool = False) -> None:
-        """Let a purse pay for somebody below a task at rest; BudgetSpent when nothing is left for that.
+        """Let a purse pay for somebody below a task that is not led here; BudgetSpent when nothing is left.
 
         Each part of it is got when it is needed. One that `sends` needs room for one agent more.
         """
-        abroad = await self._looked(purse, top)
-        room = _room(purse, abroad)
+        abroad = await self._slices.learn(top, purse)
+        room = room_of(purse, abroad)
+        if abroad.giver and self._claims is not None and not sends:  # it is asked for a part
+            room = {kind: limit - purse.accounts[kind].spent for kind, limit in bounds(purse)}
         for kind in (*COSTS_OF_A_CALL, "spawns") if sends else COSTS_OF_A_CALL:
             if room.get(kind, 1) < 1:
                 raise _refusal(purse.accounts[kind], top)
         self._tops[purse] = top.id
         purse.more = partial(self._claim, purse, top.id)
-        purse.hard = True
-        purse.set_aside(_all(purse))
+        purse.parted = purse.hard = True
+        purse.set_aside(unspent(purse))
 
     async def lead(self, purse: Purse, top: Task) -> tuple[BudgetShared, ...]:
         """Let a purse pay for a task whose lease is held here, and for all it sends; what to write of it.
 
         BudgetSpent when that leaves nothing for a call.
         """
-        abroad = await self._looked(purse, top)
-        room = _room(purse, abroad)
+        abroad = await self._slices.learn(top, purse)
+        room = room_of(purse, abroad)
         for kind in COSTS_OF_A_CALL:
             if room.get(kind, 1) < 1:
                 raise _refusal(purse.accounts[kind], top)
-        purse.more = None
-        purse.hard = _last_elsewhere(purse, abroad)
-        kept = _kept(purse, abroad)
+        purse.more, purse.parted = None, False
+        purse.hard = last_elsewhere(purse, abroad)
+        if abroad.parts:
+            self._giving.watch(purse, top.id)
+        kept = kept_elsewhere(purse, abroad)
         purse.set_aside(kept)
         if abroad.woken:  # they go on spending a part when the task is at rest again
             return (self._shared(purse, abroad, kept, abroad.woken),)
@@ -89,9 +115,32 @@ class Sharing:
     async def begin(self, purse: Purse, task: Task, needs: Needs) -> None:
         """Get parts for a task that is leased here and about to go on; BudgetSpent when there are none."""
         for each in self._parted(purse):
+            async with self._alone(each):
+                await self._begun(each, task, needs)
+
+    async def _begun(self, purse: Purse, task: Task, needs: Needs) -> None:
+        top, until = self._tops[purse], time.monotonic() + PATIENCE
+        while purse.parted:
             async with AsyncExitStack() as stack:
-                lease = await self._borrowed(stack, each)
-                await self._promise(each, lease, await self._looked(each, lease.state), task, needs)
+                lease, abroad = await self._entered(stack, purse, top)
+                if lease is not None:
+                    return await self._promise(purse, lease, abroad, task, needs)
+            if await self._asked(purse, top, abroad, (*abroad.woken, task.id), needs):
+                return None
+            if await self._in_vain(purse, top, abroad, until):
+                raise await self._nothing(purse, top)
+        return None
+
+    async def _in_vain(self, purse: Purse, top: str, abroad: Abroad, until: float) -> bool:
+        """Whether who was asked for a part is still there, or nobody can be asked."""
+        found = await self._store.task(top)
+        now = await self._slices.learn(found, purse) if found else abroad
+        return now.giver == abroad.giver or time.monotonic() > until
+
+    async def _nothing(self, purse: Purse, top: str) -> BudgetSpent:
+        """Why there is no part."""
+        bounded = next(each for each in purse.accounts.values() if each.limit is not None)
+        return _refusal(bounded, await self._store.task(top))
 
     @asynccontextmanager
     async def birth(self, purse: Purse, needs: Needs) -> AsyncGenerator[Told, None]:
@@ -102,11 +151,12 @@ class Sharing:
         async with AsyncExitStack() as stack:
             found: list[tuple[Purse, Lease, Abroad]] = []
             for each in self._parted(purse):
-                lease = await self._borrowed(stack, each)
-                abroad = await self._looked(each, lease.state)
-                if _room(each, abroad).get("spawns", 1) < 1:
+                lease, abroad = await self._entered(stack, each, self._tops[each])
+                if lease is None:
+                    raise await self._nothing(each, self._tops[each])
+                if room_of(each, abroad).get("spawns", 1) < 1:
                     raise _refusal(each.accounts["spawns"], lease.state)
-                _check(each, lease.state, abroad, _needed(each, abroad, needs))
+                _check(each, lease.state, abroad, needed_for(each, abroad, needs))
                 found.append((each, lease, abroad))
 
             async def born(task: Task) -> None:
@@ -116,55 +166,110 @@ class Sharing:
 
             yield born
 
+    @asynccontextmanager
+    async def portion(self, purse: Purse) -> AsyncGenerator[Budget, None]:
+        """What is left for a task that is born elsewhere, while nobody else gets a part of it.
+
+        BudgetSpent when that is no agent more, or nothing for a call.
+        """
+        async with AsyncExitStack() as stack:
+            left = NO_BUDGET
+            for each in self._parted(purse):
+                lease, abroad = await self._entered(stack, each, self._tops[each])
+                if lease is None:
+                    raise await self._nothing(each, self._tops[each])
+                room = room_of(each, abroad)
+                for kind in (*COSTS_OF_A_CALL, "spawns"):
+                    if room.get(kind, 1) < 1:
+                        raise _refusal(each.accounts[kind], lease.state)
+                left = tightest(left, in_units({kind: room.get(kind) for kind in each.accounts}))
+            yield left
+
     def _parted(self, purse: Purse) -> list[Purse]:
         """The purses of which only parts may be spent here, from the top down."""
-        return [each for each in reversed(purse.upwards) if each.more is not None and each in self._tops]
+        return [each for each in reversed(purse.upwards) if each.parted and each in self._tops]
 
-    async def _borrowed(self, stack: AsyncExitStack, purse: Purse) -> Lease:
-        """The lease of the task that has the budget; BudgetSpent while somebody leads it."""
-        task = self._tops[purse]
+    def _alone(self, purse: Purse) -> asyncio.Lock:
+        """While nobody else in this process gets a part of the same budget."""
+        return self._asking.setdefault(purse, asyncio.Lock())
+
+    async def _entered(self, stack: AsyncExitStack, purse: Purse, top: str) -> tuple[Lease | None, Abroad]:
+        """The lease of the task that has the budget, and who spends it; None while one may spend it all."""
         try:
-            return await stack.enter_async_context(self._borrow(task))
+            try:
+                lease = await stack.enter_async_context(self._borrow(top))
+            except UserMistake:
+                if await self._at_work(top):
+                    raise
+                await close_if_orphan(self._store, top, self._owner)  # who led it has died
+                lease = await stack.enter_async_context(self._borrow(top))
+        except StoreTrouble:
+            raise
         except (UserMistake, Fenced) as taken:
-            log.info("no part of the budget of task %s can be had: %s", task, taken)
-            purse.holders = (task,)
-            top = await self._store.task(task)
-            bounded = next(each for each in purse.accounts.values() if each.limit is not None)
-            raise _refusal(bounded, top) from None
+            log.info("no part of the budget of task %s can be had: %s", top, taken)
+            found = await self._store.task(top)
+            if found is None:
+                raise
+            return None, await self._slices.learn(found, purse)
+        abroad = await self._slices.learn(lease.state, purse)
+        return None if abroad.giver else lease, abroad
 
-    async def _looked(self, purse: Purse, top: Task) -> Abroad:
-        """Who else spends from the budget of a task; what was spent of it is counted in the purse."""
-        abroad = await self._slices.look(top, purse)
-        spent, besides = abroad.spent, abroad.unwritten
-        purse.learn(
-            Spent(
-                spent.turns + besides.turns,
-                spent.tokens + besides.tokens,
-                spent.usd + besides.usd,
-                spent.spawns + besides.spawns,
-            )
-        )
-        purse.holders = abroad.holders
-        return abroad
+    async def _asked(
+        self, purse: Purse, top: str, abroad: Abroad, tasks: Sequence[str], needs: Needs
+    ) -> bool:
+        """Whether who is at work with a budget gives a part of it to these tasks here."""
+        if self._claims is None or not abroad.giver:
+            return False
+        own = {kind: account.spent - purse.learned[kind] for kind, account in purse.accounts.items()}
+        found = await self._store.task(top)
+        unwritten = in_numbers((await self._slices.learn(found, purse)).unwritten if found else NOTHING)
+        before = self._part(found)
+        until = time.monotonic() + PATIENCE
+        number = await self._claims.put(Claim(top, abroad.giver, self._owner, tuple(tasks), needs))
+        try:
+            while await self._claims.waits(number) and time.monotonic() < until:
+                if not await self._at_work(abroad.giver):
+                    break
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            await self._claims.drop(number)
+        part = self._part(await self._store.task(top))
+        if part is None or part == before or not {*tasks} <= part.before.keys():
+            return False
+        since = {
+            kind: unwritten[kind] + purse.accounts[kind].spent - purse.learned[kind] - own[kind]
+            for kind in own
+        }
+        got = {kind: max(0, (limits_of(part.budget)[kind] or 0) - since[kind]) for kind in own}
+        purse.set_aside({kind: max(0, left - got[kind]) for kind, left in unspent(purse).items()})
+        return True
 
-    async def _claim(self, purse: Purse, task: str, kind: str, needs: Needs) -> bool:
+    def _part(self, top: Task | None) -> Part | None:
+        return next((part for part in top.parts if part.owner == self._owner), None) if top else None
+
+    async def _at_work(self, task: str) -> bool:
+        return any(each.task == task and not given_up(each) for each in await self._store.owned())
+
+    async def _claim(self, purse: Purse, top: str, kind: str, needs: Needs) -> bool:
         """Get a part of what is left; False when that has nothing more of a kind."""
         before, hard = purse.elsewhere[kind], purse.hard
-        try:
-            async with self._borrow(task) as lease:
-                if purse.elsewhere[kind] < before or (hard and not purse.hard):
-                    return True  # somebody else in this process got it meanwhile
-                abroad = await self._looked(purse, lease.state)
-                return await self._divided(purse, lease, abroad, kind, needs)
-        except (UserMistake, Fenced) as taken:
-            log.info("no part of the budget of task %s can be had: %s", task, taken)
-            purse.holders = (task,)
-            return False
+        needs, until = {**needs, kind: max(1, needs.get(kind, 0))}, time.monotonic() + PATIENCE
+        async with self._alone(purse):
+            while purse.parted and purse.elsewhere[kind] >= before and purse.hard == hard:
+                async with AsyncExitStack() as stack:
+                    lease, abroad = await self._entered(stack, purse, top)
+                    if lease is not None:
+                        return await self._divided(purse, lease, abroad, kind, needs)
+                if await self._asked(purse, top, abroad, (*abroad.woken,), needs):
+                    return purse.elsewhere[kind] < before
+                if await self._in_vain(purse, top, abroad, until):
+                    return False
+            return True  # somebody else in this process got it meanwhile
 
     async def _divided(self, purse: Purse, lease: Lease, abroad: Abroad, kind: str, needs: Needs) -> bool:
-        needed = _needed(purse, abroad, {**needs, kind: max(1, needs.get(kind, 0))})
-        rest, hard = _rest(purse, abroad, needed), _hard(purse, abroad, needed)
-        if not _enough(purse, abroad, needed, kind):
+        needed = needed_for(purse, abroad, needs)
+        rest, hard = rest_of(purse, abroad, needed), has_to_fit(purse, abroad, needed)
+        if not is_enough(purse, abroad, needed, kind):
             return False
         if rest[kind] >= purse.elsewhere[kind] and hard == purse.hard:
             return False
@@ -175,10 +280,10 @@ class Sharing:
 
     async def _promise(self, purse: Purse, lease: Lease, abroad: Abroad, task: Task, needs: Needs) -> None:
         """Write a part down for a task that begins, and all that spend from it here."""
-        needed = _needed(purse, abroad, needs)
+        needed = needed_for(purse, abroad, needs)
         _check(purse, lease.state, abroad, needed)
-        rest = _rest(purse, abroad, needed)
-        purse.hard = _hard(purse, abroad, needed)
+        rest = rest_of(purse, abroad, needed)
+        purse.hard = has_to_fit(purse, abroad, needed)
         woken = {**abroad.woken, task.id: costs_of(task)}
         await self._store.append(lease, [self._shared(purse, abroad, rest, woken)])
         purse.set_aside(rest)
@@ -191,9 +296,11 @@ class Sharing:
         unwritten = in_numbers(abroad.unwritten)
         amounts = {
             kind: max(0, limit - purse.accounts[kind].spent + unwritten[kind] - rest[kind])
-            for kind, limit in _bounds(purse)
+            for kind, limit in bounds(purse)
         }
-        return BudgetShared((*abroad.parts, part_of(self._owner, amounts, woken, last=not purse.hard)))
+        return BudgetShared(
+            (*abroad.parts, part_of(self._owner, amounts, woken, last=purse.loose > 0 or not purse.hard))
+        )
 
 
 class Woken(Struct, frozen=True, eq=False):
@@ -221,78 +328,10 @@ async def _untold(_: Task) -> None:
     """Nobody has to hear of a task that is paid like any other."""
 
 
-def _bounds(purse: Purse) -> list[tuple[str, int]]:
-    return [(kind, each.limit) for kind, each in purse.accounts.items() if each.limit is not None]
-
-
-def _all(purse: Purse) -> dict[str, int]:
-    """All that is neither spent nor set aside for agents here."""
-    own = {kind: purse.accounts[kind].kept - purse.elsewhere[kind] for kind in purse.accounts}
-    return {kind: max(0, limit - own[kind]) for kind, limit in _bounds(purse)}
-
-
-def _kept(purse: Purse, abroad: Abroad) -> dict[str, int]:
-    """What others may spend of it, so far as it is there."""
-    left = _all(purse)
-    known = {kind: abroad.kept.get(kind, 0) for kind in left}
-    return {kind: left[kind] if (amount := known[kind]) is None else min(left[kind], amount) for kind in left}
-
-
-def _room(purse: Purse, abroad: Abroad) -> dict[str, int]:
-    """What can be had of it here."""
-    left, kept = _all(purse), _kept(purse, abroad)
-    return {kind: left[kind] - kept[kind] for kind in left}
-
-
-def _needed(purse: Purse, abroad: Abroad, needs: Needs) -> dict[str, int]:
-    """What one call may cost: no less than calls did cost, which the purse remembers.
-
-    Agents are only got by who sends some.
-    """
-    for kind in COSTS_OF_A_CALL:
-        # Where a price says that calls are free and they are not, only what whole tasks cost is sure.
-        seen = abroad.most if needs.get(kind) == 0 else abroad.dearest
-        purse.dearest[kind] = max(purse.dearest[kind], seen.get(kind, 0))
-    calls = {kind: max(1, needs.get(kind, 0), purse.dearest[kind]) for kind in COSTS_OF_A_CALL}
-    return {**calls, "spawns": needs.get("spawns", 0)}
-
-
-def _rest(purse: Purse, abroad: Abroad, needed: Needs) -> dict[str, int]:
-    """What is not got of each kind: what others have, and half of what is left where that is a call."""
-    left, room = _all(purse), _room(purse, abroad)
-    got = {kind: left[kind] - purse.elsewhere[kind] for kind in room}
-    for kind, amount in room.items():
-        if not abroad.alone or amount < 2 * needed[kind]:
-            got[kind] = amount
-        elif needed[kind]:
-            got[kind] = max(got[kind], amount // 2)
-    return {kind: left[kind] - min(got[kind], room[kind]) for kind in room}
-
-
-def _last_elsewhere(purse: Purse, abroad: Abroad) -> bool:
-    """Whether somebody else may exceed the budget by a call: who has the last part, or all that is left."""
-    return abroad.last or any(abroad.kept.get(kind, 0) is None for kind, _ in _bounds(purse))
-
-
-def _hard(purse: Purse, abroad: Abroad, needed: Needs) -> bool:
-    """Whether calls have to fit here: one fits into what is left, or somebody else may exceed it."""
-    room = _room(purse, abroad)
-    fits = all(room[kind] >= needed[kind] for kind in COSTS_OF_A_CALL if kind in room)
-    return fits or _last_elsewhere(purse, abroad)
-
-
-def _enough(purse: Purse, abroad: Abroad, needed: Needs, kind: str) -> bool:
-    """Whether anything can be had of a kind, and a call fits into it where it has to."""
-    room = _room(purse, abroad).get(kind)
-    if room is None or room < 1:
-        return room is None
-    return kind == "spawns" or room >= needed[kind] or not _last_elsewhere(purse, abroad)
-
-
 def _check(purse: Purse, top: Task, abroad: Abroad, needed: Needs) -> None:
     """BudgetSpent when there is no part for a call."""
     for kind in COSTS_OF_A_CALL:
-        if not _enough(purse, abroad, needed, kind):
+        if not is_enough(purse, abroad, needed, kind):
             raise _refusal(purse.accounts[kind], top)
 
 
@@ -306,7 +345,9 @@ def _way_out(account: Account, top: Task | None) -> str:
         spent = f"{account.number(account.spent)} are spent"
         if top is not None and top.conversation and account.kind in OPTIONS:
             return f"{spent}; a bigger budget lets it go on: {OPTIONS[account.kind]} N, or /budget."
-        return f"{spent}; such a budget belongs to its task, and a new task gets a new one."
+        if top is not None:
+            return f"{spent}; a bigger budget lets it go on: gen task budget {top.id} {account.kind} N."
+        return f"{spent}."
     if top is not None and not top.status.ended:
         return (
             f"{top.id} itself is at work in another process and may spend it all: wait until it is at "

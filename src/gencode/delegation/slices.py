@@ -38,10 +38,14 @@ class Abroad(Struct, frozen=True):
     """The tasks of these others."""
     parts: tuple[Part, ...] = ()
     """Those of others who are still at work."""
+    holds: Mapping[str, Mapping[str, int]] = {}
+    """What is left of each of these parts, by the process that has it."""
     woken: Mapping[str, Budget] = {}
     """What the agents cost themselves that spend a part here."""
     alone: bool = True
     """Whether nobody is at work here who may spend all that is left."""
+    giver: str = ""
+    """A task at work elsewhere that may spend all that is left, so that its process can give of it."""
 
     @property
     def last(self) -> bool:
@@ -65,6 +69,21 @@ class Slices:
             return Abroad(spent)
         held = {each.task: each.owner for each in await self._store.owned() if not given_up(each)}
         return _Family(top, family, held, self._owner, self._live).abroad(spent, purse)
+
+    async def learn(self, top: Task, purse: Purse) -> Abroad:
+        """The same; what was spent is counted in the purse."""
+        abroad = await self.look(top, purse)
+        spent, besides = abroad.spent, abroad.unwritten
+        purse.learn(
+            Spent(
+                spent.turns + besides.turns,
+                spent.tokens + besides.tokens,
+                spent.usd + besides.usd,
+                spent.spawns + besides.spawns,
+            )
+        )
+        purse.holders = abroad.holders
+        return abroad
 
 
 class _Family:
@@ -112,7 +131,8 @@ class _Family:
             if not at_work.isdisjoint(part.before) or any(self._begins(part, each) for each in self._family)
         ]
         kept: dict[str, int | None] = dict.fromkeys(limits_of(NO_BUDGET), 0)
-        for amounts in (*(self._of_part(part) for part in parts), *self._of_slices(elsewhere)):
+        holds = {part.owner: self._of_part(part) for part in parts}
+        for amounts in (*holds.values(), *self._of_slices(elsewhere)):
             for kind, amount in amounts.items():
                 before = kept[kind]
                 kept[kind] = None if before is None or amount is None else before + amount
@@ -124,8 +144,10 @@ class _Family:
             kept=kept,
             holders=self._holders(parts, elsewhere),
             parts=tuple(parts),
+            holds=holds,
             woken={each.id: costs_of(each) for each in here if self._covers.get(each.id) in self._woken},
             alone=not any(each.id not in self._covers for each in here),
+            giver=self._giver(elsewhere, purse),
         )
 
     def _holders(self, parts: Sequence[Part], elsewhere: Sequence[Task]) -> tuple[str, ...]:
@@ -142,6 +164,10 @@ class _Family:
         found = dict.fromkeys(limits_of(NO_BUDGET), 0)
         for task in here:
             live = self._live(task.id)
+            if isinstance(live, Job) and live.purse is purse:
+                written, was = in_numbers(total_of([task])), in_numbers(total_of([live.began]))
+                for kind, amount in live.paid_itself.items():
+                    found[kind] += max(0, amount + was[kind] - written[kind])
             if live is None or live.purse is None or live.purse.upwards[1:2] != (purse,):
                 continue
             under = [each for each in self._family if self._below(each, {task.id})]
@@ -170,7 +196,7 @@ class _Family:
             for each in parts
         ]
 
-    def _of_part(self, part: Part) -> Kept:
+    def _of_part(self, part: Part) -> dict[str, int]:
         """What is left of a part: what its tasks at work spent themselves since they got it is gone."""
         left = limits_of(part.budget)
         for task in self._family:
@@ -182,21 +208,38 @@ class _Family:
                 left[kind] = None if amount is None else max(0, amount - max(0, since))
         return {kind: amount or 0 for kind, amount in left.items()}
 
+    def _giver(self, elsewhere: Sequence[Task], purse: Purse) -> str:
+        """Who may spend all that is left of a kind, when only one process does."""
+        bounded = [kind for kind, account in purse.accounts.items() if account.limit is not None]
+        givers = [
+            task.id
+            for task in self._sliced(elsewhere)
+            if any(self._own_limits(task)[kind] is None for kind in bounded)
+        ]
+        owners = {self._held[task] for task in givers}
+        return givers[0] if len(owners) == 1 else ""
+
+    def _sliced(self, elsewhere: Sequence[Task]) -> list[Task]:
+        """Those at work elsewhere who were not woken, and below none of these."""
+        found: dict[str, Task] = {}
+        for task in elsewhere:
+            if task.id not in self._covers and not self._below(task, {*found}):
+                found[task.id] = task
+        return [*found.values()]
+
+    def _own_limits(self, task: Task) -> dict[str, int | None]:
+        return limits_of(task.budget if task.id != self._top.id else NO_BUDGET)
+
     def _of_slices(self, elsewhere: Sequence[Task]) -> list[Kept]:
         """What those at work elsewhere may spend who were not woken: what they were sent with, or all."""
         found: list[Kept] = []
-        sliced: set[str] = set()
-        for task in elsewhere:
-            if task.id in self._covers or self._below(task, sliced):
-                continue
-            sliced.add(task.id)
+        for task in self._sliced(elsewhere):
             under = [each for each in self._family if self._below(each, {task.id})]
             cost = in_numbers(total_of([task, *under]))
-            limits = limits_of(task.budget if task.id != self._top.id else NO_BUDGET)
             found.append(
                 {
                     kind: None if limit is None else max(0, limit - cost[kind])
-                    for kind, limit in limits.items()
+                    for kind, limit in self._own_limits(task).items()
                 }
             )
         return found

@@ -1,13 +1,14 @@
 """The budgets of sessions: one purse for each conversation, and one for all work that belongs to none."""
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.budget import Budget
 from gencode.core.task import Task
-from gencode.delegation.accounts import NO_BUDGET, spent_by, tightest
+from gencode.delegation.accounts import NO_BUDGET, bound, share, spent_by, tightest
 from gencode.delegation.live import Live
 from gencode.delegation.sharing import Sharing, Woken
 from gencode.runtime.ports import Store
@@ -119,12 +120,38 @@ class Treasury:
             self.own.pay(await spent_by(self._store, top))
         return funds
 
+    @asynccontextmanager
+    async def portion(self, task: Task, asked: Budget) -> AsyncGenerator[Budget, None]:
+        """What a fork of a task may spend in another process; nobody else gets that until it is born.
+
+        It counts as an agent itself, so that 0 may be left for it to send. BudgetSpent when there is nothing.
+        """
+        funds = await self.above(task.parent, sends=True)
+        if funds.woken is not None:
+            async with funds.woken.sharing.portion(funds.woken.purse) as left:
+                yield _beside_others(left, asked)
+        elif funds.purse is None or funds.purse is self.own:
+            yield tightest(asked, funds.purse.left()) if funds.purse is not None else asked
+        else:
+            budget = _beside_others(funds.purse.left(), asked)
+            # Nobody here hears what comes back of it, so it stays set aside.
+            bound(funds.purse, task.agent, replace(budget, spawns=budget.spawns or None))
+            yield budget
+
     def _kept(self, task: str, owner: str, budget: Budget, parent: Purse | None) -> Purse:
         """The one purse of a task that is at rest, for as long as its budget and those above are the same."""
         known = self._purses.get(task)
         if known is None or known.budget != budget or known.upwards[1:] != _upwards(parent):
             known = self._purses[task] = Purse(owner, budget, parent)
         return known
+
+
+def _beside_others(left: Budget, asked: Budget) -> Budget:
+    """A budget of its own for an agent that works elsewhere while others may spend the rest."""
+    if left.spawns is not None:
+        left = replace(left, spawns=left.spawns - 1)
+    budget = tightest(share(left, asked, all_of_it=False), left)
+    return replace(budget, spawns=0) if left.spawns == 0 else budget
 
 
 def _upwards(purse: Purse | None) -> tuple[Purse, ...]:

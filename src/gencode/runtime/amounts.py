@@ -63,3 +63,11 @@ def in_numbers(spent: Spent) -> dict[str, int]:
 def known(usd: float | None) -> float | None:
     """An amount of money that is a number."""
     return usd if usd is not None and math.isfinite(usd) else None
+
+
+def read(kind: str, amount: int) -> str:
+    """A whole number of one kind as a person reads it."""
+    if kind != "usd":
+        return f"{amount:,}"
+    whole, _, cents = f"{amount / NANO:,.6f}".partition(".")
+    return f"{whole}.{cents.rstrip('0'):0<2}"

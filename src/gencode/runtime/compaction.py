@@ -25,7 +25,7 @@ from gencode.runtime.ports import AgainPart, EndPart, Request, TextPart
 from gencode.runtime.purse import BudgetSpent
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
-from gencode.runtime.spending import cost, taken, weight
+from gencode.runtime.spending import cost, kept_to, taken, weight
 from gencode.runtime.stop import Stop
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ async def _written(seat: Seat, record: Recorder, stop: Stop, question: str) -> t
     try:
         with stop.interrupts():
             paid = await admitted(seat, request, record)
-            async with aclosing(seat.provider.stream(request)) as parts:
+            async with aclosing(seat.provider.stream(kept_to(request, paid))) as parts:
                 async for part in parts:
                     record.heard = time.monotonic()
                     match part:

@@ -2,16 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import TypeVar
 
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
-from gencode.runtime.amounts import NANO, UNITS, in_numbers, in_units, known, limits_of
+from gencode.runtime.amounts import NANO, UNITS, in_numbers, in_units, known, limits_of, read
 from gencode.runtime.amounts import NOTHING as NOTHING
 from gencode.runtime.amounts import Spent as Spent
 from gencode.runtime.amounts import check_budget as check_budget
+from gencode.runtime.line import Line
 
-T = TypeVar("T")
 COSTS_OF_A_CALL = ("turns", "tokens", "usd")
 NO_PRICE = (
     "The price of the model is not known, so a budget in USD cannot be kept: give its price under [prices] "
@@ -26,6 +25,11 @@ class BudgetSpent(UserMistake):
         super().__init__(message)
         self._short = short
         self._needs = needs
+
+    @property
+    def kind(self) -> str:
+        """Of what too little is left."""
+        return self._short.kind
 
     async def more(self) -> bool:
         """Whether there is more by now of what was short."""
@@ -52,8 +56,12 @@ class Purse:
         self.owner = owner
         self.budget = budget
         self.more: Callable[[str, Mapping[str, int]], Awaitable[bool]] | None = None
-        """Gets more of one kind, for what needs so much of each, where only a part of the budget may be spent
-        here; False: there is none."""
+        """Gets more of one kind, for what needs so much of each, where others spend from the same budget
+        elsewhere; False: there is none."""
+        self.parted = False
+        """Whether only a part of the budget may be spent here."""
+        self.apart = False
+        """Whether it was taken along to another process, and others spend from a budget above it."""
         self.hard = False
         self.elsewhere = dict.fromkeys(UNITS, 0)
         """What is set aside here, and not above, for those who spend from the same budget elsewhere."""
@@ -61,8 +69,14 @@ class Purse:
         """The tasks it is set aside for, so far as they are known."""
         self.dearest = dict.fromkeys(UNITS, 0)
         """What a call cost at most so far."""
+        self.paid = dict.fromkeys(UNITS, 0)
+        """What calls cost that were paid from here and not from below."""
+        self.learned = dict.fromkeys(UNITS, 0)
+        """What of it was spent elsewhere, as the journals say."""
         self.calls = 0
         """How many calls are in flight from here and from below."""
+        self.loose = 0
+        """How many of them may cost more than is kept for them: one, or none."""
         self.upwards: tuple[Purse, ...] = (self, *(parent.upwards if parent else ()))
         self.line = parent.line if parent else Line()
         self.accounts = {
@@ -84,6 +98,11 @@ class Purse:
         """What is left after what is spent and set aside, by the tightest purse from here up."""
         return in_units({kind: account.left() for kind, account in self.accounts.items()})
 
+    def roomy(self, call: Mapping[str, int]) -> bool:
+        """Whether it has room for two such calls, so that one that does not fit is better not made."""
+        limits = ((kind, account.limit) for kind, account in self.accounts.items())
+        return all(limit is None or limit >= 2 * call[kind] for kind, limit in limits)
+
     def set_aside(self, amounts: Mapping[str, int]) -> None:
         """Set so much aside for those who spend elsewhere, in the place of what was."""
         for kind, amount in amounts.items():
@@ -97,6 +116,7 @@ class Purse:
             account = self.accounts[kind]
             more = max(0, amount - account.spent)
             account.spent += more
+            self.learned[kind] += more
             account.keep(more)
 
     def below(self, owner: str, budget: Budget, spent: Spent = NOTHING, *, again: bool = False) -> "Purse":
@@ -141,8 +161,11 @@ class Purse:
             self.accounts[kind].add(amount, amount, amount)
         self.line.admit()
 
-    async def reserve(self, tokens: int, usd: float | None) -> "Reservation":
-        """Wait until a call that costs at most so much may go; BudgetSpent when nothing is left for it."""
+    async def reserve(self, tokens: int, usd: float | None, reply: int | None = None) -> "Reservation":
+        """Wait until a call that costs at most so much may go; BudgetSpent when nothing is left for it.
+
+        That is what it costs if its `reply` keeps to so many tokens.
+        """
         usd = known(usd)
         if usd is None and any(purse.accounts["usd"].limit is not None for purse in self.upwards):
             raise UserMistake(NO_PRICE)
@@ -155,6 +178,8 @@ class Purse:
                 self.line.leave(reservation)
                 raise
             if refusal is None:
+                if reply is not None:
+                    reservation.keep_to(reply)
                 return reservation
             if not await refusal.more():
                 raise reservation.refusal() or refusal
@@ -163,7 +188,9 @@ class Purse:
         """What a call may cost; where only a part may be spent, no less than others did cost."""
         amounts = in_numbers(at_most)
         for purse in self.upwards:
-            if purse.more is not None:
+            if purse.apart:
+                purse.apart, purse.hard = False, purse.roomy(amounts)
+            if purse.parted:
                 amounts = {kind: max(amount, purse.dearest[kind]) for kind, amount in amounts.items()}
         return amounts
 
@@ -171,13 +198,22 @@ class Purse:
 class Reservation:
     """What one call may cost, kept for it until it has ended: `settle` or `drop` it whatever happens."""
 
-    __slots__ = ("answer", "estimate", "flying", "purse")
+    __slots__ = ("answer", "estimate", "flying", "loose", "purse", "reply")
 
     def __init__(self, purse: Purse, estimate: Mapping[str, int]) -> None:
         self.purse = purse
         self.estimate = estimate
         self.flying = False
+        self.reply: int | None = None
+        """So many tokens its reply has to keep to, if any."""
+        self.loose = False
         self.answer: asyncio.Future[BudgetSpent | None] = asyncio.get_running_loop().create_future()
+
+    def keep_to(self, reply: int) -> None:
+        """Let it cost no more than is kept for it, unless it is the one call that may exceed a budget."""
+        self.loose = not any(purse.hard or purse.calls > 1 for purse in self.purse.upwards)
+        self.reply = None if self.loose else reply
+        self._count(0, self.loose)
 
     def settle(self, *, tokens: int, usd: float | None, turns: int = 1) -> None:
         """Count what the call did cost; a price that is not known counts as it was estimated."""
@@ -192,7 +228,7 @@ class Reservation:
     def take_off(self) -> None:
         """The call goes: what it may cost is kept for it from here up."""
         self.flying = True
-        self._count(1)
+        self._count(1, 0)
         for kind, amount in self.estimate.items():
             self.purse.accounts[kind].add(0, 0, amount)
 
@@ -214,56 +250,18 @@ class Reservation:
         if not self.flying:
             return
         self.flying = False
-        self._count(-1)
+        self._count(-1, -self.loose)
         for kind, amount in cost.items():
             self.purse.accounts[kind].add(amount, amount, amount - self.estimate[kind])
+            self.purse.paid[kind] += amount
             for purse in self.purse.upwards:
                 purse.dearest[kind] = max(purse.dearest[kind], amount)
         self.purse.line.admit()
 
-    def _count(self, by: int) -> None:
+    def _count(self, calls: int, loose: int) -> None:
         for purse in self.purse.upwards:
-            purse.calls += by
-
-
-class Line:
-    """The calls of a whole tree that wait, in the order they came."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[Reservation, None] = {}
-
-    def join(self, reservation: Reservation) -> None:
-        """Wait behind those who came before."""
-        self._waiting[reservation] = None
-        self.admit()
-
-    def leave(self, reservation: Reservation) -> None:
-        """Wait no more, or make nothing of having been let go."""
-        reservation.drop()
-        if reservation in self._waiting:
-            del self._waiting[reservation]
-            self.admit()
-
-    def admit(self) -> None:
-        """Let go who may; nobody passes one that waits for the same purse."""
-        barred: set[Purse] = set()
-        for reservation in tuple(self._waiting):
-            upwards = reservation.purse.upwards
-            if upwards[-1] in barred:
-                return  # all calls of the tree go through its root
-            if reservation.answer.cancelled():
-                continue
-            refusal = reservation.refusal()
-            hindrances: set[Purse] = set()
-            if refusal is None:
-                hindrances = barred.intersection(upwards) or reservation.hindrances()
-            if hindrances:
-                barred |= hindrances
-                continue
-            del self._waiting[reservation]
-            if refusal is None:
-                reservation.take_off()
-            reservation.answer.set_result(refusal)
+            purse.calls += calls
+            purse.loose += loose
 
 
 class Account:
@@ -348,6 +346,9 @@ class Account:
         limit = self.limit or 0
         unit = UNITS[self.kind]
         unit = unit.removesuffix("s") if limit == 1 else unit
+        if self.purse.hard and not self.purse.parted and not self.purse.holders and self.spent < limit:
+            left = f"{self.number(limit - self.spent)} of {self.number(limit)} {unit}"
+            return f"The budget of {self.purse.owner} has {left} left, and a call may cost more than that."
         aside = " or set aside for agents at work" if self.spent < limit else ""
         aside += f": {', '.join(self.purse.holders)}" if aside and self.purse.holders else ""
         return f"The budget of {self.number(limit)} {unit} of {self.purse.owner} is spent{aside}."
@@ -362,23 +363,10 @@ class Account:
 
     def number(self, amount: int) -> str:
         """An amount of this kind as it is read."""
-        if self.kind != "usd":
-            return f"{amount:,}"
-        whole, _, cents = f"{amount / NANO:,.6f}".partition(".")
-        return f"{whole}.{cents.rstrip('0'):0<2}"
+        return read(self.kind, amount)
 
     def _upwards(self) -> "Iterator[Account]":
         account: Account | None = self
         while account is not None:
             yield account
             account = account.above
-
-
-async def afforded(step: Callable[[], T]) -> T:
-    """What a step gives that may need more of a budget than was got of it so far."""
-    while True:
-        try:
-            return step()
-        except BudgetSpent as short:
-            if not await short.more():
-                raise

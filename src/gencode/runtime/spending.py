@@ -1,32 +1,93 @@
 """What one call of a model may cost before it is made, what it did cost, and how much room it takes."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
+from gencode.core.budget import Budget
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage
-from gencode.core.prices import Price
+from gencode.core.prices import MILLION, Price
 from gencode.runtime.amounts import Spent, in_numbers
 from gencode.runtime.ports import Request
 
+if TYPE_CHECKING:
+    from gencode.runtime.purse import Reservation
+
 SHORTEST_TOKEN = 2
-"""A token has at least so many bytes, in all but contrived texts."""
+"""A token of instructions and descriptions of tools has at least so many bytes."""
+HIDDEN = 1_000
+"""So many tokens a vendor puts before a conversation at most."""
 USUAL_TOKEN = 4
 USUAL_TOOL = 200
 """So many tokens the description of a tool has."""
 PICTURE = 1_500
 """So many tokens a picture takes."""
+LARGEST_PICTURE = 5_000
 WRAPPING = 8
 """So many tokens stand around a message."""
 LONGEST_REPLY = 8_192
 """So many tokens a reply is taken to have at most where no limit is named."""
+LONG_REPLY = 32_768
+SHARE = 8
+"""A reply may have this part of what is left: an eighth."""
 
 
-def at_most(request: Request, price: Price) -> tuple[int, float | None]:
-    """The most tokens and dollars that a call can cost; None where the price is not known."""
-    heard = _bytes(request) // SHORTEST_TOKEN
-    said = request.max_tokens or LONGEST_REPLY
+def at_most(request: Request, price: Price, said: int | None = None) -> tuple[int, float | None]:
+    """The most tokens and dollars that a call can cost; None where the price is not known.
+
+    That is so for a reply that keeps to what is `said` here, or else to the limit of the request.
+    """
+    heard = _heard_at_most(request)
+    said = said or request.max_tokens or LONGEST_REPLY
     return heard + said, price.of(Usage(heard, said))
+
+
+def reply_room(request: Request, left: Budget, price: Price) -> int | None:
+    """How many tokens a reply gets that others are in flight beside; None where neither kind is bounded."""
+    rooms = [] if left.tokens is None else [left.tokens]
+    if left.usd is not None and price.output:
+        rooms.append(int(left.usd / price.output * MILLION))
+    if not rooms:
+        return request.max_tokens
+    room = max(LONGEST_REPLY, min(LONG_REPLY, min(rooms) // SHARE))
+    return room if request.max_tokens is None else min(room, request.max_tokens)
+
+
+def kept_to(request: Request, paid: "Reservation | None") -> Request:
+    """A request whose reply costs no more than was set aside for it, where it has to."""
+    if paid is None or paid.reply is None:
+        return request
+    return replace(request, max_tokens=paid.reply)
+
+
+def _heard_at_most(request: Request) -> int:
+    """How many tokens a model hears at most: as its last reply says up to that, and every byte after it."""
+    known, since = 0, request.messages
+    for place in range(len(since) - 1, -1, -1):
+        message = since[place]
+        usage = message.usage if isinstance(message, AssistantMessage) else None
+        if usage is not None and usage.input_tokens and _same(request.model, message):
+            known, since = usage.input_tokens + usage.output_tokens, since[place + 1 :]
+            break
+    pictures = sum(
+        len(result.images)
+        for message in since
+        if isinstance(message, ToolMessage)
+        for result in message.results
+    )
+    after = len(msgspec.json.encode(since)) + WRAPPING * len(since) + LARGEST_PICTURE * pictures
+    if known:
+        return known + after
+    told = _size(request.system) + len(msgspec.json.encode(request.tools))
+    return after + told // SHORTEST_TOKEN + HIDDEN
+
+
+def _same(asked: str, message: Message) -> bool:
+    """Whether a reply is by the model that is asked, so that it counted as this one will."""
+    answered = message.model if isinstance(message, AssistantMessage) else ""
+    return bool(answered) and (answered in asked or asked.rpartition("/")[2] in answered)
 
 
 def needs_of(request: Request, price: Price) -> dict[str, int]:

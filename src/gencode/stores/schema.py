@@ -144,9 +144,24 @@ _VERSION_4 = (
     "PRAGMA user_version = 4",
 )
 
+_VERSION_6 = (
+    # Who asks a process at work for a part of the budget that it spends from.
+    """
+    CREATE TABLE Claims (
+        Number INTEGER PRIMARY KEY AUTOINCREMENT,
+        Via TEXT NOT NULL,
+        Body TEXT NOT NULL,
+        At TEXT NOT NULL,
+        FOREIGN KEY (Via) REFERENCES Sessions(Id) ON DELETE CASCADE
+    )
+    """,
+    "PRAGMA user_version = 6",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     *(_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4),
     (*QUESTIONS, "PRAGMA user_version = 5"),
+    _VERSION_6,
 )
 """Step n leads from version n to version n + 1 and ends by writing that number down."""
 

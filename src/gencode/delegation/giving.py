@@ -1,0 +1,130 @@
+"""Parts of a budget for others, given by who is at work with it.
+
+Whoever leads a task holds its lease, and may spend all that its budget leaves; so does an agent that it sent.
+Somebody who wakes another agent below it in another process lays a claim down (`sharing.py`). It is answered
+here, between two calls: half of what is neither spent nor set aside is written down as a part and set aside
+in the purse, where a call fits into that. So the leader always keeps a call. What was given comes back when
+nobody spends it any more.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from gencode.core.budget import Budget, Part
+from gencode.core.errors import Fenced, StoreTrouble, UserMistake
+from gencode.core.events import BudgetShared, Event
+from gencode.delegation.accounts import costs_of
+from gencode.delegation.live import Job, Live
+from gencode.delegation.portions import Borrow, bounds, kept_elsewhere, needed_for
+from gencode.delegation.slices import Abroad, Slices, part_of
+from gencode.runtime.claims import Claim, Claimed
+from gencode.runtime.ports import Lease, Store
+from gencode.runtime.purse import COSTS_OF_A_CALL, Purse
+
+log = logging.getLogger(__name__)
+
+
+class Giving:
+    """Answers claims on the budgets that are spent from in this process."""
+
+    def __init__(
+        self, store: Store, owner: str, live: Callable[[str], Live | None], borrow: Borrow, slices: Slices
+    ) -> None:
+        self._store = store
+        self._claims = store.claims if isinstance(store, Claimed) else None
+        self._owner = owner
+        self._live = live
+        self._borrow = borrow
+        self._slices = slices
+
+    async def heed(self) -> None:
+        """Answer every claim that lies there: with a part in the journal, or without one."""
+        if self._claims is None:
+            return
+        for number, claim in await self._claims.at(self._owner):
+            try:
+                await self._answer(claim)
+            except StoreTrouble:
+                raise
+            except (UserMistake, Fenced) as taken:
+                log.info("no part of the budget of task %s can be given: %s", claim.task, taken)
+            await self._claims.drop(number)
+
+    def watch(self, purse: Purse, task: str) -> None:
+        """Let a purse of which others have parts get back what these do not spend, once it is short."""
+        purse.more = partial(self._come_back, purse, task)
+
+    async def _come_back(self, purse: Purse, task: str, kind: str, _needs: Mapping[str, int]) -> bool:
+        found = await self._store.task(task)
+        before = purse.elsewhere[kind]
+        if found is None or not before:
+            return False
+        abroad = await self._slices.learn(found, purse)
+        purse.set_aside(kept_elsewhere(purse, abroad))
+        return purse.elsewhere[kind] < before
+
+    async def _answer(self, claim: Claim) -> None:
+        leader = self._live(claim.task)
+        if isinstance(leader, Job):
+            if leader.purse is not None:
+                leader.record.publish(await self._give(claim, leader.purse, leader.record.lease))
+            return
+        spender = self._live(claim.via)
+        async with self._borrow(claim.task) as lease:
+            if lease.state.conversation and isinstance(spender, Job) and spender.purse is not None:
+                await self._give(claim, spender.purse.upwards[-1], lease)
+
+    async def _give(self, claim: Claim, purse: Purse, lease: Lease) -> list[Event]:
+        """Write a part down for who claims it, and keep it from everybody here; nothing where it is short."""
+        abroad = await self._slices.learn(lease.state, purse)
+        spenders = [await self._store.task(task) for task in claim.tasks]
+        before = {task.id: costs_of(task) for task in spenders if task is not None}
+        # From here on nothing else happens in this process until the part is set aside.
+        kept = kept_elsewhere(purse, abroad)
+        purse.set_aside(kept)
+        given = _half(purse, abroad, claim)
+        if given is None:
+            return []
+        purse.set_aside({kind: kept[kind] + given[kind] for kind in kept})
+        written = False
+        try:
+            events = await self._store.append(lease, [self._shared(claim, abroad, given, before, lease)])
+            written = True
+        finally:
+            if not written:
+                purse.set_aside(kept)
+        purse.holders = (*abroad.holders, *(each for each in before if each not in abroad.holders))
+        if not purse.parted:
+            self.watch(purse, claim.task)
+        return events
+
+    def _shared(
+        self,
+        claim: Claim,
+        abroad: Abroad,
+        given: Mapping[str, int],
+        before: Mapping[str, Budget],
+        lease: Lease,
+    ) -> BudgetShared:
+        """All parts of a budget, with what is given now added to what the claimant has."""
+        has = abroad.holds.get(claim.owner, {})
+        last = any(part.last for part in abroad.parts if part.owner == claim.owner)
+        amounts = {kind: has.get(kind, 0) + amount for kind, amount in given.items()}
+        others = [part for part in abroad.parts if part.owner != claim.owner]
+        own: list[Part] = [part for part in lease.state.parts if part.owner == self._owner]
+        return BudgetShared((*others, *own, part_of(claim.owner, amounts, before, last=last)))
+
+
+def _half(purse: Purse, abroad: Abroad, claim: Claim) -> dict[str, int] | None:
+    """Half of what is left of each kind that is needed; None when a call does not fit into that."""
+    needed = needed_for(purse, abroad, claim.needs)
+    kinds = COSTS_OF_A_CALL if "turns" in claim.needs else tuple(claim.needs)
+    has = abroad.holds.get(claim.owner, {})
+    given: dict[str, int] = {}
+    for kind, limit in bounds(purse):
+        free = max(0, limit - purse.accounts[kind].load)
+        given[kind] = free // 2 if kind in kinds else 0
+        if kind in kinds and has.get(kind, 0) + given[kind] < needed[kind]:
+            return None
+    return given

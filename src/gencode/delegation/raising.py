@@ -1,0 +1,71 @@
+"""Another budget for one task at rest: written into its journal, never more than is left above it."""
+
+from collections.abc import AsyncGenerator, Callable
+
+from gencode.core.budget import Budget
+from gencode.core.errors import UserMistake
+from gencode.core.events import BudgetSet
+from gencode.core.task import Task
+from gencode.delegation.accounts import NO_BUDGET, bound, spent_by
+from gencode.delegation.portions import Borrow
+from gencode.runtime.amounts import check_budget, in_numbers, limits_of
+from gencode.runtime.ports import Store
+from gencode.runtime.purse import BudgetSpent, Purse
+
+BudgetOf = Callable[[Task], Budget]
+"""What a conversation may spend."""
+
+
+async def set_budget(store: Store, borrow: Borrow, task: Task, budget: Budget, session: BudgetOf) -> None:
+    """Let a task spend so much from now on, in all its lives; UserMistake when less is left above it."""
+    check_budget(budget)
+    spent = in_numbers(await spent_by(store, task.id))
+    asked = {
+        kind: limit - spent[kind]
+        for kind, limit in limits_of(budget).items()
+        if limit is not None and limit > spent[kind]
+    }
+    async for above in _above(store, task):
+        limits = session(above) if above.conversation else above.budget
+        if not asked or limits == NO_BUDGET:
+            continue
+        owner = "the session" if above.conversation else f"agent {above.agent}"
+        purse = Purse(owner, limits, None, await spent_by(store, above.id))
+        for kind, amount in asked.items():
+            if short := purse.accounts[kind].short_of(amount):
+                raise UserMistake(short.too_little_words(amount, 0))
+    async with borrow(task.id) as lease:
+        await store.append(lease, [BudgetSet(budget)])
+
+
+async def check_own(store: Store, task: Task) -> None:
+    """UserMistake with the way out when a task that has ended has spent all of its own budget."""
+    if not task.status.ended or task.budget == NO_BUDGET:
+        return
+    try:
+        bound(None, task.agent, task.budget, await spent_by(store, task.id))
+    except BudgetSpent as spent:
+        raise UserMistake(
+            f"{spent} A bigger one lets it go on: gen task budget {task.id} {spent.kind} N."
+        ) from None
+
+
+async def bounded_above(store: Store, parent: str | None) -> bool:
+    """Whether somebody from this task up has a budget."""
+    found = await store.task(parent) if parent is not None else None
+    if found is None:
+        return False
+    return found.budget != NO_BUDGET or any([each.budget != NO_BUDGET async for each in _above(store, found)])
+
+
+async def _above(store: Store, task: Task) -> AsyncGenerator[Task, None]:
+    """The tasks above one, the nearest first; what was imported may go round in circles."""
+    passed = {task.id}
+    parent = task.parent
+    while parent is not None and parent not in passed:
+        passed.add(parent)
+        found = await store.task(parent)
+        if found is None:
+            return
+        yield found
+        parent = found.parent

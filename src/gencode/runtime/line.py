@@ -1,0 +1,46 @@
+"""runtime: calls that wait until what they may cost is there, in the order they came."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gencode.runtime.purse import Purse, Reservation
+
+
+class Line:
+    """The calls of a whole tree that wait, in the order they came."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Reservation, None] = {}
+
+    def join(self, reservation: "Reservation") -> None:
+        """Wait behind those who came before."""
+        self._waiting[reservation] = None
+        self.admit()
+
+    def leave(self, reservation: "Reservation") -> None:
+        """Wait no more, or make nothing of having been let go."""
+        reservation.drop()
+        if reservation in self._waiting:
+            del self._waiting[reservation]
+            self.admit()
+
+    def admit(self) -> None:
+        """Let go who may; nobody passes one that waits for the same purse."""
+        barred: set[Purse] = set()
+        for reservation in tuple(self._waiting):
+            upwards = reservation.purse.upwards
+            if upwards[-1] in barred:
+                return  # all calls of the tree go through its root
+            if reservation.answer.cancelled():
+                continue
+            refusal = reservation.refusal()
+            hindrances: set[Purse] = set()
+            if refusal is None:
+                hindrances = barred.intersection(upwards) or reservation.hindrances()
+            if hindrances:
+                barred |= hindrances
+                continue
+            del self._waiting[reservation]
+            if refusal is None:
+                reservation.take_off()
+            reservation.answer.set_result(refusal)

@@ -1,0 +1,42 @@
+"""A budget as a person types it: `tokens 50000 turns 20`, or `none`."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from gencode.core.budget import Budget
+from gencode.core.errors import UserMistake
+from gencode.core.messages import Usage
+from gencode.runtime.amounts import Spent, check_budget
+from gencode.surfaces.figures import bar_text, bars
+
+KINDS: dict[str, type[int | float]] = {
+    **{"turns": int, "tokens": int, "usd": float, "seconds": float, "spawns": int}
+}
+
+
+def bounded(now: Budget, words: Sequence[str]) -> Budget:
+    """A budget with these kinds set and the others as they are; UserMistake for anything else."""
+    if [*words] == ["none"]:
+        return Budget()
+    amounts: dict[str, float] = {}
+    for kind, amount in zip(words[::2], words[1::2], strict=False):
+        if kind not in KINDS:
+            raise UserMistake(f"A budget has no {kind!r}; it bounds {', '.join(KINDS)}.")
+        try:
+            amounts[kind] = msgspec.convert(amount, KINDS[kind], strict=False)
+        except msgspec.ValidationError:
+            raise UserMistake(f"{amount!r} is no amount of {kind}.") from None
+    if len(words) % 2:
+        raise UserMistake(f"Say how much after {words[-1]!r}, for example tokens 50000, or only none.")
+    budget = replace(now, **amounts)
+    check_budget(budget)
+    return budget
+
+
+def bounds_page(budget: Budget, spent: Spent) -> str:
+    """What a task may spend, and what of it is spent."""
+    used = bars(budget, Usage(spent.tokens, usd=spent.usd), spent.turns, spent.spawns)
+    times = [] if budget.seconds is None else [f"at most {budget.seconds:g} seconds each time it goes on"]
+    return "\n".join((*(bar_text(bar, 20) for bar in used), *times)) or "It has no budget of its own."

@@ -1,0 +1,33 @@
+"""`gen task budget`: what a task may spend, and another budget for one that is at rest."""
+
+import argparse
+import asyncio
+
+import msgspec
+
+from gencode.delegation.accounts import spent_by
+from gencode.surfaces.bounds import bounded, bounds_page
+from gencode.surfaces.commands.opening import opened
+from gencode.surfaces.plain import answer, answer_json
+from gencode.surfaces.visible import visible_line
+
+
+def budget(args: argparse.Namespace) -> int:
+    """Set the budget of a task if one is named, and say what it may spend."""
+    return asyncio.run(_budget(args))
+
+
+async def _budget(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        found = await gen.find(args.id)
+        now, words = found.budget, getattr(args, "amounts", [])
+        if words:
+            now = await gen.set_budget(found.id, bounded(now, words))
+        spent = await spent_by(gen.store, found.id)
+    if "json" in args:
+        values = {"budget": now, "spent": spent}
+        answer_json({"agentId": found.id, "agent": found.agent, **msgspec.to_builtins(values)})
+    else:
+        named = f"Task {found.id} of {visible_line(found.agent)}"
+        answer(f"{named}, with everything below it:\n{bounds_page(now, spent)}")
+    return 0

@@ -1,0 +1,249 @@
+"""A budget that is being spent: agents are woken elsewhere while their conversation is at work."""
+
+import asyncio
+import os
+import signal
+import sqlite3
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gencode.app import GenCode
+from gencode.core.budget import Budget
+from gencode.core.errors import UserMistake
+from gencode.core.outcome import Outcome
+from gencode.core.status import Status
+from gencode.delegation.accounts import spent_by
+from gencode.stores.memory import MemoryStore
+from gencode.testing import call, says, scripted
+from tests.control.test_shared_budgets import (
+    BEFORE,
+    EXPLORE,
+    MAIN,
+    SENT,
+    WAIT,
+    Gate,
+    begun,
+    slowly,
+    so,
+    tokens,
+    turns,
+    woken,
+)
+from tests.stories.test_detached_story import worker_of
+from tests.surfaces.running import SECONDS, gen, script, start
+from tests.waiting import Gate as Pipe
+from tests.waiting import wait_until
+
+EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "8"))
+CALL = 10_000
+COSTS = {"inputTokens": CALL - 10, "outputTokens": 10}
+FIRST = [says("", *SENT[:2], usage=COSTS), says("told", usage=COSTS)]
+FOUND = says("found", usage=COSTS)
+LOOK = says("", call("LS", path="."), usage=COSTS)
+
+
+async def test_an_agent_is_woken_elsewhere_while_its_conversation_is_at_work(tmp_path: Path) -> None:
+    store = MemoryStore()
+    session, tasks = await begun(store, tmp_path, Budget(turns=BEFORE + 9))
+    gate = Gate(main=[*MAIN[:2], *[MAIN[-1]] * 30])
+    async with (
+        GenCode.open(tmp_path, model=gate, store=store) as leader,
+        scripted(tmp_path, store=store, Explore=[EXPLORE[0], EXPLORE[1], says("found more")]) as other,
+    ):
+        led = asyncio.ensure_future(leader.ask(WAIT, session=session).outcome())
+        await so(store, session, lambda task: not task.status.ended)
+        ended = await woken(other, tasks[0])
+        assert isinstance(ended, Outcome)
+        assert (ended.status, ended.result) == (Status.COMPLETED, "found more")
+        found = await store.task(session)
+        assert found is not None
+        assert not found.status.ended
+        # Of nine turns one is on its way; of the eight that are left, half was given.
+        assert [part.budget.turns for part in found.parts] == [4]
+        gate.open.set()
+        assert (await led).status is Status.LIMIT_REACHED  # what was not spent came back to it
+    assert await turns(store) == BEFORE + 9
+
+
+async def test_what_an_agent_elsewhere_has_is_not_for_who_leads_until_it_has_ended(tmp_path: Path) -> None:
+    store = MemoryStore()
+    session, tasks = await begun(store, tmp_path, Budget(turns=BEFORE + 9))
+    there, here = Gate(main=[*MAIN[:2], *[MAIN[-1]] * 30]), Gate(Explore=slowly(0))
+    async with (
+        GenCode.open(tmp_path, model=there, store=store) as leader,
+        GenCode.open(tmp_path, model=here, store=store) as other,
+    ):
+        led = asyncio.ensure_future(leader.ask(WAIT, session=session).outcome())
+        await so(store, session, lambda task: not task.status.ended)
+        work = asyncio.ensure_future(woken(other, tasks[0], WAIT))
+        await so(store, session, lambda task: bool(task.parts))
+        there.open.set()
+        outcome = await led
+        assert outcome.error == (
+            f"The budget of 15 turns of the session is spent or set aside for agents at work: {tasks[0]}."
+        )
+        assert await turns(store) == BEFORE + 5
+        here.open.set()
+        await work
+    assert await turns(store) == BEFORE + 9
+
+
+async def test_an_agent_in_the_background_gives_of_what_its_conversation_left(tmp_path: Path) -> None:
+    store = MemoryStore()
+    session, tasks = await begun(store, tmp_path, Budget(turns=BEFORE + 12, spawns=6))
+    behind = call("Task", subagent_type="Explore", prompt=WAIT, run_in_background=True)
+    gate = Gate(main=[*MAIN[:2], says("", behind), says("out"), says("heard")], Explore=[says("done")])
+    async with GenCode.open(tmp_path, model=gate, store=store) as leader:
+        led = asyncio.ensure_future(leader.ask("send one", session=session).outcome())
+        await so(store, session, lambda task: len(task.evidence.children) == 5)
+        async with scripted(tmp_path, store=store, Explore=[EXPLORE[0], says("found more")]) as other:
+            ended = await woken(other, tasks[0])
+            assert isinstance(ended, Outcome)
+            assert ended.result == "found more"
+            with pytest.raises(UserMistake, match="is spent or set aside for agents at work"):
+                await other.fork(tasks[0], "again")  # nobody gives an agent away
+        gate.open.set()
+        assert (await led).status is Status.COMPLETED
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    left=st.integers(1, 14),
+    pauses=st.lists(st.integers(0, 40), min_size=1, max_size=4),
+    together=st.lists(st.integers(0, 1), min_size=4, max_size=4),
+    pace=st.integers(0, 30),
+    stop=st.none() | st.integers(20, 200),
+)
+def test_who_leads_and_who_is_woken_meanwhile_never_spend_more_than_is_left(
+    left: int, pauses: list[int], together: list[int], pace: int, stop: int | None
+) -> None:
+    async def scenario(folder: Path) -> None:
+        store = MemoryStore()
+        session, tasks = await begun(store, folder, Budget(turns=BEFORE + left))
+        main: list[Any] = [*MAIN[:2], *({**MAIN[-1], "delay_ms": pace} for _ in range(30))]
+        async with AsyncExitStack() as stack:
+            leader = await stack.enter_async_context(scripted(folder, store=store, main=main))
+            scripts: dict[str, Any] = {"Explore": slowly(pace)}
+            others = [
+                await stack.enter_async_context(scripted(folder, store=store, **scripts)) for _ in range(2)
+            ]
+
+            async def later(task: str, pause: int, process: int) -> Outcome | str:
+                await asyncio.sleep(pause / 1000)
+                return await woken(others[process], task)
+
+            led = asyncio.ensure_future(leader.ask("go on", session=session).outcome())
+            await so(store, session, lambda task: task.turns > 2 or task.status.ended)
+            crowd = [later(*each) for each in zip(tasks, pauses, together, strict=False)]
+            if stop is not None:
+                asyncio.get_running_loop().call_later(stop / 1000, led.cancel)
+            await asyncio.gather(led, *crowd, return_exceptions=True)
+            if stop is None:  # what nobody may spend any more is for whoever comes next
+                while isinstance(await woken(others[0], tasks[0]), Outcome):
+                    pass
+                assert await turns(store) == BEFORE + left
+        assert await turns(store) <= BEFORE + left
+
+    with TemporaryDirectory() as folder:
+        asyncio.run(scenario(Path(folder)))
+
+
+def claims(home: Path) -> int:
+    with closing(sqlite3.connect(home / ".gen" / "gencode.db")) as database:
+        return database.execute("SELECT count(*) FROM Claims").fetchone()[0]
+
+
+def test_processes_share_a_budget_that_is_being_spent_and_a_killed_one_keeps_nothing(
+    tmp_path: Path, home: Path
+) -> None:
+    pipe = Pipe(tmp_path)
+    main = [*FIRST, says("", pipe.call, usage=COSTS), *[LOOK] * 30]
+    slow = says("never", delay_ms=600_000)
+    model = script(tmp_path, main=main, Explore=[FOUND, says("found more", usage=COSTS), slow])
+    words = ("--model", model, "--json")
+    session = gen("-p", "go", "--max-tokens-total", "300000", *words, cwd=tmp_path).json["sessionId"]
+    first = gen("task", "list", "--json", cwd=tmp_path).json["tasks"][0]["agentId"]
+    leader = start("-p", "wait", "--session", session, *words, cwd=tmp_path)
+    wait_until(lambda: tokens(home, session) == 5 * CALL, "the conversation waits at its gate")
+
+    # While it is at work, an agent of it is woken in another process, and comes to its end there.
+    ended = gen("task", "resume", first, "more", *words, cwd=tmp_path).json
+    assert (ended["status"], ended["result"]) == ("completed", "found more")
+
+    # One that was given a part and dies leaves it to the leader.
+    assert gen("task", "send", first, "and more", "--json", cwd=tmp_path).json["woken"]
+    os.kill(worker_of(home, first), signal.SIGKILL)
+    pipe.open()
+    said = leader.communicate(timeout=SECONDS)[1]
+    assert "ended as limit_reached: The budget of 300,000 tokens of the session is spent." in said
+    assert 300_000 <= tokens(home, session) < 300_000 + CALL
+
+
+def test_who_waits_for_a_part_goes_on_when_the_one_that_should_give_it_is_killed(
+    tmp_path: Path, home: Path
+) -> None:
+    pipe = Pipe(tmp_path)
+    main = [*FIRST, says("", pipe.call, usage=COSTS), says("never")]
+    model = script(tmp_path, main=main, Explore=[FOUND, says("found more", usage=COSTS)])
+    words = ("--model", model, "--json")
+    session = gen("-p", "go", "--max-tokens-total", "300000", *words, cwd=tmp_path).json["sessionId"]
+    task = gen("task", "list", "--json", cwd=tmp_path).json["tasks"][0]["agentId"]
+    leader = start("-p", "wait", "--session", session, *words, cwd=tmp_path)
+    wait_until(lambda: tokens(home, session) == 5 * CALL, "the conversation waits at its gate")
+    os.kill(leader.pid, signal.SIGSTOP)
+    waits = start("task", "resume", task, "more", *words, cwd=tmp_path)
+    wait_until(lambda: claims(home) == 1, "somebody waits for a part")
+    os.kill(leader.pid, signal.SIGKILL)
+    said, _ = waits.communicate(timeout=SECONDS)
+    leader.communicate(timeout=SECONDS)
+    assert '"found more"' in said
+    assert (claims(home), tokens(home, session)) == (0, 6 * CALL)
+
+
+def test_what_an_agent_took_along_to_a_process_of_its_own_is_not_exceeded(tmp_path: Path, home: Path) -> None:
+    sent = call("Task", subagent_type="Explore", prompt="look", isolation="process")
+    main = [says("", sent, usage=COSTS), says("told", usage=COSTS)]
+    model = script(tmp_path, main=main, Explore=[LOOK] * 30)
+    said = gen("-p", "go", "--max-tokens-total", "210000", "--model", model, "--json", cwd=tmp_path).json
+    assert said["result"] == "told"
+    [task] = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+    # It took half of what was left along, and a call fits into that or is not made.
+    assert 5 * CALL < tokens(home, task["agentId"]) <= 100_000
+    assert task["status"] == "limit_reached"
+    assert task["error"].endswith("of 100,000 tokens left, and a call may cost more than that.")
+
+
+@pytest.mark.needs("postgres")
+async def test_a_budget_is_shared_in_the_same_way_through_a_database_of_many(
+    tmp_path: Path, postgres: Any
+) -> None:
+    from gencode.stores.postgres import PostgresStore
+
+    url = postgres.new_schema()
+    stores = [await PostgresStore.open(url) for _ in range(2)]
+    gate = Gate(main=[*MAIN[:2], says("led on")])
+    try:
+        async with (
+            GenCode.open(tmp_path, model=gate, store=stores[0]) as leader,
+            scripted(tmp_path, store=stores[1], main=MAIN, Explore=slowly(0)) as other,
+        ):
+            other.work.bound(Budget(turns=BEFORE + 9))
+            session = (await other.ask("go").outcome()).agent_id
+            task = (await other.tasks(session))[0].agent_id
+            led = asyncio.ensure_future(leader.ask(WAIT, session=session).outcome())
+            await so(stores[0], session, lambda task: not task.status.ended)
+            ended = await woken(other, task)
+            assert isinstance(ended, Outcome)
+            gate.open.set()
+            assert (await led).result == "led on"
+        spent = await spent_by(stores[0], session)
+    finally:
+        for store in stores:
+            await store.close()
+    assert BEFORE + 1 < spent.turns < BEFORE + 9
