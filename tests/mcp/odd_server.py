@@ -78,6 +78,9 @@ def call(name: str, arguments: Message, number: Any, token: Any) -> None:
         case "change":
             tell({"method": "notifications/tools/list_changed"})
             answer(number, text("changed"))
+        case "paint":
+            picture = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}
+            answer(number, {"content": [{"type": "text", "text": "painted"}, picture]})
         case "large":
             answer(number, text("y" * 3_000_000))
         case "refuse":

@@ -3,9 +3,15 @@
 from gencode import GenCode
 from gencode.core.messages import ToolMessage
 from gencode.core.task import transcript_of
+from gencode.mcp.approvals import Approvals
+from gencode.mcp.definition import of_settings
+from gencode.mcp.listing import offered
+from gencode.mcp.server import Server
 from gencode.mcp.servers import Servers
+from gencode.mcp.tool import Door
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.asking import Answer, Question
+from gencode.runtime.processes.commands import Commands
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
 from tests.mcp.fleet import Fleet, offer
@@ -102,3 +108,15 @@ async def test_bad_arguments_are_told_and_reach_nobody(fleet: Fleet) -> None:
     found = await told(fleet, servers, None, DO_ONE, mode="dontAsk")
     assert found == [("mcp__odd__one: a is required. It takes a.", True)]
     assert calls(fleet) == 0
+
+
+async def test_only_a_server_that_is_a_program_here_is_taken_to_share_the_files(fleet: Fleet) -> None:
+    """In a copy of a folder its arguments get the names of the copy; what is far away has other files."""
+    servers = await fleet.open(odd=fleet.odd(tools=offer("one")))
+    (near,) = servers.tools()
+    table = {"far": {"url": "http://127.0.0.1:9/mcp"}}
+    (definition,) = of_settings(table, "settings.toml", users=True)
+    server = Server(definition, fleet.folder, {}, lambda _: Commands(fleet.home / "state"))
+    one = offered(offer("one")[0])
+    far = Door(Approvals(fleet.home)).tool(server, one, "mcp__far__one", reads=False)
+    assert (near.local, far.local) == (True, False)

@@ -16,7 +16,7 @@ async def nothing(task: str, after: int) -> list[Event]:
 
 
 async def hear(listener: Listener, count: int) -> list[Event]:
-    return [await asyncio.wait_for(anext(listener), 5) for _ in range(count)]
+    return [await asyncio.wait_for(anext(listener), 60) for _ in range(count)]
 
 
 def passing(events: list[Event]) -> list[PassingFact]:

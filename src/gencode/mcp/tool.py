@@ -88,6 +88,7 @@ class Door:
             source="mcp",
             timeout=server.definition.call_seconds,
             preview=preview,
+            local=server.definition.kind == "stdio",
             doubts=doubts,
         )
 

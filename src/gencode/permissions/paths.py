@@ -74,7 +74,8 @@ def places_of(workspace: Workspace) -> Places:
     places = Places(_normal(root), os.path.realpath(root), _normal(home), os.path.realpath(home))
     if (copied := workspace.copied) is None:
         return places
-    return places._replace(copy=copied.top, original=copied.of, original_home=copied.home)
+    originals = tuple((each.folder, each.home) for each in copied.originals)
+    return places._replace(copy=copied.top, originals=originals, narrows=copied.narrows)
 
 
 def resolve(path_text: str, workspace: Workspace) -> Resolved:

@@ -24,9 +24,10 @@ class Places(NamedTuple):
     home: str
     real_home: str
     copy: str = ""
-    original: str = ""
-    original_home: str = ""
-    """Where the workspace is in a copy: that copy, the folder it was made of, and the home of whose it is."""
+    originals: tuple[tuple[str, str], ...] = ()
+    """Where the workspace is in a copy: that copy, and each folder it was made of, with its user's home."""
+    narrows: bool = False
+    """Whether only deny and ask rules about these folders count for the copy."""
 
 
 class PathPattern:
@@ -48,7 +49,9 @@ class PathPattern:
         source = "|".join(variants)
         self._written = re.compile(source, re.DOTALL)
         if any_case:
-            folded = _variants(fold(pattern), Places(*map(fold, places)), any_case=True) or []
+            root, real_root, home, real_home = map(fold, places[:4])
+            around = Places(root, real_root, home, real_home)
+            folded = _variants(fold(pattern), around, any_case=True) or []
             self._folded = re.compile("|".join(folded), re.DOTALL)
 
     def matches(self, path: str) -> bool:
@@ -65,28 +68,30 @@ class PathPattern:
 class CopiedPattern(PathPattern):
     """A pattern in a copy of a folder: it names a file also by the name that this has in the original."""
 
-    __slots__ = ("_copy", "_original", "_there")
+    __slots__ = ("_copy", "_there")
 
     def __init__(self, pattern: str, places: Places, *, any_case: bool) -> None:
         super().__init__(pattern, places, any_case=any_case)
         self._copy = places.copy.split("/")
-        self._original = places.original
-        root = self._renamed(places.real_root) or places.real_root
-        home = places.original_home or places.real_home
-        self._there = PathPattern(pattern, Places(root, root, home, home), any_case=any_case)
+        self._there: list[tuple[str, PathPattern]] = []
+        for folder, lives in places.originals:
+            root = self._renamed(places.real_root, folder) or places.real_root
+            home = lives or places.real_home
+            there = PathPattern(pattern, Places(root, root, home, home), any_case=any_case)
+            self._there.append((folder, there))
 
     def matches(self, path: str) -> bool:
-        """Whether an absolute, normalised path is named by this pattern, here or in the original."""
+        """Whether an absolute, normalised path is named by this pattern, here or in an original."""
         if super().matches(path):
             return True
-        there = self._renamed(path)
-        return there is not None and self._there.matches(there)
+        names = ((self._renamed(path, folder), pattern) for folder, pattern in self._there)
+        return any(name is not None and pattern.matches(name) for name, pattern in names)
 
-    def _renamed(self, path: str) -> str | None:
+    def _renamed(self, path: str, original: str) -> str | None:
         parts, top = path.split("/"), len(self._copy)
         if [*map(fold, parts[:top])] != [*map(fold, self._copy)]:
             return None
-        return "/".join([self._original.rstrip("/"), *parts[top:]]) or "/"
+        return "/".join([original.rstrip("/"), *parts[top:]]) or "/"
 
 
 class RulePattern(NamedTuple):
@@ -113,7 +118,7 @@ def rule_pattern(
 @lru_cache(maxsize=4096)
 def path_pattern(pattern: str, places: Places, any_case: bool) -> PathPattern:
     """The compiled pattern; with `any_case` as deny and ask rules compare, without as allow rules do."""
-    made = CopiedPattern if places.copy else PathPattern
+    made = CopiedPattern if places.copy and (any_case or not places.narrows) else PathPattern
     return made(pattern, places, any_case=any_case)
 
 

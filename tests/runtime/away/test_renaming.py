@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Mode, Policy, Rule, parse_rule
-from gencode.core.spec import Copied, Workspace
-from gencode.permissions.paths import decide_path, is_inside, resolve
+from gencode.core.spec import Copied, Original, Workspace
+from gencode.permissions.bash.decision import decide_command, read_command
+from gencode.permissions.paths import decide_path, is_inside, places_of, resolve
 from gencode.permissions.patterns import Places, path_pattern
 from gencode.runtime.away.renaming import in_copy, renamed
 
@@ -68,6 +69,27 @@ def test_only_the_paths_of_tools_for_files_are_renamed(
     assert renamed(call, tool, COPIED) == ToolCall("1", tool, means)
 
 
+def test_a_program_on_the_machine_gets_the_names_of_the_copy_wherever_a_text_is_such_a_name() -> None:
+    given = {
+        "path": "/home/me/repo/a",
+        "paths": ["/home/me/repo/a", "/home/me/repo/x/../b/", "/home/me/repo/../a", "/home/me/other"],
+        "edits": [{"/home/me/repo/a": "/home/me/repo"}],
+        "text": "/home/me/repo/a\nis a file",
+        "home": "~/repo/a",
+        "said": "see /home/me/repo/a",
+        "count": 3,
+    }
+    means = {
+        **given,
+        "path": "/own/copies/1/a",
+        "paths": ["/own/copies/1/a", "/own/copies/1/b", "/home/me/repo/../a", "/home/me/other"],
+        "edits": [{"/home/me/repo/a": "/own/copies/1"}],
+    }
+    call = ToolCall("1", "mcp__files__read", given)
+    assert renamed(call, call.name, COPIED, local=True) == ToolCall("1", call.name, means)
+    assert renamed(call, call.name, COPIED) is call
+
+
 def test_a_pattern_that_climbs_is_left_to_the_decision() -> None:
     call = ToolCall("1", "Glob", {"pattern": "/home/me/repo/*/../a"})
     assert renamed(call, "Glob", COPIED) is call
@@ -119,6 +141,41 @@ def test_what_the_sender_denies_in_its_folder_is_denied_in_the_copy(tmp_path: Pa
     assert [judged(way, copy, deny) for way in ways] == [Action.DENY] * len(ways)
 
 
+@pytest.mark.parametrize("earlier", [(), (Original("/home/me/repo", "/home/me"),)])
+@pytest.mark.parametrize(
+    "pattern",
+    ["/home/me/repo/secret/**", "/HOME/me/repo/Secret/**", "/home/me/**", "~/repo/secret/", "secret/**"],
+)
+def test_what_is_denied_is_denied_to_commands_by_whatever_name(
+    pattern: str, earlier: tuple[Original, ...]
+) -> None:
+    """Also where the folder that was sent was a copy in its turn, and the rule is from its first owner."""
+    of, home = ("/own/copies/0", "/root") if earlier else ("/home/me/repo", "/home/me")
+    copied = Copied("/own/copies/1", of, home, (), earlier)
+    workspace = Workspace(Path("/own/copies/1"), Path("/own/copies/1"), Path("/root"), copied)
+    deny = Policy(Mode.DONT_ASK, (parse_rule(f"Read({pattern})", Action.DENY, "a test"),), "the sender")
+    commands = {
+        "cat secret/x": Action.DENY,
+        "cat /own/copies/1/secret/x": Action.DENY,
+        f"cat {of}/secret/x": Action.DENY,
+        "cat /home/me/repo/secret/x": Action.DENY,
+        "cat /home/me/repo/a/../secret//x": Action.DENY,
+        "cat --file=/home/me/repo/secret/x": Action.DENY,
+        "sh -c 'cat /home/me/repo/secret/x'": Action.DENY,
+        "cat /home/you/repo/other/x": Action.ALLOW,
+        "cat /own/copies/12/secret/x": Action.ALLOW,
+    }
+    places = places_of(workspace)
+    found = {text: decide_command(read_command(text, places), deny).action for text in commands}
+    assert found == commands
+
+
+@pytest.mark.parametrize("text", ["/home/me/repo/a", "~/repo/a", "/own/copies/0/a"])
+def test_every_name_that_a_folder_had_on_its_way_means_the_copy(text: str) -> None:
+    copied = Copied("/own/copies/1", "/own/copies/0", "/root", (), (Original("/home/me/repo", "/home/me"),))
+    assert in_copy(text, copied) == "/own/copies/1/a"
+
+
 def test_what_the_sender_allows_in_its_folder_is_allowed_in_the_copy_and_links_lead_no_further(
     tmp_path: Path,
 ) -> None:
@@ -132,7 +189,7 @@ def test_what_the_sender_allows_in_its_folder_is_allowed_in_the_copy_and_links_l
 
 
 def test_a_rule_about_another_folder_says_nothing_of_the_copy() -> None:
-    places = Places("/own/1/sub", "/own/1/sub", "/w", "/w", "/own/1", "/home/me/repo", "/home/me")
+    places = Places("/own/1/sub", "/own/1/sub", "/w", "/w", "/own/1", (("/home/me/repo", "/home/me"),))
     paths = ["/own/1/sub/a", "/own/1", "/own/12/sub/a", "/home/me/repo/sub/a", "/own"]
     named = {
         pattern: [path for path in paths if path_pattern(pattern, places, True).matches(path)]

@@ -5,6 +5,7 @@ import select
 import signal
 import subprocess
 import sys
+from subprocess import PIPE
 
 import pytest
 from tests.runtime.sandbox.yard import BASH, SECONDS, Ended, Yard
@@ -43,9 +44,10 @@ def test_words_reach_the_program_as_they_are(yard: Yard) -> None:
 
 
 def test_a_command_gets_a_sigterm_and_may_clean_up(yard: Yard) -> None:
-    text = "trap 'echo cleaned; exit 3' TERM; echo ready; while :; do read -rt 5 <> <(:); done"
+    text = "trap 'echo cleaned; exit 3' TERM; echo ready; while :; do read -r; done"
+    argv = yard.argv(*BASH, text)
     with subprocess.Popen(
-        yard.argv(*BASH, text), cwd=yard.workspace, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        argv, cwd=yard.workspace, stdin=PIPE, stdout=PIPE, stderr=subprocess.DEVNULL
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"

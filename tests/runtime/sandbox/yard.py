@@ -12,7 +12,7 @@ from gencode.runtime.sandbox.choose import Candidate
 from gencode.runtime.sandbox.plan import Enclosure, enclosure
 
 BASH = ("/bin/bash", "--noprofile", "--norc", "-c")
-SECONDS = 30
+SECONDS = 60
 
 
 @dataclass(frozen=True)

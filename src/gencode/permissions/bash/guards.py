@@ -142,12 +142,16 @@ def _candidates(text: str) -> Iterator[str]:
 
 
 def _paths(text: str, places: Places) -> tuple[str, ...]:
-    """What a text names, seen from the workspace root; under both names of a folder that is a link."""
+    """What a text names, seen from the workspace root; under both names of a folder that is a link.
+
+    What is named in a folder of which the workspace is in a copy is a file of the copy as well.
+    """
     path = f"{places.root.rstrip('/')}/{text}" if _PLAIN_PATH.match(text) else _absolute(text, places)
     root, real_root, home, real_home = places[:4]
-    if (root, home) == (real_root, real_home):
+    if not places.originals and (root, home) == (real_root, real_home):
         return (path,)
-    pairs = ((root, real_root), (real_root, root), (home, real_home), (real_home, home))
+    copies = [(folder.rstrip("/"), places.copy) for folder, _ in places.originals]
+    pairs = ((root, real_root), (real_root, root), (home, real_home), (real_home, home), *copies)
     twins = [other + path[len(name) :] for name, other in pairs if is_inside(path, name)]
     return (path, *twins)
 

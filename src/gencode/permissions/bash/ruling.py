@@ -105,7 +105,8 @@ def _path_rules(policy: Policy, tools: frozenset[str], places: Places) -> tuple[
 
 def _needle(pattern: str, places: Places) -> str:
     """The longest stretch of letters that a word must have; most words fail that quickest of tests."""
-    around = "\n".join(places).lower()
+    originals = (name for each in places.originals for name in each)
+    around = "\n".join([*places[:4], places.copy, *originals]).lower()
     # A pattern with many glued stars is taken to match everything.
     if not pattern.isascii() or not around.isascii() or ".." in pattern or pattern.count("**") > _MANY_STARS:
         return ""

@@ -44,10 +44,11 @@ class Guest(Struct, frozen=True):
 
 
 class _Start(Struct, frozen=True):
-    """A commit that a copy begins at, and the one that its agent was at then."""
+    """A commit that a copy begins at, and the one that its agent was at then; `left` is missing in it."""
 
     commit: str = ""
     head: str = ""
+    left: str = ""
 
 
 class Lodging:
@@ -57,6 +58,8 @@ class Lodging:
     """Whether nothing of an earlier run of the task is in it."""
     kept = False
     """Whether it is the one that the task had here before."""
+    left = ""
+    """Files that the task made elsewhere and that were too large to travel."""
 
     def __init__(self, guest: Guest, tree: Worktree, git: Git, lock: IO[bytes]) -> None:
         self.guest = guest
@@ -84,15 +87,18 @@ class Lodging:
         work, guest = found.work, self.guest
         if not work.commit:
             return work, ""
-        if work.commit == self.tree.base:
+        if work.commit in (self.tree.base, guest.parcel.start):
             await self.note(parcels, owner, worker)
+            await self._cleared(work)
             return work, ""
         if found.lacking:
             why = as_reason(found.lacking)
             await self.note(parcels, owner, worker, why)
             return work, why
         files = len(work.files) + work.more_files
-        told = Returned(guest.task, guest.parcel, work.commit, guest.cwd, worker, files, head=found.head)
+        told = Returned(
+            guest.task, guest.parcel, work.commit, guest.cwd, worker, files, head=found.head, left=found.left
+        )
         if not await parcels.hand_in(told, found.body, owner):
             return work, "another worker has the task by now"
         if not work.notes and (why := await self._removed(work.commit)):
@@ -123,7 +129,12 @@ class Lodging:
     async def clear(self) -> None:
         """Remove a worktree in which nothing was done."""
         if self.fresh:
-            await summed(self.tree, self._git)
+            await self._cleared((await summed(self.tree, self._git)).work)
+
+    async def _cleared(self, work: Work) -> None:
+        """Remove a worktree that is as it was made, with the work of another task in it."""
+        if work.kept and work.commit == self.guest.parcel.start and not work.notes:
+            await self._removed(work.commit)
 
     async def _removed(self, commit: str) -> str:
         """Remove a worktree whose work is handed in; why not, where that fails."""
@@ -175,12 +186,14 @@ async def _lodged(guest: Guest, parcels: Parcels, home: Path) -> Lodging:
         kept = tree is not None
         if tree is None:
             start = await _earlier(git, guest, parcels)
-            source = Source(git, mirror.path, mirror.path, parcel.tip, start.commit, away=True)
+        begins = start if start.commit else await _sent_with(git, parcel, parcels)
+        if tree is None:
+            source = Source(git, mirror.path, mirror.path, parcel.tip, begins.commit, away=True)
             tree = await _made(source, guest, home)
         if not is_own(tree):
-            await furnish(tree, git, start.head or await _head(git, parcel))
+            await furnish(tree, git, begins.head or await _head(git, parcel))
         made = Lodging(guest, tree, git, lock)
-        made.kept, made.fresh = kept, not kept and not start.commit
+        made.kept, made.fresh, made.left = kept, not kept and not start.commit, start.left
         return made
     finally:
         if made is None:
@@ -222,11 +235,27 @@ async def _earlier(git: Git, guest: Guest, parcels: Parcels) -> _Start:
     checked(replace(guest.parcel, tip=commit, head=head))
     if not await has(git, commit):
         await unpacked(git, found[1])
-    if not await is_whole(git, commit, [guest.parcel.tip]):
+    return await _sound(git, guest.parcel, _Start(commit, head, found[0].left))
+
+
+async def _sent_with(git: Git, parcel: Parcel, parcels: Parcels) -> _Start:
+    """What another task did that a fork of it begins with, if there is anything."""
+    if parcel.start and not await has(git, parcel.start):
+        for name in parcel.packs:
+            body = await parcels.pack(name)
+            if body is None:
+                raise Unfit("what was sent of its folder is not in the database any more")
+            await unpacked(git, body)
+    return await _sound(git, parcel, _Start(parcel.start, parcel.start_head)) if parcel.start else _Start()
+
+
+async def _sound(git: Git, parcel: Parcel, start: _Start) -> _Start:
+    """The same, if all of it is there above what was sent."""
+    if not await is_whole(git, start.commit, [parcel.tip]):
         raise Unfit("what the task did before is not all there")
-    if head and not (await git.run("merge-base", "--is-ancestor", head, commit)).ok:
+    if start.head and not (await git.run("merge-base", "--is-ancestor", start.head, start.commit)).ok:
         raise Unfit("what the task did before is said to be at a commit that it was not at")
-    return _Start(commit, head)
+    return start
 
 
 def _is_taken(path: Path) -> bool:

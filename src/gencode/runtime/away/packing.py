@@ -10,9 +10,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
+from gencode.core.spec import Copied
 from gencode.permissions.trust import standing
 from gencode.runtime.away.checkout import Checkout, apart, checkout_at, commit_of, packed, tree_of
-from gencode.runtime.away.parcel import MOST_COMMITS, MOST_PACK, Parcel, Parcels, safe_remote
+from gencode.runtime.away.parcel import (
+    MOST_COMMITS,
+    MOST_ORIGINALS,
+    MOST_PACK,
+    Parcel,
+    Parcels,
+    repository_around,
+    safe_remote,
+)
 from gencode.runtime.worktrees.git import Git, trouble
 
 MOST_CHANGED = 256 << 20
@@ -27,6 +36,13 @@ NO_HISTORY = "its history is too large to travel and was left out"
 SHALLOW = "its history is not all here (a shallow clone) and was left out"
 
 
+class Around(Struct, frozen=True):
+    """That a folder is in a copy: how that was sent, and what it is a copy of."""
+
+    parcel: Parcel
+    copied: Copied
+
+
 class _Upstream(Struct, frozen=True):
     """What a remote has: commits that need not travel, and the branch on which they are."""
 
@@ -38,15 +54,18 @@ class _Upstream(Struct, frozen=True):
 class Packer:
     """Packs one folder, again and again. What has not changed since the last time is not packed anew."""
 
-    def __init__(self, folder: Path, home: Path, parcels: Parcels) -> None:
+    def __init__(self, folder: Path, home: Path, parcels: Parcels, around: Around | None = None) -> None:
         self._folder = folder
         self._home = home
         self._parcels = parcels
+        self._around = around
         self._last: tuple[str, Parcel] | None = None
 
     async def pack(self) -> Parcel:
         """The folder as it is now. UserMistake says why it cannot travel."""
         checkout = await checkout_at(self._folder)
+        if self._around is not None and checkout.top != repository_around(checkout.cwd):
+            raise UserMistake(f"the repository in {self._folder} was redirected to {checkout.top}")
         head = await checkout.git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         changed = await _changed(checkout)
         look = _fingerprint(head, checkout, changed)
@@ -55,7 +74,11 @@ class Packer:
             parcel = self._last[1]
             if not await self._parcels.lacking(parcel.packs):
                 return replace(parcel, trusted=trusted)
-        parcel = await _packed_up(checkout, head, self._parcels, clean=bool(head) and not changed)
+        upstream = await _upstream(checkout.git, head, self._around) if head else _Upstream()
+        parcel = await _packed_up(checkout, head, upstream, self._parcels, clean=bool(head) and not changed)
+        if self._around is not None:
+            key, earlier = self._around.parcel.key, self._around.copied.originals[:MOST_ORIGINALS]
+            parcel = replace(parcel, key=key, earlier=earlier)
         self._last = (look, parcel)
         return replace(parcel, trusted=trusted)
 
@@ -103,8 +126,9 @@ def _trusted(folder: Path, home: Path) -> dict[str, str]:
     return dict(found.brought.files) if found.trusted else {}
 
 
-async def _packed_up(checkout: Checkout, head: str, parcels: Parcels, *, clean: bool) -> Parcel:
-    upstream = await _upstream(checkout.git, head) if head else _Upstream()
+async def _packed_up(
+    checkout: Checkout, head: str, upstream: _Upstream, parcels: Parcels, *, clean: bool
+) -> Parcel:
     async with apart(checkout) as git:
         notes: list[str] = []
         tree, tip = "", head
@@ -188,8 +212,16 @@ def _key(checkout: Checkout, upstream: _Upstream) -> str:
     return hashlib.sha256((upstream.remote or here).encode(errors="surrogateescape")).hexdigest()[:40]
 
 
-async def _upstream(git: Git, head: str) -> _Upstream:
-    """What a remote with a safe address has of a commit and of those before it, as far as is known here."""
+async def _upstream(git: Git, head: str, around: Around | None) -> _Upstream:
+    """What a remote with a safe address has of a commit and of those before it, as far as is known here.
+
+    A copy has no remotes. What that of its original has is in what was sent of it.
+    """
+    if around is not None:
+        sent = around.parcel
+        above = [await git.run("merge-base", "--is-ancestor", known, head) for known in sent.known]
+        same = bool(sent.remote and above) and all(said.ok for said in above)
+        return _Upstream(sent.remote, sent.branch, sent.known) if same else _Upstream()
     names = sorted((await git.tell("remote")).splitlines(), key=lambda name: (name != "origin", name))
     for name in names[:MOST_COMMITS]:
         address = safe_remote(await git.tell("remote", "get-url", name))

@@ -4,16 +4,18 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
+from gencode.core.spec import Original
 
 MOST_PACK = 32 << 20
 """So many bytes of one pack go through the database."""
 MOST_COMMITS = 8
+MOST_ORIGINALS = 8
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _KEY = re.compile(r"[0-9a-f]{40}")
 _PACK = re.compile(r"[hst][0-9a-f]{40,64}(?:-[0-9a-f]{1,64})?")
@@ -25,6 +27,7 @@ _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 _SHORT = re.compile(r"(?:(?P<user>[^@:/]+)@)?(?P<host>[^@:/]+):(?!:)(?P<path>[^\s:][^\s]*)")
 _PLAIN = re.compile(r"[!-~]+")
 _LONGEST_URL = 2_000
+_LONGEST_LIST = 20_000
 
 
 class Unfit(UserMistake):
@@ -37,7 +40,10 @@ class Parcel(Struct, frozen=True, omit_defaults=True):
     `tip` is a commit with everything in it: `head` as it was committed and, above it, what was not (and is
     not ignored). Of that, `remote` has the commits `known` on its `branch`, and the `packs` hold the rest, in
     their order. `key` names the repository, `below` the folder in it, `home` where its user lives. `trusted`
-    are the files that its sender trusts, each with its SHA-256.
+    are the files that its sender trusts, each with its SHA-256. The parcel of a `fork` says what is in it:
+    the folder as the task was sent that it copies, with the `work` of that one or not, or as it is now. Such
+    work is the commit `start`, `start_head` the one that its agent was at, and `start_left` files that are
+    missing in it.
     """
 
     key: str
@@ -51,13 +57,20 @@ class Parcel(Struct, frozen=True, omit_defaults=True):
     trusted: dict[str, str] = {}
     notes: tuple[str, ...] = ()
     home: str = ""
+    earlier: tuple[Original, ...] = ()
+    """What the checkout around the folder is itself a copy of, the nearest first."""
+    fork: Literal["", "work", "sent", "now"] = ""
+    start: str = ""
+    start_head: str = ""
+    start_left: str = ""
 
 
 class Returned(Struct, frozen=True, omit_defaults=True):
     """What a task changed elsewhere: the commit that holds it above the tip of its parcel.
 
     `head` is the commit that its agent was at in the end, if that was one of its own. Where its work could
-    not be handed in, `kept` is the folder of the worker that has it, and `why` the reason.
+    not be handed in, `kept` is the folder of the worker that has it, and `why` the reason. `left` are files
+    that were too large to come along with the rest.
     """
 
     task: str
@@ -70,6 +83,7 @@ class Returned(Struct, frozen=True, omit_defaults=True):
     head: str = ""
     kept: str = ""
     why: str = ""
+    left: str = ""
 
     @property
     def nothing(self) -> bool:
@@ -123,7 +137,8 @@ class Parcels(Protocol):
 
 def checked(parcel: Parcel) -> Parcel:
     """A parcel in which every word is what it should be, or Unfit."""
-    commits = [parcel.tip, *parcel.known, *([parcel.head] if parcel.head else [])]
+    named = [each for each in (parcel.head, parcel.start, parcel.start_head) if each]
+    commits = [parcel.tip, *parcel.known, *named]
     if not all(_COMMIT.fullmatch(each) for each in commits) or len({len(each) for each in commits}) > 1:
         raise Unfit("its folder is named by something that is no commit")
     if not _KEY.fullmatch(parcel.key) or not all(_PACK.fullmatch(each) for each in parcel.packs):
@@ -134,9 +149,18 @@ def checked(parcel: Parcel) -> Parcel:
         raise Unfit(f"its folder is at an address that is not taken: {parcel.remote[:200]!r}")
     if parcel.branch and not _BRANCH.fullmatch(parcel.branch):
         raise Unfit(f"its folder is on a branch that cannot be: {parcel.branch[:200]!r}")
-    if parcel.home and not (PurePosixPath(parcel.home).is_absolute() and parcel.home.isprintable()):
+    if parcel.home and not _is_place(parcel.home):
         raise Unfit(f"its user lives where nobody can: {parcel.home[:200]!r}")
+    places = [place for each in parcel.earlier for place in (each.folder, each.home or "/")]
+    if len(parcel.earlier) > MOST_ORIGINALS or not all(map(_is_place, places)):
+        raise Unfit("its folder is said to be a copy of what cannot be")
+    if not parcel.start_left.isprintable() or len(parcel.start_left) > _LONGEST_LIST:
+        raise Unfit("files of its folder have names that cannot be told")
     return replace(parcel, below=_checked_below(parcel.below))
+
+
+def _is_place(path: str) -> bool:
+    return PurePosixPath(path).is_absolute() and path.isprintable()
 
 
 def _checked_below(below: str) -> str:

@@ -5,7 +5,7 @@ A call is renamed before it is judged, so that the decision and the tool see the
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -14,9 +14,19 @@ from gencode.core.spec import Copied
 from gencode.permissions.decision import path_fields
 from gencode.permissions.paths import PATH_TOOLS, is_inside
 
+_DEEPEST = 8
+"""So deep lists and objects in an argument are looked into."""
 
-def renamed(call: ToolCall, tool: str, copied: Copied) -> ToolCall:
-    """A call of a tool for files with its paths as they are in the copy."""
+
+def renamed(call: ToolCall, tool: str, copied: Copied, *, local: bool = False) -> ToolCall:
+    """A call of a tool for files with its paths as they are in the copy.
+
+    A tool that is another program on this machine may take paths in any argument: for it, each text is
+    renamed that begins with `/` and is as a whole a name in the folder.
+    """
+    if local:
+        means = {name: _deeply(value, copied, _DEEPEST) for name, value in call.input.items()}
+        return call if means == call.input else replace(call, input=means)
     if tool not in PATH_TOOLS:
         return call
     given: dict[str, Any] = call.input
@@ -30,22 +40,30 @@ def renamed(call: ToolCall, tool: str, copied: Copied) -> ToolCall:
     return call if same else replace(call, input={**given, **named})
 
 
+def _deeply(value: Any, copied: Copied, depth: int) -> Any:
+    if isinstance(value, str):
+        return in_copy(value, copied) if value.startswith("/") and value.isprintable() else value
+    if isinstance(value, list) and depth:
+        return [_deeply(each, copied, depth - 1) for each in cast(list[Any], value)]
+    if isinstance(value, dict) and depth:
+        return {name: _deeply(each, copied, depth - 1) for name, each in cast(dict[str, Any], value).items()}
+    return cast(Any, value)
+
+
 def in_copy(text: str, copied: Copied) -> str:
     """A path as it is in the copy, if it is one in the folder that this is a copy of; else as it was."""
     return _in_copy(text, copied, _path)
 
 
 def _in_copy(text: str, copied: Copied, normal: Callable[[str], str]) -> str:
-    written = text
-    if copied.home and (text == "~" or text.startswith("~/")):
-        written = copied.home + text[1:]
-    if not written.startswith("/"):
-        return text
-    path = normal(written)
-    if not is_inside(path, copied.of) or any(is_inside(path, each) for each in copied.keeps):
-        return text
-    below = path.removeprefix(copied.of.rstrip("/"))
-    return f"{copied.top}{below}"
+    for original in copied.originals:
+        written = text
+        if original.home and (text == "~" or text.startswith("~/")):
+            written = original.home + text[1:]
+        path = normal(written) if written.startswith("/") else ""
+        if is_inside(path, original.folder) and not any(is_inside(path, each) for each in copied.keeps):
+            return f"{copied.top}{path.removeprefix(original.folder.rstrip('/'))}"
+    return text
 
 
 def _path(text: str) -> str:

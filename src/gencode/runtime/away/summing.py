@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.runtime.away.checkout import has, is_whole, packed, quoted, unpacked
+from gencode.runtime.away.lightening import heaviest, leave_out, leaving_out
 from gencode.runtime.away.parcel import MOST_PACK, as_reason
 from gencode.runtime.away.repository import Taken, give_back, take
 from gencode.runtime.worktrees.changes import changed_files, diff_text
@@ -28,19 +29,22 @@ _ONLY_HERE = "stays in the worktree only"
 _UNREAD = "what was committed in it and is not in its files " + _ONLY_HERE
 _ELSEWHERE = "what was committed on other branches " + _ONLY_HERE
 _NOWHERE = "what was committed, stashed or staged in it and is in no file " + _ONLY_HERE
+_TOO_HEAVY = "too large to travel with the rest, in the worktree only"
 TOO_LARGE = f"it is larger than {MOST_PACK >> 20} MiB"
 
 
 class Sum(Struct, frozen=True):
     """What came of a copy: `work`, the pack with it, and the commit that its agent was at.
 
-    `lacking` says why there is no pack of work that was done.
+    `lacking` says why there is no pack of work that was done, `left` which files are not in the pack because
+    they are too large.
     """
 
     work: Work
     body: bytes = b""
     head: str = ""
     lacking: str = ""
+    left: str = ""
 
 
 class _Desk(Struct, frozen=True):
@@ -114,11 +118,17 @@ async def _finished(desk: _Desk, mirror: Git, taken: Taken, notes: tuple[str, ..
         return Sum(Work(True, commit, merges="clean", notes=(*found, *notes, kept)))
     body, why = await _packed(desk, mirror, commit)
     if why and taken.head and not notes:  # it may be only what was committed on the way
-        return await _by_files(desk, mirror, why)
+        own = not await _leads_to(desk.git, desk.first, taken.head)
+        if own or why != TOO_LARGE:
+            return await _by_files(desk, mirror, why)
+    left = ""
+    if why == TOO_LARGE and (light := await _lightened(desk, mirror, commit)):
+        commit, body, left = light
+        why, notes = "", (*notes, f"{_TOO_HEAVY}: {left}")
     if others := await _others(desk, taken, commit):
         notes += (f"{_ELSEWHERE}: {some([os.fsencode(name) for name in others])}",)
     work = replace(await _told(desk, commit), notes=(*found, *notes))
-    return Sum(work, body, taken.head, why)
+    return Sum(work, body, taken.head, why, left)
 
 
 async def _committed(desk: _Desk, theirs: str) -> tuple[str, tuple[str, ...]]:
@@ -128,18 +138,42 @@ async def _committed(desk: _Desk, theirs: str) -> tuple[str, tuple[str, ...]]:
     await _begin_index(desk, parents)
     notes = await add_all(git, desk.tree.path, desk.index)
     notes += await ignored_files(git, desk.index)
+    return await _written(desk, parents), tuple(notes)
+
+
+async def _written(desk: _Desk, parents: Sequence[str]) -> str:
+    """The index as a commit; the one below, where it is the same."""
+    git = desk.git
     tree = await git.run("write-tree", index=desk.index)
     if not tree.ok:
         raise trouble(tree, f"The work in {desk.tree.path} cannot be committed")
     same = await git.tell("rev-parse", "--verify", f"{parents[0]}^{{tree}}") == tree.line
     if same and len(parents) == 1:
-        return parents[0], tuple(notes)
+        return parents[0]
     above = [word for parent in parents for word in ("-p", parent)]
     message = f"Work of an agent in {desk.tree.name}"
     made = await git.run("commit-tree", "--no-gpg-sign", tree.line, *above, "-m", message)
     if not made.ok:
         raise trouble(made, f"The work in {desk.tree.path} cannot be committed")
-    return made.line, tuple(notes)
+    return made.line
+
+
+async def _lightened(desk: _Desk, mirror: Git, commit: str) -> tuple[str, bytes, str] | None:
+    """The sum without what is too large, as a commit and a pack, and what that is; None when nothing is left.
+
+    What was handed in before is in it in any case.
+    """
+    for heavy in leaving_out(await heaviest(desk.git, desk.first, commit)):
+        await leave_out(desk.git, heavy, desk.index)
+        light = await _written(desk, [desk.first])
+        if light == desk.tree.base:
+            return None
+        body, why = await _packed(desk, mirror, light)
+        if not why:
+            return light, body, some(sorted(name for each in heavy for name in each.names))
+        if why != TOO_LARGE:
+            return None
+    return None
 
 
 async def _parents(git: Git, first: str, theirs: str) -> list[str]:

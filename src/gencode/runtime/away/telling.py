@@ -1,6 +1,7 @@
 """away: what became of work from elsewhere, in words for whoever asked for it."""
 
 import logging
+import re
 from collections.abc import Iterator
 
 from gencode.core.errors import Fenced, UserMistake
@@ -10,10 +11,15 @@ from gencode.runtime.away.homecoming import Arrival
 from gencode.runtime.away.parcel import Parcels, begins_behind, mark_of
 from gencode.runtime.owner import new_owner
 from gencode.runtime.ports import Journal
+from gencode.runtime.worktrees.place import BRANCHES
 
 log = logging.getLogger(__name__)
 
 MOST_FILES = 50
+OFFER = "To take it over, where that was not done: gen task merge "
+TAKEN = frozenset({"applied", "there"})
+"""The states of work that nobody has to take over any more."""
+_COMMAND = re.compile(r"(?:To take it over|or): git -C \S.* ")
 
 
 def told(arrival: Arrival) -> Iterator[str]:
@@ -43,13 +49,27 @@ async def begins_behind_of(parcels: Parcels, task: Task) -> str:
     return begins_behind(found[0], mark_of(task.cwd)) if found else ""
 
 
-async def noted(journal: Journal, task: str, text: str) -> None:
-    """Write down what became of the changes of a task that has ended."""
+async def noted(journal: Journal, task: str, arrival: Arrival) -> None:
+    """Write down what became of the changes of a task; what was taken over is offered no more."""
     try:
         lease = await journal.take(task, new_owner())
-        await journal.append(lease, [WorkReturned(text)], last=True)
+        withdrawn = offers(lease.state.result, f"{BRANCHES}{task}") if arrival.state in TAKEN else ()
+        fact = WorkReturned("\n".join(told(arrival)), withdrawn)
+        await journal.append(lease, [fact], last=True)
     except (UserMistake, Fenced) as busy:
         log.info("what became of the changes of task %s was not noted: %s", task, busy)
+
+
+def offers(result: str, branch: str) -> tuple[str, ...]:
+    """The lines of a result that say how work on a branch can be taken over, or that it was not."""
+    lines = result.split("\n")
+    by_name = f"{OFFER}{branch.removeprefix(BRANCHES)}"
+    found = [line for line in lines if line == by_name or (_COMMAND.match(line) and branch in line)]
+    for at, line in enumerate(lines):
+        if line.startswith(f"[Its changes are on the branch {branch}"):
+            found.append(line)
+            found += [each for each in lines[at + 1 : at + 2] if each.startswith("They were not applied: ")]
+    return tuple(dict.fromkeys(found))
 
 
 def listed(arrival: Arrival) -> Iterator[str]:

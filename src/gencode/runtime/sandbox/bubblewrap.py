@@ -5,12 +5,16 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from gencode.runtime.sandbox.clearings import Clearing, clearings
 from gencode.runtime.sandbox.guards import kind
 from gencode.runtime.sandbox.namespaces import COMES_AND_GOES
 from gencode.runtime.sandbox.plan import Access, Enclosure, layers
 
 KEPT_OF_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
 """What root still may inside: with files as with its own. All else goes, or it could take the wall down."""
+_ROOT = Path("/")
+_OWN = frozenset({"dev", "proc"})
+"""What bubblewrap makes anew in the root."""
 
 
 def enclose(program: str, argv: Sequence[str], plan: Enclosure, *, patient: str | None = None) -> list[str]:
@@ -34,27 +38,58 @@ def _options(plan: Enclosure) -> Iterator[str]:
         for name in KEPT_OF_ROOT:
             yield from ("--cap-add", name)
     places = layers(plan)
-    root = Path("/")
-    yield from ("--bind" if (root, Access.WRITE) in places else "--ro-bind", "/", "/")
+    cleared = clearings(plan.aliases)
+    if not any(each.folder == _ROOT for each in cleared):
+        yield from ("--bind" if (_ROOT, Access.WRITE) in places else "--ro-bind", "/", "/")
+    for each in cleared:
+        yield from _clear(each)
     yield from ("--dev", "/dev", "--proc", "/proc")
-    masks: list[str] = []
     for place, access in places:
-        path = str(place)
-        match access:
-            case Access.WRITE if place != root:
-                yield from (f"--bind{_if_there(path)}", path, path)
-            case Access.READ:
-                yield from (f"--ro-bind{_if_there(path)}", path, path)
-            case Access.HIDE if stat.S_ISDIR(kind(place)):
-                masks.append(path)
-                yield from ("--tmpfs", path)
-            case Access.HIDE:
-                yield from ("--ro-bind", os.devnull, path)
-            case Access.WRITE:
-                pass
-    for path in masks:
+        yield from _layer(place, place, access)
+    masks = [str(place) for place, access in places if _is_mask(place, access)]
+    for alias in plan.aliases:
+        yield from ("--ro-bind", str(alias.folder), str(alias.name))
+        inside = [(place, access) for place, access in places if place.is_relative_to(alias.folder)]
+        for place, access in inside:
+            seen = alias.name / place.relative_to(alias.folder)
+            yield from _layer(place, seen, access)
+            masks += [str(seen)] if _is_mask(place, access) else []
+    for path in (*masks, *(str(each.folder) for each in cleared)):
         yield from ("--remount-ro", path)
     yield from ("--setenv", "TMPDIR", str(plan.temp))
+
+
+def _layer(place: Path, seen: Path, access: Access) -> Iterator[str]:
+    """What a place is to the command, where it is seen."""
+    source, path = str(place), str(seen)
+    match access:
+        case Access.WRITE if place != _ROOT:
+            yield from (f"--bind{_if_there(source)}", source, path)
+        case Access.READ:
+            yield from (f"--ro-bind{_if_there(source)}", source, path)
+        case Access.HIDE if stat.S_ISDIR(kind(place)):
+            yield from ("--tmpfs", path)
+        case Access.HIDE:
+            yield from ("--ro-bind", os.devnull, path)
+        case Access.WRITE:
+            pass
+
+
+def _is_mask(place: Path, access: Access) -> bool:
+    return access is Access.HIDE and stat.S_ISDIR(kind(place))
+
+
+def _clear(clearing: Clearing) -> Iterator[str]:
+    """A folder with the same in it, in which more can be made. The root is one from the beginning."""
+    folder = clearing.folder
+    if folder != _ROOT:
+        yield from ("--tmpfs", str(folder))
+    for name in clearing.entries:
+        if folder != _ROOT or name not in _OWN:
+            path = str(folder / name)
+            yield from ("--ro-bind-try", path, path)
+    for name, target in clearing.links:
+        yield from ("--symlink", target, str(folder / name))
 
 
 def _if_there(path: str) -> str:

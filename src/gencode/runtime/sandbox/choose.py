@@ -51,6 +51,11 @@ class Sandbox(Struct, frozen=True):
         """Whether it keeps what is guarded from being changed, and not from being made."""
         return self.exists and "missing" in self.seen.possible and "guarded" not in self.seen.possible
 
+    @property
+    def has_own_names(self) -> bool:
+        """Whether a folder can be given another name in it."""
+        return self.name.startswith(_BUBBLEWRAP)
+
     def enforced(self) -> list[str]:
         """What commands cannot do, in sentences."""
         return list(kept_out(self.seen.possible)) if self.exists else []

@@ -30,6 +30,13 @@ class Access(StrEnum):
     HIDE = "hide"
 
 
+class Alias(Struct, frozen=True):
+    """That a command finds a folder at another name, too, whatever is there outside."""
+
+    folder: Path
+    name: Path
+
+
 class Enclosure(Struct, frozen=True):
     """What one command may do. Whatever is not named can be read and not written."""
 
@@ -44,6 +51,8 @@ class Enclosure(Struct, frozen=True):
     shown: tuple[Path, ...] = ()
     """Read, though they lie in a hidden folder."""
     network: bool = False
+    aliases: tuple[Alias, ...] = ()
+    """Other names of folders. Not every wall can give them."""
 
     def watched(self) -> tuple[Path, ...]:
         """The guarded places to look at after a command; GenCode itself writes to the others."""

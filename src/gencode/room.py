@@ -1,0 +1,161 @@
+"""A folder in which a worker runs tasks: an open GenCode with all that is a worker's way there.
+
+It belongs to `fleet.py`; nothing of it is loaded without a shared database.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from gencode.app import GenCode
+from gencode.core.budget import Budget
+from gencode.core.errors import GenCodeError, UserMistake
+from gencode.core.events import TaskCreated
+from gencode.delegation.accounts import NO_BUDGET
+from gencode.delegation.far_asking import FarAsker
+from gencode.delegation.live import Job, Live
+from gencode.delegation.lodged import Lodged
+from gencode.delegation.lodgings import Folders
+from gencode.delegation.remote import Remote
+from gencode.engines.fleet import Away, FleetEngine
+from gencode.runtime.away.packing import Around
+from gencode.runtime.fleet import BUDGETS
+from gencode.runtime.ports import Handover
+from gencode.runtime.shells import Walls
+from gencode.stores.opening import LEASE_SECONDS
+from gencode.stores.pg_fleet import FleetStore
+
+log = logging.getLogger(__name__)
+
+CAPPED = (
+    "{sent} cannot be sent to other workers from here: it has a cap (fleet_caps), and so has {above} above "
+    "it, so that each could wait for the other for ever. Leave isolation out, and it runs here."
+)
+
+
+class Shape(Struct, frozen=True):
+    """What a worker does: how many tasks at once, for which agents (none: all), below which folder."""
+
+    most: int
+    workspace: Path
+    home: Path
+    agents: tuple[str, ...] = ()
+    caps: Mapping[str, int] = {}
+    lease_seconds: float = LEASE_SECONDS
+    folders: Folders = "auto"
+    walls: Walls = "auto"
+    budget: Budget = NO_BUDGET
+    """What one task may spend here at most, whatever came with it."""
+
+
+class Onward(FleetEngine):
+    """Gives agents to the workers that were sent from a worker. Whatever else it runs, it runs itself."""
+
+    far = False
+
+    def __init__(self, store: FleetStore, shape: Shape, cwd: str, flags: Mapping[str, Any]) -> None:
+        super().__init__(store, Path(cwd), flags, shape.home)
+        self._journal = store
+        self._capped = {name.casefold() for name in shape.caps}
+
+    async def start(self, handover: Handover) -> Away:
+        """Give a task to the workers, unless it could wait for its own sender."""
+        created = handover.created
+        if created is not None and created.agent.casefold() in self._capped:
+            await self._check(created)
+        return await super().start(handover)
+
+    async def _check(self, created: TaskCreated) -> None:
+        """UserMistake where somebody above has a cap, too: who waits under one must not wait for another."""
+        above = created.parent
+        while above is not None and (task := await self._journal.task(above)) is not None:
+            if task.agent.casefold() in self._capped:
+                raise UserMistake(CAPPED.format(sent=created.agent, above=task.agent))
+            above = task.parent
+
+
+class Room:
+    """An open GenCode in one folder, with the settings that came with its tasks."""
+
+    def __init__(self, store: FleetStore, shape: Shape, cwd: str, flags: Mapping[str, Any]) -> None:
+        self._store = store
+        self._closing = asyncio.Event()
+        self._opened: asyncio.Future[GenCode] = asyncio.get_running_loop().create_future()
+        self.asker = FarAsker(store, store.questions)
+        self._onward = Onward(store, shape, cwd, flags)
+        # What may be spent comes with each task, and whoever is there says what is asked.
+        own = {"max_agents": shape.most, "background_questions": True, **dict.fromkeys(BUDGETS)}
+        self.life = asyncio.get_running_loop().create_task(self._lived(cwd, {**flags, **own}))
+        self.given_up = False
+
+    async def gen(self) -> GenCode:
+        """The GenCode, once it is open; UserMistake when it cannot be."""
+        return await asyncio.shield(self._opened)
+
+    @property
+    def opened(self) -> GenCode | None:
+        """The GenCode, if it is open."""
+        done = self._opened.done() and not self._opened.cancelled() and self._opened.exception() is None
+        return self._opened.result() if done else None
+
+    @property
+    def parked(self) -> int:
+        """How many of its tasks only wait, for a person or for an agent that another worker may run."""
+        return max(self.asker.parked, self._waiting() if self._onward.follows else 0)
+
+    def lodge(self, lodged: Lodged) -> None:
+        """Note that the folder is a copy: questions name the original, and so do agents that are sent on."""
+        copied = lodged.copied
+        self.asker.moved = (copied.top, copied.originals[-1].folder)
+        self._onward.luggage.around = Around(lodged.parcel, copied)
+
+    def _waiting(self) -> int:
+        """How many tasks wait for agents elsewhere, and nothing of theirs is at work here."""
+        lives = {live.id: live for live in self.opened.supervisor} if self.opened else {}
+        sent = {_first(live, lives) for live in lives.values() if isinstance(live, Remote)}
+        at_work = {_first(live, lives) for live in lives.values() if isinstance(live, Job) and _works(live)}
+        return len(sent - at_work)
+
+    def close(self) -> None:
+        """Close it; `life` is over when that is done."""
+        self._closing.set()
+
+    def give_up(self, why: str) -> None:
+        """Stop everything in it at once and write nothing more: others may take its tasks over."""
+        self.given_up = True
+        if (gen := self.opened) is not None:
+            self._store.give_up(gen.supervisor.owner)
+            gen.supervisor.stop.stop(why)
+            for live in gen.supervisor:
+                if live.work is not None:
+                    live.work.cancel()
+        self.close()
+
+    async def _lived(self, cwd: str, settings: dict[str, Any]) -> None:
+        try:
+            async with GenCode.open(cwd, settings=settings, store=self._store, asker=self.asker) as gen:
+                self.asker.owner = gen.supervisor.owner
+                gen.launcher.apart.engine = self._onward
+                self._opened.set_result(gen)
+                await self._closing.wait()
+        except GenCodeError as trouble:
+            if self._opened.done():
+                log.warning("a folder was not left in order: %s", trouble)
+            else:
+                self._opened.set_exception(trouble)
+
+
+def _first(live: Live, lives: Mapping[str, Live]) -> str:
+    """The task from which an agent was sent that runs here, over however many others."""
+    while (above := lives.get(live.task.parent or "")) is not None:
+        live = above
+    return live.id
+
+
+def _works(job: Job) -> bool:
+    slot = job.seat.slot
+    return slot is None or slot.held or slot.position > 0
