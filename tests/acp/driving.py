@@ -30,7 +30,7 @@ from acp.schema import (
 
 from tests.surfaces.running import Turn, script, send
 
-SECONDS = 30
+SECONDS = 60
 GEN = (sys.executable, "-m", "gencode", "acp")
 WAIT = "sh wait.sh"
 """A command that needs no question; `waiting` writes it, and it ends once there is a file `go`."""

@@ -16,11 +16,12 @@ from acp.helpers import (
     text_block,
     update_tool_call,
 )
+from acp.schema import ContentToolCallContent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.events import AnyFact, Event, MessageAdded, TaskEnded
-from gencode.core.messages import AssistantMessage, UserMessage
+from gencode.core.messages import AssistantMessage, Image, UserMessage
 from gencode.core.status import Status
 from gencode.surfaces.acp.outbox import Outbox
 from gencode.surfaces.acp.prompts import MOST_OF_ONE, prompt_text
@@ -226,6 +227,15 @@ def test_a_call_is_shown_in_the_words_of_the_protocol(state: Any, status: str, t
         "locations": [{"path": str(tmp_path / "src")}],
         "rawInput": {"pattern": "x\\x1b", "path": "src", "many": "[1]"},
     }
+
+
+def test_pictures_are_shown_as_far_as_there_is_room(tmp_path: Path) -> None:
+    images = [Image("image/png", "A" * 3_000_000) for _ in range(4)]
+    call = Call("1", "paint", "paint()", {}, "done", "painted")
+    shown = call_shown("name", call, tmp_path, images=images).content
+    kinds = [each.content.type for each in shown if isinstance(each, ContentToolCallContent)]
+    assert kinds == ["text", "image", "image", "text"]
+    assert "[2 large pictures are not shown here]" in str(shown[-1])
 
 
 @pytest.mark.parametrize(

@@ -165,17 +165,22 @@ async def test_what_an_agent_changes_and_costs_is_shown_without_a_question(
 
 async def test_the_servers_of_an_editor_are_used_through_the_gate(wire: Wired, tmp_path: Path) -> None:
     fleet = Fleet(tmp_path)
-    table = fleet.odd(tools=offer("one"))
+    table = fleet.odd(tools=offer("one", "paint"))
     stdio = McpServerStdio(name="odd", command=table["command"], args=table["args"], env=[])
     sse = SseMcpServer(type="sse", name="old", url="http://127.0.0.1:1/", headers=[])
     made = await wire.agent.new_session(cwd=str(tmp_path), mcp_servers=[stdio, sse])
     session, editor = made.session_id, wire.editor
-    model = script(tmp_path, main=[{"calls": [{"name": "mcp__odd__one", "input": {}}]}, {"text": "done"}])
+    calls: list[dict[str, Any]] = [{"name": f"mcp__odd__{name}", "input": {}} for name in ("one", "paint")]
+    model = script(tmp_path, main=[{"calls": calls}, {"text": "done"}])
     await wire.agent.set_config_option(config_id="model", session_id=session, value=model)
     await wire.say(session, "Use it.")
     assert "The MCP server old is left out: only stdio and http are spoken here." in editor.text(session)
-    assert [each.call.title for each in editor.asked] == ["mcp__odd__one()"]
+    assert [each.call.title for each in editor.asked] == ["mcp__odd__one()", "mcp__odd__paint()"]
     assert editor.call(session, "mcp__odd__one()")["status"] == "completed"
+    assert [each["content"] for each in editor.call(session, "mcp__odd__paint()")["content"]] == [
+        {"type": "text", "text": "painted"},
+        {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="},
+    ]
 
 
 async def test_a_server_of_the_editor_that_does_not_work_is_told_of(wire: Wired, tmp_path: Path) -> None:

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from gencode.app import GenCode
-from gencode.surfaces.http.serving import Bell, Serving, Wish, new_broker
+from gencode.surfaces.http.listening import Wish
+from gencode.surfaces.http.serving import Bell, Serving, new_broker
 from gencode.surfaces.http.tokens import Keys, Right
 from gencode.testing import Turns
 from tests.surfaces.running import script, start
 
-SECONDS = 20
+SECONDS = 60
 
 
 class Frame(NamedTuple):

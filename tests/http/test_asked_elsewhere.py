@@ -9,6 +9,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.status import Status
 from gencode.runtime.asking import Answer
 from gencode.runtime.broker import Broker
+from gencode.runtime.owner import machine_of, new_owner
 from gencode.surfaces.far_questions import asked_anywhere
 from gencode.testing import call, says
 from tests.http.serving import gen_serve
@@ -26,6 +27,7 @@ async def test_the_page_of_another_process_answers_the_question_of_a_terminal(tm
         told = await server.client.until("/api/questions", lambda each: each["questions"])
         [question] = told["questions"]
         assert (question["tool"], question["input"]) == ("Bash", {"command": "touch x"})
+        assert (question["cwd"], question["place"]) == (str(tmp_path), machine_of(new_owner()))
         assert len(person.waiting()) == 1
         answer = await server.client.post(f"/api/questions/{question['number']}", {"allow": True})
         assert answer.status == 200

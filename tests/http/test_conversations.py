@@ -183,7 +183,7 @@ def sent_on(home: Path) -> list[str]:
 
 async def eventually(look: Callable[[], Awaitable[Any]], wanted: Any) -> None:
     """Wait until something is as it should be."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         found = await look()
         while found != wanted:
             await asyncio.sleep(0.02)

@@ -125,6 +125,8 @@ async def _live(checked: Checked, site: Served) -> str:
     await site.client.ended(task)
     assert (await checked.ask("send_to_task", path, json={"message": "more"})).status == 200
     await site.client.ended(task)
+    raised = await checked.ask("set_task_budget", path, json={"turns": 40})
+    assert (raised.status, raised.json["budget"], raised.json["spent"]["turns"]) == (200, {"turns": 40}, 4)
     fork = await checked.ask("fork_task", path, json={"prompt": "else"})
     await site.client.ended(fork.json["agentId"])
     assert (await checked.ask("stop_task", path, json={"how": "tree"})).status == 200

@@ -11,6 +11,7 @@ from tests.http.serving import Client, Frame, gen_serve, served, take
 from tests.postgres import Postgres
 from tests.surfaces.running import gen
 from tests.surfaces.running import start as run
+from tests.waiting import Gate, until
 
 pytestmark = pytest.mark.needs("postgres")
 
@@ -80,11 +81,15 @@ async def test_a_reader_goes_from_one_server_to_the_other(tmp_path: Path, url: s
 async def test_a_task_of_another_process_is_seen_and_a_resumed_one_runs_once(
     tmp_path: Path, url: str
 ) -> None:
-    async with gen_serve(tmp_path, Explore=[*LOOK, says("again", delay_ms=300)]) as server:
+    gate = Gate(tmp_path)
+    async with gen_serve(tmp_path, others=[*LOOK, says("", gate.call), says("again")]) as server:
         model = ("--model", f"scripted:{tmp_path}/script.json")
         async with server.client.stream("/api/stream") as stream:
             ran = await asyncio.to_thread(
-                gen, "task", "run", "Explore", "look", "--json", *model, cwd=tmp_path, GEN_DATABASE_URL=url
+                gen,
+                *("task", "run", "general-purpose", "look", "--json", *model),
+                cwd=tmp_path,
+                GEN_DATABASE_URL=url,
             )
             task = ran.json["agentId"]
             found = await take(stream, lambda frame: frame.type == "SubSessionCompleted")
@@ -92,6 +97,7 @@ async def test_a_task_of_another_process_is_seen_and_a_resumed_one_runs_once(
         again = [server.client.post(f"/api/tasks/{task}/resume", {"prompt": "more"}) for _ in range(3)]
         codes = [answer.status for answer in await asyncio.gather(*again)]
         assert sorted(codes) == [200, 400, 400]
+        await until(gate.opened)
         assert (await server.client.ended(task))["result"] == "again"
         code, _, err = await server.stop(signal.SIGTERM)
         assert (code, err) == (143, "")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import select
 import socket
 import sqlite3
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from gencode.surfaces.http import hub, protocol
 from gencode.testing import call, says
 from tests.http.serving import SECONDS, Client, Frame, Served, frames, served, take
 from tests.surfaces.running import gen
+from tests.waiting import until
 
 LOOK = [says("", call("LS", path=".")), says("I have looked.")]
 
@@ -222,6 +224,7 @@ async def test_a_reader_that_takes_nothing_for_long_is_cut_off(
             monkeypatch.setattr(protocol, "STUCK_SECONDS", 0.1)
             head = f"GET /api/tasks/{task} HTTP/1.1\r\nHost: 127.0.0.1:{site.serving.port}\r\n"
             narrow.sendall(f"{head}Authorization: Bearer {site.client.token}\r\n\r\n".encode())
+            await until(lambda: select.select([narrow], [], [], 0)[0], "the answer begins")
             await asyncio.sleep(0.5)
             narrow.setblocking(True)
             narrow.settimeout(SECONDS)

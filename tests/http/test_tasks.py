@@ -10,6 +10,7 @@ from gencode.core.outcome import PAGE
 from gencode.runtime.ports import TaskQuery
 from gencode.testing import call, says
 from tests.http.serving import Client, served
+from tests.waiting import Gate, until
 
 LOOK = [says("", call("LS", path=".")), says("I have looked.")]
 NAP = call("Bash", command="sleep 60")
@@ -253,15 +254,17 @@ async def test_a_detached_task_has_a_process_of_its_own(tmp_path: Path) -> None:
 
 
 async def test_two_servers_never_run_one_task_twice(tmp_path: Path) -> None:
-    turns = [*LOOK, says("again", delay_ms=500)]
-    async with served(tmp_path, Explore=turns) as one, served(tmp_path, Explore=turns) as other:
-        task = await start(one.client)
+    gate = Gate(tmp_path)
+    turns = [*LOOK, says("", gate.call), says("again")]
+    async with served(tmp_path, others=turns) as one, served(tmp_path, others=turns) as other:
+        task = await start(one.client, "general-purpose")
         await one.client.ended(task)
         answers = await asyncio.gather(
             *(site.client.post(f"/api/tasks/{task}/resume", {"prompt": "more"}) for site in (one, other) * 3)
         )
         assert sorted({answer.status for answer in answers}) == [200, 400]
         assert [answer.status for answer in answers].count(200) == 1
+        await until(gate.opened)
         assert (await other.client.ended(task))["result"] == "again"
         stopped = await other.client.post(f"/api/tasks/{task}/stop")
         assert stopped.json["stopped"] == []

@@ -1,6 +1,7 @@
 """`gen mcp --http`: the SDK's client with the token, and a closed door for everybody else."""
 
 import asyncio
+import itertools
 import signal
 import sys
 from collections.abc import AsyncGenerator
@@ -11,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from gencode.testing import call, says
 from mcp import Client
@@ -20,6 +22,7 @@ from tests.mcp_server.test_bounds import rooted
 from tests.surfaces.running import script
 
 SECONDS = 60
+NO_ID = "The id of a request is a text or a whole number."
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 SPEAKS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
@@ -100,15 +103,45 @@ async def refuses_everybody_else(where: str, token: dict[str, str]) -> None:
         assert await status(**token, Origin="https://evil.example") == 403
         assert await status("/more", **token) == 404
         assert await status(f"?token={token['Authorization'].split()[1]}") == 400
-        odd = await http.post(where, content=b"garbage", headers={**SPEAKS, **token})
-        assert (odd.status_code, odd.json()["error"]["code"]) == (400, -32700)
+        for content, number, code, why in (
+            (b"garbage", None, -32700, "This body is not JSON."),
+            (b'{"id": 7, "method": 1}', 7, -32600, "This body is no JSON-RPC message."),
+            (b"[]", None, -32600, "This body is no JSON-RPC message."),
+            (b"", None, -32700, "This body is not JSON."),
+            (b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}', None, -32600, NO_ID),
+        ):
+            odd = await http.post(where, content=content, headers={**SPEAKS, **token})
+            told = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": why}}
+            assert (odd.status_code, odd.json()) == (400, told)
+
+
+async def test_a_body_that_does_not_say_how_long_it_is_is_read_up_to_a_limit(tmp_path: Path) -> None:
+    from gencode.surfaces.mcp_server.door import PATH, Door
+    from tests.mcp_server.offices import office
+
+    asked = itertools.count()
+    answered: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        next(asked)
+        return {"type": "http.request", "body": b" " * 100_000, "more_body": True}
+
+    async def send(message: Any) -> None:
+        answered.append(message.get("status", message.get("body")))
+
+    async with office(tmp_path, {}) as here:
+        door = Door(StreamableHTTPSessionManager(here.server))
+        await door({"type": "http", "method": "POST", "path": PATH, "headers": []}, receive, send)
+    assert answered == [413, b'{"error":"A request has at most 1,000,000 bytes."}']
+    assert next(asked) == 11
 
 
 @pytest.mark.parametrize("bind", ["nowhere", "300.1.1.1"])
 async def test_an_address_that_is_none_is_a_mistake(tmp_path: Path, bind: str) -> None:
     from gencode.core.errors import UserMistake
+    from gencode.surfaces.http.listening import Wish
     from gencode.surfaces.http.tokens import Keys
-    from gencode.surfaces.mcp_server.door import Wish, serve_address
+    from gencode.surfaces.mcp_server.door import serve_address
     from gencode.surfaces.mcp_server.life import Ending
     from tests.mcp_server.offices import office
 

@@ -106,7 +106,7 @@ async def test_a_state_that_was_guessed_answers_nothing(tmp_path: Path) -> None:
         gen = await here.rooms.at(tmp_path)
         (job,) = gen.supervisor
         job.stop.stop("the test is over")
-        await asyncio.wait_for(job.ended(), 10)
+        await asyncio.wait_for(job.ended(), 60)
     assert (person.shown, (tmp_path / "made.txt").exists()) == ([], False)
 
 

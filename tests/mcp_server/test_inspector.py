@@ -14,6 +14,7 @@ from tests.surfaces.running import script
 
 INSPECTOR = "@modelcontextprotocol/inspector"
 SECONDS = 120
+PATIENT = ("--connect-timeout", str(1000 * SECONDS))
 TOOLS = ["Task", "TaskOutput", "TaskStop", "SendMessage", "task_list"]
 
 
@@ -26,7 +27,7 @@ async def inspected(folder: Path, model: str, *words: str) -> Any:
     entry = json.loads((package / "package.json").read_text())["bin"]["mcp-inspector"]
     server = [sys.executable, "-m", "gencode", "mcp", "--cwd", str(folder), "--model", model]
     process = await asyncio.create_subprocess_exec(
-        *(str(node), str(package / entry), "--cli", *server, "--", *words),
+        *(str(node), str(package / entry), "--cli", *server, "--", *PATIENT, *words),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -14,6 +14,12 @@ pytestmark = [pytest.mark.needs("chromium"), pytest.mark.asyncio(loop_scope="pac
 WRITE = call("Write", file_path="notes.txt", content="one\ntwo\n")
 LAUNCH = call("Task", subagent_type="Explore", description="look here", prompt="look here")
 FETCH = call("WebFetch", url="http://example.invalid/", prompt="what is there?")
+ELSEWHERE = """async () => {
+  const asked = { id: "1", task: "t", path: [], agent: "a", tool: "Bash", cwd: "/a", place: "far" };
+  const rest = { input: {}, inquiries: [], decision: {}, reaches: [], rules: [] };
+  const { question } = await import("/static/js/question.js");
+  return question({ ...asked, ...rest }).querySelector(".where").textContent;
+}"""
 ASKING = [says("I write it down.", WRITE), says("It is written."), says("And now more.")]
 
 
@@ -63,6 +69,8 @@ async def test_a_task_is_steered_and_answered_also_after_the_page_was_loaded_ane
         task = await sent(site, tab)
         await tab.sees(".question .asker", "general-purpose wants to use Write")
         assert await tab.page.locator(".question .diff .add").all_inner_texts() == ["1\n+one", "2\n+two"]
+        assert await tab.text(".question .where") == f"in {tmp_path}"
+        assert await tab.page.evaluate(ELSEWHERE) == "in /a · asked by another process on far"
         assert await tab.text("#asked") == "1"
         assert (await tab.page.title()).startswith("(1) ")
         await tab.says("in capitals, please")

@@ -10,7 +10,8 @@ import pytest
 from playwright.async_api import Browser
 
 from gencode.app import GenCode
-from gencode.surfaces.http.serving import Bell, Serving, Wish, new_broker
+from gencode.surfaces.http.listening import Wish
+from gencode.surfaces.http.serving import Bell, Serving, new_broker
 from gencode.surfaces.http.tokens import Keys
 from gencode.testing import Turns, call, says
 from tests.http.serving import Client, served

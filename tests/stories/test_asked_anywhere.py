@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contracts.questions import until
 from tests.stores.looking import rows
 from tests.surfaces.running import gen as command
+from tests.waiting import until
 
 from gencode import GenCode
 from gencode.core.spec import TaskRequest

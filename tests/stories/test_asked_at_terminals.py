@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
-from tests.contracts.questions import OWNER, about, post, running, until
+from tests.contracts.questions import OWNER, about, post, running
 from tests.surfaces.running import ASKS, GEN, OWN_TERMINAL, script
 from tests.surfaces.running import gen as command
+from tests.waiting import until
 
 from gencode import GenCode
 from gencode.core.messages import ToolCall

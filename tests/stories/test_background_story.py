@@ -140,7 +140,7 @@ async def test_an_agent_goes_on_where_it_ended(tmp_path: Path) -> None:
 
 
 async def ended_child(listener: Listener, parent: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for event in listener:
             if event.task != parent and isinstance(event.fact, TaskEnded):
                 listener.close()

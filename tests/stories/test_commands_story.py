@@ -83,7 +83,7 @@ async def test_a_background_command_grows_a_file_that_its_agent_may_read(tmp_pat
         running = gen._running_shells()  # pyright: ignore[reportPrivateUsage]
         (shell,) = running.of(outcome.agent_id).values()
         assert shell.id in result.text and str(shell.file) in result.text
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while "one" not in shell.file.read_text():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert not shell.over
@@ -95,7 +95,7 @@ async def test_closing_the_session_ends_background_commands(tmp_path: Path) -> N
     async with scripted(tmp_path, settings=FREE, main=[says("", command), says("x")]) as gen:
         await gen.ask("go").outcome()
         (shell,) = gen._running_shells()._shells.values()  # pyright: ignore[reportPrivateUsage]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (tmp_path / "pid").exists():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     assert shell.over and shell.running.task.result().cause == "stopped"

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.waiting import until
 
 from gencode import GenCode, Outcome, UserMistake
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TextArrived
@@ -205,23 +206,31 @@ async def test_closing_stops_what_still_runs_and_writes_it_down(tmp_path: Path) 
 async def test_whoever_stops_waiting_stops_the_work(tmp_path: Path, way: str) -> None:
     store = MemoryStore()
     slow = [says("half", call("LS")), says("never", delay_ms=3_600_000)]
+
+    async def heard_half() -> bool:
+        return [task.result for task in await store.tasks(TaskQuery())] == ["half"]
+
+    async def run_out(limit: asyncio.Timeout) -> None:
+        await until(heard_half)
+        limit.reschedule(0)
+
     async with scripted(tmp_path, store=store, others=slow) as gen:
         if way == "leave":
             async for event in gen.ask("go"):
                 if isinstance(event.fact, MessageAdded) and isinstance(event.fact.message, ToolMessage):
                     break
-            await asyncio.sleep(0.1)
         elif way == "timeout":
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.2):
+                async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as beside:
+                    beside.create_task(run_out(limit))
                     await gen.task("general-purpose", "go")
         else:
             waiting = asyncio.create_task(gen.ask("go").outcome())
-            await asyncio.sleep(0.2)
+            await until(heard_half)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-        assert len(gen.supervisor) == 0
+        await until(lambda: len(gen.supervisor) == 0)
         (task,) = await store.tasks(TaskQuery())
     assert (task.status, task.result) == (Status.CANCELLED, "half")
 

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 from tests.surfaces.running import GEN, OWN_TERMINAL, SECONDS, Ended, gen, script, start
+from tests.waiting import Gate
 
 LOOK = {"text": "I look around.", "calls": [{"name": "Glob", "input": {"pattern": "*"}}]}
 SLOW = {"text": "never said", "delay_ms": 600_000}
+WITH_BASH = "general-purpose"
 
 
-def begun(folder: Path, model: str, *words: str) -> dict[str, Any]:
+def begun(folder: Path, model: str, *words: str, agent: str = "Explore") -> dict[str, Any]:
     """A detached task, as the command that started it tells of it."""
-    ended = gen(
-        "task", "run", "Explore", "go", "--background", "--json", "--model", model, *words, cwd=folder
-    )
+    ended = gen("task", "run", agent, "go", "--background", "--json", "--model", model, *words, cwd=folder)
     assert ended.code == 0, ended.err
     return ended.json
 
@@ -64,11 +64,14 @@ def close_terminal(command: list[str], folder: Path) -> str:
 
 
 def test_a_task_outlives_its_terminal_and_belongs_to_nobody(tmp_path: Path) -> None:
-    model = script(tmp_path, Explore=[LOOK, {"text": "found it", "delay_ms": 4000}, {"text": "and the rest"}])
-    command = [*GEN, "task", "run", "Explore", "look", "--background", "--model", model, "2>/dev/null"]
+    gate = Gate(tmp_path)
+    turns = [{"calls": [gate.call]}, {"text": "found it"}, {"text": "and the rest"}]
+    model = script(tmp_path, others=turns)
+    command = [*GEN, "task", "run", WITH_BASH, "look", "--background", "--model", model, "2>/dev/null"]
     task = close_terminal(command, tmp_path)
     (listed,) = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
     assert (listed["agentId"], listed["status"], listed["background"]) == (task, "running", True)
+    gate.open()
     followed = gen("task", "events", task, "--follow", "--json", cwd=tmp_path)
     assert [event["seq"] for event in followed.lines] == list(range(1, len(followed.lines) + 1))
     assert followed.lines[-1]["type"] == "SubSessionCompleted"
@@ -155,13 +158,15 @@ def test_a_mistake_is_told_by_the_command_that_was_typed(tmp_path: Path) -> None
 
 
 def test_a_detached_task_goes_on_detached(tmp_path: Path) -> None:
-    model = script(tmp_path, Explore=[{"text": "one"}, {"text": "two", "delay_ms": 4000}])
-    task = begun(tmp_path, model)["agentId"]
+    gate = Gate(tmp_path)
+    model = script(tmp_path, others=[{"text": "one"}, {"calls": [gate.call]}, {"text": "two"}])
+    task = begun(tmp_path, model, agent=WITH_BASH)["agentId"]
     wait_for(tmp_path, task, status="completed")
     ended = gen("task", "resume", task, "more", "--background", "--json", cwd=tmp_path)
     assert (ended.code, ended.json["agentId"], ended.json["status"]) == (0, task, "running")
     refused = gen("task", "resume", task, "me too", cwd=tmp_path)
     assert (refused.code, "wait for it, or stop it first" in refused.err) == (2, True)
+    gate.open()
     assert gen("task", "output", task, cwd=tmp_path).out == "two\n"
 
 
@@ -178,13 +183,15 @@ def test_the_rules_of_the_command_line_hold_in_the_worker(tmp_path: Path) -> Non
 
 
 def test_whoever_waits_in_the_foreground_is_sent_on_its_way(tmp_path: Path) -> None:
-    send = {"name": "Task", "input": {"subagent_type": "Explore", "prompt": "look"}}
+    gate = Gate(tmp_path)
+    send = {"name": "Task", "input": {"subagent_type": WITH_BASH, "prompt": "look"}}
     main = [{"text": "I send one.", "calls": [send]}, {"text": "meanwhile"}, {"text": "It found the thing."}]
-    model = script(tmp_path, main=main, Explore=[LOOK, {"text": "the thing", "delay_ms": 4000}])
+    model = script(tmp_path, main=main, others=[LOOK, {"calls": [gate.call]}, {"text": "the thing"}])
     process = start("-p", "go", "--json", "--model", model, cwd=tmp_path)
     child = waited(tmp_path)
     moved = gen("task", "background", child, "--json", cwd=tmp_path)
     assert (moved.code, moved.json["background"], moved.json["status"]) == (0, True, "running"), moved.err
+    gate.open()
     out, _ = process.communicate(timeout=SECONDS)
     answer = json.loads(out)
     assert (answer["result"], answer["status"]) == ("meanwhile\n\nIt found the thing.", "completed")
@@ -195,14 +202,17 @@ def test_whoever_waits_in_the_foreground_is_sent_on_its_way(tmp_path: Path) -> N
 
 
 def test_a_task_of_a_terminal_can_be_sent_to_the_background(tmp_path: Path) -> None:
-    model = script(tmp_path, Explore=[LOOK, {"text": "found it", "delay_ms": 4000}])
-    process = start("task", "run", "Explore", "look", "--json", "--model", model, cwd=tmp_path)
+    gate = Gate(tmp_path)
+    model = script(tmp_path, others=[LOOK, SLOW])
+    process = start("task", "run", WITH_BASH, "look", "--json", "--model", model, cwd=tmp_path)
     task = waited(tmp_path)
+    script(tmp_path, others=[LOOK, {"calls": [gate.call]}, {"text": "found it"}])  # for the next process
     moved = gen("task", "background", task, cwd=tmp_path)
     out, _ = process.communicate(timeout=SECONDS)
     told = json.loads(out)
-    assert (moved.code, moved.out) == (0, f"Task {task} of Explore works in the background now.\n")
+    assert (moved.code, moved.out) == (0, f"Task {task} of {WITH_BASH} works in the background now.\n")
     assert (process.returncode, told["agentId"], told["status"]) == (0, task, "running")
+    gate.open()
     assert gen("task", "output", task, cwd=tmp_path).out == "found it\n"
     again = gen("task", "background", task, cwd=tmp_path)
     assert (again.code, "has already ended as completed" in again.err) == (2, True)

@@ -34,7 +34,7 @@ def answers(transcript: list[Message]) -> list[str]:
 
 async def results_of(listener: Listener, task: str) -> None:
     """Wait until a task has the results of its calls."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for event in listener:
             fact = event.fact
             if (

@@ -4,9 +4,9 @@ import json
 import signal
 from pathlib import Path
 
-from tests.fleet.driving import until
 from tests.surfaces.running import gen as command
 from tests.surfaces.running import start
+from tests.waiting import until
 
 from gencode import GenCode
 from gencode.core.messages import ToolMessage, UserMessage

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.contracts.questions import until
 from tests.surfaces.running import gen as command
+from tests.waiting import until
 
 from gencode import GenCode
 from gencode.core.messages import UserMessage

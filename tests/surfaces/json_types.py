@@ -6,10 +6,12 @@ python -m tests.surfaces.shapes > docs/reference/schemas.json
 from typing import Any, Literal, NotRequired, TypedDict
 
 from gencode.agents.lint import Clash
+from gencode.core.budget import Budget
 from gencode.core.messages import Message
 from gencode.core.outcome import Outcome
 from gencode.core.rules import Decision
 from gencode.delegation.differences import Comparison
+from gencode.runtime.amounts import Spent
 from gencode.runtime.asking import Question
 from gencode.runtime.worktrees.leftovers import Leftover
 from gencode.surfaces.agent_pages import AgentLine, LintedFile
@@ -61,6 +63,15 @@ class ToldTask(Outcome, frozen=True, rename="camel", kw_only=True):
     """A task, and whether it was woken."""
 
     woken: bool
+
+
+class BudgetedTask(TypedDict):
+    """What a task may spend, and what it has spent."""
+
+    agentId: str
+    agent: str
+    budget: Budget
+    spent: Spent
 
 
 class InterruptedTask(Outcome, frozen=True, rename="camel", kw_only=True):

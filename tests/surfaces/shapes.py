@@ -22,6 +22,7 @@ from gencode.surfaces.commands.trust import Offer
 from tests.surfaces.json_types import (
     Agents,
     Begun,
+    BudgetedTask,
     Compared,
     Completions,
     Deleted,
@@ -67,6 +68,7 @@ SHAPES: dict[str, Any] = {
     "gen task send": ToldTask,
     "gen task resume": Outcome,
     "gen task fork": Outcome,
+    "gen task budget": BudgetedTask,
     "gen task questions": Questions,
     "gen task answer": Replied,
     "gen task merge": Arrival,

@@ -1,7 +1,7 @@
 """What the commands of a conversation do, without any screen."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from gencode.surfaces.pages import next_mode
 from gencode.surfaces.slash import parse
 from gencode.surfaces.talk import Talk
 from gencode.testing import Turns, call, says, scripted
+from tests.waiting import until
 
 SEND = call("Task", subagent_type="Explore", prompt="look", description="alpha")
 
@@ -43,14 +44,6 @@ async def said(talk: Talk, text: str) -> None:
     await talk.say(text)
     await talk.rest()
     await until(lambda: talk.lead is not None and talk.lead.status.ended)
-
-
-async def until(what: Callable[[], bool]) -> None:
-    for _ in range(3_000):
-        if what():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not come")
 
 
 async def done(talk: Talk, text: str, here: str = "") -> Deed:
@@ -130,6 +123,19 @@ async def test_a_budget_bounds_the_next_turn_and_can_be_taken_away(tmp_path: Pat
         for wrong in ("/budget tokens many", "/budget turns 3", "/budget tokens 0"):
             with pytest.raises(UserMistake):
                 await done(talk, wrong)
+
+
+async def test_the_budget_of_one_agent_is_shown_and_raised_while_it_is_at_rest(tmp_path: Path) -> None:
+    send = call("Task", subagent_type="Explore", prompt="look", budget={"turns": 1})
+    async with talking(tmp_path, main=[says("", send), says("ok")], Explore=[says("found")]) as (talk, _):
+        await said(talk, "go")
+        [task] = await talk.gen.tasks(talk.session)
+        assert str(await done(talk, f"/budget {task.agent_id}")).count("1/1 turns") == 1
+        shown = await done(talk, f"/budget {task.agent_id} turns 4 spawns 2")
+        assert isinstance(shown, Page)
+        assert shown.text.endswith("1/4 turns\n" + "░" * 20 + " 0/2 agents")
+        with pytest.raises(UserMistake, match="A budget has no 'agents'"):
+            await done(talk, f"/budget {task.agent_id} agents 4")
 
 
 async def test_a_budget_counts_at_once_in_every_process_if_the_conversation_is_at_rest(

@@ -4,8 +4,6 @@ import json
 import signal
 import sqlite3
 import subprocess
-import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 from gencode.core.ids import stamp
 from gencode.places import database
 from tests.surfaces.running import SECONDS, gen, script, start
+from tests.waiting import wait_until
 
 BERLIN = "CET-1CEST,M3.5.0,M10.5.0/3"
 
@@ -31,13 +30,6 @@ def make_due(*ids: str) -> None:
             now = stamp()
             told = json.dumps({**json.loads(body), "due": now, "when": f"at {now}"})
             file.execute("UPDATE Appointments SET Due = ?, Body = ? WHERE Id = ?", (now, told, job))
-
-
-def until(reached: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
-    while not reached():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.05)
 
 
 def ended(process: "subprocess.Popen[str]", number: signal.Signals) -> tuple[int, str]:
@@ -127,9 +119,9 @@ def test_several_processes_run_each_job_once_and_an_interrupt_ends_them(tmp_path
     ids.append(gen(*task, cwd=tmp_path / "other").json["id"])
     make_due(*ids)
     running = [start("cron", "run", cwd=tmp_path) for _ in range(3)]
-    until(lambda: not jobs(tmp_path, "--all"))
+    wait_until(lambda: not jobs(tmp_path, "--all"))
     box = home / ".gen" / "outbox" / "all.md"
-    until(lambda: box.is_file() and box.read_text().count("ended as completed.") == 5)
+    wait_until(lambda: box.is_file() and box.read_text().count("ended as completed.") == 5)
     assert {ended(process, signal.SIGINT)[0] for process in running} == {130}
     tasks = gen("task", "list", "--all", "--tree", "--json", cwd=tmp_path).json["tasks"]
     assert sorted((each["prompt"], each["status"], each["agent"]) for each in tasks) == [
@@ -147,11 +139,11 @@ def test_a_killed_scheduler_leaves_a_run_that_the_next_one_tells_of(tmp_path: Pa
     ).json["id"]
     make_due(job)
     killed = start("cron", "run", cwd=tmp_path)
-    until(lambda: jobs(tmp_path)[0]["lastStatus"] == "running")
+    wait_until(lambda: jobs(tmp_path)[0]["lastStatus"] == "running")
     assert ended(killed, signal.SIGKILL)[0] == -9
     session = jobs(tmp_path)[0]["lastTask"]
     again = start("cron", "run", cwd=tmp_path)
-    until(lambda: jobs(tmp_path)[0]["lastStatus"] == "interrupted")
+    wait_until(lambda: jobs(tmp_path)[0]["lastStatus"] == "interrupted")
     code, err = ended(again, signal.SIGTERM)
     assert code == 143
     assert f"was cut off, because its process died; go on with: gen -p PROMPT --session {session}" in err
@@ -164,7 +156,7 @@ def test_an_interrupt_stops_what_runs_and_says_so(tmp_path: Path) -> None:
     job = gen("cron", "add", "@daily", "slow", "--model", model, "--json", cwd=tmp_path).json["id"]
     make_due(job)
     process = start("cron", "run", cwd=tmp_path)
-    until(lambda: jobs(tmp_path)[0]["lastStatus"] == "running")
+    wait_until(lambda: jobs(tmp_path)[0]["lastStatus"] == "running")
     code, err = ended(process, signal.SIGINT)
     (left,) = jobs(tmp_path)
     assert (code, left["lastStatus"], left["running"]) == (130, "cancelled", False)
@@ -179,7 +171,7 @@ def test_missed_runs_are_told_once_when_somebody_is_there_again(tmp_path: Path) 
         told = json.dumps({**json.loads(body), "created_at": created, "due": due})
         file.execute("UPDATE Appointments SET Due = ?, Body = ?", (due, told))
     process = start("cron", "run", cwd=tmp_path)
-    until(lambda: jobs(tmp_path)[0]["missed"] > 0)
+    wait_until(lambda: jobs(tmp_path)[0]["missed"] > 0)
     _, err = ended(process, signal.SIGINT)
     (left,) = jobs(tmp_path)
     assert err.count(f"[The scheduled job {job} (look)]: ") == 1

@@ -90,7 +90,7 @@ def test_the_commands_of_tasks_are_told_in_the_order_of_their_use(capsys: pytest
         build_parser().parse_args(("task", "--help"))
     names = re.findall(r"^    (\w+)\b", capsys.readouterr().out, re.M)
     assert names == [
-        *("run", "list", "show", "output", "stop", "interrupt", "send", "resume", "fork"),
+        *("run", "list", "show", "output", "stop", "interrupt", "send", "resume", "fork", "budget"),
         *("questions", "answer", "background", "events", "merge", "replay", "export", "import"),
     ]
 

@@ -1,24 +1,29 @@
 """One conversation in two terminals: both see everything, and what either says is heard."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+import gc
+import warnings
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from gencode.core.events import Event, TaskEnded, TextArrived
 from gencode.core.messages import UserMessage
 from gencode.core.task import transcript_of
 from gencode.stores.sqlite import SqliteStore
+from gencode.surfaces.notices import Notice
 from gencode.surfaces.talk import Talk
+from gencode.surfaces.transcripts import Reply, hear
 from gencode.testing import call, says, scripted
+from tests.waiting import Gate, until
 
 Turns = Sequence[dict[str, Any]]
-TURNS = [says("one"), says("two", delay_ms=1_500), says("three")]
 
 
 @asynccontextmanager
 async def terminal(
-    folder: Path, main: Turns = TURNS, explore: Turns = (), others: Turns = ()
+    folder: Path, main: Turns, explore: Turns = (), others: Turns = ()
 ) -> AsyncGenerator[Talk, None]:
     """A GenCode of its own over the database of the folder, listened to."""
     store = await SqliteStore.open(folder / "gen.db")
@@ -34,23 +39,20 @@ async def terminal(
     await store.close()
 
 
-async def until(what: Callable[[], object]) -> None:
-    for _ in range(3_000):
-        if what():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not come")
-
-
 async def test_what_is_said_in_one_terminal_is_seen_and_answered_in_the_other(tmp_path: Path) -> None:
-    async with terminal(tmp_path) as first, terminal(tmp_path) as second:
+    gate = Gate(tmp_path)
+    main = [says("one"), says("", gate.call), says("two")]
+    async with terminal(tmp_path, main) as first, terminal(tmp_path, main) as second:
         await first.say("hello")
         await until(lambda: first.lead and first.lead.status.ended)
         session = first.session or ""
         await second.open(session)
         await first.say("from the first")
         await until(lambda: second.led_elsewhere)
-        await second.say("from the second")
+        saying = asyncio.create_task(second.say("from the second"))
+        await until(lambda: second.queued, "it waits to be heard")
+        await until(gate.opened, "the first goes on")
+        await saying
         await until(lambda: first.lead and first.lead.turns == 3 and first.lead.status.ended)
         await until(lambda: second.lead and second.lead.turns == 3 and second.lead.status.ended)
         heard = transcript_of(await first.gen.store.events(session))
@@ -77,3 +79,67 @@ async def test_a_turn_that_waits_for_others_hears_what_somebody_woke_elsewhere(t
         assert [(each.delivers, each.text.rpartition("\n")[2]) for each in told] == [((child,), "second")]
         assert here.running and not here.working
         await here.interrupt()
+
+
+async def test_what_comes_back_to_one_that_led_no_turn_is_heard_without_a_word(tmp_path: Path) -> None:
+    sent = call("Task", subagent_type="Explore", prompt="look")
+    main = [says("", sent), says("one"), says("two"), says("three")]
+    script = (main, [says("first"), says("second")])
+    async with terminal(tmp_path, *script) as before:
+        await before.say("hello")
+        await until(lambda: before.lead and before.lead.status.ended)
+        session = before.session or ""
+        (child,) = before.view.launched(session)
+    async with terminal(tmp_path, *script) as here, terminal(tmp_path, *script) as beside:
+        told: list[Notice] = []
+        here.tell = beside.tell = told.append
+        for each in (here, beside):
+            await each.open(session)
+        await here.steer(child, "and now?")
+        await until(lambda: all(each.lead and each.lead.turns == 3 for each in (here, beside)))
+        await until(lambda: all(each.lead and each.lead.status.ended for each in (here, beside)))
+        heard = transcript_of(await here.gen.store.events(session))
+        delivered = [each.delivers for each in heard if isinstance(each, UserMessage) and each.delivers]
+        assert delivered == [(child,)]
+        assert [each.text for each in told if each.kind == "error"] == []
+
+
+async def test_what_was_not_begun_when_it_closes_is_let_go_of_without_a_warning(tmp_path: Path) -> None:
+    async with terminal(tmp_path, [says("one")]) as talk:
+        await talk.say("hello")
+        await until(lambda: talk.lead and talk.lead.status.ended)
+        late = Talk(talk.gen)
+        for event in await talk.gen.store.events(talk.session or ""):
+            late.take(event)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            await late.close()
+            del late
+            gc.collect()
+        assert [str(each.message) for each in warned if "never awaited" in str(each.message)] == []
+
+
+async def test_words_that_are_in_the_journal_by_now_are_not_shown_twice(tmp_path: Path) -> None:
+    async with terminal(tmp_path, [says("one two")]) as talk:
+        heard: list[Event] = []
+        listener = talk.gen.listen()
+        await talk.say("hello")
+        async for event in listener:
+            heard.append(event)
+            if isinstance(event.fact, TaskEnded):
+                break
+        listener.close()
+        session = talk.session or ""
+        late = Talk(talk.gen)
+        spoken = next(place for place, event in enumerate(heard) if isinstance(event.fact, TextArrived))
+        for event in heard[: spoken + 1]:
+            late.take(event)
+        shown = await late.transcript(session)
+        for event in heard[spoken:]:
+            late.take(event)
+            shown = hear(shown, event)
+        again = await late.transcript(session)
+        late.take(heard[spoken])
+        await late.close()
+        assert (shown.text, again, await late.transcript(session)) == ("", shown, shown)
+        assert [each.text for each in shown.entries if isinstance(each, Reply)] == ["one two"]

@@ -4,6 +4,7 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from gencode.telemetry.switch import MISSING, Telling
 from gencode.testing import call, says
 from tests.surfaces.running import gen, script
 from tests.telemetry.collector import Collector, collecting
+from tests.waiting import until
 
 TASK = {"subagent_type": "Explore", "prompt": "look at hunter2", "isolation": "process"}
 TURNS = {
@@ -139,7 +141,13 @@ async def test_a_collector_that_is_gone_hurts_nobody(tmp_path: Path, monkeypatch
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{taken.getsockname()[1]}")
         async with GenCode.open(tmp_path, model=ScriptedProvider.of({"*": [says("Found.")]})) as gen:
             outcome = await gen.task("Explore", "go")
+        await until(lambda: not senders(), "nobody tries to send any more")
     assert (outcome.result, outcome.status) == ("Found.", "completed")
+
+
+def senders() -> list[str]:
+    """The threads of OpenTelemetry."""
+    return [each.name for each in threading.enumerate() if each.name.startswith("Otel")]
 
 
 def test_a_program_with_its_own_telemetry_gets_our_spans_there(tmp_path: Path) -> None:

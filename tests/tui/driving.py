@@ -22,7 +22,7 @@ from gencode.surfaces.talk import Talk
 from gencode.surfaces.tui.app import TerminalApp
 from gencode.surfaces.tui.start import followed
 
-SECONDS = 30.0
+SECONDS = 60.0
 Turn = Mapping[str, Any]
 _TEXT = re.compile(r'<text class="[^"]*-r\d+" x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>')
 _CELL = 12.2
@@ -100,7 +100,9 @@ class Seat:
     async def rests(self) -> None:
         """Wait until the turn has ended and everything of it is on the screen."""
         await self.until(lambda: self.talk.session and not self.talk.running, "the end of the turn")
+        await self.until(lambda: self.talk.lead and self.talk.lead.status.ended, "word of the end")
         self.app.top.dirty = True
+        await self.until(lambda: not self.app.top.dirty, "the screen")
         await self.pilot.pause(0.1)
 
 

@@ -10,6 +10,7 @@ from gencode.permissions.trust import standing
 from gencode.surfaces.tui.screens import AgentScreen
 from gencode.testing import call, says
 from tests.tui.driving import Seat, seated, turns
+from tests.waiting import Gate
 
 SLOW = [says("", call("Glob", pattern="*.py"), delay_ms=50), says("done", delay_ms=60_000), says("after")]
 
@@ -21,7 +22,7 @@ def send(title: str, agent: str = "Explore", **more: object) -> dict[str, object
 async def one_slow(seat: Seat) -> str:
     """Ask, and wait until the one agent is at its second turn; its id."""
     await seat.type("go")
-    await seat.until(lambda: any(each.turns == 1 for each in seat.talk.foreground()))
+    await seat.until(lambda: any(each.turns for each in seat.talk.foreground()))
     return seat.talk.foreground()[0].id
 
 
@@ -42,18 +43,17 @@ async def test_the_tree_shows_every_agent_and_enter_opens_its_live_transcript(tm
 
 
 async def test_typing_in_an_agents_transcript_steers_it(tmp_path: Path) -> None:
-    quick = [
-        says("", call("Glob", pattern="*"), delay_ms=100),
-        says("", call("Glob", pattern="*.py"), delay_ms=1_000),
-        says("done", delay_ms=300),
-    ]
-    async with seated(
-        tmp_path, script=turns(main=[says("", send("alpha")), says("ok")], explore=quick)
-    ) as seat:
+    gate = Gate(tmp_path)
+    quick = [says("", call("Glob", pattern="*")), says("", gate.call), says("done", delay_ms=300)]
+    sent = send("alpha", "general-purpose")
+    script = {"main": [says("", sent), says("ok")], "general-purpose": quick}
+    async with seated(tmp_path, script=script, settings={"allow": ["Task(general-purpose)"]}) as seat:
         task = await one_slow(seat)
         await seat.type(f"/open {task}")
         await seat.until(lambda: isinstance(seat.app.top, AgentScreen))
         await seat.type("leave the tests out")
+        await seat.until(lambda: "hears it before its next reply" in seat.screen, "the letter")
+        await seat.until(gate.opened)
         await seat.assert_sees("› leave the tests out")
         await seat.rests()
         events, _ = await seat.talk.gen.journal(task)
@@ -184,7 +184,7 @@ async def test_a_command_typed_in_the_tree_goes_to_the_text_and_hits_nobody(tmp_
         await seat.assert_sees("[tree] letters are verbs")
         await seat.burst(*"/b")
         await seat.press(*"udget")
-        assert seat.app.main.composer.text == "/budget"
+        await seat.until(lambda: seat.app.main.composer.text == "/budget", "the whole word")
         assert not seat.talk.view.agents[task].background
         assert seat.app.screen is seat.app.main
 

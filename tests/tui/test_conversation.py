@@ -8,6 +8,10 @@ from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
 from tests.tui.driving import seated, turns
+from tests.waiting import Gate
+
+WITH_BASH = "general-purpose"
+ALLOWED = {"allow": [f"Task({WITH_BASH})"]}
 
 
 def send(title: str, agent: str = "Explore", **more: object) -> dict[str, object]:
@@ -85,12 +89,14 @@ async def test_a_change_is_shown_as_a_diff(tmp_path: Path) -> None:
 
 
 async def test_what_is_typed_while_the_agent_works_is_heard_before_its_next_reply(tmp_path: Path) -> None:
-    played = [says("", call("Glob", pattern="*"), delay_ms=1_500), says("heard", delay_ms=50), says("again")]
+    gate = Gate(tmp_path)
+    played = [says("", gate.call), says("heard", delay_ms=50), says("again")]
     async with seated(tmp_path, script=turns(main=played)) as seat:
         await seat.type("begin")
         await seat.until(lambda: seat.talk.working, "the turn")
         await seat.type("leave the tests out")
         await seat.assert_sees("leave the tests out")
+        await seat.until(gate.opened)
         await seat.rests()
         events, _ = await seat.talk.gen.journal(seat.talk.session or "")
         assert seat.talk.queued == {}
@@ -114,30 +120,35 @@ async def test_escape_interrupts_the_turn_and_leaves_the_background_alone(tmp_pa
 
 
 async def test_a_foreground_agent_goes_to_the_background_and_its_result_is_told(tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
     script = {
-        "main": [says("", send("long")), says("It runs beside us."), says("It found a.py.")],
-        "Explore": [says("a.py", delay_ms=1_500)],
+        "main": [says("", send("long", WITH_BASH)), says("It runs beside us."), says("It found a.py.")],
+        WITH_BASH: [says("", gate.call), says("a.py")],
     }
-    async with seated(tmp_path, script=script) as seat:
+    async with seated(tmp_path, script=script, settings=ALLOWED) as seat:
         await seat.type("go")
         await seat.until(lambda: len(seat.talk.foreground()) == 1)
         await seat.press("ctrl+b")
         await seat.assert_sees("goes on in the background")
         await seat.assert_sees("waits for background work")
+        await seat.until(gate.opened)
         await seat.assert_sees("It found a.py.")
         assert "It runs beside us." in seat.screen
 
 
 async def test_a_result_that_comes_at_rest_begins_a_turn(tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    sent = send("slow", WITH_BASH, run_in_background=True)
     script = {
-        "main": [says("", send("slow", run_in_background=True)), says("waiting"), says("It is here now.")],
-        "Explore": [says("found", delay_ms=1_200)],
+        "main": [says("", sent), says("waiting"), says("It is here now.")],
+        WITH_BASH: [says("", gate.call), says("found")],
     }
-    async with seated(tmp_path, script=script) as seat:
+    async with seated(tmp_path, script=script, settings=ALLOWED) as seat:
         await seat.type("go")
         await seat.assert_sees("waiting")
         await seat.press("escape")
         await seat.assert_sees("Its turn is over.")
+        await seat.until(gate.opened)
         await seat.assert_sees("It is here now.")
         await seat.rests()
         events, _ = await seat.talk.gen.journal(seat.talk.session or "")

@@ -4,15 +4,19 @@ import io
 import os
 import pty
 import select
+import threading
 from pathlib import Path
+from tty import setraw
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 
-from gencode.surfaces.tui.keyboard import BEGIN, END, LossyFile, Pasted
+from gencode.surfaces.tui.keyboard import BEGIN, END, Pasted
+from gencode.surfaces.tui.outlet import MOST_WAITING, Outlet
 from tests.surfaces.running import script
 from tests.tui.test_real_terminal import on_a_pty, read
+from tests.waiting import PATIENCE
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "150"))
 CHARACTERS = st.text(st.sampled_from("a\x1b[201~\r\n\t\x03\x7f\x9b"), max_size=30)
@@ -66,7 +70,8 @@ def test_a_paste_with_control_codes_runs_nothing_in_a_real_terminal(tmp_path: Pa
 
 def test_what_is_written_to_a_terminal_that_is_gone_holds_nobody_up() -> None:
     leader, follower = pty.openpty()
-    writing = WriterThread(io.TextIOWrapper(io.BufferedWriter(LossyFile(follower, "w", closefd=False))))
+    outlet = Outlet(follower, lambda: None)
+    writing = WriterThread(io.TextIOWrapper(outlet, write_through=True))
     writing.start()
     writing.write("seen")
     while not select.select([leader], [], [], 1.0)[0]:
@@ -76,5 +81,27 @@ def test_what_is_written_to_a_terminal_that_is_gone_holds_nobody_up() -> None:
     for _ in range(5 * MAX_QUEUED_WRITES):
         writing.write("lost")
     writing.stop()
+    outlet.finish(PATIENCE)
     os.close(follower)
     assert not writing.is_alive()
+
+
+def test_a_terminal_that_is_read_again_is_told_what_came_last_and_that_it_missed_something() -> None:
+    leader, follower = pty.openpty()
+    setraw(follower)
+    missed = threading.Event()
+    outlet = Outlet(follower, missed.set)
+    pieces = [b"%09d\n" % number * 1000 for number in range(2 + 2 * MOST_WAITING // 10_000)]
+    for piece in pieces:
+        assert outlet.write(piece) == len(piece)
+    assert not missed.is_set()
+    shown = b""
+    while not shown.endswith(pieces[-1]):
+        shown += os.read(leader, 1 << 16)
+    assert missed.wait(PATIENCE)
+    lines = shown.split(b"\n")[:-1]
+    assert len(lines) < 1000 * len(pieces) and {len(line) for line in lines} == {9}
+    assert lines == sorted(lines)
+    outlet.finish(PATIENCE)
+    os.close(leader)
+    os.close(follower)

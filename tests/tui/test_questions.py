@@ -87,7 +87,8 @@ async def test_a_page_and_a_list_close_once(tmp_path: Path) -> None:
         ):
             await seat.app.push_screen(screen)
             await seat.burst("escape", "escape", "enter", "enter")
-            assert seat.app.screen is seat.app.main
+            await seat.until(lambda: seat.app.screen is seat.app.main, "the conversation")
+            assert len(seat.app.screen_stack) == 1
 
 
 async def test_a_question_that_is_no_longer_asked_goes_although_another_dialog_lies_on_it(

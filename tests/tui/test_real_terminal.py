@@ -20,6 +20,7 @@ import pytest
 
 from gencode.surfaces.commands import screen
 from tests.surfaces.running import GEN, SECONDS, gen, script, send
+from tests.waiting import wait_until
 
 HOSTILE = "found \x1b]0;owned\x07\x1b[2J in a.py:1"
 
@@ -117,7 +118,7 @@ def test_a_conversation_in_tmux_from_the_question_to_a_clean_screen(tmp_path: Pa
 
 @pytest.mark.needs("tmux")
 def test_escape_and_the_background_in_tmux(tmp_path: Path) -> None:
-    with tmux(tmp_path, "--model", slow_explorer(tmp_path, 4_000), columns=140) as terminal:
+    with tmux(tmp_path, "--model", slow_explorer(tmp_path, 600_000), columns=140) as terminal:
         terminal.assert_sees("Ask something, or type /help")
         terminal.type("go")
         terminal.assert_sees("[Explore agent working…]")
@@ -144,6 +145,11 @@ def read(leader: int, shown: bytes, until: Callable[[bytes], bool]) -> bytes:
             if not piece:
                 break
             shown += piece
+    while select.select([leader], [], [], 0)[0]:  # what was written before it became so
+        try:
+            shown += os.read(leader, 1 << 16)
+        except OSError:
+            break
     return shown
 
 
@@ -197,6 +203,18 @@ def test_a_signal_from_outside_leaves_the_terminal_as_it_was(tmp_path: Path) -> 
         assert process.wait(SECONDS) == 128 + 15
         assert tcgetattr(follower) == before
     assert shown.count(b"\x1b[?1049l") == 1
+
+
+def test_a_terminal_that_nobody_reads_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    with on_a_pty(tmp_path, "--model", slow_explorer(tmp_path, 60_000)) as (leader, follower, process):
+        before = tcgetattr(follower)
+        shown = read(leader, b"", lambda seen: b"Ask something" in seen)
+        os.write(leader, b"go\r")
+        read(leader, shown, lambda seen: b"agent working" in seen)
+        wait_until(lambda: not select.select([], [follower], [], 0)[1], "the terminal takes no more")
+        process.terminate()
+        assert process.wait(SECONDS) == 128 + signal.SIGTERM
+        assert tcgetattr(follower) == before
 
 
 def hang_up(leader: int) -> None:

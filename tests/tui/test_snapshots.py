@@ -44,7 +44,7 @@ async def compare(seat: Seat, name: str) -> None:
         FOLDER.mkdir(exist_ok=True)
         file.write_text(steady(seat.screen), "utf-8")
     wanted = file.read_text("utf-8")
-    for _ in range(50):
+    for _ in range(300):
         if steady(seat.screen) == wanted:
             break
         await seat.pilot.pause(0.1)

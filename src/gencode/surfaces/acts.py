@@ -1,7 +1,8 @@
 """What the commands of a conversation do, whatever the screen: something to read, to show or to confirm."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from string import hexdigits
 from typing import Literal
 
 import msgspec
@@ -12,9 +13,11 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.rules import parse_mode
 from gencode.core.spec import TaskRequest
+from gencode.delegation.accounts import spent_by
 from gencode.delegation.forks import Fork
 from gencode.delegation.reach import Verb
 from gencode.delegation.slices import below
+from gencode.surfaces.bounds import bounded, bounds_page
 from gencode.surfaces.pages import (
     budget_page,
     cost_page,
@@ -140,8 +143,8 @@ async def _fork(talk: Talk, typed: Typed, here: str) -> Deed:
     if not text or (at and not number.isdecimal()):
         raise UserMistake("Say which agent, at which fact if not the last, and what to do: /fork ID@12 TEXT.")
     request = TaskRequest("", text, background=True)
-    job = await talk.gen.work.fork(task, Fork(int(number) if at else None), request)
-    return Show("agent", job.id)
+    fork = Fork(int(number) if at else None)
+    return Show("agent", (await talk.gen.work.fork_anywhere(task, fork, request)).id)
 
 
 async def _sessions(talk: Talk, typed: Typed, here: str) -> Deed:
@@ -219,6 +222,8 @@ async def _permissions(talk: Talk, typed: Typed, here: str) -> Deed:
 async def _budget(talk: Talk, typed: Typed, here: str) -> Deed:
     words = typed.words()
     at_once = True
+    if words and {*words[0].lower()} <= {*hexdigits}:
+        return await _budget_of(talk, words[0], words[1:])
     if words == ["none"]:
         at_once = await talk.gen.work.rebound(talk.session, Budget())
     elif len(words) == 2 and words[0] in _KINDS:
@@ -233,6 +238,14 @@ async def _budget(talk: Talk, typed: Typed, here: str) -> Deed:
     later = "" if at_once else f"\n\n{LATER}"
     budget = await talk.gen.work.budget_of(talk.session)
     return Page("Budget", budget_page(budget, await _as_written(talk), talk.session) + later)
+
+
+async def _budget_of(talk: Talk, task: str, words: Sequence[str]) -> Deed:
+    """What one agent may spend, with everything below it; another budget for one that is at rest."""
+    found = await talk.gen.find(task)
+    now = await talk.gen.set_budget(found.id, bounded(found.budget, words)) if words else found.budget
+    page = bounds_page(now, await spent_by(talk.gen.store, found.id))
+    return Page(f"Budget of {visible_line(found.agent)} {found.id}", page)
 
 
 async def _cost(talk: Talk, typed: Typed, here: str) -> Deed:

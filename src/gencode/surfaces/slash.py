@@ -45,7 +45,7 @@ COMMANDS = (
     Command("model", "[NAME]", "which model answers, or another one from the next turn on"),
     Command("mode", "[MODE]", "the permission mode, or another one for all agents at once (Shift+Tab)"),
     Command("permissions", "[TOOL INPUT]", "the rules that count, or what is decided about one call"),
-    Command("budget", "[KIND AMOUNT | none]", "what this conversation may spend: tokens, usd, spawns"),
+    Command("budget", "[ID] [KIND AMOUNT | none]", "what this conversation, or one agent, may spend"),
     Command("cost", "", "what this conversation has cost, agent by agent"),
     Command("compact", "", "sum up what was said so far, so that there is room for more"),
     Command("skills", "", "the skills there are"),

@@ -5,21 +5,15 @@ the agent works is a letter, which it hears before its next reply.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
-
-from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import (
     Event,
     MessageAdded,
-    ReplyRestarted,
     TaskCreated,
     TaskEnded,
-    TextArrived,
-    ThinkingArrived,
 )
 from gencode.core.messages import UserMessage
 from gencode.core.status import Status
@@ -37,6 +31,7 @@ from gencode.surfaces.striking import was_hit
 from gencode.surfaces.transcripts import MOST_KEPT, Transcript, adopt, retold
 from gencode.surfaces.view import AgentView, View, fold, seen
 from gencode.surfaces.visible import visible_line
+from gencode.surfaces.voices import Voices
 
 if TYPE_CHECKING:
     from gencode.app import GenCode
@@ -44,20 +39,13 @@ if TYPE_CHECKING:
     from gencode.delegation.live import Job
     from gencode.runtime.models import Model
 
-MOST_PIECES = 4_000
 INTERRUPTED = "a person interrupted it"
 STOPPED = "a person stopped it"
 CANNOT_ASK = "it cannot ask you there, and what would be asked is refused"
 ANSWER_THERE = "answer it where it runs, or here once it is shown"
 AT_WORK = "The conversation is at work; interrupt it first, with Esc."
-
-
-class Voice:
-    """The pieces of a reply that is being spoken; only the last ones are kept."""
-
-    def __init__(self) -> None:
-        self.text: deque[str] = deque(maxlen=MOST_PIECES)
-        self.thinking: deque[str] = deque(maxlen=MOST_PIECES)
+COURTESY_SECONDS = 2.0
+"""So long whoever led the last turn is left to begin the next one before somebody else does."""
 
 
 class Talk:
@@ -84,8 +72,7 @@ class Talk:
         self._agent = agent
         self._heard = heard
         self.tell = told
-        self._voices: dict[str, Voice] = {}
-        """What every agent is just saying, so that whoever looks at one later misses nothing."""
+        self._voices = Voices()
         self._job: Job | None = None
         self._seqs: dict[str, int] = {}
         self._chores: set[asyncio.Task[None]] = set()
@@ -137,7 +124,9 @@ class Talk:
         self.view = fold(self.view, event)
         if self.session is None and isinstance(event.fact, TaskCreated) and event.fact.conversation:
             self.session = event.task
-        self._hear_voice(event)
+        agent = self.view.agents.get(event.task)
+        self._voices.hear(event, ended=agent is not None and agent.status.ended)
+        self._hear_letters(event)
         self._hear_question(event)
         if notice := notice_of(self.view, event):
             self.tell(notice)
@@ -267,10 +256,7 @@ class Talk:
         for child in await self.gen.store.tasks(TaskQuery(parent=task)):
             if child.call:
                 found = adopt(found, child.id, child.call)
-        voice = self._voices.get(task)
-        if voice is None:
-            return found
-        return replace(found, text="".join(voice.text), thinking="".join(voice.thinking))
+        return self._voices.added_to(found, self.known(task))
 
     async def rest(self) -> None:
         """Wait until no turn is open, and everything of the last one was heard."""
@@ -310,18 +296,10 @@ class Talk:
     async def _count_letters(self, session: str) -> None:
         self.queued = {each.number: each.text for each in await self.gen.store.waiting(session)}
 
-    def _hear_voice(self, event: Event) -> None:
+    def _hear_letters(self, event: Event) -> None:
         match event.fact:
-            case TextArrived(text):
-                self._voices.setdefault(event.task, Voice()).text.append(text)
-            case ThinkingArrived(text):
-                self._voices.setdefault(event.task, Voice()).thinking.append(text)
-            case ReplyRestarted():
-                self._voices.pop(event.task, None)
             case MessageAdded(UserMessage(mail=mail)) if mail and event.task == self.session:
                 self.queued = {number: text for number, text in self.queued.items() if number > mail}
-            case _ if event.seq is not None:
-                self._voices.pop(event.task, None)
             case _:
                 pass
 
@@ -357,21 +335,35 @@ class Talk:
             await self._job.wait(LOOK_SECONDS)
             if only_letters and not self._came and not await self.gen.store.waiting(session):
                 return
+        if not await self._led_last():
+            if not self._came:
+                return
+            await asyncio.sleep(COURTESY_SECONDS)
         async with self._beginning:
-            if not self.running and session == self.session and await self._led_last():
+            if not self.running and session == self.session and await self._rests(session):
                 self._came = False
-                await self._begin(self.gen.work.hear(self._spec(), session))
+                try:
+                    await self._begin(self.gen.work.hear(self._spec(), session))
+                except UserMistake:
+                    if await self._rests(session):  # and nobody else has begun it at the same moment
+                        raise
 
     async def _led_last(self) -> bool:
-        """Whether the last turn was led here; of several terminals only that one begins another by itself."""
+        """Whether the last turn was led here; of several terminals that one begins the next by itself."""
         if self._job is None:
             return False
         return (await self.gen.find(self._job.id)).ended_at == self._job.task.ended_at
+
+    async def _rests(self, session: str) -> bool:
+        """Whether nobody is at a turn of a conversation, and nobody but us has stopped the last one."""
+        now = await self.gen.find(session)
+        return await self._led_last() or (now.status.ended and now.status is not Status.CANCELLED)
 
     def _do(self, chore: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(self._done(chore))
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
+        task.add_done_callback(lambda _: chore.close())  # it may be let go of before it began
 
     async def _done(self, chore: Coroutine[Any, Any, None]) -> None:
         try:

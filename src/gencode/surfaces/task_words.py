@@ -79,6 +79,7 @@ def _add_life(tasks: Commands) -> list[argparse.ArgumentParser]:
     add_model(resume)
     add_policy(resume)
     _add_fork(tasks)
+    _add_budget(tasks)
     _add_questions(tasks)
     background = add(tasks, "background", "life:background", "let the agent that waits for a task go on")
     events = add(tasks, "events", "life:events", "the facts of a task, one per line")
@@ -99,9 +100,21 @@ def _add_fork(tasks: Commands) -> None:
     fork.add_argument("task", metavar="PROMPT", help="what to do now; - reads it from stdin")
     fork.add_argument("--at", type=whole, metavar="SEQ", help="after this fact (gen task events); the last")
     fork.add_argument("--description", metavar="TEXT", help="the task in three to five words")
+    fork.add_argument("--background", action="store_true", help="print its id; it outlives this terminal")
     _add_schema(fork)
     add_model(fork)
     add_policy(fork)
+
+
+def _add_budget(tasks: Commands) -> None:
+    budget = add(tasks, "budget", "budgets:budget", "what a task may spend; another budget for one at rest")
+    budget.add_argument("id", metavar="ID", help="the task; the beginning of its id is enough")
+    budget.add_argument(
+        "amounts",
+        nargs="*",
+        metavar="KIND AMOUNT",
+        help="turns, tokens, usd, seconds or spawns, and how much in all; or none",
+    )
 
 
 def _add_questions(tasks: Commands) -> None:

@@ -118,8 +118,10 @@ def hear(transcript: Transcript, event: Event) -> Transcript:
     match event.fact:
         case TaskCreated(parent=parent, call=call) if parent == transcript.task and call:
             return adopt(transcript, event.task, call)
-        case _ if event.task != transcript.task or (event.seq is not None and event.seq <= transcript.seq):
+        case _ if event.task != transcript.task:
             return transcript
+        case _ if event.seq is not None and event.seq <= transcript.seq:
+            return replace(transcript, text="", thinking="")  # it was read before, with what led up to it
         case _:
             after = _heard(transcript, event)
             return after if event.seq is None else replace(after, seq=event.seq)

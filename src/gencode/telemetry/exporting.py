@@ -23,6 +23,8 @@ from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, S
 from gencode.telemetry.story import Span, nanoseconds
 
 NAME = "gencode"
+GIVE_UP_SECONDS = 0.5
+"""So long the threads that send have to end once they are told to send nothing again."""
 TOKENS = (1, 4, 16, 64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304)
 SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _SHARED = ("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model")
@@ -30,7 +32,7 @@ _KINDS = {"chat": SpanKind.CLIENT}
 
 
 class Closing(Protocol):
-    """A provider of our own."""
+    """A provider of our own, or what sends for it."""
 
     def shutdown(self) -> None:
         """Send what is left, and end."""
@@ -58,6 +60,7 @@ class Exporting:
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self._own: list[Closing] = []
+        self._exporters: list[Closing] = []
         self._ids = Ids()
         provider = trace.get_tracer_provider()
         self._tracer = (provider if isinstance(provider, TracerProvider) else self._tracing()).get_tracer(
@@ -103,7 +106,7 @@ class Exporting:
             self._count(span)
 
     def close(self, seconds: float) -> None:
-        """Send what is left, for so long at most; what takes longer goes on until the program ends."""
+        """Send what is left, for so long at most; what would have to be sent again then is given up."""
 
         def shut() -> None:
             for provider in self._own:
@@ -112,6 +115,10 @@ class Exporting:
         ending = threading.Thread(target=shut, daemon=True)
         ending.start()
         ending.join(seconds)
+        if ending.is_alive():
+            for exporter in self._exporters:
+                exporter.shutdown()
+            ending.join(GIVE_UP_SECONDS)
 
     def _below(self, span: Span) -> Context:
         """The context of a span: its parent, in which it is looked at or not as its whole trace is."""
@@ -143,7 +150,9 @@ class Exporting:
 
         provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
         if os.environ.get("OTEL_TRACES_EXPORTER") != "none":
-            provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+            exporter = OTLPSpanExporter()
+            self._exporters.append(exporter)
+            provider.add_span_processor(BatchSpanProcessor(exporter))
         self._own.append(provider)
         return provider
 
@@ -151,8 +160,11 @@ class Exporting:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
-        wanted = os.environ.get("OTEL_METRICS_EXPORTER") != "none"
-        readers = [PeriodicExportingMetricReader(OTLPMetricExporter())] if wanted else []
+        readers: list[PeriodicExportingMetricReader] = []
+        if os.environ.get("OTEL_METRICS_EXPORTER") != "none":
+            exporter = OTLPMetricExporter()
+            self._exporters.append(exporter)
+            readers.append(PeriodicExportingMetricReader(exporter))
         provider = MeterProvider(readers, resource=_resource(), shutdown_on_exit=False)
         self._own.append(provider)
         return provider

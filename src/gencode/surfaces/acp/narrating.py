@@ -5,7 +5,7 @@ where the leading agent did, one of its own where another did. Of their calls th
 asked about.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from acp.helpers import update_plan
@@ -24,7 +24,7 @@ from gencode.core.events import (
     ThinkingArrived,
 )
 from gencode.core.ids import new_id, stamp
-from gencode.core.messages import AssistantMessage, ToolMessage, ToolResult
+from gencode.core.messages import AssistantMessage, Image, ToolMessage, ToolResult
 from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.runtime.asking import Question
@@ -63,6 +63,8 @@ class Narrator:
         self._talk: Talk | None = None
         self._script = Transcript("")
         self._spoken = ""
+        self._pictures: Mapping[str, Sequence[Image]] = {}
+        """What the calls show that are just being told of."""
         self._told: dict[int, Call] = {}
         """The calls of the leading agent as they were told last, by their place in its transcript."""
         self._names: dict[tuple[str, str], str] = {}
@@ -102,7 +104,9 @@ class Narrator:
             self._voice(event)
         if not isinstance(event.fact, TextArrived | ThinkingArrived):
             self._script = hear(self._script, event)
+            self._pictures = _pictures(event) if event.task == talk.session else {}
             self._tell_calls(talk)
+            self._pictures = {}
         if event.task != talk.session and event.task in talk.view.agents:
             self._tell_agent(talk, event)
             self._follow_asked(event)
@@ -198,7 +202,8 @@ class Narrator:
         if agent is not None and agent.agent:
             return agent_shown(name, agent, stamp())
         change = self._changes.get((self._script.task, call.id))
-        return call_shown(name, replace(call, tool=self._tool(call.tool)), self._cwd, change)
+        images = self._pictures.get(call.id, ())
+        return call_shown(name, replace(call, tool=self._tool(call.tool)), self._cwd, change, images)
 
     def _tool(self, name: str) -> str:
         """A tool's own name; models know some by others."""
@@ -232,7 +237,7 @@ class Narrator:
                 for result in results:
                     self._tell_change(event.task, result)
                     state = "failed" if result.error else "done"
-                    self._asked_is(event.task, result.call, state=state, result=result.text)
+                    self._asked_is(event.task, result.call, result.images, state=state, result=result.text)
                     self._changes.pop((event.task, result.call), None)
             case _:
                 pass
@@ -249,7 +254,7 @@ class Narrator:
         self.out.show(call_shown(self.name_of(task, result.call), call, self._cwd, change).start())
         self._names.pop((task, result.call), None)
 
-    def _asked_is(self, task: str, call: str, **fields: str) -> None:
+    def _asked_is(self, task: str, call: str, images: Sequence[Image] = (), **fields: str) -> None:
         before = self._asked.get((task, call))
         if before is None:
             return
@@ -257,7 +262,17 @@ class Narrator:
             fields = {"result": fields["result"]}
         after = self._asked[task, call] = replace(before, **fields)
         name = self.name_of(task, call)
-        self.out.show(call_shown(name, after, self._cwd, self._changes.get((task, call))).progress())
+        change = self._changes.get((task, call))
+        self.out.show(call_shown(name, after, self._cwd, change, images).progress())
         if after.result:
             del self._asked[task, call]
             self._names.pop((task, call), None)
+
+
+def _pictures(event: Event) -> Mapping[str, Sequence[Image]]:
+    """The pictures that an event brings, by call."""
+    match event.fact:
+        case MessageAdded(ToolMessage(results=results)):
+            return {result.call: result.images for result in results if result.images}
+        case _:
+            return {}

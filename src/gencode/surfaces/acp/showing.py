@@ -1,14 +1,16 @@
 """Calls and agents as an editor shows them: title, kind, state, places, differences, text (surfaces, ACP)."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, cast
 
-from acp.helpers import ToolCallContentVariant, text_block, tool_content, tool_diff_content
+from acp.helpers import ToolCallContentVariant, image_block, text_block, tool_content, tool_diff_content
 from acp.schema import PlanEntry, ToolCallLocation, ToolCallProgress, ToolCallStart, ToolKind
 from acp.schema import ToolCallStatus as State
 from msgspec import Struct
 
+from gencode.core.messages import Image
 from gencode.core.status import Status
 from gencode.runtime.asking import Question
 from gencode.surfaces.figures import figures, state
@@ -18,6 +20,7 @@ from gencode.surfaces.visible import exact_line, visible, visible_line
 
 MOST_SHOWN = 20_000
 MOST_INPUT = 4_000
+MOST_OF_PICTURES = 8_000_000
 MOST_STEPS = 200
 TITLE_ROOM = 160
 TEXT_ROOM = 2_000
@@ -79,8 +82,10 @@ class Shown(Struct, frozen=True, eq=False):
         }
 
 
-def call_shown(name: str, call: Call, cwd: Path, change: Change | None = None) -> Shown:
-    """A call of an agent's own tools, as far as it has come."""
+def call_shown(
+    name: str, call: Call, cwd: Path, change: Change | None = None, images: Sequence[Image] = ()
+) -> Shown:
+    """A call of an agent's own tools, as far as it has come, with the pictures that came of it."""
     content: list[ToolCallContentVariant] = []
     if call.state != "denied" and change is not None:
         content.append(diff_content(change))
@@ -88,6 +93,7 @@ def call_shown(name: str, call: Call, cwd: Path, change: Change | None = None) -
         content += call_diffs(call.tool, call.input, cwd)
     if text := _said(call):
         content.append(tool_content(text_block(text)))
+    content += _pictures(images)
     title = visible_line(call.line, TITLE_ROOM) or visible_line(call.tool, TITLE_ROOM)
     kind = KINDS.get(call.tool, "other")
     return Shown(
@@ -182,6 +188,16 @@ def fenced(text: str) -> str:
     while fence in text:
         fence += "`"
     return f"{fence}\n{text}\n{fence}"
+
+
+def _pictures(images: Sequence[Image]) -> list[ToolCallContentVariant]:
+    """Pictures as far as one message has room for them, and how many more there are."""
+    sizes = accumulate(len(image.base64) for image in images)
+    fits = sum(size <= MOST_OF_PICTURES for size in sizes)
+    content = [tool_content(image_block(image.base64, image.media_type)) for image in images[:fits]]
+    if fits < len(images):
+        content.append(tool_content(text_block(f"[{len(images) - fits} large pictures are not shown here]")))
+    return [*content]
 
 
 def _said(call: Call) -> str:

@@ -3,12 +3,19 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+from msgspec import Struct
 
 from gencode.app import GenCode
+from gencode.core.events import PassingFact, ProgressMade
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
-from gencode.runtime.fleet import Outlook
+from gencode.core.task import Task
+from gencode.delegation.waits import Waits
+from gencode.runtime.fleet import Dispatching, Outlook
+from gencode.surfaces.plain import note
 from gencode.surfaces.visible import visible_line
 
 MOST_ASKED = 20
@@ -31,9 +38,44 @@ async def awaited(gen: GenCode, task: Outcome, patience: float = PATIENCE) -> st
         seen = await outlook(gen.store, task.agent_id)
     if seen is None:
         return ""
-    why = f": {seen.why}" if seen.why else ""
-    way = f" (what helps: {seen.way})" if seen.way else ""
-    return visible_line(f"a worker{why}{way}")
+    return visible_line(seen.words)
+
+
+class _Sent(Struct, frozen=True):
+    """A task that workers run, or will."""
+
+    store: Dispatching
+    task: str
+
+    async def outlook(self) -> Outlook | None:
+        """What it waits for that no worker is at."""
+        return await self.store.outlook(self.task)
+
+
+@asynccontextmanager
+async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[None, None]:
+    """While somebody waits for a task here: say what it waits for that no worker is at."""
+    if not isinstance(gen.store, Dispatching):
+        yield
+        return
+    sent = _Sent(gen.store, task.id)
+
+    def tell(fact: PassingFact) -> None:
+        if isinstance(fact, ProgressMade):
+            note(f"[{visible_line(task.agent)}] {visible_line(fact.text)}")
+
+    async def look() -> None:
+        waits = Waits(tell)
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await waits.look(sent, quiet=True)
+
+    looking = asyncio.get_running_loop().create_task(look())
+    try:
+        yield
+    finally:
+        looking.cancel()
+        await asyncio.wait([looking])
 
 
 async def all_awaited(gen: GenCode, tasks: Sequence[Outcome]) -> list[str]:

@@ -16,12 +16,14 @@ from gencode.core.events import Event
 from gencode.core.outcome import Outcome, page_of
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
+from gencode.core.task import Task
 from gencode.core.wire import wire, wire_line
 from gencode.delegation.cache import AGAIN
 from gencode.delegation.live import Live
 from gencode.delegation.reach import SENT_BACK, STOP_SECONDS, Verb
 from gencode.delegation.supervisor import REPORT_SECONDS
-from gencode.surfaces.commands.awaiting import awaited
+from gencode.delegation.trees import told_now
+from gencode.surfaces.commands.awaiting import aloud, awaited
 from gencode.surfaces.commands.opening import check, not_trusted, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.follow import follow, painter_for, tell_ending
@@ -48,7 +50,11 @@ async def _output(args: argparse.Namespace) -> int:
     seconds = 0.0 if "no_block" in args else min(wanted, LONGEST_MS) / 1000
     async with opened(args) as gen:
         found = await gen.find(args.id)
-        outcome = await gen.records.get(await gen.watch.ended(found.id, seconds))
+        async with aloud(gen, found):
+            found = await gen.watch.ended(found.id, seconds)
+        outcome = await gen.records.get(found)
+        if found.worktree:
+            outcome = msgspec.structs.replace(outcome, result=await told_now(found))
         awaits = await awaited(gen, outcome, 0.0)
     if "page" in args:
         outcome = msgspec.structs.replace(outcome, result=page_of(outcome.result, args.page))
@@ -137,6 +143,7 @@ def resume(args: argparse.Namespace) -> int:
         max_turns=getattr(args, "max_turns", None),
         resume=args.id,
         background="background" in args,
+        here="cwd" in args,
     )
     return asyncio.run(go_on(args, request))
 
@@ -145,13 +152,16 @@ async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
     """Go on with the task that a request names, in its own folder; outcome and exit code as for a new one."""
     output = "json" if "json" in args else "text"
     painter = painter_for(output, verbose="verbose" in args)
-    await _move(args, request)
+    task = await move(args, request.resume)
+    if request.agent and request.agent.casefold() != task.agent.casefold():
+        raise UserMistake(f"Task {task.id} belongs to the agent {task.agent}, not to {request.agent}.")
     async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
         told = check(gen, args) if "no_offline" in args else not_trusted(gen)
         if request.background:
             outcome = await gen.detach(request)
             awaits = "" if "json" in args else await awaited(gen, outcome)
             return tell_begun(outcome, told, awaits, as_json="json" in args)
+        told = "\n".join(filter(None, (told, in_clone(gen, task))))
         start = partial(gen.start_resume, request.resume, request)
         outcome, code = await follow(gen, start, painter, told, leaving(gen))
     return tell_outcome(outcome, code, as_json=output == "json")
@@ -170,14 +180,24 @@ def leaving(gen: GenCode) -> Callable[[Live], Awaitable[Outcome]]:
     return leave
 
 
-async def _move(args: argparse.Namespace, request: TaskRequest) -> None:
-    """To the folder of the task, unless another one was typed: its agents and rules are there."""
+async def move(args: argparse.Namespace, name: str) -> Task:
+    """To the folder of a task, unless another one was typed: its agents and rules are there. The task."""
     async with opened(args) as gen:
-        found = await gen.find(request.resume)
-    if request.agent and request.agent.casefold() != found.agent.casefold():
-        raise UserMistake(f"Task {found.id} belongs to the agent {found.agent}, not to {request.agent}.")
+        found = await gen.find(name)
     if "cwd" not in args and not found.imported and _is_folder(found.cwd):
         args.cwd = found.cwd
+    return found
+
+
+def in_clone(gen: GenCode, task: Task) -> str:
+    """What to tell about a task that goes on in this process, but not in its own folder."""
+    here = str(gen.workspace.cwd)
+    if task.imported or task.conversation or not task.cwd or here == task.cwd:
+        return ""
+    return (
+        f"Task {task.id} goes on in {here}, a clone of the repository of its folder {task.cwd}: it may do "
+        "what both allow, and nothing that is trusted there counts here."
+    )
 
 
 def _is_folder(path: str) -> bool:

@@ -19,7 +19,7 @@ from gencode.surfaces.commands.opening import check, flags
 from gencode.surfaces.plain import note
 
 if TYPE_CHECKING:
-    from gencode.surfaces.mcp_server.door import Wish
+    from gencode.surfaces.http.listening import Wish
 
 BY_HAND = (
     "gen mcp waits for an MCP client on stdin; add it to one, as in: claude mcp add gencode -- gen mcp. "
@@ -84,8 +84,8 @@ async def _serve(args: argparse.Namespace, streams: tuple[int, int] | None, wish
 
 
 def _wish(args: argparse.Namespace) -> "Wish":
+    from gencode.surfaces.http.listening import Wish
     from gencode.surfaces.http.tokens import Keys, kept_token
-    from gencode.surfaces.mcp_server.door import Wish
 
     keys = Keys(kept_token(Path(args.token_file).expanduser()) if "token_file" in args else "")
     bind: str = getattr(args, "bind", "127.0.0.1")

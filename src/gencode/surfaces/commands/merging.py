@@ -8,13 +8,15 @@ from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.task import Task, whole_transcript
 from gencode.delegation.lodged import copies_told
+from gencode.runtime.away.checkout import checkout_at
+from gencode.runtime.away.clones import NoClone, must_have
 from gencode.runtime.away.homecoming import Arrival, Homecoming
 from gencode.runtime.away.parcel import Parcels, Returned, repository_around
-from gencode.runtime.away.telling import listed, noted, told
+from gencode.runtime.away.telling import TAKEN, listed, noted, told
 from gencode.runtime.fleet import Dispatching
 from gencode.runtime.worktrees.place import recorded
 from gencode.surfaces.commands.opening import opened
-from gencode.surfaces.plain import answer, answer_json
+from gencode.surfaces.plain import answer, answer_json, note
 
 _WELL = {"applied", "there", "fits"}
 
@@ -27,13 +29,13 @@ def merge(args: argparse.Namespace) -> int:
 async def _merge(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         parcels, (work, body) = await _returned(gen, args.id)
-        homecoming = Homecoming(_folder(args, work), parcels)
+        homecoming = Homecoming(await _folder(args, work), parcels)
         if "preview" in args:
             arrived = await homecoming.look(work, body)
         else:
             arrived = await homecoming.bring(work, body)
-            if arrived.state == "applied" and not work.taken:
-                await noted(gen.store, work.task, "\n".join(told(arrived)))
+            if arrived.state in TAKEN and not work.taken:
+                await noted(gen.store, work.task, arrived)
     if "json" in args:
         answer_json(arrived)
     else:
@@ -75,18 +77,33 @@ async def _nothing(gen: GenCode, task: Task, told: Returned | None) -> str:
     return f"Task {task.id} changed nothing on another machine, so there is nothing to take over."
 
 
-def _folder(args: argparse.Namespace, work: Returned) -> Path:
-    """The checkout that gets the work: the one of the task, or the one that is named."""
+async def _folder(args: argparse.Namespace, work: Returned) -> Path:
+    """The checkout that gets the work: that of the task, a clone where it is not here, or the one named."""
     if "cwd" in args:
         return Path(args.cwd)
-    if not Path(work.cwd).is_dir():
-        raise UserMistake(f"The folder {work.cwd} of the task is not here; name your checkout with --cwd.")
-    if _checkout(Path.cwd()) != _checkout(Path(work.cwd)):
+    here = _here()
+    if not _is_folder(work.cwd):
+        try:
+            await must_have(await checkout_at(here), work.parcel)
+        except UserMistake as why:
+            no_folder = f"The folder {work.cwd} of the task is not here; name your checkout with --cwd."
+            raise UserMistake(f"{no_folder} {why}" if isinstance(why, NoClone) else no_folder) from None
+        note(f"The folder {work.cwd} of the task is not here; this is a clone of its repository: {here}")
+        return here
+    if _checkout(here) != _checkout(Path(work.cwd)):
         raise UserMistake(
             f"Task {work.task} belongs to the folder {work.cwd}; take it over there, or name the checkout "
             "that gets it with --cwd."
         )
     return Path(work.cwd)
+
+
+def _here() -> Path:
+    return Path.cwd()
+
+
+def _is_folder(path: str) -> bool:
+    return Path(path).is_dir()
 
 
 def _checkout(folder: Path) -> Path:

@@ -37,17 +37,19 @@ def _is_there(name: str) -> bool:
 
 
 async def _serve(args: argparse.Namespace, keys: "Keys") -> int:
-    from gencode.surfaces.http.serving import Bell, Serving, Wish, new_broker
+    from gencode.surfaces.http.listening import Wish
+    from gencode.surfaces.http.serving import Bell, Serving, new_broker
 
     host = _address(getattr(args, "bind", "127.0.0.1"))
     names = tuple(_host_name(name) for name in getattr(args, "allow_host", []))
-    wish = Wish(keys, host, getattr(args, "port", 0), names, flags(args), "json" in args)
+    wish = Wish(keys, host, getattr(args, "port", 0), names)
     bell = Bell()
     broker = new_broker(bell)
     async with opened(args, asker=broker, follows=lambda: ALL) as gen:
         if told := check(gen, args):
             note(told)
-        return await Serving(gen, broker, bell, wish).run()
+        serving = Serving(gen, broker, bell, wish, flags=flags(args), json="json" in args)
+        return await serving.run()
 
 
 def _address(text: str) -> str:

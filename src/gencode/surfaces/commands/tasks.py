@@ -43,6 +43,7 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
         max_turns=getattr(args, "max_turns", None),
         background="background" in args,
         resume=getattr(args, "resume", ""),
+        here="cwd" in args,
         isolation=getattr(args, "isolation", ""),
         output_schema=schema(args),
     )

@@ -13,7 +13,8 @@ from gencode.delegation.forks import Fork
 from gencode.delegation.work import Kept
 from gencode.runtime.fleet import Dispatching
 from gencode.runtime.ports import Store
-from gencode.surfaces.commands.life import announce, leaving, tell_outcome
+from gencode.surfaces.commands.awaiting import awaited
+from gencode.surfaces.commands.life import announce, in_clone, leaving, move, tell_begun, tell_outcome
 from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.commands.schemas import schema
@@ -116,10 +117,20 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
         model=getattr(args, "model", ""),
         max_turns=getattr(args, "max_turns", None),
         output_schema=schema(args),
+        here="cwd" in args,
     )
+    source = await move(args, args.id)
     async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
         told = check(gen, args) if "no_offline" in args else ""
-        start = partial(gen.work.fork, args.id, Fork(getattr(args, "at", None)), request)
+        point = Fork(getattr(args, "at", None))
+        if "background" in args:
+            task, begins = await gen.work.fork_apart(args.id, point, request)
+            outcome = await gen.get(task)
+            awaits = "" if output == "json" else await awaited(gen, outcome)
+            told = "\n".join(filter(None, (told, begins)))
+            return tell_begun(outcome, told, awaits, as_json=output == "json")
+        told = "\n".join(filter(None, (told, in_clone(gen, source))))
+        start = partial(gen.work.fork, args.id, point, request)
         outcome, code = await follow(gen, start, painter, told, leaving(gen))
     return tell_outcome(outcome, code, as_json=output == "json")
 

@@ -72,6 +72,7 @@ def _shape(args: argparse.Namespace, told: Settings, workspace: Path) -> "Shape"
         caps=told.fleet_caps,
         lease_seconds=getattr(args, "lease_seconds", LEASE_SECONDS),
         folders=getattr(args, "folders", "auto"),
+        walls=told.sandbox,
         budget=Budget(tokens=told.max_tokens_total, usd=told.max_usd, spawns=told.max_spawns),
     )
 

@@ -1,19 +1,13 @@
 """The life of a server: a socket, a door, what runs beside it, and an orderly end (surfaces, server)."""
 
 import asyncio
-import ipaddress
 import os
 import signal
-import socket
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import uvicorn
-from msgspec import Struct
-
 from gencode.app import GenCode
-from gencode.core.errors import UserMistake
 from gencode.delegation.live import Job
 from gencode.runtime.broker import Broker, Waiting
 from gencode.settings import gen_home, remember
@@ -23,9 +17,8 @@ from gencode.surfaces.http.going_on import go_on, shut_down
 from gencode.surfaces.http.guard import Guard
 from gencode.surfaces.http.hub import Hub
 from gencode.surfaces.http.inbox import Inbox
-from gencode.surfaces.http.protocol import Impatient
+from gencode.surfaces.http.listening import Wish, listening, server_of
 from gencode.surfaces.http.site import Site
-from gencode.surfaces.http.tokens import Keys
 from gencode.surfaces.http.turns import lock_of
 from gencode.surfaces.http.web import web_app
 from gencode.surfaces.http.web_channel import WEB, WebChannel, unreachable
@@ -33,38 +26,11 @@ from gencode.surfaces.plain import answer, answer_json, note
 from gencode.surfaces.scheduling import scheduler_of
 from gencode.surfaces.visible import visible_line
 
-LOOPBACK = "127.0.0.1"
 PATIENCE = 3600.0
 """Seconds after which a question that nobody answers is a no."""
-LARGEST_HEAD = 32_768
-MOST_CONNECTIONS = 1000
-KEEP_ALIVE_SECONDS = 15
 GOODBYE_SECONDS = 3
-SEND_ROOM = 262_144
-"""So many bytes the machine keeps for a peer that does not read."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-EXPOSED = (
-    "This listens on {host}: everybody who can reach this machine there and has a token can see what your "
-    "agents see, and act as that token says. Nothing is encrypted on the way, not even the token; where "
-    "others share the network, put a proxy with TLS before it. It is asked for under an address of this "
-    "machine in numbers; for a name add --allow-host NAME."
-)
-
-
 NO_WAY = "The channel {name} of your settings sends nothing: {why}. Messages go to public addresses only."
-
-
-class Wish(Struct, frozen=True):
-    """Where to listen, under which other names, and with which tokens."""
-
-    keys: Keys
-    host: str = LOOPBACK
-    port: int = 0
-    names: tuple[str, ...] = ()
-    flags: dict[str, Any] = {}
-    """The settings that were typed; they count for what is scheduled, too."""
-    json: bool = False
-    """Whether the addresses are told as one line of JSON."""
 
 
 class Bell:
@@ -83,21 +49,24 @@ def new_broker(bell: Bell) -> Broker:
     return Broker(None, seconds=PATIENCE, always=remember, heard=bell.ring)
 
 
-class Server(uvicorn.Server):
-    """uvicorn without its own idea of signals."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        """Leave the signals to us."""
-        yield
-
-
 class Serving:
     """One server from its first line to its end."""
 
-    def __init__(self, gen: GenCode, broker: Broker, bell: Bell, wish: Wish) -> None:
+    def __init__(
+        self,
+        gen: GenCode,
+        broker: Broker,
+        bell: Bell,
+        wish: Wish,
+        *,
+        flags: Mapping[str, Any] | None = None,
+        json: bool = False,
+    ) -> None:
+        """`flags` are settings that were typed; with `json` the addresses are told as one line of it."""
         self._gen = gen
         self._wish = wish
+        self._flags = {**(flags or {})}
+        self._json = json
         self._hub = bell.hub = Hub(gen.bus, gen.store, self._is_here)
         chats = Chats(gen_home() / "chats.jsonl", gen.workspace.cwd)
         outbox = gen.secretary.outbox
@@ -114,12 +83,13 @@ class Serving:
         """Serve until a signal comes; the exit code."""
         with listening(self._wish.host, self._wish.port) as sock, _signals(self._heed):
             self.port = sock.getsockname()[1]
-            server = self._server()
+            site = Guard(web_app(self.site), self._wish.keys, self._wish.hosts(self.port), f"gen_{self.port}")
+            server = server_of(site, GOODBYE_SECONDS)
             await self._hub.start()
             beside = [
                 asyncio.create_task(self._hub.run()),
                 asyncio.create_task(self._inbox.run(lock_of("inbox", self._gen.workspace.cwd))),
-                asyncio.create_task(scheduler_of(self._gen, note, self._wish.flags).run()),
+                asyncio.create_task(scheduler_of(self._gen, note, self._flags).run()),
             ]
             serving = asyncio.create_task(server.serve(sockets=[sock]))
             ended = asyncio.create_task(self._ended.wait())
@@ -147,38 +117,11 @@ class Serving:
         """Let it end in an orderly way."""
         self._ended.set()
 
-    def _server(self) -> Server:
-        app = Guard(web_app(self.site), self._wish.keys, self._hosts(), f"gen_{self.port}")
-        config = uvicorn.Config(
-            app,
-            http=Impatient,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            limit_concurrency=MOST_CONNECTIONS,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=GOODBYE_SECONDS,
-            h11_max_incomplete_event_size=LARGEST_HEAD,
-        )
-        return Server(config)
-
-    def _hosts(self) -> list[str]:
-        names = [LOOPBACK, "localhost", "[::1]"]
-        if not ipaddress.ip_address(self._wish.host).is_unspecified:
-            names.append(_bracketed(self._wish.host))
-        at_port = [f"{name}:{self.port}" for name in (*names, *self._wish.names)]
-        return [*at_port, *self._wish.names]  # a proxy may stand before it, at the usual port
-
     def _tell(self) -> None:
         """The address with the token is the first line, so that programs can read it."""
-        host = LOOPBACK if ipaddress.ip_address(self._wish.host).is_unspecified else self._wish.host
-        url = f"http://{_bracketed(host)}:{self.port}"
+        url = self._wish.url(self.port)
         keys = self._wish.keys
-        if self._wish.json:
+        if self._json:
             shared = [{"right": role, "token": token} for role, token in keys.shared]
             answer_json({"url": url, "token": keys.owner, "shared": shared}, line=True)
         else:
@@ -187,8 +130,7 @@ class Serving:
                 answer(f"{role}: {url}/?token={token}")
         for name, why in unreachable(self._gen.settings.channels).items():
             note(NO_WAY.format(name=name, why=why))
-        if not ipaddress.ip_address(self._wish.host).is_loopback:
-            note(EXPOSED.format(host=self._wish.host))
+        self._wish.warn()
 
     async def _take_up(self) -> None:
         going = await go_on(self._gen, lock_of("resume", self._gen.workspace.cwd))
@@ -209,31 +151,6 @@ class Serving:
         await self._gen.supervisor.settle()
         await self._hub.settle()
         self._hub.close()
-
-
-@contextmanager
-def listening(host: str, port: int) -> Generator[socket.socket, None, None]:
-    """A socket that listens; UserMistake when the address cannot be had."""
-    try:
-        kind = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
-    except ValueError:
-        raise UserMistake(f"{host!r} is no address; write it as numbers, such as 127.0.0.1.") from None
-    with socket.socket(kind, socket.SOCK_STREAM) as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_ROOM)
-        try:
-            sock.bind((host, port))
-            sock.listen(256)
-        except OSError as error:
-            raise UserMistake(
-                f"Port {port} of {host} cannot be had: {error.strerror}; choose another with --port."
-            ) from None
-        sock.setblocking(False)
-        yield sock
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.differences import Comparison
+from gencode.runtime.amounts import Spent
 from gencode.surfaces.http.endpoints import Name, Text
 
 Number = Annotated[int, Meta(ge=0, le=2**53)]
@@ -158,6 +159,14 @@ class SteeredTask(Outcome, frozen=True, rename="camel"):
     """A task that was spoken to, and whether that woke it."""
 
     woken: bool = False
+
+
+class Budgeted(Struct, frozen=True, rename="camel"):
+    """What a task may spend with everything below it, and what it has spent."""
+
+    agent_id: str
+    budget: Budget
+    spent: Spent
 
 
 class Window(Struct, frozen=True, forbid_unknown_fields=True):

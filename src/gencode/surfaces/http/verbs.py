@@ -4,10 +4,13 @@ from typing import Any
 
 from gencode.core.outcome import Outcome
 from gencode.core.task import Task
+from gencode.delegation.accounts import spent_by
 from gencode.delegation.forks import Fork
 from gencode.surfaces.http.endpoints import Asked, Nothing, endpoint
 from gencode.surfaces.http.looking import about_task
 from gencode.surfaces.http.shapes import (
+    Bounds,
+    Budgeted,
     Copy,
     Cut,
     End,
@@ -97,8 +100,8 @@ async def resume_task(site: Site, task: Task, asked: Asked[Nothing, More]) -> Ou
     status=201,
 )
 async def fork_task(site: Site, task: Task, asked: Asked[Nothing, Copy]) -> Outcome:
-    job = await site.gen.work.fork(task.id, Fork(asked.body.at), asked.body.request())
-    return await site.gen.outcome_of(job.task)
+    begun = await site.gen.work.fork_anywhere(task.id, Fork(asked.body.at), asked.body.request())
+    return await site.gen.outcome_of(begun)
 
 
 @about_task(
@@ -112,6 +115,20 @@ async def send_to_background(site: Site, task: Task, asked: Asked[Nothing, Any])
     return await site.gen.records.get(await site.gen.launcher.reach.send_back(task.id))
 
 
+@about_task(
+    "PUT budget",
+    "act",
+    "Let a task at rest spend another budget from now on, never more than is left above it",
+    body=Bounds,
+    answer=Budgeted,
+)
+async def set_task_budget(site: Site, task: Task, asked: Asked[Nothing, Bounds]) -> Budgeted:
+    asked.needs("answer")
+    now = await site.gen.set_budget(task.id, asked.body.budget())
+    return Budgeted(task.id, now, await spent_by(site.gen.store, task.id))
+
+
 ENDPOINTS = (
     *(start_task, stop_task, interrupt_task, send_to_task, resume_task, fork_task, send_to_background),
+    set_task_budget,
 )

@@ -1,43 +1,29 @@
 """MCP behind an address: the door of `gen serve`, with a token for every request (MCP server)."""
 
 import asyncio
-import ipaddress
 from contextlib import AsyncExitStack
 from typing import Any
 
-import uvicorn
 from mcp.server.lowlevel.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from msgspec import Struct
 from starlette.datastructures import Headers
-from starlette.types import Receive, Scope, Send
+from starlette.responses import JSONResponse
+from starlette.types import Message, Receive, Scope, Send
 
 from gencode.surfaces.http.guard import LARGEST_BODY, Guard, Refused
-from gencode.surfaces.http.protocol import Impatient
-from gencode.surfaces.http.serving import EXPOSED, LOOPBACK, listening
-from gencode.surfaces.http.serving import Server as Web
-from gencode.surfaces.http.tokens import Keys, Right
+from gencode.surfaces.http.listening import Wish, listening, server_of
+from gencode.surfaces.http.tokens import Right
 from gencode.surfaces.mcp_server.life import Ending
-from gencode.surfaces.plain import answer, note
+from gencode.surfaces.mcp_server.messages import Wrong, understood
+from gencode.surfaces.plain import answer
 
 PATH = "/mcp"
 MOST_SESSIONS = 100
-MOST_CONNECTIONS = 1000
-KEEP_ALIVE_SECONDS = 15
-LARGEST_HEAD = 32_768
+GOODBYE_SECONDS = 1
 FOREIGN = (
     "This server is not asked for under that name; gen mcp --http --allow-host NAME gives it another one."
 )
 UNKNOWN_PEER = "A token is needed, as Authorization: Bearer; gen mcp --http prints it."
-
-
-class Wish(Struct, frozen=True):
-    """Where to listen, under which other names, and with which token."""
-
-    keys: Keys
-    host: str = LOOPBACK
-    port: int = 0
-    names: tuple[str, ...] = ()
 
 
 class Door:
@@ -47,12 +33,48 @@ class Door:
         self._manager = manager
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a request on, or answer it here."""
-        if scope["path"] == PATH:
-            await self._manager.handle_request(scope, receive, send)
+        """Hand a request on, or answer it here: what is no message needs no session and no parser of MCP."""
+        try:
+            if scope["path"] != PATH:
+                raise Refused(404, f"There is nothing here; MCP is at {PATH}.")
+            if scope["method"] == "POST":
+                body = await _body(receive)
+                message = understood(body, "body")
+                if isinstance(message, Wrong):
+                    told = message.answer().model_dump(mode="json", by_alias=True, exclude_unset=True)
+                    await JSONResponse(told, 400)(scope, receive, send)
+                    return
+                receive = _read_again(body, receive)
+        except Refused as refused:
+            await refused.response()(scope, receive, send)
             return
-        refused = Refused(404, f"There is nothing here; MCP is at {PATH}.")
-        await refused.response()(scope, receive, send)
+        await self._manager.handle_request(scope, receive, send)
+
+
+async def _body(receive: Receive) -> bytes:
+    """All that was sent along."""
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        piece = await receive()
+        pieces.append(piece.get("body", b""))
+        size += len(pieces[-1])
+        if size > LARGEST_BODY:
+            raise Refused(413, f"A request has at most {LARGEST_BODY:,} bytes.")
+        if not piece.get("more_body"):  # nor has one whose sender is gone
+            return b"".join(pieces)
+
+
+def _read_again(body: bytes, receive: Receive) -> Receive:
+    """The same request for the next reader."""
+    unread = [body]
+
+    async def receiving() -> Message:
+        if unread:
+            return {"type": "http.request", "body": unread.pop(), "more_body": False}
+        return await receive()
+
+    return receiving
 
 
 class McpGuard(Guard):
@@ -79,7 +101,8 @@ async def serve_address(server: Server[Any], wish: Wish, ending: Ending) -> None
         sock = stack.enter_context(listening(wish.host, wish.port))
         port: int = sock.getsockname()[1]
         await stack.enter_async_context(manager.run())
-        web = _web(McpGuard(Door(manager), wish.keys, _hosts(wish, port), f"gen_mcp_{port}"))
+        guard = McpGuard(Door(manager), wish.keys, wish.hosts(port), f"gen_mcp_{port}")
+        web = server_of(guard, GOODBYE_SECONDS)
         running = asyncio.create_task(web.serve(sockets=[sock]))
         begun = asyncio.create_task(ending.begun.wait())
         try:
@@ -92,41 +115,8 @@ async def serve_address(server: Server[Any], wish: Wish, ending: Ending) -> None
             await running
 
 
-def _web(app: McpGuard) -> Web:
-    return Web(
-        uvicorn.Config(
-            app,
-            http=Impatient,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            limit_concurrency=MOST_CONNECTIONS,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=1,
-            h11_max_incomplete_event_size=LARGEST_HEAD,
-        )
-    )
-
-
-def _hosts(wish: Wish, port: int) -> list[str]:
-    names = [LOOPBACK, "localhost", "[::1]"]
-    if not ipaddress.ip_address(wish.host).is_unspecified:
-        names.append(_bracketed(wish.host))
-    return [*(f"{name}:{port}" for name in (*names, *wish.names)), *wish.names]
-
-
 def _tell(wish: Wish, port: int) -> None:
     """The address is the first line, what to send along the second, so that programs can read them."""
-    host = LOOPBACK if ipaddress.ip_address(wish.host).is_unspecified else wish.host
-    answer(f"http://{_bracketed(host)}:{port}{PATH}")
+    answer(f"{wish.url(port)}{PATH}")
     answer(f"Authorization: Bearer {wish.keys.owner}")
-    if not ipaddress.ip_address(wish.host).is_loopback:
-        note(EXPOSED.format(host=wish.host))
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    wish.warn()

@@ -15,15 +15,13 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from msgspec import Struct
-from pydantic import ValidationError
 
-from gencode.surfaces.jsonrpc import HEAD, Id, id_at_an_end, id_in, roughly
+from gencode.surfaces.jsonrpc import HEAD, id_at_an_end
+from gencode.surfaces.mcp_server.messages import Wrong, understood
 
 LONGEST = 4_000_000
 """Bytes of one message."""
 CHUNK = 65_536
-NO_JSON = "json_invalid"
-ANSWERS = ("result", "error")
 
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 Outgoing = MemoryObjectSendStream[SessionMessage]
@@ -93,15 +91,6 @@ class Lines:
         del self._kept[HEAD:]
 
 
-class Wrong(Struct, frozen=True):
-    """What is to be said about a line that is no message."""
-
-    code: int
-    why: str
-    id: Id = None
-    is_answer: bool = False
-
-
 class Pipes:
     """One client at the other end of two handles. `gone` is told when it has closed its end."""
 
@@ -144,30 +133,17 @@ class Pipes:
             return
         message = self._understood(line)
         if isinstance(message, Wrong):
-            error = types.ErrorData(code=message.code, message=message.why)
-            answer = types.JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
-            await (into if message.is_answer else complaints).send(SessionMessage(answer))
+            await (into if message.is_answer else complaints).send(SessionMessage(message.answer()))
         else:
             await into.send(SessionMessage(message))
 
-    def _understood(self, line: bytes | Overlong) -> "types.JSONRPCMessage | Wrong":
+    def _understood(self, line: bytes | Overlong) -> types.JSONRPCMessage | Wrong:
         if isinstance(line, Overlong):
             found = id_at_an_end(line.head, line.tail)
             answers = found is not None and b'"method"' not in line.head + line.tail
             why = f"A message has at most {self._longest:,} bytes."
             return Wrong(types.INVALID_REQUEST, why, found, answers)
-        meant = roughly(line) or {}
-        found = id_in(meant.get("id"))
-        answers = found is not None and "method" not in meant and not meant.keys().isdisjoint(ANSWERS)
-        try:
-            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValidationError as error:
-            if any(each["type"] == NO_JSON for each in error.errors(include_url=False, include_input=False)):
-                return Wrong(types.PARSE_ERROR, "This line is not JSON.", found, answers)
-            return Wrong(types.INVALID_REQUEST, "This line is no JSON-RPC message.", found, answers)
-        if "id" in meant and "method" in meant and found is None:
-            return Wrong(types.INVALID_REQUEST, "The id of a request is a text or a whole number.")
-        return message
+        return understood(line, "line")
 
     async def _chunk(self) -> bytes:
         try:

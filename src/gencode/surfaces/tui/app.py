@@ -269,6 +269,7 @@ class TerminalApp(AttentiveApp):
         task = asyncio.create_task(self._done(work))
         self._work.add(task)
         task.add_done_callback(self._work.discard)
+        task.add_done_callback(lambda _: work.close())  # it may be let go of before it began
 
     async def _done(self, work: Coroutine[Any, Any, None]) -> None:
         try:

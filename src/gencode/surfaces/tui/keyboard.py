@@ -6,18 +6,18 @@ import selectors
 import signal
 import sys
 from codecs import getincrementaldecoder
-from typing import TYPE_CHECKING
 
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
+from gencode.surfaces.tui.outlet import Outlet
 
 ESCAPE = "\x1b"
 BEGIN = "\x1b[200~"
 END = "\x1b[201~"
 LOOK_SECONDS = 0.1
+LEAVE_SECONDS = 2.0
+"""So long a terminal has to take what is written last."""
 READ_BYTES = 1 << 14
 _ACTING = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n\r"}
 
@@ -65,30 +65,23 @@ def _half(text: str, bracket: str) -> str:
     return next((bracket[:size] for size in sizes if text.endswith(bracket[:size])), "")
 
 
-class LossyFile(io.FileIO):
-    """A terminal that is written to; what it cannot take any more is lost, and nobody waits for it.
-
-    The thread that writes would end otherwise, and whoever hands it something then would wait for ever.
-    """
-
-    def write(self, data: "ReadableBuffer", /) -> int:
-        """Write, if there is still a terminal."""
-        try:
-            return super().write(data)
-        except OSError:
-            return memoryview(data).nbytes
-
-
 class CarefulDriver(LinuxDriver):
     """The terminal, of which a paste is one text and never a key, and whose end is the end of the app."""
 
+    _outlet: Outlet | None = None
+
     def start_application_mode(self) -> None:
-        """Write to the terminal as long as there is one."""
-        if self._file is sys.__stderr__:
-            terminal = LossyFile(self._file.fileno(), "w", closefd=False)
-            buffered = io.BufferedWriter(terminal)
-            self._file = io.TextIOWrapper(buffered, self._file.encoding, self._file.errors)
+        """Write to the terminal as long as there is one, and somebody reads it."""
+        real = sys.__stderr__ or sys.stderr
+        self._outlet = Outlet(real.fileno(), lambda: self._app.call_later(self._app.refresh))
+        self._file = io.TextIOWrapper(self._outlet, real.encoding, real.errors, write_through=True)
         super().start_application_mode()
+
+    def close(self) -> None:
+        """Leave the terminal once it has everything, but do not wait for one that nobody reads."""
+        super().close()
+        if self._outlet is not None:
+            self._outlet.finish(LEAVE_SECONDS)
 
     def run_input_thread(self) -> None:
         """Read until the app ends."""

@@ -103,7 +103,8 @@ class TranscriptScreen(Screen[None]):
         if talk is not None and self.whose:
             transcript = await talk.transcript(self.whose, most or self.transcript.most)
         for event in self._meanwhile:  # those that came while it was read
-            transcript = hear(transcript, event)
+            if event.task != self.whose or (event.seq or 0) > transcript.seq:
+                transcript = hear(transcript, event)
         self.transcript = transcript
         self.dirty = True
 

@@ -28,6 +28,7 @@ export function question(asked) {
       el("a", { href: `#/task/${asked.task}` }, asked.path.join(" › ") || asked.agent),
       ` ${asked.inquiries.length ? "wants to know" : `wants to use ${asked.tool}`}`,
     ),
+    where(asked),
     ...(asked.inquiries.length ? asked.inquiries.map(inquiry) : exactly(asked)),
   );
   if (may("answer")) form.append(trouble, answers(asked));
@@ -42,6 +43,15 @@ export function question(asked) {
 
 function labelOf(asked) {
   return `${asked.agent} ${asked.inquiries.length ? "wants to know something" : `wants to use ${asked.tool}`}`;
+}
+
+// The folder in which it would run and, of another process, the machine on which it was asked.
+function where(asked) {
+  const parts = [
+    asked.cwd ? `in ${asked.cwd}` : "",
+    asked.place ? `asked by another process on ${asked.place}` : "",
+  ].filter(Boolean);
+  return parts.length ? el("p", { class: "where" }, parts.join(" · ")) : null;
 }
 
 // The whole call, to the letter, and beside it what it would change.
