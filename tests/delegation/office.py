@@ -1,7 +1,6 @@
 """A scheduler to try: over a store, with runs that play a script."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -74,15 +73,6 @@ class Office:
 
     async def conversations(self) -> list[str]:
         return [task.prompt for task in await self.store.tasks(TaskQuery(conversations=True))]
-
-
-async def until(reached: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for something that comes soon."""
-    for _ in range(1_500):
-        if await reached():
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError("it did not come")
 
 
 async def begun(office: Office) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import Gate, until
 
 from gencode import GenCode, UserMistake
 from gencode.core.events import TaskBackgrounded, TaskEnded
@@ -41,7 +42,7 @@ async def owner_of(gen: GenCode, task: str) -> int:
 
 async def child_of(gen: GenCode, parent: str) -> str:
     """The first task that was sent, once it has looked around."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             for child in await gen.tasks(parent=parent):
                 if child.turns:
@@ -146,7 +147,7 @@ async def test_it_does_not_outlive_a_sender_that_is_killed(tmp_path: Path) -> No
     command = (sys.executable, "-c", textwrap.dedent(DIES), model)
     process = await asyncio.create_subprocess_exec(*command, cwd=tmp_path, stdout=subprocess.PIPE)
     assert process.stdout is not None
-    task = (await asyncio.wait_for(process.stdout.readline(), 30)).decode().strip()
+    task = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().strip()
     process.kill()
     await process.wait()
     async with GenCode.open(tmp_path, model=model) as gen:
@@ -155,12 +156,15 @@ async def test_it_does_not_outlive_a_sender_that_is_killed(tmp_path: Path) -> No
 
 
 async def test_one_that_is_waited_for_apart_can_be_sent_to_the_background(tmp_path: Path) -> None:
-    main = [says("", SEND), says("meanwhile"), says("heard")]
-    model = played(tmp_path, main=main, Explore=[LOOK, says("news", delay_ms=3000)])
+    gate = Gate(tmp_path)
+    send = call("Task", subagent_type="general-purpose", prompt="look", isolation="process")
+    agents = {"main": [says("", send), says("meanwhile"), says("heard")]}
+    model = played(tmp_path, **agents, **{"general-purpose": [LOOK, says("", gate.call), says("news")]})
     async with GenCode.open(tmp_path, model=model) as gen:
         job = await gen.start_turn("go")
         child = await child_of(gen, job.id)
         moved = await gen.launcher.reach.send_back(child)
+        await until(gate.opened)
         outcome = await gen.outcome(job)
         facts = [event.fact for event in await gen.store.events(child)]
         told = transcript_of(await gen.store.events(job.id))

@@ -18,7 +18,7 @@ async def places(gen: GenCode, task: str) -> int:
     """The first place in the line that is heard of a task."""
     listener = gen.listen()
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             async for event in listener:
                 if event.task == task and isinstance(event.fact, QueueMoved):
                     return event.fact.position

@@ -49,7 +49,7 @@ async def dead_process(folder: Path) -> None:
     command = (sys.executable, "-c", textwrap.dedent(DIES))
     process = await asyncio.create_subprocess_exec(*command, cwd=folder, stdout=subprocess.PIPE)
     assert process.stdout is not None
-    assert await asyncio.wait_for(process.stdout.readline(), 30) == b"busy\n"
+    assert await asyncio.wait_for(process.stdout.readline(), 60) == b"busy\n"
     process.send_signal(signal.SIGKILL)
     await process.wait()
 

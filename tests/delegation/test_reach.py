@@ -30,7 +30,7 @@ async def reached(gen: GenCode, task: str, turns: int) -> None:
 
 async def children(gen: GenCode, parent: str, count: int) -> dict[str, str]:
     """The tasks of a parent by their agent, once there are so many and each has had a turn."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             found = await gen.tasks(parent=parent)
             if len(found) == count and all(child.turns for child in found):
@@ -162,7 +162,7 @@ async def test_a_process_that_hangs_is_fenced(tmp_path: Path) -> None:
         stderr=subprocess.DEVNULL,
     )
     assert process.stdout is not None
-    task = (await asyncio.wait_for(process.stdout.readline(), 30)).decode().strip()
+    task = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().strip()
     async with GenCode.open(tmp_path, model=model) as gen:
         await reached(gen, task, 1)
         os.kill(process.pid, signal.SIGSTOP)

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.delegation.office import MINUTE, NOW, Office, begun, delivered, until
+from tests.delegation.office import MINUTE, NOW, Office, begun, delivered
+from tests.waiting import until
 
 from gencode.core.address import Address
 from gencode.core.errors import UserMistake

@@ -18,7 +18,7 @@ from gencode.core.spec import ToolChoice
 from gencode.core.status import Status
 
 
-class Fact(Struct, frozen=True, tag_field="kind", omit_defaults=True):
+class Fact(Struct, frozen=True, gc=False, tag_field="kind", omit_defaults=True):
     """Something that happened to one task."""
 
 
@@ -135,14 +135,18 @@ class TaskEnded(Fact, tag="TaskEnded", frozen=True, omit_defaults=True):
     """The files it rests on, where its result may be given again."""
 
 
-class WorkReturned(Fact, tag="WorkReturned", frozen=True):
-    """What the task changed on another machine came to the one it was asked from; `text` says how."""
+class WorkReturned(Fact, tag="WorkReturned", frozen=True, omit_defaults=True):
+    """What the task changed on another machine came to the one it was asked from; `text` says how.
+
+    `withdraws` are lines of its result that are so no more.
+    """
 
     text: str
+    withdraws: tuple[str, ...] = ()
 
 
 class BudgetShared(Fact, tag="BudgetShared", frozen=True):
-    """Agents that work below the task, which is at rest, may spend these parts of what its budget leaves."""
+    """Agents below the task in other processes may spend these parts of what its budget leaves."""
 
     parts: tuple[Part, ...]
 
@@ -222,7 +226,7 @@ PassingFact = (
 AnyFact = DurableFact | PassingFact
 
 
-class Event(Struct, frozen=True):
+class Event(Struct, frozen=True, gc=False):
     """A fact with its place: which task, which number (None for passing facts), when."""
 
     task: str

@@ -95,6 +95,18 @@ class TaskRequest(Struct, frozen=True):
     isolation: Isolation = ""
     output_schema: dict[str, Any] | None = None
     budget: Budget = Budget()
+    here: bool = False
+    """Whether an earlier task is to go on in the folder that is open, if that is a clone of its own."""
+
+
+class ForkPoint(Struct, frozen=True, omit_defaults=True):
+    """Where a fork begins: after fact number `at` of the task it copies, which may have been `away` then.
+
+    That is in a copy of its folder on another machine.
+    """
+
+    at: int
+    away: bool = False
 
 
 def same_name(name: str) -> str:
@@ -109,16 +121,34 @@ def _compared(name: str) -> str:
 _short_name = lru_cache(512)(_compared)
 
 
+class Original(Struct, frozen=True):
+    """A folder on another machine, whose user lives at `home` there."""
+
+    folder: str
+    home: str = ""
+
+
 class Copied(Struct, frozen=True):
     """That the folder `top` here is a copy of the folder `of` on another machine, whose user lives at `home`.
 
-    Names below `of` mean files of the copy, but for what is below one of the folders in `keeps`.
+    Names below `of` mean files of the copy, but for what is below one of the folders in `keeps`. So do names
+    below the `earlier` ones, which `of` was a copy of in its turn. `found_at` are those of these folders that
+    are the copy for commands, too.
     """
 
     top: str
     of: str
     home: str = ""
     keeps: tuple[str, ...] = ()
+    earlier: tuple[Original, ...] = ()
+    found_at: tuple[str, ...] = ()
+    narrows: bool = False
+    """Whether only rules that ask or refuse count for the copy: it is a clone, which may be anybody's."""
+
+    @property
+    def originals(self) -> tuple[Original, ...]:
+        """Every folder that this is a copy of, the nearest first."""
+        return (Original(self.of, self.home), *self.earlier)
 
 
 class Workspace(Struct, frozen=True):

@@ -44,7 +44,7 @@ from gencode.core.spec import ToolChoice
 from gencode.core.status import Status
 
 
-class Evidence(Struct, frozen=True, rename="camel"):
+class Evidence(Struct, frozen=True, gc=False, rename="camel"):
     """What the harness saw the task do."""
 
     tool_calls: int = 0
@@ -55,7 +55,7 @@ class Evidence(Struct, frozen=True, rename="camel"):
     warnings: tuple[str, ...] = ()
 
 
-class Task(Struct, frozen=True):
+class Task(Struct, frozen=True, gc=False):
     """One piece of work as its facts tell it up to fact number `seq`."""
 
     id: str
@@ -244,16 +244,20 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             if task.status.ended:
                 _impossible(event, f"the task already ended as {task.status}")
             return _ended(task, event.at, fact)
-        case WorkReturned(text):
+        case WorkReturned(text, withdraws):
             if not task.status.ended:
                 _impossible(event, "the task has not ended")
-            return replace(task, result=f"{task.result}\n\n{text}".strip())
+            return replace(task, result=f"{_without(task.result, withdraws)}\n\n{text}".strip())
         case BudgetShared():
             return replace(task, parts=fact.parts)
         case BudgetSet(budget):
             return replace(task, budget=budget)
         case _:
             _impossible(event, "it may not follow")
+
+
+def _without(text: str, lines: tuple[str, ...]) -> str:
+    return "\n".join(line for line in text.split("\n") if line not in lines) if lines else text
 
 
 def _started(task: Task, event: Event, fact: TaskStarted) -> Task:

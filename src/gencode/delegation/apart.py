@@ -29,24 +29,25 @@ class Apart:
         self._store = store
         self._bus = bus
         self._supervisor = supervisor
-        self._engine = engine
+        self.engine = engine
+        """What starts them; a worker gives its own."""
 
     @property
     def possible(self) -> bool:
         """Whether there can be other processes at all."""
-        return self._engine is not None
+        return self.engine is not None
 
     @property
     def far(self) -> bool:
         """Whether they may be on other machines, with folders that are not on this one."""
-        return bool(getattr(self._engine, "far", False))
+        return bool(getattr(self.engine, "far", False))
 
     async def bind(self, handover: Handover, stop: Stop, purse: Purse | None, slot: Slot) -> Remote:
         """Run a task in a process that ends with this one; what happens there is heard here.
 
         Where too many agents are at work, it is written down and waits for its turn.
         """
-        if self._engine is None or handover.created is None:
+        if self.engine is None or handover.created is None:
             raise UserMistake(NOT_HERE)
         if slot.try_take():
             remote = await self._at_once(handover, stop, slot)
@@ -79,10 +80,15 @@ class Apart:
         """Run a task in a process that goes on without this one; its id, once it has begun."""
         return (await self._start(handover)).task
 
+    async def fork(self, handover: Handover) -> tuple[str, str]:
+        """The same for a fork: its id, and what a person should know of the folder that it begins with."""
+        process = await self._start(handover)
+        return process.task, getattr(process, "begins", "")
+
     async def _start(self, handover: Handover) -> Elsewhere:
-        if self._engine is None:
+        if self.engine is None:
             raise UserMistake(NOT_HERE)
-        return await self._engine.start(handover)
+        return await self.engine.start(handover)
 
 
 def new_task(created: TaskCreated, model: Model, seconds: float | None, *, bound: bool) -> Handover:

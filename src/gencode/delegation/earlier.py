@@ -1,15 +1,17 @@
 """What an earlier task brings along when it goes on: why it had ended, and which tools it had."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from gencode.core.events import Event, TaskStarted
 from gencode.core.messages import Message, UserMessage
+from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task
 
 COPY = "You work in a copy of"
 MOVE = "You go on on another machine."
+TREE = "You work in a git worktree"
+CLONE = "You work in a clone of"
 BACK = "You are back in the folder itself,"
 """How an agent is told where it is."""
 
@@ -30,14 +32,25 @@ def told_first(task: Task) -> list[UserMessage]:
     return [UserMessage(text, sender="system")]
 
 
-def told_place(earlier: Sequence[Message], cwd: Path) -> list[UserMessage]:
-    """What an agent hears that last worked in a copy on another machine and goes on in the folder itself."""
-    said = [each.text for each in earlier if isinstance(each, UserMessage) and each.sender == "system"]
-    places = [text for text in said if text.startswith((COPY, MOVE, BACK))]
-    if not places or places[-1].startswith(BACK):
+def told_place(earlier: Sequence[Message], here: Workspace) -> list[UserMessage]:
+    """What an agent hears that last worked in a copy or a worktree and goes on in the folder itself."""
+    place, cwd = _last_place(earlier), here.cwd
+    if here.copied is not None or not place or place.startswith(BACK):
         return []
-    text = f"{BACK} {cwd}. What you changed in your copy is in it only if somebody took it over, so look."
+    where = "worktree" if place.startswith(TREE) else "clone" if place.startswith(CLONE) else "copy"
+    text = f"{BACK} {cwd}. What you changed in your {where} is in it only if somebody took it over, so look."
     return [UserMessage(text, sender="system")]
+
+
+def is_away(earlier: Sequence[Message]) -> bool:
+    """Whether an agent last worked in a copy of its folder on another machine."""
+    return _last_place(earlier).startswith((COPY, MOVE))
+
+
+def _last_place(earlier: Sequence[Message]) -> str:
+    """What an agent was last told about where it is."""
+    said = [each.text for each in earlier if isinstance(each, UserMessage) and each.sender == "system"]
+    return next((text for text in reversed(said) if text.startswith((COPY, MOVE, TREE, CLONE, BACK))), "")
 
 
 def tools_of(events: Sequence[Event]) -> tuple[str, ...]:

@@ -4,18 +4,26 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
-from gencode.core.events import DurableFact, Event, TaskCreated, TaskForked
-from gencode.core.messages import unanswered
-from gencode.core.spec import TaskRequest
+from gencode.core.events import DurableFact, Event, MessageAdded, TaskCreated, TaskForked
+from gencode.core.messages import ToolMessage, UserMessage, unanswered
+from gencode.core.rules import Policy
+from gencode.core.spec import ForkPoint, TaskRequest, Workspace
 from gencode.core.task import Task, transcript_of
-from gencode.delegation.earlier import told_place
+from gencode.delegation.earlier import is_away, told_place
 from gencode.delegation.origin import Origin
+from gencode.delegation.seating import DELEGATES
 from gencode.runtime.calls import interrupted
+from gencode.runtime.ports import Handover, Store
 
 AFTERWARDS = "this is a copy that begins before they were answered"
+LATER = (
+    "You are a copy of task {task} that begins after its fact {at}. Files are as they are now, with what was "
+    "changed after that, so look before you rely on what you know of them."
+)
 
 
 class Fork(Struct, frozen=True):
@@ -24,35 +32,93 @@ class Fork(Struct, frozen=True):
     at: int | None = None
 
 
-def forked(
-    task: Task, events: Sequence[Event], fork: Fork, request: TaskRequest, place: Origin
-) -> tuple[TaskCreated, tuple[DurableFact, ...]]:
-    """The first fact of a fork, and what it remembers; UserMistake for a fact that is not there."""
+class Whereabouts(Struct, frozen=True):
+    """Where a fork sits: in which folder, with which model, below which policies."""
+
+    cwd: str
+    model: str
+    policies: tuple[Policy, ...]
+
+
+def point_of(task: Task, events: Sequence[Event], fork: Fork) -> ForkPoint:
+    """Where a fork begins, by number; UserMistake for a fact that is not there."""
     last = events[-1].seq or 0
     at = last if fork.at is None else fork.at
     if not 1 <= at <= last:
         raise UserMistake(f"Task {task.id} has no fact {at}; its facts have the numbers 1 to {last}.")
-    said = transcript_of(event for event in events if (event.seq or 0) <= at)
-    if cut := unanswered(said):
-        said.append(interrupted(cut, AFTERWARDS))
-    said += told_place(said, Path(task.cwd))
-    budget = request.budget if request.budget != Budget() else task.budget
-    created = TaskCreated(
+    return ForkPoint(at, away=is_away(transcript_of(_until(events, at))))
+
+
+def forked(
+    task: Task, events: Sequence[Event], fork: Fork, request: TaskRequest, place: Origin
+) -> tuple[TaskCreated, tuple[DurableFact, ...]]:
+    """The first fact of a fork in this process, and what it remembers."""
+    point, here = point_of(task, events, fork), place.workspace
+    cwd = task.cwd if here.copied is not None else str(here.cwd)  # also in a clone it belongs to its folder
+    where = Whereabouts(cwd, place.model.asked, place.chain.bare)
+    return born(task, request, where), (memory(task.id, events, point, here),)
+
+
+def born(task: Task, request: TaskRequest, where: Whereabouts) -> TaskCreated:
+    """The first fact of a fork."""
+    return TaskCreated(
         agent=task.agent,
         prompt=request.prompt,
         description=request.description or task.description,
         parent=task.parent,
         background=request.background,
-        cwd=task.cwd,
-        asked_model=place.model.asked,
+        cwd=where.cwd,
+        asked_model=where.model,
         max_turns=request.max_turns or task.max_turns,
-        depth=place.depth,
-        policies=place.chain.bare,
+        depth=task.depth,
+        policies=where.policies,
         grant=task.grant,
         spawned=task.spawned,
-        budget=budget,
+        budget=request.budget if request.budget != Budget() else task.budget,
         output_schema=request.output_schema if request.output_schema is not None else task.output_schema,
         forked=task.id,
         tools=task.tools,
     )
-    return created, (TaskForked(task.id, at, tuple(said)),)
+
+
+def alone(task: Task) -> Task:
+    """A task as it is forked where the budget above it leaves no agents that the fork could send."""
+    if task.tools is None:
+        return task
+    return replace(task, tools=replace(task.tools, deny=(*task.tools.deny, *DELEGATES)))
+
+
+def memory(task: str, events: Sequence[Event], point: ForkPoint, here: Workspace | None) -> TaskForked:
+    """What a fork remembers. In a folder `here` that is no copy made for it, it hears how that is."""
+    said = transcript_of(_until(events, point.at))
+    if cut := unanswered(said):
+        said.append(interrupted(cut, AFTERWARDS))
+    if here is not None:
+        said += told_place(said, here)
+        if _worked_later(events, point.at):
+            said.append(UserMessage(LATER.format(task=task, at=point.at), sender="system"))
+    return TaskForked(task, point.at, tuple(said))
+
+
+async def remembered(
+    store: Store, created: TaskCreated, handover: Handover, *, lodged: bool
+) -> tuple[DurableFact, ...]:
+    """What a fork remembers that another process handed over; it may be `lodged` in a copy made for it."""
+    if handover.fork is None:
+        return ()
+    events = await store.events(created.forked)
+    if not events:
+        raise UserMistake(f"The task {created.forked} that it is a fork of was deleted meanwhile.")
+    cwd = Path(created.cwd)
+    here = None if lodged else Workspace(cwd, cwd, Path.home())
+    return (memory(created.forked, events, handover.fork, here),)
+
+
+def _until(events: Sequence[Event], at: int) -> list[Event]:
+    return [event for event in events if (event.seq or 0) <= at]
+
+
+def _worked_later(events: Sequence[Event], at: int) -> bool:
+    """Whether a call was answered after a fact, and so may have changed files."""
+    later = (event.fact for event in events if (event.seq or 0) > at)
+    return any(isinstance(each, MessageAdded) and isinstance(each.message, ToolMessage) for each in later)

@@ -16,10 +16,10 @@ from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, TaskRequest, same_name
 from gencode.core.task import Task, whole_transcript
-from gencode.delegation.accounts import NO_BUDGET, bound, share, spent_by, tightest
+from gencode.delegation.accounts import NO_BUDGET, afforded, bound, share, spent_by, tightest
 from gencode.delegation.apart import Apart, new_task
 from gencode.delegation.desk import Desk
-from gencode.delegation.forks import Fork, forked
+from gencode.delegation.forks import Fork, forked, remembered
 from gencode.delegation.inquiring import Inquiring
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin, link_of
@@ -35,7 +35,7 @@ from gencode.delegation.watch import Watch, facts_of
 from gencode.runtime.bus import Bus
 from gencode.runtime.limits import Limits
 from gencode.runtime.ports import Engine, Handover, Store, TaskQuery
-from gencode.runtime.purse import NOTHING, afforded
+from gencode.runtime.purse import NOTHING
 
 
 class Means(Struct, frozen=True):
@@ -69,17 +69,17 @@ class Launcher:
         self._store = store
         self._supervisor = supervisor
         self._seating = seating
-        self._seconds = means.seconds
+        self.seconds = means.seconds
         self._remembers = means.remembers
-        self.workplaces = Workplaces(means.home)
+        self.workplaces = Workplaces(means.home, store.ids)
         self._starting = Starting(store, bus, supervisor, seating, self._outputs)
         self.apart = Apart(store, bus, supervisor, means.engine)
         self.watch = Watch(store, supervisor.owner, self._outputs)
-        self.live = supervisor.find
-        self.owner = supervisor.owner
+        self.live, self.owner = supervisor.find, supervisor.owner
+        self.heeds = supervisor.heeds
         self.borrow = self._starting.borrow
         self.reach = Reach(store, supervisor, self.watch)
-        self.inquiring = Inquiring(supervisor, self.reach, means.patience)
+        self.inquiring = Inquiring(store, supervisor, self.reach, self.watch, means.patience)
 
     async def launch(
         self,
@@ -119,10 +119,8 @@ class Launcher:
     async def _in_worktree(self, order: Order, created: TaskCreated) -> tuple[Order, TaskCreated]:
         """The same order in a git worktree that is made for it."""
         workplace = await self.workplaces.make(order.place.workspace)
-        return (
-            replace(order, place=replace(order.place, workspace=workplace.workspace), workplace=workplace),
-            replace(created, worktree=workplace.path),
-        )
+        place = replace(order.place, workspace=workplace.workspace)
+        return replace(order, place=place, workplace=workplace), replace(created, worktree=workplace.path)
 
     async def detach(self, request: TaskRequest, origin: Origin, seconds: float | None = None) -> str:
         """Start a subagent in a process that goes on when this one ends; the id of its task."""
@@ -142,10 +140,12 @@ class Launcher:
     async def take_on(self, created: TaskCreated, place: Origin, handover: Handover) -> Job:
         """Start a subagent that another process asked for, and that it may have written down."""
         given = self.workplaces.given.get(handover.task)
+        before = await remembered(self._store, created, handover, lodged=given is not None)
         purse = bound(place.purse, created.agent, created.budget)
         place = replace(place, purse=purse, workspace=given.workspace if given else place.workspace)
+        self._seating.check_price(place)
         order = Order(self.agent_of(created), place, Limits(created.max_turns, handover.seconds), given)
-        return await self._starting.begin(order, created, Desk(self), handover=handover)
+        return await self._starting.begin(order, created, Desk(self), before, handover)
 
     def _prepared(
         self, request: TaskRequest, origin: Origin, call: ToolCall | None, seconds: float | None
@@ -206,7 +206,7 @@ class Launcher:
         left = None
         if place.until is not None and place.background:  # who is waited for ends with whoever waits
             left = max(place.until - time.monotonic(), 0.001)
-        times = [each for each in (seconds, budget.seconds, left, self._seconds) if each is not None]
+        times = [each for each in (seconds, budget.seconds, left, self.seconds) if each is not None]
         return Limits(turns, min(times, default=None))
 
     async def converse(
@@ -306,9 +306,8 @@ class Launcher:
         created, facts = forked(task, await self._store.events(task.id), fork, request, place)
         place = replace(place, purse=bound(place.purse, task.agent, created.budget))
         self._seating.check_price(place)
-        spec = self.agent_of(task)
         limits = self._limits(place, created.max_turns, created.budget, seconds)
-        order = Order(spec, place, limits, woken=woken)
+        order = Order(self.agent_of(task), place, limits, woken=woken)
         return await self._starting.begin(order, created, Desk(self), facts)
 
     def agent_of(self, task: Task | TaskCreated) -> AgentSpec:

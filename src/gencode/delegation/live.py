@@ -129,6 +129,9 @@ class Job(Live):
         self.reports = False
         self.overdue = ""
         """Why its time is up, if it is."""
+        self.began = record.task
+        """The task as it was before this run."""
+        self._paid_before = dict(purse.paid) if purse else {}
 
     @property
     def task(self) -> Task:
@@ -139,6 +142,12 @@ class Job(Live):
     def queued(self) -> bool:
         """Whether it waits for its turn to begin."""
         return bool(self.first)
+
+    @property
+    def paid_itself(self) -> dict[str, int]:
+        """What its own calls cost in this run, written down or not."""
+        paid = self.purse.paid if self.purse else {}
+        return {kind: amount - self._paid_before.get(kind, 0) for kind, amount in paid.items()}
 
     def tell(self, fact: PassingFact) -> None:
         """Let something be heard that is not written down."""

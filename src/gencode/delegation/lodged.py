@@ -1,8 +1,9 @@
 """A task from elsewhere in the copy of its folder that was made for it here."""
 
+import asyncio
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -14,23 +15,37 @@ from gencode.delegation.earlier import COPY, MOVE
 from gencode.delegation.trees import Workplace, listed
 from gencode.permissions.paths import is_inside
 from gencode.runtime.away.lodging import Guest, Lodging, lodge
-from gencode.runtime.away.parcel import Parcels, as_reason
+from gencode.runtime.away.parcel import Parcel, Parcels, as_reason
+from gencode.runtime.away.telling import OFFER
 from gencode.runtime.seat import Ending
+from gencode.runtime.shells import Walls
 
 log = logging.getLogger(__name__)
 
 HERE = (
-    "{copy} {there} that was made for you with git, at {here} on {worker}. Tools for files take names that "
-    "begin with {top}/ for those in your copy; commands do not, so name files in them as they are here. "
+    "{copy} {there} that was made for you with git, at {here} on {worker}. {names} "
     "What you change in it, committed or not, goes back when you end. Files that git ignores, "
     "and branches but the one you are on, stay behind."
 )
+NAMES = "Tools for files and commands take names that begin with {tops} for those in your copy."
+NAMES_OF_TOOLS = (
+    "Tools for files take names that begin with {tops} for those in your copy; commands {commands}, so name "
+    "files in them as they are here."
+)
 ALONE = " Its only commit is everything as it was when you were sent: the history did not come along."
+FORKED = {
+    "": "",
+    "work": " It has in it what you had changed in files until then.",
+    "sent": " It is as that folder was when you were first sent: what you changed in files is not in it, so "
+    "look before you rely on it.",
+    "now": " It is as that folder is now, which need not be how you knew it.",
+}
 ANEW = (
     "{move} Your folder is {here} on {worker} now, made anew from git as it was when you were "
-    "sent: what you had changed in files before is not in it, so look before you rely on it."
+    "sent: what you had changed in files before is not in it, so look before you rely on it. {names}"
 )
-MOVED = "{move} Your folder is {here} on {worker} now, with what you had changed in files before."
+MOVED = "{move} Your folder is {here} on {worker} now, with what you had changed in files before. {names}"
+LEFT = " Of what you changed, this was too large to travel and is only where you were then: {left}."
 
 _IN_COPY = "in the copy only"
 _PLACE = re.compile(r"(?:, at |Your folder is )(/[^\n]*? on [^\s]+?)(?:\. Tools| now[,.])")
@@ -53,6 +68,7 @@ class Lodged(Workplace):
         self._parcels = parcels
         self._worker = worker
         self.owner = ""
+        self._found_at: tuple[str, ...] = ()
         self._over = False
         """Whether nothing more is done here: it is handed in, or somebody else may have the task."""
 
@@ -63,14 +79,34 @@ class Lodged(Workplace):
         lodging.trust(home)
         return cls(lodging, parcels, worker, home)
 
+    async def look_around(self, walls: Walls) -> None:
+        """Find out whether commands here can use the names of the sender; where there are no walls, not."""
+        from gencode.runtime.sandbox.aliases import found_at
+        from gencode.runtime.sandbox.choose import chosen
+
+        if walls != "off":
+            sandbox = await asyncio.to_thread(chosen)
+            names = [each.folder for each in self.copied.originals]
+            self._found_at = await asyncio.to_thread(found_at, self._tree.path, names, self._home, sandbox)
+
+    @property
+    def parcel(self) -> Parcel:
+        """The folder as it was sent."""
+        return self._lodging.guest.parcel
+
     @property
     def workspace(self) -> Workspace:
         """Where the agent works: what names and rules say of the original counts for the copy."""
+        return replace(self._lodging.tree.workspace, copied=self.copied)
+
+    @property
+    def copied(self) -> Copied:
+        """What the copy is a copy of."""
         copy, folder = self.moved
         own = str(self._home)
         keeps = (copy,) if is_inside(folder, own) else (copy, own)
-        copied = Copied(copy, folder, self._lodging.guest.parcel.home, keeps)
-        return replace(self._lodging.tree.workspace, copied=copied)
+        parcel = self._lodging.guest.parcel
+        return Copied(copy, folder, parcel.home, keeps, parcel.earlier, self._found_at)
 
     @property
     def moved(self) -> tuple[str, str]:
@@ -81,12 +117,16 @@ class Lodged(Workplace):
 
     def heard(self) -> list[UserMessage]:
         """What an agent should know about its folder before it begins."""
-        history = "" if self._lodging.guest.parcel.head else ALONE
-        return [UserMessage(self._said(HERE + history), sender="system")]
+        parcel = self._lodging.guest.parcel
+        history = "" if parcel.head else ALONE
+        forked = FORKED[parcel.fork] + (LEFT if parcel.start_left else "") + history
+        told = f"{self._said(HERE)}{forked.format(left=parcel.start_left)}"
+        return [UserMessage(told, sender="system")]
 
     def heard_again(self) -> str:
         """What an agent should know that began elsewhere."""
-        return self._said(ANEW if self._lodging.fresh else MOVED)
+        told = self._said(ANEW if self._lodging.fresh else MOVED)
+        return told + LEFT.format(left=self._lodging.left) if self._lodging.left else told
 
     @property
     def same_place(self) -> bool:
@@ -138,20 +178,31 @@ class Lodged(Workplace):
             return "", list(self._tree.notes)
         if work.commit == self._tree.base:
             return "\n".join(["[It changed no file that goes back.]", *kept_back]), notes
-        lines = [f"[It worked in a copy of {guest.cwd} on {self._worker}. What it changed there:]"]
+        if work.commit == guest.parcel.start:
+            return "\n".join(["[It changed nothing more than the task it is a fork of.]", *kept_back]), notes
+        what = "What both changed" if guest.parcel.start else "What it changed"
+        began = ", with the work of the task it is a fork of" if guest.parcel.start else ""
+        lines = [f"[It worked in a copy of {guest.cwd}{began} on {self._worker}. {what} there:]"]
         lines += [*listed(work), *kept_back]
         if why_not:
             lines.append(f"This could not be handed in, because {why_not}. It is there, in {self.path}.")
         else:
-            lines.append(f"To take it over, where that was not done: gen task merge {guest.task}")
+            lines.append(f"{OFFER}{guest.task}")
         if work.diff:
             lines.append(f"```diff\n{work.diff.rstrip()}\n```")
         return "\n".join(lines), notes
 
     def _said(self, words: str) -> str:
         there, here = self._lodging.guest.cwd, self._lodging.cwd
-        top = self.moved[1].rstrip("/")
-        return words.format(copy=COPY, move=MOVE, there=there, here=here, worker=self._worker, top=top)
+        tops = [each.folder for each in self.copied.originals]
+        commands = f"only {_listed(self._found_at)}" if self._found_at else "do not"
+        told = NAMES if len(self._found_at) == len(tops) else NAMES_OF_TOOLS
+        names = told.format(tops=_listed(tops), commands=commands)
+        return words.format(copy=COPY, move=MOVE, there=there, here=here, worker=self._worker, names=names)
+
+
+def _listed(folders: Sequence[str]) -> str:
+    return " or ".join(f"{folder.rstrip('/')}/" for folder in folders)
 
 
 def _stays(note: str) -> bool:

@@ -14,6 +14,7 @@ from gencode.runtime.away.lodging import Guest
 from gencode.runtime.away.mirror import Unreachable
 from gencode.runtime.away.parcel import Parcel, Parcels, mark_of
 from gencode.runtime.ports import Store
+from gencode.runtime.shells import Walls
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +34,13 @@ class Wanted(Struct, frozen=True):
 
 
 class House(Struct, frozen=True):
-    """A worker's own: its name, the folder that it may work in, and that of GenCode."""
+    """A worker's own: its name, the folder that it may work in, that of GenCode, and its walls."""
 
     worker: str
     workspace: Path
     home: Path
     folders: Folders = "auto"
+    walls: Walls = "auto"
 
 
 class Lodgings:
@@ -80,6 +82,7 @@ class Lodgings:
         guest = Guest(task, wanted.cwd, wanted.parcel)
         try:
             lodged = await Lodged.prepare(guest, self._parcels, self._house.home, self._house.worker)
+            await lodged.look_around(self._house.walls)
         except Unreachable as why:
             log.warning("the folder of task %s cannot be had here: %s", task, why)
             with suppress(StoreTrouble):
@@ -93,8 +96,8 @@ class Lodgings:
 
     def _is_here(self, wanted: Wanted) -> bool:
         """Whether a folder is one of those this worker works in; links out of it do not count."""
-        if self._house.folders == "away":
-            return False
+        if self._house.folders == "away" or (wanted.parcel is not None and wanted.parcel.earlier):
+            return False  # a copy belongs to the task that it was made for
         try:
             folder = Path(wanted.cwd).resolve(strict=True)
         except (OSError, ValueError):

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from gencode.core.messages import UserMessage
 from gencode.core.rules import Mode
-from gencode.core.spec import AgentSpec, Workspace
+from gencode.core.spec import AgentSpec, Copied, Workspace
+from gencode.delegation.earlier import CLONE
 from gencode.permissions.calls import grant_key
 from gencode.permissions.chain import Chain, Link
 from gencode.permissions.given import Given
@@ -82,17 +83,28 @@ class Origin(Struct, frozen=True, eq=False):
         return mode
 
     def notes(self) -> list[UserMessage]:
-        """What an agent is told about a ceiling that keeps it from what its own mode would let it do."""
-        ceiling = self.chain.ceiling()
+        """What an agent is told of its place: a clone, and a ceiling over what its mode would let it do."""
+        copied, ceiling = self.workspace.copied, self.chain.ceiling()
+        clone = [_in_clone(copied)] if copied is not None and copied.narrows else []
         if ceiling is None:
-            return []
+            return clone
         own = self.chain[-1].mode
         text = (
             f"This agent's mode {own} counts only as far as {ceiling.owner} reaches, which is in the mode "
             f"{ceiling.mode}: nobody granted more. What that mode would ask or refuse is asked or refused "
             "here."
         )
-        return [UserMessage(text, sender="system")]
+        return [*clone, UserMessage(text, sender="system")]
+
+
+def _in_clone(copied: Copied) -> UserMessage:
+    text = (
+        f"{CLONE} the repository of {copied.of}, in {copied.top}. Tools for files take names that begin with "
+        f"{copied.of}/ for those in it; commands do not, so name files in them as they are here. What was "
+        "changed in the other folder is here only if it was committed and fetched, so look before you rely "
+        "on it."
+    )
+    return UserMessage(text, sender="system")
 
 
 def link_of(spec: AgentSpec, grant: Mode | None = None) -> Link:

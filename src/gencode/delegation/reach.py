@@ -17,7 +17,9 @@ from gencode.runtime.owner import fate
 from gencode.runtime.ports import Store, TaskQuery, Wish
 
 STOP_SECONDS = 3.0
-"""So long the process that runs a task has to stop it, or to send it to the background."""
+"""So long the process that runs a task has to stop it."""
+LET_GO_SECONDS = 20.0
+"""So long it has to send it to the background, and another process to begin: nobody is cut off meanwhile."""
 HEARD_SECONDS = 0.25
 SENT_BACK = "it was sent to the background"
 SILENT = "it was stopped, and its process did not answer"
@@ -94,13 +96,18 @@ class Reach:
 
         One that has ended hears it when it goes on.
         """
+        number = await self.post(task, text, sender)
+        # One that is just about to end may not have heard it; whoever sent it then wakes the task.
+        return await self._watch.until(task, lambda now: now.mailed >= number, HEARD_SECONDS)
+
+    async def post(self, task: str, text: str, sender: str) -> int:
+        """Leave a letter for a task, whoever runs it; its number."""
         number = await self._store.post(task, text, sender)
         job = self._supervisor.find(task)
         if isinstance(job, Job) and job.seat.inbox is not None:
             for letter in await self._store.waiting(task):  # with those that came before it from elsewhere
                 job.seat.inbox.put(letter)
-        # One that is just about to end may not have heard it; whoever sent it then wakes the task.
-        return await self._watch.until(task, lambda now: now.mailed >= number, HEARD_SECONDS)
+        return number
 
     async def send_back(self, task: str) -> Task:
         """Send a task that somebody waits for to the background; UserMistake when nobody lets go of it."""
@@ -111,14 +118,16 @@ class Reach:
             raise UserMistake(f"{task} is a conversation; only the work of an agent goes to the background.")
         if found.background or not await self._store.ask(task, Wish.BACKGROUND):
             return await self._watch.task(task)
-        found = await self._watch.until(task, lambda now: now.background, STOP_SECONDS)
+        found = await self._watch.until(task, lambda now: now.background, LET_GO_SECONDS)
         if not found.background and not found.status.ended:
-            raise UserMistake(f"Nobody let go of task {task} within {STOP_SECONDS:.0f} s; it runs as before.")
+            raise UserMistake(
+                f"Nobody let go of task {task} within {LET_GO_SECONDS:.0f} s; it runs as before."
+            )
         return await self._handed_over(found)
 
     async def _handed_over(self, task: Task) -> Task:
         """A task that was sent to the background; one that changes its process for that, once it goes on."""
-        for _ in range(round(STOP_SECONDS / LOOK_SECONDS)):
+        for _ in range(round(LET_GO_SECONDS / LOOK_SECONDS)):
             if task.error != SENT_BACK:
                 break
             await asyncio.sleep(LOOK_SECONDS)

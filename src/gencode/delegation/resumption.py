@@ -2,23 +2,35 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.rules import Action, Policy, merge
-from gencode.core.spec import AgentSpec, TaskRequest, Workspace
+from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest, Workspace
 from gencode.core.task import Task
-from gencode.delegation.forks import Fork
+from gencode.delegation.apart import new_task
+from gencode.delegation.forks import Fork, Whereabouts, born
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.treasury import Funds
-from gencode.permissions.chain import Chain, Root, rebuilt
+from gencode.permissions.chain import Chain, Link, Root, rebuilt
 from gencode.permissions.given import Given
+from gencode.runtime.fleet import Dispatching
 from gencode.runtime.models import OWN, Model, ModelRegistry
-from gencode.runtime.ports import Handover
+from gencode.runtime.ports import Handover, Store
+
+if TYPE_CHECKING:
+    from gencode.runtime.away.clones import Clone
+    from gencode.runtime.away.parcel import Parcel
+
+IN_CLONE = (
+    "{cwd} is a clone of the repository of {folder}; in it, task {task} goes on in your own process only: "
+    "leave --background out."
+)
 
 
 class Resumption:
@@ -29,9 +41,15 @@ class Resumption:
     """
 
     def __init__(
-        self, launcher: Launcher, models: ModelRegistry, here: Callable[[], Origin], root: Root | None
+        self,
+        launcher: Launcher,
+        store: Store,
+        models: ModelRegistry,
+        here: Callable[[], Origin],
+        root: Root | None,
     ) -> None:
         self._launcher = launcher
+        self._store = store
         self._models = models
         self._here = here
         self._root = root
@@ -40,20 +58,52 @@ class Resumption:
         """Go on with a task in this process, paid from these funds."""
         if request.isolation:
             raise UserMistake(f"Task {task.id} goes on in this process; leave isolation out.")
-        spot = replace(self._place(task, request.model), background=request.background, purse=funds.purse)
+        spot = await self._place(task, request.model, here=request.here)
+        spot = replace(spot, background=request.background, purse=funds.purse)
         return await self._launcher.resume(task, request, spot, seconds, woken=funds.woken)
 
     async def fork(
         self, task: Task, fork: Fork, request: TaskRequest, seconds: float | None, funds: Funds
     ) -> Job:
         """Begin a new task with what an earlier one had said and heard, at the place of that one."""
-        if _is_far(task, far=self._launcher.apart.far):
-            raise UserMistake(
-                f"The folder {task.cwd} of task {task.id} is not on this machine; fork it where that is, or "
-                f"let a worker go on with the task itself: gen task resume {task.id} --background"
-            )
-        spot = replace(self._place(task, request.model), background=request.background, purse=funds.purse)
+        spot = await self._place(task, request.model, here=request.here, verb="fork")
+        spot = replace(spot, background=request.background, purse=funds.purse)
         return await self._launcher.fork(task, fork, request, spot, seconds, woken=funds.woken)
+
+    def is_far(self, task: Task) -> bool:
+        """Whether the folder of a task is on another machine only."""
+        return _is_far(task, far=self._launcher.apart.far)
+
+    async def fork_apart(
+        self, task: Task, point: ForkPoint, request: TaskRequest, seconds: float | None
+    ) -> tuple[str, str]:
+        """Begin a fork in a process that outlives this one; its id, and what to know of its folder.
+
+        The folder need not be here: then its permissions stay as they were, and today's rules narrow them.
+        """
+        if self.is_far(task):
+            where, model = self._whereabouts_there(task, request.model)
+        else:
+            spot = await self._place(task, request.model, here=request.here, apart=True)
+            spot.stop.fall()
+            where, model = Whereabouts(task.cwd, spot.model.asked, spot.chain.bare), spot.model
+        created = born(task, request, where)
+        times = (seconds, created.budget.seconds, self._launcher.seconds)
+        most = min((each for each in times if each is not None), default=None)
+        handover = new_task(created, model, most, bound=False)
+        return await self._launcher.apart.fork(replace(handover, fork=point))
+
+    def _whereabouts_there(self, task: Task, asked: str) -> tuple[Whereabouts, Model]:
+        if self._root is not None:
+            raise UserMistake(
+                f"The folder {task.cwd} of task {task.id} is not on this machine, so the permissions of a "
+                "fork are those the task had; leave --permission-mode, --allow, --ask and --deny out."
+            )
+        here = self._here()
+        first, *links = task.policies or (here.chain[0],)
+        policies = (_narrowed(first, here.chain[0]), *links) if links else ()
+        model = self._model(task, asked, here.model)
+        return Whereabouts(task.cwd, model.asked, policies), model
 
     async def detach(self, task: Task, request: TaskRequest, seconds: float | None) -> str:
         """Go on with a task in a process that outlives this one; its id."""
@@ -62,7 +112,7 @@ class Resumption:
         if not task.status.ended:
             raise UserMistake(f"Task {task.id} is running; wait for it or stop it first.")
         handover = Handover(
-            model=self._model_there(task, request.model).lasting,
+            model=(await self._model_there(task, request)).lasting,
             task=task.id,
             prompt=request.prompt,
             max_turns=request.max_turns,
@@ -85,26 +135,63 @@ class Resumption:
     async def take_over(self, task: Task, handover: Handover, funds: Funds) -> Job:
         """Go on with a task in the place of a process that died with it; who waits for it goes on waiting."""
         behind = task.background or not handover.bound
-        spot = replace(self._place(task, handover.model), background=behind, purse=funds.purse)
+        spot = await self._place(task, handover.model)
+        spot = replace(spot, background=behind, purse=funds.purse)
         request = TaskRequest("", "", max_turns=handover.max_turns, background=behind)
         seconds = handover.seconds
         return await self._launcher.resume(task, request, spot, seconds, over=True, woken=funds.woken)
 
-    def _model_there(self, task: Task, asked: str) -> Model:
+    async def _model_there(self, task: Task, request: TaskRequest) -> Model:
         """The model for a task that goes on in another process, which has its folder."""
-        if _is_far(task, far=self._launcher.apart.far):
-            return self._model(task, asked, self._here().model)
-        spot = self._place(task, asked)
+        if self.is_far(task):
+            return self._model(task, request.model, self._here().model)
+        spot = await self._place(task, request.model, here=request.here, apart=True)
         spot.stop.fall()
         return spot.model
 
-    def _place(self, task: Task, asked: str) -> Origin:
-        here = self._here()
-        if task.id not in self._launcher.workplaces.given:
-            _check_folder(task, here.workspace, far=self._launcher.apart.far)
+    async def _place(
+        self, task: Task, asked: str, *, here: bool = False, apart: bool = False, verb: str = "resume"
+    ) -> Origin:
+        """Where a task goes on in this process, or in one `apart` on this machine: in its folder.
+
+        A clone of that counts where its folder is not on this machine, or where it is to be `here`.
+        """
+        sits = self._here()
+        clone = await self._clone(task, sits.workspace, named=here, verb=verb)
+        if clone is not None and apart:
+            raise UserMistake(IN_CLONE.format(task=task.id, cwd=sits.workspace.cwd, folder=task.cwd))
         spec = self._launcher.agent_of(task)
-        model = self._model(task, asked, here.model)
-        return _place(task, here, model, _chain(task, spec, here.chain, self._root), spec)
+        model = self._model(task, asked, sits.model)
+        if clone is None:
+            return _place(task, sits, model, _chain(task, spec, sits.chain, self._root), spec)
+        copied = clone.copied(self._launcher.workplaces.home)
+        sits = replace(sits, workspace=replace(sits.workspace, copied=copied))
+        return _place(task, sits, model, _chain_in_clone(task, spec, sits.chain, self._root), spec)
+
+    async def _clone(self, task: Task, here: Workspace, *, named: bool, verb: str) -> "Clone | None":
+        """The clone that a task goes on in; None for its own folder, UserMistake for any other one."""
+        if task.id in self._launcher.workplaces.given or task.imported or not task.cwd:
+            return None
+        if task.cwd == str(here.cwd):
+            return None
+        if _is_folder(task.cwd) and not named:
+            raise UserMistake(_elsewhere(task, verb, far=self._launcher.apart.far))
+        from gencode.runtime.away.clones import NoClone, clone_at
+
+        try:
+            return await clone_at(here.cwd, task.cwd, await self._sent_with(task))
+        except NoClone as why:
+            words = _elsewhere(task, verb, far=self._launcher.apart.far)
+            raise UserMistake(f"{words} {why}".rstrip()) from None
+
+    async def _sent_with(self, task: Task) -> "Parcel | None":
+        """How the folder of a task was that went to another machine, or of the one that it is a fork of."""
+        if not isinstance(self._store, Dispatching):
+            return None
+        for name in filter(None, (task.id, task.forked)):
+            if found := await self._store.parcels.returned(name):
+                return found[0].parcel
+        return None
 
     def _model(self, task: Task, asked: str, usual: Model) -> Model:
         """The model that goes on with a task: the one that is asked for, else the one it had."""
@@ -137,25 +224,26 @@ def _place(task: Task | TaskCreated, here: Origin, model: Model, chain: Chain, s
     )
 
 
+def _is_folder(path: str) -> bool:
+    return Path(path).is_dir()
+
+
 def _is_far(task: Task, *, far: bool) -> bool:
     """Whether the folder of a task is on another machine only."""
     return far and not task.imported and bool(task.cwd) and not Path(task.cwd).is_dir()
 
 
-def _check_folder(task: Task, here: Workspace, *, far: bool) -> None:
-    """Refuse to go on with a task anywhere but in its own folder; one that was imported goes on here."""
-    if task.imported or not task.cwd or task.cwd == str(here.cwd):
-        return
+def _elsewhere(task: Task, verb: str, *, far: bool) -> str:
+    """Why a task does not go on in this folder, and where it does."""
     if _is_far(task, far=far):
-        raise UserMistake(
-            f"The folder {task.cwd} of task {task.id} is not on this machine; let a worker go on with it: "
-            f"gen task resume {task.id} --background"
+        does = "run the fork" if verb == "fork" else "go on with it"
+        return (
+            f"The folder {task.cwd} of task {task.id} is not on this machine; let a worker {does}: "
+            f"gen task {verb} {task.id} --background"
         )
     if not Path(task.cwd).is_dir():
-        raise UserMistake(f"The folder {task.cwd} of task {task.id} is gone; make it again to go on with it.")
-    raise UserMistake(
-        f"Task {task.id} belongs to the folder {task.cwd}; go on with it there (cwd, or --cwd)."
-    )
+        return f"The folder {task.cwd} of task {task.id} is gone; make it again to go on with it."
+    return f"Task {task.id} belongs to the folder {task.cwd}; go on with it there (cwd, or --cwd)."
 
 
 def _chain(task: Task | TaskCreated, spec: AgentSpec, today: Chain, root: Root | None) -> Chain:
@@ -167,6 +255,18 @@ def _chain(task: Task | TaskCreated, spec: AgentSpec, today: Chain, root: Root |
         return rebuilt(task.policies, task.grant, root, follows=spec.mode is None)
     first, *links = task.policies
     return rebuilt((_narrowed(first, today[0]), *links), task.grant)
+
+
+def _chain_in_clone(task: Task, spec: AgentSpec, today: Chain, root: Root | None) -> Chain:
+    """What counts in this folder, and below it what counted in the other one, which can only narrow that.
+
+    Nobody has granted anything here. Permissions that were named now stand for those of the other root.
+    """
+    if len(task.policies) < 2:
+        return today.below(link_of(spec))
+    for policy in task.policies if root is None else task.policies[1:]:
+        today = today.below(Link(policy.owner, policy.mode, policy.rules))
+    return today
 
 
 def _narrowed(stored: Policy, today: Policy) -> Policy:

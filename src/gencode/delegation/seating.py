@@ -288,6 +288,7 @@ class Seating:
             agent=spec.name,
             asker=origin.asker,
             background=origin.background and not origin.disturb,
+            disturbs=origin.disturb,
             named=frozenset(spec.tools.allow or ()),
             agent_kind=self.agent_kind,
             agent_mode=self.agent_mode,

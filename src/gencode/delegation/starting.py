@@ -29,6 +29,7 @@ from gencode.delegation.sharing import Woken, paid
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.trees import Workplace
 from gencode.runtime.bus import Bus
+from gencode.runtime.fleet import Dispatching
 from gencode.runtime.limits import Limits
 from gencode.runtime.ports import Handover, Lease, Letter, Request, Store
 from gencode.runtime.recorder import Recorder
@@ -132,7 +133,8 @@ class Starting:
         try:
             request = Request(origin.model.name, system, told, toolbox.schemas())
             async with paid(order.woken, request, self._seating.price(origin)) as tell:
-                lease, events = await self._born(created, then if at_once else (), handover)
+                named = order.workplace.named if order.workplace else ""
+                lease, events = await self._born(created, then if at_once else (), handover, named)
                 await tell(lease.state)
             born = True
         finally:
@@ -148,13 +150,17 @@ class Starting:
         return self._supervisor.start(job)
 
     async def _born(
-        self, created: TaskCreated, then: Sequence[DurableFact], handover: Handover | None
+        self, created: TaskCreated, then: Sequence[DurableFact], handover: Handover | None, named: str
     ) -> tuple[Lease, list[Event]]:
         """The lease of a new task, or of one that was written down for whoever takes it first; its facts."""
+        owner = self._supervisor.owner
         if handover is not None and handover.task:
-            lease = await self._store.take(handover.task, self._supervisor.owner, handover.keeper or None)
+            instead = handover.keeper or None
+            if handover.seen is not None and then and isinstance(self._store, Dispatching):
+                return await self._store.begin(handover.seen, owner, then, instead)
+            lease = await self._store.take(handover.task, owner, instead)
             return lease, await self._store.append(lease, then)
-        lease = await self._store.create(created, self._supervisor.owner, then)
+        lease = await self._store.create(created, owner, then, named)
         facts, at = enumerate((created, *then), start=1), lease.state.created_at
         return lease, [Event(lease.task, seq, at, settle(fact)[0]) for seq, fact in facts]
 
@@ -269,7 +275,7 @@ class Starting:
             system = "" if lease.state.system else self._seating.system(spec, toolbox, origin, "")
             heard = _heard(before, more.prompt, letters, earlier, origin)
             if order.workplace is None:
-                heard = [*told_place(earlier, origin.workspace.cwd), *heard]
+                heard = [*told_place(earlier, origin.workspace), *heard]
             started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
             first = (TaskBackgrounded(),) if more.behind else ()
             was = lease.state.status

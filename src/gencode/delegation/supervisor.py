@@ -53,6 +53,8 @@ class Supervisor:
         self._jobs: dict[str, Live] = {}
         self._group = asyncio.TaskGroup()
         self._chores: list[asyncio.Task[None]] = []
+        self.heeds: list[Callable[[], Awaitable[None]]] = []
+        """What else others may ask for while a budget is spent here."""
 
     async def __aenter__(self) -> "Supervisor":
         await self._group.__aenter__()
@@ -206,6 +208,8 @@ class Supervisor:
                         await self._grant(live, wish)
                     elif live is not None and wish in (Wish.STOP, Wish.REPORT) and not live.stop.stopped:
                         self._group.create_task(live.halt(ELSEWHERE))
+                for heed in self.heeds if any(live.purse is not None for live in self) else ():
+                    await heed()
             except GenCodeError as trouble:
                 log.warning("what others asked for could not be done: %s", trouble)
 
@@ -238,7 +242,7 @@ class Supervisor:
     async def send_back(self, job: Job) -> None:
         """Let whoever waits for a job go on without it; from now on it is one in the background."""
         await job.record.commit(TaskBackgrounded())
-        job.seat.gate.background = True
+        job.seat.gate.background = not job.seat.gate.disturbs
         job.send_back()
 
     async def _renew(self) -> None:

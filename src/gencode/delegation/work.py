@@ -14,16 +14,18 @@ from gencode.core.events import BudgetSet
 from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, was_given
-from gencode.delegation.accounts import NO_BUDGET, bound, spent_by
+from gencode.delegation.accounts import NO_BUDGET
 from gencode.delegation.family import as_sent
-from gencode.delegation.forks import Fork
+from gencode.delegation.forks import Fork, alone, point_of
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.orphans import given_up
+from gencode.delegation.raising import bounded_above, check_own, set_budget
 from gencode.delegation.records import Records
 from gencode.delegation.resumption import Resumption
 from gencode.delegation.sharing import Sharing
+from gencode.delegation.starting import check_prompt
 from gencode.delegation.treasury import Treasury
 from gencode.permissions.chain import Root
 from gencode.runtime.limits import Limits
@@ -72,8 +74,9 @@ class Work:
         self._here = here
         self._model: Model | None = None
         self._terms = terms
-        self._resumption = Resumption(launcher, models, self._origin, root)
+        self._resumption = Resumption(launcher, store, models, self._origin, root)
         sharing = Sharing(store, launcher.owner, launcher.live, launcher.borrow)
+        launcher.heeds.append(sharing.heed)
         self._treasury = Treasury(store, sharing, terms.budget, terms.named, launcher.live)
         self._seen: dict[str, Seen] = {}
         """What the agents of conversations that were led here know of files."""
@@ -90,16 +93,43 @@ class Work:
         found = await self._records.find(task)
         if found.conversation:
             raise UserMistake(f"{found.id} is a conversation; go on with it: gen -p --session {found.id}")
+        if request.budget == NO_BUDGET:
+            await check_own(self._store, found)
         funds = await self._treasury.of_task(found)
         return await self._resumption.start(found, request, self._terms.seconds, funds)
 
     async def fork(self, task: str, fork: Fork, request: TaskRequest) -> Job:
         """Begin a new task with what an earlier one had said and heard."""
+        found = await self._forkable(task)
+        funds = await self._treasury.above(found.parent, sends=True)
+        return await self._resumption.fork(found, fork, request, self._terms.seconds, funds)
+
+    async def fork_apart(self, task: str, fork: Fork, request: TaskRequest) -> tuple[str, str]:
+        """The same in a process that outlives this one, or on a worker that can have its folder.
+
+        Its id, and what a person should know of the folder it begins with.
+        """
+        found = await self._forkable(task)
+        check_prompt(request.prompt)
+        point = point_of(found, await self._store.events(found.id), fork)
+        asked = request.budget if request.budget != NO_BUDGET else found.budget
+        async with self._treasury.portion(found, asked) as budget:
+            request = replace(request, background=True, budget=replace(budget, spawns=budget.spawns or None))
+            found = found if budget.spawns != 0 else alone(found)
+            return await self._resumption.fork_apart(found, point, request, self._terms.seconds)
+
+    async def fork_anywhere(self, task: str, fork: Fork, request: TaskRequest) -> Task:
+        """A fork that nobody waits for: here, or on a worker where its folder is not here; as it is then."""
+        if not self._resumption.is_far(await self._forkable(task)):
+            return (await self.fork(task, fork, request)).task
+        begun, _ = await self.fork_apart(task, fork, request)
+        return await self._records.find(begun)
+
+    async def _forkable(self, task: str) -> Task:
         found = await self._records.find(task)
         if found.conversation:
             raise UserMistake(f"{found.id} is a conversation; only the task of an agent can be forked.")
-        funds = await self._treasury.above(found.parent, sends=True)
-        return await self._resumption.fork(found, fork, request, self._terms.seconds, funds)
+        return found
 
     async def send(self, task: str, text: str, *, here: bool = False) -> tuple[Task, bool]:
         """Say something to a task; one of an agent that has ended goes on with it, in the background.
@@ -156,18 +186,22 @@ class Work:
         """Start one subagent, or go on with an earlier one, in a process that outlives this one; its id."""
         if request.resume:
             earlier = await self._records.find(request.resume)
-            if earlier.status.ended and earlier.budget != NO_BUDGET:  # a worker would say so to nobody
-                bound(None, earlier.agent, earlier.budget, await spent_by(self._store, earlier.id))
+            await check_own(self._store, earlier)  # a worker would say so to nobody
             return await self._resumption.detach(earlier, request, self._terms.seconds)
         return await self._launcher.detach(request, self._origin(), self._terms.seconds)
 
     async def take_on(self, handover: Handover) -> Live:
         """Start what another process handed over to this one, or go on where a third one died with it."""
-        known = await self._store.task(handover.task) if handover.task else None
+        known = handover.seen or (await self._store.task(handover.task) if handover.task else None)
         if known is not None and known.status is Status.RUNNING:
             return await self._resumption.take_over(known, handover, await self._treasury.of_task(known))
         if handover.created is not None:
-            return await self._resumption.take_on(handover.created, handover)
+            created = handover.created
+            shares = created.budget != NO_BUDGET and await bounded_above(self._store, created.parent)
+            job = await self._resumption.take_on(created, handover)
+            if job.purse is not None:
+                job.purse.apart = shares
+            return job
         request = TaskRequest(
             *("", handover.prompt), model=handover.model, max_turns=handover.max_turns, background=True
         )
@@ -232,6 +266,15 @@ class Work:
         except (UserMistake, Fenced):
             return False
         return True
+
+    async def set_budget(self, task: str, budget: Budget) -> Budget:
+        """Let a task at rest spend so much from now on, with everything below it and all that it ever spent.
+
+        UserMistake while somebody is at it, and when those above it leave less than that.
+        """
+        found = await self._records.find(task)
+        await set_budget(self._store, self._launcher.borrow, found, budget, self._treasury.budget_of)
+        return budget
 
     async def budget_of(self, session: str | None) -> Budget:
         """What a conversation may spend, by what was said now and before."""

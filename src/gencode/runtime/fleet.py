@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 from gencode.core.errors import UnknownName, UserMistake
-from gencode.core.events import TaskCreated
+from gencode.core.events import DurableFact, Event, TaskCreated
 from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.runtime.ports import Lease
 
 if TYPE_CHECKING:
     from gencode.runtime.away.parcel import Parcels
@@ -39,7 +41,8 @@ def lacking(agent: str, mistake: UserMistake) -> str:
 class Dispatch(Struct, frozen=True):
     """A task that was given to workers. `order` is what they are told; it is gone when the task has ended.
 
-    `free`: nobody's lease runs. `takes` counts how often it was taken.
+    `free`: nobody's lease runs. `takes` counts how often it was taken. `seen` is the task itself, of one
+    that nobody has begun yet.
     """
 
     task: str
@@ -49,6 +52,7 @@ class Dispatch(Struct, frozen=True):
     owner: str
     free: bool
     takes: int
+    seen: Task | None = None
 
 
 class WorkerCard(Struct, frozen=True):
@@ -85,6 +89,21 @@ class Outlook(Struct, frozen=True):
     why: str = ""
     way: str = ""
 
+    @property
+    def words(self) -> str:
+        """What is waited for, as a person is told."""
+        why = f": {self.why}" if self.why else ""
+        return f"a worker{why}{f' (what helps: {self.way})' if self.way else ''}"
+
+
+@runtime_checkable
+class Queued(Protocol):
+    """A task that workers run, or will, as its sender knows it."""
+
+    async def outlook(self) -> Outlook | None:
+        """What it waits for that no worker is at; None where one is, or none is needed any more."""
+        ...
+
 
 @runtime_checkable
 class Dispatching(Protocol):
@@ -115,8 +134,21 @@ class Dispatching(Protocol):
         """What is known of a task that was given to workers."""
         ...
 
+    async def begin(
+        self, seen: Task, owner: str, facts: Sequence[DurableFact], instead_of: str | None = None
+    ) -> tuple[Lease, list[Event]]:
+        """Lease a task and write its first facts as one; UserMistake while somebody else's lease runs.
+
+        Fenced when it is not as it was `seen`. `instead_of` is an owner whose lease does not count.
+        """
+        ...
+
     async def overdue(self, seconds: float) -> list[Stuck]:
         """The tasks of workers that nobody has been at for so long."""
+        ...
+
+    async def outlook(self, task: str) -> Outlook | None:
+        """What a task waits for that no worker is at; None where one is, or none is needed."""
         ...
 
     async def over(self, tasks: Sequence[str]) -> set[str]:

@@ -69,7 +69,7 @@ class Gate(Struct, kw_only=True, eq=False):
     `named` are the tools the agent's file names, `agent_kind` and `agent_mode` know agents and `relation`
     tasks and shells by name; `own` lists the agent's own of the kind it asked for. `memory` is shared by the
     session: what a person said yes to once. A background agent whose questions a client has taken on is given
-    `background=False`.
+    `background=False`; `disturbs` says that this one's are, should it be sent to the background.
     """
 
     chain: Sequence[Policy]
@@ -81,6 +81,7 @@ class Gate(Struct, kw_only=True, eq=False):
     memory: set[str]
     asker: Asker | None = None
     background: bool = False
+    disturbs: bool = False
     named: frozenset[str] = frozenset()
     relation: Callable[[str], Relation] = _somebody_elses
     agent_mode: Callable[[str], Mode | None] = _its_parents

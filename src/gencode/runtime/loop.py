@@ -30,7 +30,7 @@ from gencode.runtime.calls import answer
 from gencode.runtime.ports import AgainPart, CallPart, EndPart, Request, TextPart, ThinkingPart, ToolSchema
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Ending, Seat
-from gencode.runtime.spending import USUAL_TOKEN, USUAL_TOOL, at_most, cost
+from gencode.runtime.spending import USUAL_TOKEN, USUAL_TOOL, at_most, cost, kept_to, reply_room
 from gencode.runtime.stop import Stop
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ async def listen(
     try:
         with stop.interrupts():
             paid = await admitted(seat, request, record)
-            async with aclosing(seat.provider.stream(request)) as parts:
+            async with aclosing(seat.provider.stream(kept_to(request, paid))) as parts:
                 async for part in parts:
                     match part:
                         case TextPart():
@@ -262,8 +262,9 @@ async def admitted(seat: Seat, request: Request, record: Recorder) -> "Reservati
             await seat.slot.take()
     if seat.purse is None:
         return None
+    said = reply_room(request, seat.purse.left(), seat.price)
     with record.parked():
-        return await seat.purse.reserve(*at_most(request, seat.price))
+        return await seat.purse.reserve(*at_most(request, seat.price, said), said)
 
 
 def settle(paid: "Reservation", seat: Seat, usage: Usage) -> None:

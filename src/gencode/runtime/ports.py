@@ -9,7 +9,7 @@ from msgspec import Struct
 from gencode.core.events import DurableFact, Event, TaskCreated
 from gencode.core.messages import Message, ToolCall, Usage, UserMessage
 from gencode.core.outcome import Outcome
-from gencode.core.spec import AgentSpec, Effort, TaskRequest
+from gencode.core.spec import AgentSpec, Effort, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.asking import Inquiry, Reply
@@ -139,8 +139,10 @@ class Letter(Struct, frozen=True):
 class Journal(Protocol):
     """Where facts are written. Every append is guarded by the lease's epoch and number."""
 
-    async def create(self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = ()) -> Lease:
-        """Write the first facts of a new task under a free id, all with one time, and lease it to `owner`."""
+    async def create(
+        self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = (), named: str = ""
+    ) -> Lease:
+        """Write a new task under a free id (the one it is `named` by, if it is), and lease it to `owner`."""
         ...
 
     async def take(self, task: str, owner: str, instead_of: str | None = None) -> Lease:
@@ -249,7 +251,8 @@ class Handover(Struct, frozen=True, omit_defaults=True):
 
     `model`, `effort` and `warnings` are those of the model that was chosen for it. A `bound` process ends its
     task when the one that started it is gone; any other outlives it. A task that waited for its turn is both
-    created and has an id; it is leased to `keeper`, in whose place the process takes it.
+    created and has an id; it is leased to `keeper`, in whose place the process takes it. Whoever takes it may
+    have `seen` it just before, and then begins it only as it was. What is created may be a `fork`.
     """
 
     model: str
@@ -263,6 +266,8 @@ class Handover(Struct, frozen=True, omit_defaults=True):
     background: bool = False
     bound: bool = False
     keeper: str = ""
+    seen: Task | None = None
+    fork: ForkPoint | None = None
 
 
 class Elsewhere(Protocol):

@@ -131,7 +131,9 @@ class Shells:
     async def enclosed(self, command: Command, workspace: Workspace) -> Ended:
         """Run a command that is none of an agent's, inside the same walls, to its end."""
         commands = await self._ready()
-        plan = enclosure(workspace.root, self._temp, self._home, network=self._network)
+        plan = self._named(
+            enclosure(workspace.root, self._temp, self._home, network=self._network), workspace
+        )
         async with self._guarded(plan) as plan:
             words = tuple(self._sandbox.enclose(command.run, plan)) if self._sandbox else command.run
             return await commands.run(replace(command, run=words))
@@ -170,8 +172,18 @@ class Shells:
     def _plan(self, order: Order) -> Enclosure:
         network = order.network or self._network
         plan = enclosure(order.workspace.root, self._temp, self._home, network=network)
+        plan = self._named(plan, order.workspace)
         # A second lock: what was shown to only read cannot write either.
         return replace(plan, writable=()) if only_reads(order) else plan
+
+    def _named(self, plan: Enclosure, workspace: Workspace) -> Enclosure:
+        """The plan, with a copy of a folder also where that folder is on the machine of whoever sent it."""
+        copied = workspace.copied
+        if copied is None or not copied.found_at or not (self._sandbox and self._sandbox.has_own_names):
+            return plan
+        from gencode.runtime.sandbox.aliases import with_names
+
+        return with_names(plan, Path(copied.top), copied.found_at)
 
     def _hold(self, plan: Enclosure) -> Held:
         """What must not appear is stood in for, where the wall cannot keep it from appearing."""

@@ -110,6 +110,8 @@ class Tool(msgspec.Struct, frozen=True, eq=False):
     on_request: bool = False
     synonyms: dict[str, str] = {}
     """Names of parameters that models know from other products, and what they are called here."""
+    local: bool = False
+    """Whether it is a program on this machine, to which a path is one of this machine."""
 
     def spelled(self, call: ToolCall) -> ToolCall:
         """A call in our own names of parameters: what is judged and what runs are both this one."""

@@ -37,13 +37,13 @@ async def leftovers(home: Path) -> list[Leftover]:
 
     async def look(path: Path) -> Leftover | None:
         async with few:
-            return await _looked_at(path)
+            return await looked_at(path)
 
     found = await asyncio.gather(*(look(path) for path in all_paths(home)[:MOST]))
     return [each for each in found if each is not None]
 
 
-async def _looked_at(path: Path) -> Leftover | None:
+async def looked_at(path: Path) -> Leftover | None:
     """What is left at a path; None when that is neither a folder nor a branch."""
     worktree, there = recorded(path), _is_folder(path)
     if worktree is None:
