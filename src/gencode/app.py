@@ -142,6 +142,8 @@ class GenCode:
         bounds = (self.settings.budget, self.settings.named_budget(around.flags))
         terms = Terms(self.settings.max_turns, self.settings.max_seconds, *bounds)
         self.work = Work(self.launcher, self.records, self.store, self.models, self._origin, terms, root)
+        self.set_budget = self.work.set_budget
+        """Another budget for a task that is at rest."""
         self._asker = around.asker
         self._given = Given()
         self._shells: Shells | None = None

@@ -10,11 +10,9 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode import __version__
@@ -25,17 +23,19 @@ from gencode.core.events import DurableFact, TaskEnded, TaskStarted
 from gencode.core.ids import new_id
 from gencode.core.status import Status
 from gencode.delegation.accounts import NO_BUDGET, tightest
-from gencode.delegation.far_asking import FarAsker
 from gencode.delegation.lifeline import Lifeline
 from gencode.delegation.live import Job, Live
-from gencode.delegation.lodgings import NOT_HERE, Folders, House, Lodgings, Wanted
+from gencode.delegation.lodgings import NOT_HERE, House, Lodgings, Wanted
 from gencode.delegation.orphans import SENDER_GONE, close_task
 from gencode.engines.luggage import FarOrder, read_order
 from gencode.engines.offers import Needs
 from gencode.engines.pgqueuer import Later, Serving, Share, ensure_queue, prune, reconcile
 from gencode.engines.reluctance import LONGEST_SECONDS, NEAR_SECONDS, Reluctance
+from gencode.engines.repertoire import Repertoire
+from gencode.room import Room
+from gencode.room import Shape as Shape
 from gencode.runtime.away.mirror import Unreachable
-from gencode.runtime.fleet import BUDGETS, Dispatch, WorkerCard, lacking
+from gencode.runtime.fleet import Dispatch, WorkerCard, lacking
 from gencode.runtime.ports import Handover, Lease
 from gencode.runtime.purse import BudgetSpent
 from gencode.stores.opening import LEASE_SECONDS as LEASE_SECONDS
@@ -59,20 +59,6 @@ _LAST_MOMENT = 0.15
 """The part of the lease time that everything has to stop; after it the process ends as a whole."""
 
 
-class Shape(Struct, frozen=True):
-    """What a worker does: how many tasks at once, for which agents (none: all), below which folder."""
-
-    most: int
-    workspace: Path
-    home: Path
-    agents: tuple[str, ...] = ()
-    caps: Mapping[str, int] = {}
-    lease_seconds: float = LEASE_SECONDS
-    folders: Folders = "auto"
-    budget: Budget = NO_BUDGET
-    """What one task may spend here at most, whatever came with it."""
-
-
 async def migrate_shared(url: str) -> tuple[str, int, int]:
     """Bring a shared database and its queue up to date; its address, and the versions before and after."""
     before, after = await migrate_url(url)
@@ -82,57 +68,6 @@ async def migrate_shared(url: str) -> tuple[str, int, int]:
         return store.link.address, before, after
     finally:
         await store.close()
-
-
-class Room:
-    """An open GenCode in one folder, with the settings that came with its tasks."""
-
-    def __init__(self, store: FleetStore, cwd: str, flags: Mapping[str, Any], most: int) -> None:
-        self._store = store
-        self._closing = asyncio.Event()
-        self._opened: asyncio.Future[GenCode] = asyncio.get_running_loop().create_future()
-        self.asker = FarAsker(store, store.questions)
-        # What may be spent comes with each task, and whoever is there says what is asked.
-        own = {"max_agents": most, "background_questions": True, **dict.fromkeys(BUDGETS)}
-        self.life = asyncio.get_running_loop().create_task(self._lived(cwd, {**flags, **own}))
-        self.given_up = False
-
-    async def gen(self) -> GenCode:
-        """The GenCode, once it is open; UserMistake when it cannot be."""
-        return await asyncio.shield(self._opened)
-
-    @property
-    def opened(self) -> GenCode | None:
-        """The GenCode, if it is open."""
-        done = self._opened.done() and not self._opened.cancelled() and self._opened.exception() is None
-        return self._opened.result() if done else None
-
-    def close(self) -> None:
-        """Close it; `life` is over when that is done."""
-        self._closing.set()
-
-    def give_up(self, why: str) -> None:
-        """Stop everything in it at once and write nothing more: others may take its tasks over."""
-        self.given_up = True
-        if (gen := self.opened) is not None:
-            self._store.give_up(gen.supervisor.owner)
-            gen.supervisor.stop.stop(why)
-            for live in gen.supervisor:
-                if live.work is not None:
-                    live.work.cancel()
-        self.close()
-
-    async def _lived(self, cwd: str, settings: dict[str, Any]) -> None:
-        try:
-            async with GenCode.open(cwd, settings=settings, store=self._store, asker=self.asker) as gen:
-                self.asker.owner = gen.supervisor.owner
-                self._opened.set_result(gen)
-                await self._closing.wait()
-        except GenCodeError as trouble:
-            if self._opened.done():
-                log.warning("a folder was not left in order: %s", trouble)
-            else:
-                self._opened.set_exception(trouble)
 
 
 class Worker:
@@ -148,12 +83,12 @@ class Worker:
         self._left: list[Lease] = []
         self._bound: dict[str, tuple[Live, str]] = {}
         caps = {name.casefold(): cap for name, cap in shape.caps.items()}
-        share = Share(lambda: sorted(self._agents), shape.most, caps, self._parked, self._fits)
+        self._repertoire = known = Repertoire(shape.agents)
+        share = Share(known.names, shape.most, caps, self._parked, self._fits, known.meet)
         self._serving = Serving(store, share, self.run)
         self.lifeline = Lifeline(self._renew, shape.lease_seconds, self._lost)
-        self._agents = self._own = {name.casefold() for name in shape.agents}
         self._reluctance = Reluctance()
-        house = House(self.name, shape.workspace, shape.home, shape.folders)
+        house = House(self.name, shape.workspace, shape.home, shape.folders, shape.walls)
         self._lodgings = Lodgings(store, store.parcels, house)
 
     @property
@@ -212,8 +147,8 @@ class Worker:
                 if found.takes >= MOST_TAKES:
                     raise UserMistake(f"it was begun {found.takes} times and never came to an end")
                 gen = await self._entered(stack, found, order)
-                await self._must_know(gen, found)
-                job = await gen.take_on(_bounded(replace(order.handover, task=task), self._shape.budget))
+                await self._must_know(gen, found, order)
+                job = await gen.take_on(_bounded(found, order.handover, self._shape.budget))
             except (Later, StoreTrouble, Fenced):
                 raise
             except UserMistake as mistake:
@@ -221,23 +156,26 @@ class Worker:
                 return
             await self._stayed(task, order, job)
 
-    async def _must_know(self, gen: GenCode, found: Dispatch) -> None:
+    async def _must_know(self, gen: GenCode, found: Dispatch, order: FarOrder) -> None:
         """Later when the agent of a task is not on this machine; another one may have it."""
         try:
             gen.agents.find(found.agent)
         except UserMistake as mistake:
-            self._reluctance.lacks(found.task, found.agent)
+            self._repertoire.lacks(found.task, found.agent)
             why = lacking(found.agent, mistake)
             await self._store.parcels.hinder(found.task, self.name, why)
-            raise Later(why, self._reluctance.again(found.task), Needs(found.agent)) from None
+            needs = Needs(found.agent, order.cwd, order.mark, either=True)
+            raise Later(why, self._reluctance.again(found.task), needs) from None
 
     async def _fits(self, needs: Needs) -> bool:
         """Whether what another worker lacked for a task is here: its agent, or its folder."""
+        if (needs.either or not needs.cwd) and needs.agent.casefold() in self._repertoire.own:
+            return True
         if not needs.cwd:
-            return needs.agent.casefold() in self._own
+            return False
         with suppress(Unreachable):
             async with self._lodgings.place(Wanted("", needs.cwd, needs.mark)):
-                return needs.agent.casefold() in self._agents
+                return self._repertoire.admits(needs.agent)
         return False
 
     async def _entered(self, stack: AsyncExitStack, found: Dispatch, order: FarOrder) -> GenCode:
@@ -254,15 +192,16 @@ class Worker:
         """An open GenCode for a task: in its folder, or in a copy of it that is this task's alone."""
         wanted = Wanted(task, order.cwd, order.mark, order.parcel, order.alone)
         async with self._lodgings.place(wanted) as lodged:
-            if lodged is None:
+            if lodged is None and not self._is_sent_on(order):
                 yield await self._room(order.cwd, order.flags).gen()
                 return
-            room = self._room(str(lodged.workspace.cwd), order.flags)
+            room = self._room(str(lodged.workspace.cwd) if lodged else order.cwd, order.flags, task)
             try:
                 gen = await room.gen()
-                gen.launcher.workplaces.given[task] = lodged
-                lodged.owner = gen.supervisor.owner
-                room.asker.moved = lodged.moved
+                if lodged is not None:
+                    gen.launcher.workplaces.given[task] = lodged
+                    lodged.owner = gen.supervisor.owner
+                    room.lodge(lodged)
                 yield gen
             finally:
                 room.close()
@@ -313,24 +252,30 @@ class Worker:
         status = Status.LIMIT_REACHED if isinstance(why, BudgetSpent) else Status.FAILED
         await self._store.append(lease, [*facts, TaskEnded(status, error=str(why))], last=True)
 
-    def _room(self, cwd: str, flags: Mapping[str, Any]) -> Room:
-        key = msgspec.json.encode([cwd, flags], order="deterministic").decode()
+    def _is_sent_on(self, order: FarOrder) -> bool:
+        """Whether a task was sent by one that runs here: the two know each other only as strangers do."""
+        parent = order.handover.created.parent if order.handover.created else None
+        opened = [room.opened for room in self._rooms.values()]
+        return bool(parent) and any(gen.supervisor.find(parent) for gen in opened if gen and parent)
+
+    def _room(self, cwd: str, flags: Mapping[str, Any], own: str = "") -> Room:
+        """The open folder for tasks, or for the `own` one of them."""
+        key = msgspec.json.encode([cwd, flags, own], order="deterministic").decode()
         room = self._rooms.get(key)
         if room is None or room.life.done() or room.given_up:
-            room = self._rooms[key] = Room(self._store, cwd, flags, self._shape.most)
+            room = self._rooms[key] = Room(self._store, self._shape, cwd, flags)
         return room
 
     def _parked(self) -> int:
-        """How many agents wait for a person; others may be taken in their place."""
-        return sum(room.asker.parked for room in self._rooms.values())
+        """How many tasks wait for a person, or for agents elsewhere; others may be taken in their place."""
+        return sum(room.parked for room in self._rooms.values())
 
     async def _learn_agents(self) -> None:
         """The agents whose tasks are taken: those that were named, or all that are known or waited for."""
-        if self._shape.agents:
+        if self._repertoire.named:
             return
         async with GenCode.open(self._shape.workspace, store=self._store) as gen:
-            self._own = {spec.name.casefold() for spec in gen.agents.spawnable()}
-        self._agents = self._own | self._reluctance.served((), await self._store.overdue(0))
+            self._repertoire.learn([spec.name for spec in gen.agents.spawnable()], await self._waiting())
 
     async def _renew(self) -> None:
         await self._release()
@@ -340,7 +285,7 @@ class Worker:
         await self._store.report(self.card)
 
     async def _reconcile(self) -> None:
-        """Put tasks back into the queue that are missing there, and learn of agents that are new."""
+        """Put tasks back into the queue that are missing there, and leave out agents that are not here."""
         pruned = time.monotonic()
         while True:
             await asyncio.sleep(min(RECONCILE_SECONDS, self._shape.lease_seconds))
@@ -352,16 +297,14 @@ class Worker:
                     await self._store.parcels.forget()
                 if missing := await reconcile(self._store):
                     log.warning("put back into the queue: %s", ", ".join(missing))
-                if not self._shape.agents:
-                    self._serve(self._reluctance.served(self._agents, await self._store.overdue(0)))
+                if not self._repertoire.named and self._repertoire.review(await self._waiting()):
+                    self._serving.begin_anew()
             except GenCodeError as trouble:
                 log.warning("the queue could not be looked after: %s", trouble)
 
-    def _serve(self, wanted: set[str]) -> None:
-        """Serve these agents and those of this machine; what waits for others brings its own, or nothing."""
-        if wanted | self._own != self._agents:
-            self._agents = wanted | self._own
-            self._serving.begin_anew()
+    async def _waiting(self) -> list[tuple[str, str]]:
+        """The tasks that nobody is at, each with its agent."""
+        return [(each.task, each.agent) for each in await self._store.overdue(0)]
 
     def _lost(self) -> None:
         """Stop everything in time; the process ends as a whole where that takes too long."""
@@ -387,8 +330,8 @@ class Worker:
             await asyncio.wait(pending)
 
 
-def _bounded(handover: Handover, budget: Budget) -> Handover:
-    created = handover.created
+def _bounded(found: Dispatch, handover: Handover, budget: Budget) -> Handover:
+    handover, created = replace(handover, task=found.task, seen=found.seen), handover.created
     if created is None or budget == NO_BUDGET:
         return handover
     return replace(handover, created=replace(created, budget=tightest(created.budget, budget)))

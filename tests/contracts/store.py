@@ -65,6 +65,12 @@ async def test_an_id_that_is_taken_is_drawn_again(open_store: OpenStore) -> None
     ]
 
 
+async def test_a_task_gets_the_id_it_is_named_by_if_that_is_free(open_store: OpenStore) -> None:
+    store = await open_store(draw=lambda: "bbbbbbbb")
+    leases = [await store.create(TaskCreated(prompt=each), "me", named="aaaaaaaa") for each in "12"]
+    assert [(lease.task, lease.state.prompt) for lease in leases] == [("aaaaaaaa", "1"), ("bbbbbbbb", "2")]
+
+
 async def test_a_store_without_free_ids_says_so_and_does_not_hang(open_store: OpenStore) -> None:
     store = await open_store(draw=lambda: "aaaaaaaa")
     lease = await store.create(TaskCreated(), "me")

@@ -3,13 +3,13 @@
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.fleet.driving import until
 from tests.postgres import Postgres
+from tests.waiting import until
 
 from gencode.core.events import TaskCreated
 
@@ -29,8 +29,13 @@ async def store(postgres: Postgres) -> AsyncGenerator[Any]:
 
 
 @asynccontextmanager
-async def working(store: Any, count: int, run: Callable[[int, str], Awaitable[None]]) -> AsyncGenerator[None]:
-    """So many workers that all hear of each other's offers, and all say that they fit."""
+async def working(
+    store: Any, count: int, run: Callable[[int, str], Awaitable[None]], curious: int = 0
+) -> AsyncGenerator[None]:
+    """So many workers that all hear of each other's offers, and all say that they fit.
+
+    The first ones are curious: they look at tasks of agents that they do not know.
+    """
     from gencode.engines.offers import OFFERS
     from gencode.engines.pgqueuer import Serving, Share
 
@@ -41,7 +46,10 @@ async def working(store: Any, count: int, run: Callable[[int, str], Awaitable[No
             listening.add(number)
             return needs.agent != "nobody"
 
-        share = Share(lambda: ["Explore"], 8, {}, fits=fits)
+        def meet(waiting: Sequence[tuple[str, str]]) -> set[str]:
+            return {agent for _, agent in waiting} if number < curious else set()
+
+        share = Share(lambda: ["Explore"], 8, {"counted": 1}, fits=fits, meet=meet)
         return Serving(store, share, lambda task: run(number, task))
 
     serving = [worker(number) for number in range(count)]
@@ -61,10 +69,10 @@ async def working(store: Any, count: int, run: Callable[[int, str], Awaitable[No
     await work
 
 
-async def queued(store: Any) -> str:
+async def queued(store: Any, agent: str = "Explore") -> str:
     from gencode.engines.pgqueuer import enqueuing
 
-    return await store.submit(TaskCreated(agent="Explore"), b"{}", enqueuing("Explore"))
+    return await store.submit(TaskCreated(agent=agent), b"{}", enqueuing(agent))
 
 
 async def test_another_worker_takes_it_although_its_time_has_not_come(store: Any) -> None:
@@ -102,3 +110,41 @@ async def test_what_nobody_can_run_is_not_passed_round(store: Any) -> None:
     assert sorted(tries) == [0, 1, 2]
     [[later]] = await store.link.fetch("SELECT execute_after > now() + interval '1 minute' FROM pgqueuer")
     assert later
+
+
+async def test_an_agent_that_no_worker_knew_is_served_at_once_by_the_one_that_has_its_folder(
+    store: Any,
+) -> None:
+    from gencode.engines.offers import Needs
+    from gencode.engines.pgqueuer import Later
+
+    refused: list[int] = []
+    ran: dict[str, int] = {}
+
+    async def run(worker: int, task: str) -> None:
+        if worker == 0:
+            refused.append(worker)
+            raise Later("its folder is not here", LONG, Needs("rare", "/a", "mark"))
+        ran[task] = worker
+
+    async with working(store, 2, run, curious=1):
+        task = await queued(store, "rare")
+        await until(lambda: bool(ran), "the other one has taken it")
+    assert (refused, ran) == ([0], {task: 1})
+
+
+async def test_an_agent_with_a_cap_that_was_not_known_is_counted_from_the_first_task_on(store: Any) -> None:
+    at_once: list[int] = []
+    running: set[str] = set()
+
+    async def run(_worker: int, task: str) -> None:
+        running.add(task)
+        at_once.append(len(running))
+        await asyncio.sleep(0.05)
+        running.discard(task)
+
+    async with working(store, 2, run, curious=2):
+        for _ in range(3):
+            await queued(store, "counted")
+        await until(lambda: len(at_once) == 3, "all have run")
+    assert at_once == [1, 1, 1]

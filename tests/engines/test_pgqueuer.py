@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fleet.driving import until
 from tests.postgres import Postgres
+from tests.waiting import until
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated, TaskEnded, TaskStarted

@@ -1,6 +1,5 @@
 """Starts workers, gives them work, and reads from the journal what became of it."""
 
-import asyncio
 import json
 import os
 import signal
@@ -8,30 +7,33 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 from gencode import GenCode
 from gencode.core.events import Event, MessageAdded, TaskEnded, TaskStarted
-from gencode.core.messages import AssistantMessage
+from gencode.core.messages import AssistantMessage, ToolMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.core.task import Task, replay
+from gencode.core.task import Task, replay, transcript_of
 from gencode.fleet import HARD_END
 from tests.postgres import Postgres
+from tests.waiting import PATIENCE, until
 
 LEASE_SECONDS = float(os.environ.get("GEN_FLEET_LEASE", "2"))
 TASKS = int(os.environ.get("GEN_FLEET_TASKS", "6"))
 TURNS = 6
-PATIENCE = 60.0
+CUT = "Interrupted"
+"""So begins what an agent reads of a call that was started and not finished."""
 
 
 class Process:
     """One worker; like a service manager, `tend` starts it again when it could not stop in time and ended."""
 
-    def __init__(self, folder: Path, url: str, *options: str, agent: str = "") -> None:
+    def __init__(
+        self, folder: Path, url: str, *options: str, agent: str = "", inside: tuple[str, ...] = ()
+    ) -> None:
         self.log = folder / f"worker-{time.monotonic_ns()}"
         environ = {**os.environ, "GEN_DATABASE_URL": url, "GEN_HOME": str(self.log)}
         lease = ("--lease-seconds", str(LEASE_SECONDS))
@@ -40,7 +42,7 @@ class Process:
             (self.log / "agents").mkdir()
             text = f"---\nname: {agent}\ndescription: Only on this machine.\n---\nWork.\n"
             (self.log / "agents" / f"{agent}.md").write_text(text)
-        command = [sys.executable, "-m", "gencode", "worker", "--json", *lease, *options]
+        command = [*inside, sys.executable, "-m", "gencode", "worker", "--json", *lease, *options]
 
         def begin() -> subprocess.Popen[bytes]:
             with (self.log / "said").open("ab") as said:
@@ -157,19 +159,11 @@ async def ended(gen: GenCode, tasks: list[str]) -> list[Task]:
     return found
 
 
-async def until(true: Callable[[], bool | Awaitable[bool]], what: str) -> None:
-    """Wait until something is so."""
-    limit = time.monotonic() + PATIENCE
-    while time.monotonic() < limit:
-        so = true()
-        if so is True or (not isinstance(so, bool) and await so):
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"it never came about that {what}")
-
-
 async def check_journal(gen: GenCode, task: str) -> list[Event]:
-    """Every reply was written once and in order, every number is there once, and the fold is the task."""
+    """Every reply was written once and in order, every number is there once, and the fold is the task.
+
+    Every call has one result, which of a call that was cut says so.
+    """
     events = await gen.store.events(task)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert replay(events) == await gen.store.task(task)
@@ -179,6 +173,11 @@ async def check_journal(gen: GenCode, task: str) -> list[Event]:
         if isinstance(event.fact, MessageAdded) and isinstance(event.fact.message, AssistantMessage)
     ]
     assert said == [*(f"turn {n}" for n in range(TURNS)), "done"]
+    messages = transcript_of(events)
+    asked = [call.id for each in messages if isinstance(each, AssistantMessage) for call in each.calls]
+    results = [result for each in messages if isinstance(each, ToolMessage) for result in each.results]
+    assert [result.call for result in results] == asked
+    assert [result.text for result in results if result.error != result.text.startswith(CUT)] == []
     return events
 
 

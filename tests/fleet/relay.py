@@ -19,6 +19,8 @@ class Relay:
         self._open.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening: asyncio.Server | None = None
+        self.inside = ()
+        """With which words a process begins that is to be cut off: any is."""
         self.url = url.replace(quote(str(server), safe=""), quote(self._folder.name, safe=""))
 
     async def __aenter__(self) -> "Relay":
@@ -48,17 +50,22 @@ class Relay:
         await self._open.wait()
         theirs, ours = await asyncio.open_unix_connection(Path(self._server, SOCKET))
         for source, sink in ((reader, ours), (theirs, writer)):
-            task = asyncio.get_running_loop().create_task(self._pass_on(source, sink))
+            task = asyncio.get_running_loop().create_task(passed_on(source, sink, self._open))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        try:
-            while data := await source.read(65_536):
-                await self._open.wait()
-                sink.write(data)
-                await sink.drain()
-        except OSError:
-            pass
-        finally:
-            sink.close()
+
+async def passed_on(
+    source: asyncio.StreamReader, sink: asyncio.StreamWriter, way: asyncio.Event | None = None
+) -> None:
+    """Pass on what comes, while the way is open, until one of both ends."""
+    try:
+        while data := await source.read(65_536):
+            if way is not None:
+                await way.wait()
+            sink.write(data)
+            await sink.drain()
+    except OSError:
+        pass
+    finally:
+        sink.close()

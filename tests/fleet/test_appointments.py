@@ -12,7 +12,8 @@ from gencode.core.status import Status
 from gencode.runtime.agenda import Appointment
 from gencode.runtime.ports import TaskQuery
 from tests.fleet.conftest import PATIENT
-from tests.fleet.driving import Fleet, until
+from tests.fleet.driving import Fleet
+from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")
 

@@ -19,7 +19,8 @@ from gencode.core.task import transcript_of
 from gencode.delegation.forks import Fork
 from gencode.runtime.asking import Answer, Question
 from gencode.runtime.broker import Broker
-from tests.fleet.driving import Fleet, ended, until
+from tests.fleet.driving import Fleet, ended
+from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")
 
@@ -103,7 +104,7 @@ async def test_a_result_from_a_worker_comes_by_itself_and_all_its_facts_are_hear
         written = await on.gen.store.events(on.child)
         heard: list[Event] = []
         while len(heard) < len(written):
-            event = await asyncio.wait_for(anext(listener), 10)
+            event = await asyncio.wait_for(anext(listener), 60)
             if event.task == on.child and event.seq is not None:
                 heard.append(event)
         assert heard == written

@@ -4,7 +4,6 @@ import asyncio
 import json
 import signal
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,53 +12,19 @@ import pytest
 from gencode import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
-from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.core.task import transcript_of
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_survey import survey
-from tests.fleet.driving import Fleet, Process, ended, until
+from tests.fleet.country import Country, call, detached, results, said, says, told
+from tests.fleet.driving import ended
 from tests.postgres import Postgres
-from tests.runtime.worktrees.yard import TEN, commit, git
+from tests.runtime.worktrees.yard import TEN, git
 from tests.surfaces.running import gen as typed
+from tests.waiting import until
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
-
-
-class Country(Fleet):
-    """A project in a git repository, and workers that live elsewhere."""
-
-    def __init__(self, postgres: Postgres, folder: Path) -> None:
-        super().__init__(postgres, folder / "project")
-        self.far = folder / "far"
-        self.far.mkdir()
-        self.script = folder / "script.json"
-        git(self.folder, "init", "--quiet", "--initial-branch=main")
-        commit(self.folder, a_txt=TEN, _gitignore="*.log\n", sub__b_txt="b\n")
-
-    def write(self, agents: dict[str, Any]) -> None:
-        """What the model says; it is not in the project."""
-        (self.folder.parent / "script.json").write_text(json.dumps({"agents": agents}))
-
-    def settle(self, *options: str) -> Process:
-        """Start a worker in the far country."""
-        self.workers.append(Process(self.far, self.url, *options))
-        return self.workers[-1].ready()
-
-    def at(self, task: str) -> Process:
-        """The worker that is at a task."""
-        number = self.owners()[task]
-        return next(each for each in self.workers if each.number == number)
-
-    def gen(self, **settings: Any) -> AbstractAsyncContextManager[GenCode]:
-        named = {"database_url": self.url, "permission_mode": "acceptEdits", **settings}
-        return GenCode.open(self.folder, model=f"scripted:{self.script}", settings=named)
-
-    def doctor(self) -> list[str]:
-        told = typed("doctor", "--json", cwd=self.folder, GEN_DATABASE_URL=self.url).json["checks"]
-        return [f"{each['name']}: {each['detail']} → {each['fix']}" for each in told]
 
 
 @pytest.fixture(scope="module")
@@ -68,27 +33,6 @@ def country(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Ite
     made.settle("--concurrency", "4")
     yield made
     made.close()
-
-
-def call(name: str, **fields: str) -> dict[str, Any]:
-    return {"name": name, "input": fields}
-
-
-def says(*turns: Any, delay: int = 0) -> dict[str, Any]:
-    replies = [{"text": f"turn {n}", "calls": [each], "delay_ms": delay} for n, each in enumerate(turns)]
-    return {"*": [*replies, {"text": "done"}]}
-
-
-async def results(gen: GenCode, task: str) -> list[str]:
-    """What the calls of a task gave."""
-    messages = transcript_of(await gen.store.events(task))
-    return [each.text for message in messages if isinstance(message, ToolMessage) for each in message.results]
-
-
-async def told(gen: GenCode, task: str) -> list[str]:
-    """What a task was told."""
-    messages = transcript_of(await gen.store.events(task))
-    return [message.text for message in messages if isinstance(message, UserMessage)]
 
 
 async def test_a_reading_agent_sees_what_is_committed_what_is_not_and_what_is_new(country: Country) -> None:
@@ -228,7 +172,8 @@ async def test_what_nobody_waited_for_is_kept_until_a_person_takes_it_over(count
         assert (await told(gen, found.id))[-2].startswith(
             f"You are back in the folder itself, {country.folder}."
         )
-    assert taken_over == f"{found.result}\n\n[Its changes are in the files of {country.folder} now.]"
+    kept = found.result.replace(f"{offered}\n", "")
+    assert taken_over == f"{kept}\n\n[Its changes are in the files of {country.folder} now.]"
     (country.folder / "sub" / "late.bin").unlink()
 
 
@@ -263,7 +208,7 @@ async def test_a_task_is_woken_from_a_machine_that_has_not_its_folder(
         async with GenCode.open(tmp_path, model=f"scripted:{country.script}", settings=named) as gen:
             with pytest.raises(UserMistake, match="is not on this machine; let a worker go on with it"):
                 await gen.resume(found.id, "again")
-            with pytest.raises(UserMistake, match="is not on this machine; fork it where that is"):
+            with pytest.raises(UserMistake, match="is not on this machine; let a worker run the fork"):
                 await gen.fork(found.id, "again")
             _, woken = await gen.send(found.id, "again")
             await until(lambda: again(gen, found.id), "it has said more")
@@ -363,7 +308,7 @@ async def test_a_worker_that_is_told_to_end_at_once_hands_over_what_was_done(cou
         heard = await told(gen, task)
     assert found.status is Status.COMPLETED
     [moved] = [text for text in heard if text.startswith("You go on on another machine.")]
-    assert moved.endswith("with what you had changed in files before.")
+    assert "now, with what you had changed in files before. Tools for files" in moved
     assert [line for line in found.result.splitlines() if line.startswith("added")] == [
         f"added told{n}.txt +1 -0" for n in range(4)
     ]
@@ -379,11 +324,3 @@ def four(name: str) -> list[dict[str, Any]]:
 
 async def written(gen: GenCode, task: str) -> bool:
     return bool(await results(gen, task))
-
-
-async def detached(gen: GenCode) -> str:
-    return (await gen.detach(TaskRequest("general-purpose", "work"))).agent_id
-
-
-def said(*turns: Any) -> list[dict[str, Any]]:
-    return says(*turns)["*"][:-1]

@@ -23,8 +23,8 @@ from gencode.delegation.slices import Slices
 from gencode.delegation.work import Kept
 from gencode.runtime.ports import TaskQuery
 from gencode.runtime.purse import Purse
-from tests.fleet.driving import until
 from tests.postgres import Postgres
+from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")
 

@@ -6,8 +6,10 @@ from gencode.core.messages import ToolMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.surfaces.commands.worker import FOUND, LOST
-from tests.fleet.driving import Fleet, Process, ended, submit, until
+from tests.fleet.driving import Fleet, Process, ended, submit
+from tests.fleet.namespace import Namespace, possible
 from tests.fleet.relay import Relay
+from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")
 
@@ -20,12 +22,13 @@ async def test_the_commands_of_a_worker_that_is_cut_off_end_before_another_one_b
     turns = [{"calls": [first]}, {"calls": [second]}, {"text": "done"}]
     fleet.write({"*": turns, "Explore": [{"text": "done"}]})
     beats = fleet.folder / "beats"
-    async with Relay(fleet.postgres.folder, fleet.url) as relay, fleet.open(permission_mode="dontAsk") as gen:
-        victim = Process(fleet.folder, relay.url, *LEASE)
+    wire = Namespace if possible() else Relay
+    async with wire(fleet.postgres.folder, fleet.url) as way, fleet.open(permission_mode="dontAsk") as gen:
+        victim = Process(fleet.folder, way.url, *LEASE, inside=way.inside)
         fleet.workers.append(victim)
         [task] = await submit(gen, 1)
         await until(beats.exists, "its command runs")
-        relay.cut()
+        way.cut()
         [other] = fleet.start(1, *LEASE)
         [found] = await ended(gen, [task])
         assert (found.status, found.result) == (Status.COMPLETED, "done")
@@ -37,7 +40,7 @@ async def test_the_commands_of_a_worker_that_is_cut_off_end_before_another_one_b
             (True, True),
             (False, False),
         ]
-        relay.heal()
+        way.heal()
         other.close()
         assert victim.process.poll() is None, victim.logged()
         more = await submit(gen, 2, "Explore")

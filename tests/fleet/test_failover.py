@@ -7,8 +7,11 @@ import pytest
 
 from gencode import GenCode
 from gencode.core.events import Event
+from gencode.core.messages import ToolMessage
 from gencode.core.status import Status
-from tests.fleet.driving import TASKS, Fleet, Process, check_journal, ended, runs, submit, until
+from gencode.core.task import transcript_of
+from tests.fleet.driving import CUT, TASKS, Fleet, Process, check_journal, ended, runs, submit
+from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")
 
@@ -25,6 +28,23 @@ async def test_the_tasks_of_a_killed_worker_are_finished_by_another(fleet: Fleet
         assert [(task.status, task.result) for task in found] == [(Status.COMPLETED, "done")] * TASKS
         again = {task: runs(await check_journal(gen, task)) for task in tasks}
         assert mine and {task for task, count in again.items() if count > 1} <= {*mine}
+
+
+async def test_a_call_that_a_killed_worker_had_begun_is_reported_and_not_done_again(fleet: Fleet) -> None:
+    call = {"name": "Bash", "input": {"command": "echo begun >> beats; sleep 60"}}
+    fleet.write({"*": [{"text": "turn 0", "calls": [call]}, {"text": "done"}]})
+    fleet.start(2)
+    async with fleet.open(permission_mode="dontAsk") as gen:
+        [task] = await submit(gen, 1)
+        await until((fleet.folder / "beats").exists, "its command runs")
+        first, _ = await fleet.busy()
+        first.send(signal.SIGKILL)
+        [found] = await ended(gen, [task])
+        messages = transcript_of(await gen.store.events(task))
+    assert (found.status, found.result) == (Status.COMPLETED, "done")
+    [result] = [each for said in messages if isinstance(said, ToolMessage) for each in said.results]
+    assert (result.error, result.text.startswith(CUT)) == (True, True)
+    assert (fleet.folder / "beats").read_text() == "begun\n"
 
 
 async def stopped_at_work(fleet: Fleet, gen: GenCode) -> tuple[Process, list[str]]:
@@ -78,12 +98,16 @@ async def test_a_stopped_worker_that_comes_back_loses_nothing_when_the_next_one_
             runs(await check_journal(gen, task))
 
 
-async def test_work_goes_on_when_the_database_was_restarted(fleet: Fleet) -> None:
+async def test_work_goes_on_when_all_sessions_were_ended_and_the_database_was_restarted(fleet: Fleet) -> None:
     fleet.start(2, "--concurrency", str(TASKS))
     async with fleet.open() as gen:
         tasks = await submit(gen)
         await until(lambda: len(fleet.owners()) > 1, "some are at work")
         following = [asyncio.ensure_future(followed(gen, task)) for task in tasks]
+        fleet.postgres.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+        )
+        await until(lambda: bool(fleet.owners()), "some are at work")
         fleet.postgres.stop()
         fleet.postgres.start()
         found = await ended(gen, tasks)

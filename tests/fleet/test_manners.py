@@ -11,8 +11,9 @@ import pytest
 
 from gencode.core.events import TaskCreated
 from gencode.core.status import Status
-from tests.fleet.driving import PATIENCE, Fleet, check_journal, ended, runs, submit, until
+from tests.fleet.driving import Fleet, check_journal, ended, runs, submit
 from tests.surfaces.running import gen as typed
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.needs("postgres")
 

@@ -26,8 +26,9 @@ from gencode.runtime.ports import Handover
 from gencode.surfaces.cli import main
 from gencode.surfaces.far_questions import box_of, far_questions
 from tests.fleet.conftest import PATIENT
-from tests.fleet.driving import Fleet, ended, until
+from tests.fleet.driving import Fleet, ended
 from tests.surfaces.running import Ended, in_terminal
+from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")
 

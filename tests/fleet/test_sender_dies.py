@@ -12,9 +12,10 @@ from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from tests.fleet.driving import Fleet, runs, until
+from tests.fleet.driving import Fleet, runs
 from tests.surfaces.running import gen as command
 from tests.surfaces.running import start
+from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")
 

@@ -127,7 +127,7 @@ class Impatient:
         """Close the connection; it is closed when this returns."""
         self._closed.clear()
         self._idle.set()
-        assert self._closed.wait(10)
+        assert self._closed.wait(60)
 
     def _serve(self) -> None:
         said = b"".join(DIALECTS["chat"](HI))

@@ -205,7 +205,7 @@ async def test_a_connection_that_stopped_to_read_is_not_used_again() -> None:
         route = route_to(server.url)
         for asked in (1, 2):
             line = await wire.post(route, HEAD, b"", connect=30, answer=30)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while not line.whole:  # noqa: ASYNC110 (nobody tells whoever does not read)
                     await asyncio.sleep(0.005)
             wire.give_back(route, line)

@@ -44,7 +44,7 @@ def made_by_version(version: int, path: Path) -> list[Event]:
     return [Event("aaaaaaaa", seq, AT, fact) for seq, fact in enumerate(LIFE, start=1)]
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
 async def test_an_older_database_is_brought_up_to_date_and_keeps_its_tasks(path: Path, version: int) -> None:
     events = made_by_version(version, path)
     store = await SqliteStore.open(path)
@@ -56,7 +56,7 @@ async def test_an_older_database_is_brought_up_to_date_and_keeps_its_tasks(path:
     assert migrate(path) == (VERSION, VERSION)
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
 async def test_the_tasks_of_an_older_database_can_be_written_to(path: Path, version: int) -> None:
     made_by_version(version, path)
     store = await SqliteStore.open(path)

@@ -6,6 +6,7 @@ import pytest
 
 from gencode.core.events import TaskCreated, TaskEnded, TaskStarted, WorkReturned
 from gencode.core.status import Status
+from gencode.runtime.away.homecoming import Arrival
 from gencode.runtime.away.parcel import Parcel, Returned
 from gencode.runtime.away.telling import noted
 from gencode.stores.pg_fleet import FleetStore
@@ -71,13 +72,26 @@ async def test_what_nobody_has_taken_over_is_never_forgotten(store: FleetStore) 
     assert (await parcels.lacking(["one"]), await parcels.returned(lease.task)) == (["one"], None)
 
 
-async def test_what_became_of_it_is_written_to_the_end_of_the_result(store: FleetStore) -> None:
+async def test_what_became_of_it_is_written_to_the_end_of_the_result_and_offers_are_withdrawn(
+    store: FleetStore,
+) -> None:
     lease = await store.create(TaskCreated(agent="x", prompt="y"), "me")
-    await noted(store, lease.task, "too early")
-    await store.append(lease, [TaskStarted(), TaskEnded(Status.COMPLETED, "done")], last=True)
-    await noted(store, lease.task, "[It is there.]")
+    offer = f"To take it over, where that was not done: gen task merge {lease.task}"
+    branch = f"gencode/{lease.task}"
+    how = (f"git -C /there merge {branch}", f"git -C /there diff --binary 1 {branch} | git -C /there apply")
+    offered = Arrival("offered", "/there", branch=branch, why="it would conflict", how=how)
+    ending = TaskEnded(Status.COMPLETED, f"done\n\n[It changed:]\n{offer}\n+ a")
+    await noted(store, lease.task, offered)
+    await store.append(lease, [TaskStarted(), ending], last=True)
+    await noted(store, lease.task, offered)
+    between = await store.task(lease.task)
+    assert between is not None and (offer in between.result, how[1] in between.result) == (True, True)
+    await noted(store, lease.task, Arrival("applied", "/there"))
     task = await store.task(lease.task)
     events = await store.events(lease.task)
-    assert task is not None and (task.status, task.result) == (Status.COMPLETED, "done\n\n[It is there.]")
-    assert events[-1].fact == WorkReturned("[It is there.]")
+    now = "[Its changes are in the files of /there now.]"
+    assert task is not None and task.status is Status.COMPLETED
+    assert task.result.split() == f"done [It changed:] + a {now}".split()
+    fact = events[-1].fact
+    assert isinstance(fact, WorkReturned) and (fact.text, len(fact.withdraws)) == (now, 5)
     assert await store.owned() == []

@@ -13,8 +13,8 @@ from gencode.core.messages import UserMessage
 from gencode.core.status import Status
 from gencode.core.task import replay
 from gencode.runtime.ports import Lease, Wish
-from tests.fleet.driving import until
 from tests.postgres import PASSWORD, WITH_PASSWORD, Postgres
+from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")
 

@@ -16,7 +16,7 @@ import msgspec
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.engines.luggage import FarOrder, Luggage, Shared
-from gencode.runtime.fleet import BUDGETS, TRAVELLING
+from gencode.runtime.fleet import BUDGETS, TRAVELLING, Dispatching, Outlook
 from gencode.runtime.ports import Handover
 
 log = logging.getLogger(__name__)
@@ -30,12 +30,15 @@ WAITED_FOR = 10
 class Away:
     """A task that some worker runs, or will."""
 
-    def __init__(self, task: str, created: TaskCreated | None) -> None:
+    def __init__(self, task: str, created: TaskCreated | None, store: Dispatching) -> None:
         self._task = task
+        self._store = store
         self._gone = False
         self.created = created
         self.unpacking = False
         """Whether what it changed is being brought here; it is not gone before that is done."""
+        self.begins = ""
+        """What a person should know of the folder that it begins with."""
 
     @property
     def task(self) -> str:
@@ -46,6 +49,10 @@ class Away:
     def gone(self) -> bool:
         """Whether it has ended, or nobody waits for it any more."""
         return self._gone and not self.unpacking
+
+    async def outlook(self) -> Outlook | None:
+        """What it waits for that no worker is at; None where one is, or none is needed any more."""
+        return await self._store.outlook(self._task)
 
     def kill(self) -> None:
         """Wait no longer. Nobody here can end a process of another machine; its lease decides."""
@@ -59,12 +66,17 @@ class FleetEngine:
 
     def __init__(self, store: Shared, cwd: Path, flags: Mapping[str, Any], home: Path) -> None:
         self._store = store
-        self._luggage = Luggage(store, home)
+        self.luggage = Luggage(store, home)
         self._cwd = cwd
         self._flags = {name: flags[name] for name in flags if name in TRAVELLING.difference(BUDGETS)}
         self._followed: set[Away] = set()
         self._following: asyncio.Task[None] | None = None
         self._ready = False
+
+    @property
+    def follows(self) -> bool:
+        """Whether somebody here waits for a task that went to the workers."""
+        return bool(self._followed)
 
     async def start(self, handover: Handover) -> Away:
         """Give a task to the workers; it begins when one of them is free."""
@@ -78,7 +90,7 @@ class FleetEngine:
             await ensure_queue(self._store)
             self._ready = True
         cwd = handover.created.cwd if handover.created else await self._folder_of(handover.task)
-        packed = await self._luggage.pack(cwd, "" if handover.created else handover.task)
+        packed = await self.luggage.pack_for(handover, cwd)
         flags = {**self._flags, "model": handover.model}
         order = FarOrder(handover, cwd, flags, packed.mark, packed.parcel, packed.alone)
         try:
@@ -94,7 +106,8 @@ class FleetEngine:
         else:
             enqueue = enqueuing(handover.created.agent, priority, delay)
             task = await self._store.submit(handover.created, body, enqueue)
-        away = Away(task, handover.created)
+        away = Away(task, handover.created, self._store)
+        away.begins = packed.told
         if handover.bound:
             self._follow(away)
         return away
@@ -126,7 +139,7 @@ class FleetEngine:
             return
         away.unpacking = True
         try:
-            await self._luggage.unpack(away.task, away.created)
+            await self.luggage.unpack(away.task, away.created)
         finally:
             away.unpacking = False
 

@@ -8,7 +8,7 @@ fewer jobs than it would take does not ask whether there are more.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,14 +23,29 @@ from pgqueuer.qm import QueueManager
 TOGETHER = 0.01
 """News that come within so many seconds are heard together."""
 PROBE = 0.25
-"""So often at most it is looked up whether something waits for a later time."""
+"""So often at most it is looked up whether something waits for a later time, or for somebody else."""
 _CHANGED = "table_changed_event"
+# The names step by step through an index, so that it is the same how many jobs wait under each.
 _NEXT = """
-WITH waiting AS NOT MATERIALIZED (
+WITH RECURSIVE waiting AS NOT MATERIALIZED (
     SELECT execute_after FROM pgqueuer WHERE entrypoint = ANY($1) AND status = 'queued'
+), names AS (
+    (SELECT entrypoint FROM pgqueuer WHERE status = 'queued' AND $2::boolean ORDER BY 1 LIMIT 1)
+    UNION ALL
+    SELECT (SELECT q.entrypoint FROM pgqueuer q WHERE q.status = 'queued' AND q.entrypoint > n.entrypoint
+            ORDER BY 1 LIMIT 1)
+    FROM names n WHERE n.entrypoint IS NOT NULL
+), strange AS MATERIALIZED (
+    SELECT n.entrypoint, job.payload FROM names n CROSS JOIN LATERAL (
+        SELECT q.payload FROM pgqueuer q
+        WHERE q.entrypoint = n.entrypoint AND q.status = 'queued' AND q.execute_after <= now()
+        ORDER BY q.id DESC LIMIT 10
+    ) job
+    WHERE n.entrypoint <> ALL($1)
 )
 SELECT CASE WHEN EXISTS (SELECT 1 FROM waiting WHERE execute_after <= now()) THEN 0
-            ELSE (SELECT extract(epoch FROM min(execute_after) - now()) FROM waiting) END::float8 AS seconds
+            ELSE (SELECT extract(epoch FROM min(execute_after) - now()) FROM waiting) END::float8 AS seconds,
+       ARRAY(SELECT entrypoint FROM strange) AS names, ARRAY(SELECT payload FROM strange) AS payloads
 """
 
 
@@ -123,6 +138,8 @@ class Taking(QueueManager):
     load: Load
     news: Callable[[], int]
     claimed: deque[Job]
+    meet: Callable[[Sequence[tuple[str, bytes]]], bool] | None
+    """Told of jobs under names that are not served, newest first; whether some of these are from now on."""
     probed = 0.0
 
     async def fetch_jobs(
@@ -146,14 +163,20 @@ class Taking(QueueManager):
             more = len(jobs) == batch_size or self.news() != heard
 
     async def _effective_dequeue_timeout(self, dequeue_timeout: timedelta) -> timedelta:
-        """How long to wait for news; shorter where a job waits for its time, which is not asked too often."""
+        """How long to wait for news; shorter where a job waits for its time, which is not asked too often.
+
+        Not at all where jobs are there that were not known to be for this worker.
+        """
         if self.load.full():
             return dequeue_timeout  # whatever ends here is news
         now = asyncio.get_running_loop().time()
         if now - self.probed < PROBE:
             return timedelta(seconds=PROBE)
         self.probed = now
-        [row] = await self.queries.driver.fetch(_NEXT, list(self.entrypoint_registry))
+        served = list(self.entrypoint_registry)
+        [row] = await self.queries.driver.fetch(_NEXT, served, self.meet is not None)
+        if self.meet is not None and self.meet(_pairs(row["names"], row["payloads"])):
+            return timedelta(0)
         if not isinstance(seconds := row["seconds"], float):
             return dequeue_timeout
         return min(max(timedelta(seconds=seconds), self.min_dequeue_poll_interval), dequeue_timeout)
@@ -162,11 +185,22 @@ class Taking(QueueManager):
 class Queue(PgQueuer):
     """The queue as one worker sees it."""
 
-    def take(self, load: Load, news: Callable[[], int], claimed: deque[Job]) -> None:
+    def take(
+        self,
+        load: Load,
+        news: Callable[[], int],
+        claimed: deque[Job],
+        meet: Callable[[Sequence[tuple[str, bytes]]], bool] | None = None,
+    ) -> None:
         """Take as a worker does that is so busy, hears so much, and has claimed these jobs already."""
         manager = Taking(self.qm.queries, self.channel, resources=self.resources)
+        manager.meet = meet
         manager.load = load
         manager.news = news
         manager.claimed = claimed
         manager.shutdown = self.shutdown
         self.qm = manager
+
+
+def _pairs(names: Any, payloads: Any) -> list[tuple[str, bytes]]:
+    return [(name, payload or b"") for name, payload in zip(names, payloads, strict=True)]

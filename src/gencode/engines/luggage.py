@@ -1,6 +1,8 @@
 """What goes with a task to a worker that has not its folder, and what comes back with it (engines rack)."""
 
 import logging
+from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Protocol
 
@@ -8,18 +10,31 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import GenCodeError, UserMistake
-from gencode.core.events import TaskCreated
+from gencode.core.events import Event, MessageAdded, TaskCreated, TaskEnded
+from gencode.core.messages import ToolMessage
 from gencode.core.rules import Action
-from gencode.core.spec import Workspace
+from gencode.core.spec import Copied, ForkPoint, Workspace
 from gencode.core.status import Status
+from gencode.core.task import fold
 from gencode.engines.process import WorkOrder
 from gencode.permissions.chain import rebuilt
 from gencode.permissions.paths import decide_path, resolve
-from gencode.runtime.away.parcel import Parcel, Returned, begins_behind, mark_of
+from gencode.runtime.away.parcel import Parcel, Returned, begins_behind, mark_of, repository_around
 from gencode.runtime.fleet import TRAVELLING, Dispatching
-from gencode.runtime.ports import Store
+from gencode.runtime.ports import Handover, Store
 
 log = logging.getLogger(__name__)
+
+BEGAN = ("it began with ", "it begins in a copy of ")
+"""How notes begin that tell of another task what it began with."""
+COPIED = "copy"
+"""The mark of a folder that is to be made anew also where it is at hand."""
+FORKS = {
+    "work": "It begins in a copy of {cwd} as task {task} left it, with what that one changed.",
+    "sent": "It begins in a copy of {cwd} as it was when task {task} was sent, without what that one "
+    "changed: how its files were at fact {at} is not known.",
+    "now": "It begins in a copy of {cwd} as it is now.",
+}
 
 
 class Shared(Dispatching, Store, Protocol):
@@ -50,22 +65,28 @@ def read_order(body: bytes) -> FarOrder:
 
 
 class Packed(Struct, frozen=True):
-    """What a worker is told about a folder: its mark, and how to make it anew, or why nobody can."""
+    """What a worker is told about a folder: its mark, and how to make it anew, or why nobody can.
+
+    `told` is for the person who sends a fork with it.
+    """
 
     mark: str
     parcel: Parcel | None = None
     alone: str = ""
+    told: str = ""
 
 
 class Luggage:
     """Packs folders for tasks, and unpacks what they changed."""
 
     def __init__(self, store: Shared, home: Path) -> None:
-        from gencode.runtime.away.packing import Packer
+        from gencode.runtime.away.packing import Around, Packer
 
         self._store = store
         self._home = home
         self._packers: dict[str, Packer] = {}
+        self.around: Around | None = None
+        """On a worker: what is known of the copy that the folders are in."""
 
     async def pack(self, cwd: str, task: str = "") -> Packed:
         """A folder for a task. An earlier task whose changes nobody has taken over goes on from there."""
@@ -77,12 +98,59 @@ class Luggage:
             return Packed(mark, _as_it_was(earlier[0]))
         if not mark:
             return Packed(mark, alone=f"{cwd} is not on the machine that sent it")
-        packer = self._packers.setdefault(cwd, Packer(Path(cwd), self._home, self._store.parcels))
+        made = Packer(Path(cwd), self._home, self._store.parcels, self.around)
+        packer = self._packers.setdefault(cwd, made)
         try:
             return Packed(mark, await packer.pack())
         except UserMistake as mistake:
+            if self.around is not None:
+                raise  # nobody shares a copy, so it would wait for ever
             log.info("%s goes only to workers that share it: %s", cwd, mistake)
             return Packed(mark, alone=str(mistake))
+
+    async def pack_for(self, handover: Handover, cwd: str) -> Packed:
+        """The folder for a task that is handed over."""
+        created, fork = handover.created, handover.fork
+        if created is None:
+            return await self.pack(cwd, handover.task)
+        if fork is None:
+            return await self.pack(cwd)
+        earlier = await self._pack_fork(created, fork) if fork.away else None
+        if earlier is not None:
+            return earlier
+        packed = await self.pack(cwd)
+        if packed.parcel is None:
+            return packed
+        parcel = msgspec.structs.replace(packed.parcel, fork="now")
+        return msgspec.structs.replace(packed, parcel=parcel, told=FORKS["now"].format(cwd=cwd))
+
+    async def _pack_fork(self, created: TaskCreated, fork: ForkPoint) -> Packed | None:
+        """The folder as another task was sent with it, with its work where that was so at that fact."""
+        task, parcels = created.forked, self._store.parcels
+        found = await parcels.returned(task)
+        events = await self._store.events(task)  # read last: what it does meanwhile is seen in them
+        parcel = await self._sent_with(task) or (found[0].parcel if found else None)
+        if parcel is None:
+            return None
+        work = found[0] if found and not found[0].kept and ends_with(events, fork.at) else None
+        if found and work is not None and not work.nothing:
+            pack = f"s{work.commit}"
+            await parcels.keep(pack, found[1])
+            packs = (*(each for each in parcel.packs if each != f"s{parcel.start}"), pack)
+            parcel = msgspec.structs.replace(
+                parcel, start=work.commit, start_head=work.head, start_left=work.left, packs=packs
+            )
+        state = "sent" if work is None else "work"
+        told = FORKS[state].format(cwd=created.cwd, task=task, at=fork.at)
+        notes = [note for note in parcel.notes if not note.startswith(BEGAN)]
+        if state == "sent":
+            notes.append(f"{told[:1].lower()}{told[1:].rstrip('.')}")
+        return Packed(COPIED, msgspec.structs.replace(parcel, fork=state, notes=tuple(notes)), told=told)
+
+    async def _sent_with(self, task: str) -> Parcel | None:
+        """The folder of a task that has not ended, as it was sent with it."""
+        given = await self._store.dispatched(task)
+        return read_order(given.order).parcel if given is not None and given.order is not None else None
 
     async def unpack(self, task: str, created: TaskCreated) -> None:
         """Bring what a task changed elsewhere to its sender, where it is allowed and fits."""
@@ -92,13 +160,25 @@ class Luggage:
             if found is None or found[0].taken or now is None or now.status is not Status.COMPLETED:
                 return
             from gencode.runtime.away.homecoming import Homecoming
-            from gencode.runtime.away.telling import noted, told
+            from gencode.runtime.away.telling import noted
 
             homecoming = Homecoming(Path(created.cwd), self._store.parcels)
-            arrived = await homecoming.bring(*found, lambda path: may_write(path, created))
-            await noted(self._store, task, "\n".join(told(arrived)))
+            copied = self.around.copied if self.around else None
+            arrived = await homecoming.bring(*found, lambda path: may_write(path, created, copied))
+            await noted(self._store, task, arrived)
         except GenCodeError as trouble:
             log.warning("what task %s changed could not be brought home: %s", task, trouble)
+
+
+def ends_with(events: Sequence[Event], at: int) -> bool:
+    """Whether the work of a task that has ended was at this fact as it is: it did nothing in between."""
+    task = reduce(fold, events, None)
+    if task is None or not task.status.ended:
+        return False
+    end = max((event.seq or 0 for event in events if isinstance(event.fact, TaskEnded)), default=0)
+    between = (event.fact for event in events if min(at, end) < (event.seq or 0) <= max(at, end))
+    said = (fact.message for fact in between if isinstance(fact, MessageAdded))
+    return not any(isinstance(message, ToolMessage) for message in said)
 
 
 def _as_it_was(work: Returned) -> Parcel:
@@ -108,11 +188,17 @@ def _as_it_was(work: Returned) -> Parcel:
     return msgspec.structs.replace(work.parcel, notes=(*notes, behind)) if behind else work.parcel
 
 
-def may_write(path: Path, created: TaskCreated) -> bool:
-    """Whether the policies over a task let it write a file without asking anybody."""
+def may_write(path: Path, created: TaskCreated, copied: Copied | None = None) -> bool:
+    """Whether the policies over a task let it write a file without asking anybody.
+
+    What they say of the folder that the task was asked from is a copy of counts for that, too.
+    """
     if not created.policies:
         return False
-    workspace = Workspace(Path(created.cwd), Path(created.cwd), Path.home())
+    cwd = Path(created.cwd)
+    if copied is not None:
+        copied = msgspec.structs.replace(copied, top=str(repository_around(cwd) or cwd))
+    workspace = Workspace(cwd, cwd, Path.home(), copied)
     place = resolve(str(path), workspace)
     chain = rebuilt(created.policies, created.grant)
     decisions = (decide_path("Write", place, policy, workspace) for policy in chain)

@@ -8,7 +8,7 @@ the database: it takes exactly this job, before its time. Nobody else is woken u
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from uuid import UUID
 
@@ -28,17 +28,21 @@ LONGEST = 7_900
 MOST_KNOWN = 1_000
 _CLAIM = """
 UPDATE pgqueuer SET status = 'picked', updated = now(), heartbeat = now(), queue_manager_id = $3
-WHERE id = $1 AND payload = $2 AND status = 'queued' AND entrypoint = ANY($4)
+WHERE id = $1 AND payload = $2 AND status = 'queued' AND entrypoint = $4
 RETURNING *
 """
 
 
 class Needs(Struct, frozen=True, omit_defaults=True):
-    """What a worker must have to run a task that another one could not: the agent, or also the folder."""
+    """What a worker must have to run a task that another one could not: the agent, or also the folder.
+
+    `either`: the agent alone is enough, or the folder, which may bring it along.
+    """
 
     agent: str
     cwd: str = ""
     mark: str = ""
+    either: bool = False
 
 
 class Offer(Struct, frozen=True):
@@ -69,10 +73,11 @@ class Exchange:
         self.claimed: deque[Job] = deque()
         """What was taken and is to be begun."""
 
-    def serve(self, manager: UUID, served: Collection[str]) -> None:
-        """Take what is offered under these names, for the queue of this number."""
-        names = list(served)
-        self._claim = lambda it: self._driver.fetch(_CLAIM, it.job, it.task.encode(), manager, names)
+    def serve(self, manager: UUID, entrypoint: Callable[[str], str]) -> None:
+        """Take what is offered, for the queue of this number; under which name is known of each agent."""
+        self._claim = lambda it: self._driver.fetch(
+            *(_CLAIM, it.job, it.task.encode(), manager, entrypoint(it.needs.agent))
+        )
 
     async def listen(self) -> None:
         """Hear what others offer from now on."""

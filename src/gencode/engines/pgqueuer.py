@@ -6,7 +6,7 @@ its lease, and a task that is missing from the queue is put back by `reconcile`.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +19,7 @@ from pgqueuer.queries import Queries
 from gencode.core.errors import GenCodeError
 from gencode.engines.herd import Driver, Load, Queue
 from gencode.engines.offers import Exchange, Needs, Shelf
+from gencode.engines.repertoire import Waiting
 from gencode.runtime.fleet import Dispatching, Enqueue
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ MOST_AT_ONCE = 10
 """So many jobs are taken from the queue with one statement."""
 AGAIN_SECONDS = 1.0
 CONNECTIONS = 4
+_THERE = "SELECT dedupe_key FROM pgqueuer WHERE dedupe_key = ANY($1) AND status IN ('queued', 'picked')"
 _FORGET = "DELETE FROM pgqueuer_log WHERE created < now() - interval '1 day'"
 
 
@@ -52,11 +54,16 @@ async def _never(_needs: Needs) -> bool:
     return False
 
 
+def _nobody(_waiting: Sequence[Waiting]) -> set[str]:
+    return set()
+
+
 class Share(Struct, frozen=True):
     """What one worker takes from the queue: which agents, how many at once, and the caps of all workers.
 
     `parked` says how many of those that run only wait for a person; they do not count. `fits`: whether it has
-    what another one lacked.
+    what another one lacked. `meet` is told of tasks whose agents are not served, and says which of
+    these are from now on.
     """
 
     agents: Callable[[], Sequence[str]]
@@ -64,6 +71,7 @@ class Share(Struct, frozen=True):
     caps: Mapping[str, int]
     parked: Callable[[], int] = _none
     fits: Callable[[Needs], Awaitable[bool]] = _never
+    meet: Callable[[Sequence[Waiting]], set[str]] = _nobody
 
 
 def entrypoint(agent: str) -> str:
@@ -105,15 +113,20 @@ async def reconcile(store: Dispatching) -> list[str]:
     missing: list[str] = []
 
     async def enqueue(connection: Any) -> None:
+        # To try it with those that are there would wake all workers up, for nothing.
+        there = {row[0] for row in await connection.fetch(_THERE, [each.task for each in stuck])}
+        lost = [each for each in stuck if each.task not in there]
+        if not lost:
+            return
         queries = Queries(AsyncpgDriver(connection))
         queued = await queries.enqueue(
-            [entrypoint(each.agent) for each in stuck],
-            [each.task.encode() for each in stuck],
-            [0] * len(stuck),
-            dedupe_key=[each.task for each in stuck],
+            [entrypoint(each.agent) for each in lost],
+            [each.task.encode() for each in lost],
+            [0] * len(lost),
+            dedupe_key=[each.task for each in lost],
             on_conflict="skip",
         )
-        missing.extend(each.task for each, job in zip(stuck, queued, strict=True) if job is not None)
+        missing.extend(each.task for each, job in zip(lost, queued, strict=True) if job is not None)
 
     if stuck:
         await store.on_connection(enqueue)
@@ -145,6 +158,7 @@ class Serving:
         self._works: dict[str, asyncio.Task[None]] = {}
         self._driver: Driver | None = None
         self._exchange: Exchange | None = None
+        self._queue: Queue | None = None
 
     @property
     def running(self) -> int:
@@ -160,8 +174,15 @@ class Serving:
         if had_enough and self._driver is not None:
             self._driver.nudge()
 
+    def serve_also(self, agents: Iterable[str]) -> None:
+        """Take the tasks of these agents too."""
+        if self._queue is not None:
+            for agent in agents:
+                if entrypoint(agent) not in self._queue.qm.entrypoint_registry:
+                    self._queue.entrypoint(entrypoint(agent), concurrency_limit=self._cap(agent))(self._one)
+
     def begin_anew(self) -> None:
-        """Begin a new round, because other agents are to be served."""
+        """Begin a new round, because some agents are not to be served any more."""
         self._broken.set()
 
     def stop(self) -> None:
@@ -188,13 +209,10 @@ class Serving:
         load = Load(self._has_enough, self._share.parked)
         self._driver = driver = Driver(pool, self._broken.set, load)
         self._exchange = exchange = Exchange(driver, self._fits, self._store.troubles)
-        queue = Queue(driver, queries=Shelf(driver, exchange.offer))
-        queue.take(load, driver.news, exchange.claimed)
-        caps = {name: self._share.caps.get(name.casefold(), 0) for name in self._share.agents()}
-        for agent, cap in caps.items():
-            queue.entrypoint(entrypoint(agent), concurrency_limit=cap)(self._one)
-        # Whatever has a cap is only taken in turn: that is where it is counted.
-        exchange.serve(queue.qm.queue_manager_id, [entrypoint(name) for name, cap in caps.items() if not cap])
+        self._queue = queue = Queue(driver, queries=Shelf(driver, exchange.offer))
+        queue.take(load, driver.news, exchange.claimed, self._met)
+        self.serve_also(self._share.agents())
+        exchange.serve(queue.qm.queue_manager_id, entrypoint)
         loop = asyncio.get_running_loop()
         serving = loop.create_task(self._taken(queue, exchange))
         watching = [loop.create_task(event.wait()) for event in (self._broken, self._stopped)]
@@ -212,7 +230,27 @@ class Serving:
             raise trouble
 
     async def _fits(self, needs: Needs) -> bool:
-        return not self._has_enough() and not self._stopped.is_set() and await self._share.fits(needs)
+        # Whatever has a cap is only taken in turn: that is where it is counted.
+        if self._cap(needs.agent) or self._has_enough() or self._stopped.is_set():
+            return False
+        fits = await self._share.fits(needs)
+        if fits:
+            self.serve_also([needs.agent])
+        return fits
+
+    def _cap(self, agent: str) -> int:
+        return self._share.caps.get(agent.casefold(), 0)
+
+    def _met(self, jobs: Sequence[tuple[str, bytes]]) -> bool:
+        """Serve agents that were not served so far, if they may be here; whether there are any."""
+        waiting = [
+            (payload.decode(errors="replace"), name.removeprefix(PREFIX))
+            for name, payload in jobs
+            if name.startswith(PREFIX)
+        ]
+        new = self._share.meet(waiting)
+        self.serve_also(new)
+        return bool(new)
 
     async def _taken(self, queue: Queue, exchange: Exchange) -> None:
         await exchange.listen()

@@ -1,6 +1,6 @@
 """What every store agrees on: how a journal grows and which foreign journal may be taken in (stores rack)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 
 from gencode.core.errors import Fenced, UserMistake
@@ -37,6 +37,14 @@ class Growth:
     def turns_status(self) -> bool:
         """Whether the task started or ended here."""
         return any(isinstance(event.fact, _TURNS_STATUS) for event in self.events)
+
+
+def drawn(draw: Callable[[], str], named: str = "") -> Iterator[str]:
+    """Ids for a new task, to be tried one after the other: the one that is named, if any, before others."""
+    if named:
+        yield named
+    for _ in range(DRAWS):
+        yield draw()
 
 
 def first(task: str, facts: Sequence[DurableFact]) -> Growth:

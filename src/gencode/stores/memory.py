@@ -16,6 +16,7 @@ from gencode.stores.facts import (
     Growth,
     adopted,
     busy,
+    drawn,
     first,
     grown,
     held,
@@ -26,6 +27,7 @@ from gencode.stores.facts import (
     unheard,
 )
 from gencode.stores.memory_chronicle import MemoryChronicle
+from gencode.stores.memory_claims import MemoryClaims
 
 if TYPE_CHECKING:
     from gencode.stores.memory_agenda import MemoryAgenda, MemoryTray
@@ -57,6 +59,8 @@ class MemoryStore:
         self._agenda: MemoryAgenda | None = None
         self.chronicle = MemoryChronicle(lambda: [record.state for record in self._records.values()])
         """The facts of all tasks in one order."""
+        self.claims = MemoryClaims(self._owner_of)
+        """Where claims on budgets lie."""
 
     @property
     def tray(self) -> "MemoryTray":
@@ -77,10 +81,11 @@ class MemoryStore:
     async def close(self) -> None:
         """Nothing to let go of: the facts stay readable while the store exists."""
 
-    async def create(self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = ()) -> Lease:
+    async def create(
+        self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = (), named: str = ""
+    ) -> Lease:
         """Write the first facts of a new task under a free id, and lease it to `owner`."""
-        for _ in range(DRAWS):
-            task = self._draw()
+        for task in drawn(self._draw, named):
             if task not in self._records:
                 growth = first(task, (fact, *then))
                 self._records[task] = _Record(growth, 1, owner, self._until())
@@ -230,6 +235,10 @@ class MemoryStore:
     def _is_unheard(self, record: _Record) -> bool:
         letters = self._mail.get(record.state.id, ())
         return record.owner is None and any(each.number > record.state.mailed for each in letters)
+
+    def _owner_of(self, task: str) -> str | None:
+        record = self._records.get(task)
+        return record.owner if record else None
 
     def _until(self) -> float:
         return time.monotonic() + self._lease_seconds

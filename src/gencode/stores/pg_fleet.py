@@ -5,14 +5,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from gencode.core.errors import StoreTrouble
-from gencode.core.events import TaskCreated
+from gencode.core.events import DurableFact, Event, TaskCreated
 from gencode.core.status import Status
-from gencode.runtime.fleet import Dispatch, Enqueue, Stuck, WorkerCard
-from gencode.stores.facts import DRAWS, first, held, missing
+from gencode.core.task import Task
+from gencode.runtime.fleet import Dispatch, Enqueue, Outlook, Stuck, WorkerCard
+from gencode.runtime.ports import Lease
+from gencode.stores.facts import DRAWS, first, held, lost, missing
+from gencode.stores.folding import snapshot_of
+from gencode.stores.pg_beginning import Beginning
+from gencode.stores.pg_carrier import Carrier, Unfit
 from gencode.stores.pg_link import Connection, alone
 from gencode.stores.pg_rows import NewTask
 from gencode.stores.pg_trouble import TROUBLES, trouble
 from gencode.stores.postgres import PostgresStore
+from gencode.stores.steps import FOLD
 
 if TYPE_CHECKING:
     from gencode.stores.pg_pace import PostgresPace
@@ -37,9 +43,10 @@ WHERE id = $1 AND owner = $3 AND dispatch IS NULL AND status = 'pending' RETURNI
 """
 _SAME = "SELECT 1 FROM gen_task WHERE id = $1 AND dispatch = $2"
 _DISPATCHED = """
-SELECT id, agent, status, dispatch, coalesce(owner, ''),
-       lease_until IS NULL OR lease_until <= clock_timestamp(), epoch
-FROM gen_task WHERE id = $1
+SELECT t.id, t.agent, t.status, t.dispatch, coalesce(t.owner, ''),
+       t.lease_until IS NULL OR t.lease_until <= clock_timestamp(), t.epoch, s.body
+FROM gen_task t LEFT JOIN gen_snapshot s ON s.task = t.id AND s.fold = $2 AND s.seq = t.last_seq
+WHERE t.id = $1
 """
 _OVERDUE = """
 SELECT id, agent, cwd, extract(epoch FROM clock_timestamp() - coalesce(lease_until, dispatched_at))::float8,
@@ -105,13 +112,24 @@ class FleetStore(PostgresStore):
         for _ in range(DRAWS):
             new = NewTask(first(self.draw(), (fact,)), self.lease_seconds, dispatch=order)
 
+            async def at_once(connection: Connection, again: bool, new: NewTask = new) -> bool:
+                if again and await new.written(connection):
+                    return True
+                carrier = Carrier(connection, new)
+                await enqueue(carrier, new.task)
+                return not carrier.taken and (carrier.sent or await new.write(connection, again))
+
             async def write(connection: Connection, again: bool, new: NewTask = new) -> bool:
                 written = await new.write(connection, again)
                 if written:
                     await enqueue(connection, new.task)
                 return written
 
-            if await self.in_transaction(write):
+            try:
+                written = await self.link.patiently(at_once)
+            except Unfit:
+                written = await self.in_transaction(write)
+            if written:
                 return new.task
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self.link.address}.")
 
@@ -121,7 +139,7 @@ class FleetStore(PostgresStore):
         async def write(connection: Connection, again: bool) -> bool:
             given = await connection.fetchval(_AGAIN, task, order)
             if given is None and not (again and await connection.fetchval(_SAME, task, order)):
-                known = await connection.fetchrow(_DISPATCHED, task)
+                known = await connection.fetchrow(_DISPATCHED, task, FOLD)
                 raise missing(task) if known is None else held(task)
             await enqueue(connection, task)
             return True
@@ -142,13 +160,36 @@ class FleetStore(PostgresStore):
 
     async def dispatched(self, task: str) -> Dispatch | None:
         """What is known of a task that was given to workers."""
-        for row in await self.link.fetch(_DISPATCHED, task):
-            return Dispatch(row[0], row[1], Status(row[2]), row[3], row[4], row[5], row[6])
+        for row in await self.link.fetch(_DISPATCHED, task, FOLD):
+            status = Status(row[2])
+            seen = snapshot_of(row[7]) if status is Status.PENDING else None
+            return Dispatch(row[0], row[1], status, row[3], row[4], row[5], row[6], seen)
         return None
+
+    async def begin(
+        self, seen: Task, owner: str, facts: Sequence[DurableFact], instead_of: str | None = None
+    ) -> tuple[Lease, list[Event]]:
+        """Lease a task and write its first facts as one; UserMistake while somebody else's lease runs.
+
+        Fenced when it is not as it was `seen`. `instead_of` is an owner whose lease does not count.
+        """
+        if owner in self._given_up:
+            raise lost(seen.id)
+        beginning = Beginning(seen, owner, facts, self.lease_seconds)
+        beginning.instead_of = instead_of
+        begun = await self.link.swiftly(beginning.write)
+        self._ear.hear(owner)
+        return begun
 
     async def overdue(self, seconds: float) -> list[Stuck]:
         """The tasks of workers that nobody has been at for so long."""
         return [Stuck(*row) for row in await self.link.fetch(_OVERDUE, seconds)]
+
+    async def outlook(self, task: str) -> Outlook | None:
+        """What a task waits for that no worker is at; None where one is, or none is needed."""
+        from gencode.stores.pg_survey import outlook
+
+        return await outlook(self, task)
 
     async def over(self, tasks: Sequence[str]) -> set[str]:
         """Those of these tasks that workers have nothing more to do with."""

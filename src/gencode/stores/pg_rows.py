@@ -9,14 +9,14 @@ from gencode.stores.pg_pen import snapshot, storable
 from gencode.stores.steps import FOLD
 
 # One statement, so that a new task takes one way to the server and back, however far that is.
-_TASK = """
+_NEW = """
 WITH new AS (
     INSERT INTO gen_task (id, agent, cwd, conversation, parent, status, model, created_at, updated_at,
                           ended_at, epoch, owner, lease_until, last_seq, mailed, dispatch, dispatched_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
             CASE WHEN $12::text IS NULL THEN NULL ELSE clock_timestamp() + make_interval(secs => $13) END,
             $14, $15, $16, CASE WHEN $16::bytea IS NULL THEN NULL ELSE clock_timestamp() END)
-    ON CONFLICT (id) DO NOTHING RETURNING id, epoch, last_seq
+    {twice} RETURNING id, epoch, last_seq
 ), written AS (
     INSERT INTO gen_event (task, seq, epoch, kind, body, at)
     SELECT n.id, e.seq, n.epoch, e.kind, e.body, e.at
@@ -28,6 +28,8 @@ WITH new AS (
 )
 SELECT id FROM new
 """
+_TASK = _NEW.format(twice="ON CONFLICT (id) DO NOTHING")
+_PART = _NEW.format(twice="").rpartition("SELECT")[0].strip()
 _SAME = "SELECT 1 FROM gen_task WHERE id = $1 AND owner IS NOT DISTINCT FROM $2 AND created_at = $3"
 _BELOW = """
 WITH RECURSIVE below (id) AS (
@@ -62,6 +64,23 @@ class NewTask:
 
     async def write(self, connection: Connection, again: bool) -> bool:
         """Write it, all or nothing; False when its id is taken by another one."""
+        if await connection.fetchval(_TASK, *self._values()) is not None:
+            return True
+        return again and await self.written(connection)
+
+    async def written(self, connection: Connection) -> bool:
+        """Whether it is there, as it would be written."""
+        state = self._growth.state
+        return bool(await connection.fetchval(_SAME, state.id, self._owner, state.created_at))
+
+    def parts(self) -> tuple[str, tuple[Any, ...]]:
+        """The beginning of a statement that also writes it, and the values of that.
+
+        When its id is taken by another one, the statement fails.
+        """
+        return _PART, self._values()
+
+    def _values(self) -> tuple[Any, ...]:
         state, events = self._growth.state, self._growth.events
         row: tuple[Any, ...] = (
             *(state.id, storable(state.agent), storable(state.cwd), state.conversation),
@@ -73,9 +92,7 @@ class NewTask:
             *([each.seq for each in events], [kind_of(each.fact) for each in events]),
             *([body.decode() for body in self._growth.bodies], [each.at for each in events]),
         )
-        if await connection.fetchval(_TASK, *row, *facts, FOLD, snapshot(state)) is not None:
-            return True
-        return again and bool(await connection.fetchval(_SAME, state.id, self._owner, state.created_at))
+        return (*row, *facts, FOLD, snapshot(state))
 
 
 async def delete(connection: Connection, task: str) -> list[str]:

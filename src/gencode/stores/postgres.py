@@ -19,6 +19,7 @@ from gencode.stores.facts import (
     DRAWS,
     MOST_WAITING,
     adopted,
+    drawn,
     first,
     held,
     letter_text,
@@ -38,6 +39,7 @@ from gencode.stores.steps import FOLD
 if TYPE_CHECKING:
     from gencode.stores.pg_agenda import PostgresAgenda, PostgresTray
     from gencode.stores.pg_chronicle import PostgresChronicle
+    from gencode.stores.pg_claims import PostgresClaims
 
 LOOK_SECONDS = 2.0
 """Who hears nothing looks so often."""
@@ -161,6 +163,13 @@ class PostgresStore:
         return PostgresTray(self.link)
 
     @property
+    def claims(self) -> "PostgresClaims":
+        """Where claims on budgets lie."""
+        from gencode.stores.pg_claims import PostgresClaims
+
+        return PostgresClaims(self.link, self._ear)
+
+    @property
     def chronicle(self) -> "PostgresChronicle":
         """The facts of all tasks in one order."""
         from gencode.stores.pg_chronicle import PostgresChronicle
@@ -183,10 +192,12 @@ class PostgresStore:
         """Write nothing more for an owner, whatever its leases say: others may have its tasks by now."""
         self._given_up.add(owner)
 
-    async def create(self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = ()) -> Lease:
+    async def create(
+        self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = (), named: str = ""
+    ) -> Lease:
         """Write the first facts of a new task under a free id, and lease it to `owner`."""
-        for _ in range(DRAWS):
-            growth = first(self.draw(), (fact, *then))
+        for task in drawn(self.draw, named):
+            growth = first(task, (fact, *then))
             if await self.link.patiently(NewTask(growth, self.lease_seconds, owner).write):
                 self._ear.hear(owner)
                 return Lease(owner, 1, growth.state)

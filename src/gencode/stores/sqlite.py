@@ -20,7 +20,7 @@ from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id
 from gencode.core.task import Task
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
-from gencode.stores.facts import DRAWS, adopted, first, held, letter_text, missing, taken
+from gencode.stores.facts import DRAWS, adopted, drawn, first, held, letter_text, missing, taken
 from gencode.stores.folding import events_of, folded, snapshot_of
 from gencode.stores.schema import Durability, PlainErrors, Transaction, open_pair
 from gencode.stores.steps import FOLD, RELEASE, Append, Delete, Insert, Post
@@ -29,6 +29,7 @@ from gencode.stores.together import Pen, Step, patiently
 if TYPE_CHECKING:
     from gencode.stores.agenda import SqliteAgenda, SqliteTray
     from gencode.stores.chronicle import SqliteChronicle
+    from gencode.stores.claims import SqliteClaims
     from gencode.stores.sqlite_questions import SqliteQuestions
 
 T = TypeVar("T")
@@ -145,6 +146,13 @@ class SqliteStore:
         return SqliteChronicle(self._path, self._reader, self._plain_errors)
 
     @property
+    def claims(self) -> "SqliteClaims":
+        """Where claims on budgets lie."""
+        from gencode.stores.claims import SqliteClaims
+
+        return SqliteClaims(self._pen, self._writer, self._reader, self._plain_errors)
+
+    @property
     def questions(self) -> "SqliteQuestions":
         """Where questions lie until a person answers them."""
         from gencode.stores.sqlite_questions import SqliteQuestions
@@ -160,10 +168,12 @@ class SqliteStore:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._writer.close)
             self._thread.shutdown()
 
-    async def create(self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = ()) -> Lease:
+    async def create(
+        self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = (), named: str = ""
+    ) -> Lease:
         """Write the first facts of a new task under a free id, and lease it to `owner`."""
-        for _ in range(DRAWS):
-            growth = first(self._draw(), (fact, *then))
+        for task in drawn(self._draw, named):
+            growth = first(task, (fact, *then))
             if await self._write(Insert(self._writer, growth, lease=self._lease, owner=owner)):
                 self._leased.add(growth.state.id)
                 return Lease(owner, 1, growth.state)

@@ -1,0 +1,195 @@
+"""Forks of tasks that worked in a copy on a worker: they begin there too, with what is known of its files."""
+
+from collections.abc import Generator, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gencode import GenCode
+from gencode.core.errors import UserMistake
+from gencode.core.events import MessageAdded
+from gencode.core.messages import ToolMessage
+from gencode.core.spec import TaskRequest
+from gencode.core.status import Status
+from gencode.delegation.forks import Fork
+from gencode.runtime.worktrees.leftovers import leftovers
+from tests.fleet.conftest import PATIENT
+from tests.fleet.country import Country, call, detached, results, said, says, told
+from tests.fleet.driving import ended
+from tests.postgres import Postgres
+from tests.runtime.worktrees.yard import git, repository
+from tests.surfaces.running import Ended
+from tests.surfaces.running import gen as typed
+from tests.waiting import until
+
+pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
+
+
+@pytest.fixture(scope="module")
+def country(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Country]:
+    made = Country(postgres, tmp_path_factory.mktemp("country"))
+    made.settle("--concurrency", "4", *PATIENT)
+    yield made
+    made.close()
+
+
+@contextmanager
+def hidden(country: Country) -> Generator[None]:
+    """While its folder is at another place, and so not on this machine."""
+    away = country.folder.rename(country.folder.parent / "hidden")
+    try:
+        yield
+    finally:
+        away.rename(country.folder)
+
+
+def fork(country: Country, folder: Path, *words: str) -> Ended:
+    model = ("--model", f"scripted:{country.script}")
+    return typed("task", "fork", *words, *model, cwd=folder, GEN_DATABASE_URL=country.url)
+
+
+def opened(country: Country, folder: Path, **settings: Any) -> AbstractAsyncContextManager[GenCode]:
+    named = {"database_url": country.url, **settings}
+    return GenCode.open(folder, model=f"scripted:{country.script}", settings=named)
+
+
+async def two_written(country: Country) -> str:
+    """A task that wrote two.txt in a copy and has ended."""
+    country.write(says(call("Write", file_path="two.txt", content="two\n")))
+    async with country.gen() as gen:
+        [found] = await ended(gen, [await detached(gen)])
+    calls = [call("LS", path="."), call("Write", file_path="three.txt", content="three\n")]
+    country.write({"*": [{"text": "both", "calls": calls}, {"text": "done"}]})
+    return found.id
+
+
+async def test_a_fork_is_sent_to_a_worker_with_the_work_of_the_other_one_and_both_come_back(
+    country: Country, tmp_path: Path
+) -> None:
+    first = await two_written(country)
+    with hidden(country):
+        begun = fork(country, tmp_path, first, "another way", "--background")
+        async with opened(country, tmp_path) as gen:
+            [found] = await ended(gen, [begun.out.strip()])
+            seen, heard = await results(gen, found.id), await told(gen, found.id)
+    begins = f"It begins in a copy of {country.folder} as task {first} left it, with what that one changed."
+    assert (begun.code, begins in begun.err) == (0, True), begun.err
+    assert (found.status, found.forked, found.cwd) == (Status.COMPLETED, first, str(country.folder))
+    assert ("a.txt" in seen[-2], "two.txt" in seen[-2]) == (True, True)
+    assert "It has in it what you had changed in files until then." in heard[-1]
+    assert "What both changed there:]\nadded three.txt +1 -0\nadded two.txt +1 -0" in found.result
+    taken = typed("task", "merge", found.id, cwd=country.folder, GEN_DATABASE_URL=country.url)
+    assert (taken.code, (country.folder / "three.txt").read_text()) == (0, "three\n"), taken
+    assert (country.folder / "two.txt").read_text() == "two\n"
+    again = typed("task", "merge", first, cwd=country.folder, GEN_DATABASE_URL=country.url)
+    assert (again.code, "were in the files" in again.out) == (0, True)
+    shown = typed("task", "output", first, cwd=country.folder, GEN_DATABASE_URL=country.url)
+    assert "To take it over" not in shown.out
+    (country.folder / "two.txt").unlink()
+    (country.folder / "three.txt").unlink()
+
+
+async def test_a_fork_at_an_early_fact_has_nothing_of_what_came_later_and_says_so(
+    country: Country, tmp_path: Path
+) -> None:
+    first = await two_written(country)
+    async with country.gen() as gen:
+        facts = await gen.store.events(first)
+        answered = next(
+            event.seq or 0
+            for event in facts
+            if isinstance(event.fact, MessageAdded) and isinstance(event.fact.message, ToolMessage)
+        )
+        request = TaskRequest("", "another way")
+        country.write({"*": [{"text": "before"}, *said(call("LS", path=".")), {"text": "done"}]})
+        early, words = await gen.work.fork_apart(first, Fork(answered - 1), request)
+        late, _ = await gen.work.fork_apart(first, Fork(answered), request)
+        found = await ended(gen, [early, late])
+        assert [(each.status, each.error) for each in found] == [(Status.COMPLETED, None)] * 2
+        seen = [(await results(gen, each.id))[-1] for each in found]
+        heard = await told(gen, early)
+    assert words == (
+        f"It begins in a copy of {country.folder} as it was when task {first} was sent, without what that "
+        f"one changed: how its files were at fact {answered - 1} is not known."
+    )
+    assert [("a.txt" in each, "two.txt" in each) for each in seen] == [(True, False), (True, True)]
+    assert "what you changed in files is not in it, so look before you rely on it" in heard[-1]
+    [warned] = [each for each in found[0].evidence.warnings if each.startswith("it begins in a copy")]
+    assert warned.startswith(f"it begins in a copy of {country.folder} as it was when task {first} was sent")
+
+
+async def test_a_fork_that_changes_nothing_more_offers_nothing(country: Country) -> None:
+    first = await two_written(country)
+    country.write(says(call("Read", file_path="two.txt")))
+    async with country.gen() as gen:
+        task, _ = await gen.work.fork_apart(first, Fork(), TaskRequest("", "only look"))
+        [found] = await ended(gen, [task])
+        waiting = [each for each in country.doctor() if task in each]
+        left = [each.path for each in await leftovers(country.workers[0].log)]
+        more, _ = await gen.work.fork_apart(task, Fork(), TaskRequest("", "look again"))
+        [again] = await ended(gen, [more])
+        seen = await results(gen, more)
+    assert found.result == "done\n\n[It changed nothing more than the task it is a fork of.]"
+    assert (waiting, again.status, "two" in seen[-1]) == ([], Status.COMPLETED, True)
+    assert [each for each in left if task in each] == []
+
+
+async def test_a_fork_of_a_task_that_still_runs_begins_as_that_one_was_sent(
+    country: Country, tmp_path: Path
+) -> None:
+    country.write(says(*(call("Write", file_path=f"{n}.txt", content="x\n") for n in "pqr"), delay=60_000))
+    async with country.gen() as gen:
+        first = await detached(gen)
+        await until(lambda: heard_all(gen, first), "it is told where it is")
+        country.write(says(call("LS", path=".")))
+        task, words = await gen.work.fork_apart(first, Fork(), TaskRequest("", "another way"))
+        [found] = await ended(gen, [task])
+        seen = await results(gen, task)
+        await gen.stop(first)
+    assert "as it was when task" in words and found.status is Status.COMPLETED
+    assert ("a.txt" in seen[-1], "p.txt" in seen[-1]) == (True, False)
+
+
+async def heard_all(gen: GenCode, task: str) -> bool:
+    return len(await told(gen, task)) == 2
+
+
+async def test_what_cannot_be_named_from_another_machine_is_said(country: Country, tmp_path: Path) -> None:
+    first = await two_written(country)
+    with hidden(country):
+        async with opened(country, tmp_path) as gen:
+            with pytest.raises(UserMistake, match="let a worker run the fork: gen task fork"):
+                await gen.fork(first, "again")
+            with pytest.raises(UserMistake, match="has no fact 999"):
+                await gen.work.fork_apart(first, Fork(999), TaskRequest("", "again"))
+        wider = fork(country, tmp_path, first, "again", "--background", "--permission-mode", "dontAsk")
+    assert (wider.code, "so the permissions of a fork are those the task had" in wider.err) == (2, True)
+
+
+async def test_in_a_clone_a_task_goes_on_is_forked_and_its_work_is_taken_over(
+    country: Country, tmp_path: Path
+) -> None:
+    first = await two_written(country)
+    git(tmp_path, "clone", "--quiet", str(country.folder), "clone")
+    clone = tmp_path / "clone"
+    other = repository(tmp_path / "other", a_txt="other\n")
+    with hidden(country):
+        async with opened(country, clone) as gen:
+            forked = await gen.fork(first, "another way")
+            again = await gen.fork(forked.agent_id, "and another")
+            listed, heard = await results(gen, forked.agent_id), await told(gen, again.agent_id)
+        words = ("--model", f"scripted:{country.script}")
+        resumed = typed("task", "resume", first, "more", *words, cwd=clone, GEN_DATABASE_URL=country.url)
+        refused = typed("task", "resume", first, "more", *words, cwd=other, GEN_DATABASE_URL=country.url)
+        astray = typed("task", "merge", first, cwd=other, GEN_DATABASE_URL=country.url)
+        merged = typed("task", "merge", first, cwd=clone, GEN_DATABASE_URL=country.url)
+    assert [each.status for each in (forked, again)] == [Status.COMPLETED] * 2
+    assert (forked.cwd, "two.txt" in listed[-2]) == (str(country.folder), False)
+    assert heard[-2].startswith(f"You work in a clone of the repository of {country.folder}, in {clone}.")
+    assert (resumed.code, f"Task {first} goes on in {clone}, a clone of the" in resumed.err) == (0, True)
+    lacks = f"{other} does not have the commit {git(country.folder, 'rev-parse', 'HEAD')[:12]}, at which it"
+    assert [(each.code, lacks in each.err) for each in (refused, astray)] == [(2, True)] * 2, refused.err
+    assert (merged.code, (clone / "two.txt").read_text()) == (0, "two\n"), merged.err
+    assert f"this is a clone of its repository: {clone}" in merged.err

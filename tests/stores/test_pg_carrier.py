@@ -1,0 +1,119 @@
+"""A new task and its place in a queue are written with one statement: both or neither, and once."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from gencode.core.errors import StoreTrouble
+from gencode.core.events import TaskCreated
+from gencode.runtime.ports import TaskQuery
+from tests.postgres import Postgres
+
+pytestmark = pytest.mark.needs("postgres")
+
+IDS = ("a" * 12, "a" * 12, "b" * 12)
+_PUT = "WITH put AS (INSERT INTO places (task, n) SELECT $1, $2 RETURNING n) SELECT n FROM put"
+
+
+@pytest.fixture
+async def store(postgres: Postgres) -> AsyncGenerator[Any]:
+    from gencode.stores.pg_fleet import FleetStore
+
+    opened = await FleetStore.open(postgres.new_schema(), patience=2.0)
+    await opened.link.fetch("CREATE TABLE places (task text, n int CHECK (n < 9))")
+    yield opened
+    await opened.close()
+
+
+def putting(n: int, statement: str = _PUT) -> Any:
+    async def enqueue(connection: Any, task: str) -> None:
+        await connection.fetch(statement, task, n)
+
+    return enqueue
+
+
+async def there(store: Any) -> tuple[list[str], list[str]]:
+    """The tasks, and those that have a place."""
+    rows = await store.link.fetch("SELECT task FROM places ORDER BY task")
+    return sorted(task.id for task in await store.tasks(TaskQuery())), [row[0] for row in rows]
+
+
+async def test_both_are_written_with_one_statement(store: Any) -> None:
+    statements: list[str] = []
+    patiently = store.link.patiently
+
+    async def counting(step: Any, patience: float | None = None) -> Any:
+        def heard(told: Any) -> None:
+            statements.append(told.query)
+
+        async def counted(connection: Any, again: bool) -> Any:
+            with connection.query_logger(heard):
+                return await step(connection, again)
+
+        return await patiently(counted, patience)
+
+    first = await store.submit(TaskCreated(agent="Explore"), b"{}", putting(1))  # the driver learns types
+    store.link.patiently = counting
+    task = await store.submit(TaskCreated(agent="Explore"), b"{}", putting(1))
+    store.link.patiently = patiently
+    assert len(statements) == 1
+    assert await there(store) == (sorted([first, task]), sorted([first, task]))
+    assert (await store.dispatched(task)).order == b"{}"
+
+
+async def test_what_fails_writes_neither(store: Any) -> None:
+    with pytest.raises(StoreTrouble):
+        await store.submit(TaskCreated(), b"{}", putting(9))
+    assert await there(store) == ([], [])
+
+
+async def test_an_id_that_is_taken_is_drawn_again(store: Any) -> None:
+    ids = list(IDS)
+    store.draw = lambda: ids.pop(0)
+    assert await store.submit(TaskCreated(), b"{}", putting(1)) == IDS[0]
+    assert await store.submit(TaskCreated(), b"{}", putting(2)) == IDS[2]
+    assert await there(store) == ([IDS[0], IDS[2]], [IDS[0], IDS[2]])
+
+
+async def test_a_reply_that_got_lost_is_not_written_twice(store: Any) -> None:
+    patiently = store.link.patiently
+
+    async def unlucky(step: Any, patience: float | None = None) -> Any:
+        async def losing(connection: Any, again: bool) -> Any:
+            told = await step(connection, again)
+            if not again:
+                raise ConnectionResetError
+            return told
+
+        return await patiently(losing, patience)
+
+    store.link.patiently = unlucky
+    task = await store.submit(TaskCreated(), b"{}", putting(1))
+    store.link.patiently = patiently
+    assert await there(store) == ([task], [task])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO places (task, n) VALUES ($1, $2)",
+        "WITH RECURSIVE x AS (SELECT 1) INSERT INTO places (task, n) VALUES ($1, $2)",
+    ],
+)
+async def test_a_statement_that_takes_nothing_along_is_written_in_a_transaction(
+    store: Any, statement: str
+) -> None:
+    task = await store.submit(TaskCreated(), b"{}", putting(1, statement))
+    assert await there(store) == ([task], [task])
+    with pytest.raises(StoreTrouble):
+        await store.submit(TaskCreated(), b"{}", putting(9, statement))
+    assert await there(store) == ([task], [task])
+
+
+async def test_a_task_without_a_place_is_written_too(store: Any) -> None:
+    async def nowhere(_connection: Any, _task: str) -> None:
+        pass
+
+    task = await store.submit(TaskCreated(), b"{}", nowhere)
+    assert await there(store) == ([task], [])
