@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import UserMessage
 from gencode.core.status import Status
-from gencode.delegation.lodged import HERE, copies_told
+from gencode.delegation.lodged import HERE, NAMES, copies_told
 from gencode.runtime.away.parcel import Parcel, Returned
 from gencode.stores.pg_fleet import FleetStore
 from tests.postgres import Postgres
@@ -18,8 +18,8 @@ from tests.surfaces.running import gen as typed
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
 
 PARCEL = Parcel(key="a" * 40, tip="1" * 40)
-FIELDS = {"copy": "You work in a copy of", "there": "/p", "here": "/own/c p", "worker": "w-1-ab", "top": "/p"}
-HEARD = UserMessage(HERE.format(**FIELDS), sender="system")
+FIELDS = {"copy": "You work in a copy of", "there": "/p", "here": "/own/c p", "worker": "w-1-ab"}
+HEARD = UserMessage(HERE.format(**FIELDS, names=NAMES.format(tops="/p")), sender="system")
 
 
 async def ended(store: FleetStore, cwd: str, told: Returned | None) -> str:

@@ -53,12 +53,19 @@ async def test_what_is_said_in_one_terminal_is_seen_and_answered_in_the_other(tm
         await until(lambda: second.queued, "it waits to be heard")
         await until(gate.opened, "the first goes on")
         await saying
-        await until(lambda: first.lead and first.lead.turns == 3 and first.lead.status.ended)
-        await until(lambda: second.lead and second.lead.turns == 3 and second.lead.status.ended)
-        heard = transcript_of(await first.gen.store.events(session))
-        said = [each.text for each in heard if isinstance(each, UserMessage) and each.sender == "user"]
-        assert said == ["hello", "from the first", "from the second"]
-        assert (second.queued, second.led_elsewhere) == ({}, False)
+
+        async def said() -> list[str]:
+            heard = transcript_of(await first.gen.store.events(session))
+            return [each.text for each in heard if isinstance(each, UserMessage) and each.sender == "user"]
+
+        async def ended() -> bool:
+            task = await first.gen.store.task(session)
+            leads = [lead and (lead.turns, lead.status) for lead in (first.lead, second.lead, task)]
+            return len(await said()) == 3 and len(set(leads)) == 1 and task is not None and task.status.ended
+
+        await until(ended, "all is heard and answered, in this turn or in one of its own")
+        assert await said() == ["hello", "from the first", "from the second"]
+        await until(lambda: (second.queued, second.led_elsewhere) == ({}, False))
 
 
 async def test_a_turn_that_waits_for_others_hears_what_somebody_woke_elsewhere(tmp_path: Path) -> None:

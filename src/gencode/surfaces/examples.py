@@ -14,6 +14,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "task output": ("gen task output 9f3a", "gen task output 9f3a --no-block --page 2"),
     "task stop": ("gen task stop 9f3a", "gen task stop 9f3a --tree --keep"),
     "task interrupt": ('gen task interrupt 9f3a --message "Leave the tests out"',),
+    "task budget": ("gen task budget 9f3a", "gen task budget 9f3a tokens 60000", "gen task budget 9f3a none"),
     "task send": ('gen task send 9f3a "Look at the tests as well"',),
     "task resume": ('gen task resume 9f3a "And where is it tested?"',),
     "task fork": ('gen task fork 9f3a --at 12 "Look into the other module instead"',),
