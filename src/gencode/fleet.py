@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 from msgspec.structs import replace
@@ -90,6 +90,8 @@ class Worker:
         self._reluctance = Reluctance()
         house = House(self.name, shape.workspace, shape.home, shape.folders, shape.walls)
         self._lodgings = Lodgings(store, store.parcels, house)
+        self.last_word: Callable[[], None] = lambda: None
+        """Says to a person that the process ends as a whole; it must not wait for anybody."""
 
     @property
     def card(self) -> WorkerCard:
@@ -310,9 +312,15 @@ class Worker:
         """Stop everything in time; the process ends as a whole where that takes too long."""
         if self._rooms:
             log.error("leases could not be renewed in time; everything that runs here is stopped")
-            end = asyncio.get_running_loop().call_later(_LAST_MOMENT * self._shape.lease_seconds, _end)
+            end = asyncio.get_running_loop().call_later(_LAST_MOMENT * self._shape.lease_seconds, self._end)
             self._give_up(STOPPED, end.cancel)
             self._store.cut()
+
+    def _end(self) -> NoReturn:
+        """The commands that are still running end with this process; that is what their wardens are for."""
+        log.critical("not everything could be stopped in time; the worker ends")
+        self.last_word()
+        os._exit(HARD_END)
 
     def _give_up(self, why: str, then: Callable[[], None] | None = None) -> None:
         self._lodgings.abandon()
@@ -335,9 +343,3 @@ def _bounded(found: Dispatch, handover: Handover, budget: Budget) -> Handover:
     if created is None or budget == NO_BUDGET:
         return handover
     return replace(handover, created=replace(created, budget=tightest(created.budget, budget)))
-
-
-def _end() -> None:
-    """The commands that are still running end with this process; that is what their wardens are for."""
-    log.critical("not everything could be stopped in time; the worker ends")
-    os._exit(HARD_END)

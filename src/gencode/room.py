@@ -71,8 +71,9 @@ class Onward(FleetEngine):
 
     async def _check(self, created: TaskCreated) -> None:
         """UserMistake where somebody above has a cap, too: who waits under one must not wait for another."""
-        above = created.parent
-        while above is not None and (task := await self._journal.task(above)) is not None:
+        above, passed = created.parent, set[str]()
+        while above is not None and above not in passed and (task := await self._journal.task(above)):
+            passed.add(above)  # what was imported may go round in circles
             if task.agent.casefold() in self._capped:
                 raise UserMistake(CAPPED.format(sent=created.agent, above=task.agent))
             above = task.parent
@@ -139,7 +140,7 @@ class Room:
         try:
             async with GenCode.open(cwd, settings=settings, store=self._store, asker=self.asker) as gen:
                 self.asker.owner = gen.supervisor.owner
-                gen.launcher.apart.engine = self._onward
+                gen.launcher.apart.employ(self._onward)
                 self._opened.set_result(gen)
                 await self._closing.wait()
         except GenCodeError as trouble:

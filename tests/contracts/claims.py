@@ -3,10 +3,18 @@
 import asyncio
 from typing import Any
 
+from msgspec import Struct
+
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.runtime.claims import Claim
 from tests.contracts.store import OpenStore
 from tests.waiting import until
+
+
+class Later(Struct):
+    """A claim of another version, which says nothing to this one."""
+
+    via: str
 
 
 async def spending(store: Any, owner: str) -> str:
@@ -53,3 +61,21 @@ async def test_a_claim_goes_to_who_takes_the_task_over(open_store: OpenStore) ->
     await store.take(task, "heir", "dead")
     assert await seen(store, "heir", number) == [claim(task)]
     assert await store.claims.at("dead") == []
+
+
+async def test_a_claim_on_a_task_that_is_gone_is_seen_by_nobody(open_store: OpenStore) -> None:
+    store: Any = await open_store()
+    there = await store.claims.put(claim(await spending(store, "me")))
+    gone = await store.claims.put(claim("gone"))
+    assert [number for number, _ in await store.claims.at("me")] == [there]
+    await store.claims.drop(gone)
+    assert not await store.claims.waits(gone)
+
+
+async def beside_another_version(open_store: OpenStore) -> tuple[list[str], bool]:
+    """Who is seen to claim something beside what cannot be read, and whether that still lies there."""
+    store: Any = await open_store()
+    mine = await spending(store, "me")
+    lost = await store.claims.put(Later(mine))
+    number = await store.claims.put(claim(mine))
+    return [each.owner for each in await seen(store, "me", number)], await store.claims.waits(lost)

@@ -30,6 +30,11 @@ class Told:
         return _ASKS.findall(self.heard)
 
     @property
+    def has_answered(self) -> bool:
+        """Whether it has said something to one of them."""
+        return "hears that" in self.heard or "has heard that" in self.heard
+
+    @property
     def replies(self) -> int:
         """How often it was answered, or told that nobody does."""
         return len(_REPLIES.findall(self.heard))

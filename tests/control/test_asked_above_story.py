@@ -16,6 +16,7 @@ from gencode.core.messages import AssistantMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.delegation.inquiring import LOOK_SECONDS
 from gencode.places import database
 from gencode.runtime.asking import Answer, Question
 from gencode.runtime.broker import Broker
@@ -30,6 +31,7 @@ from tests.stores.looking import rows
 from tests.surfaces.running import start
 
 ANSWERED = "The agent main answered; the answer is the message after this one."
+DEFAULT = ". These are the defaults; say in your report that you assumed them:\n- Which one? → left"
 MAY = {"allow": ["Task(general-purpose)"]}
 
 
@@ -50,7 +52,7 @@ def lead(told: Told, *first: tuple[str, dict[str, Any]]) -> Play:
     """A main agent that makes its calls, and answers once when it is asked."""
     if not told.turns:
         return say("I begin.", *first)
-    if told.askers and "hears that" not in told.heard:
+    if told.askers and not told.has_answered:
         return say("I know it.", answer(told, "right"))
     return say("It is done.")
 
@@ -145,8 +147,9 @@ class Saying:
         return self._answer
 
 
-async def test_what_the_sender_leaves_is_asked_of_the_person_who_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("sending", [APART, send("choose")])
+async def test_what_the_sender_leaves_is_asked_at_once_of_the_person_who_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sending: tuple[str, dict[str, Any]]
 ) -> None:
     """They are asked although the agent was sent to the background meanwhile: nobody asked for that."""
     person = Saying(Answer(True, words=("right",)))
@@ -154,10 +157,10 @@ async def test_what_the_sender_leaves_is_asked_of_the_person_who_waits(
     def think(told: Told) -> Play:
         if told.prompt == "choose":
             return choosing(told)
-        return say("I leave it.") if told.turns else say("I begin.", APART)
+        return say("I leave it.") if told.turns else say("I begin.", sending)
 
     def opener(asker: Any) -> Any:
-        settings = {**MAY, "question_seconds": 0.5, "background_questions": False}
+        settings = {**MAY, "question_seconds": 600, "background_questions": False}
         return GenCode.open(tmp_path, model=MODEL, settings=settings, asker=asker)
 
     async with (
@@ -171,6 +174,46 @@ async def test_what_the_sender_leaves_is_asked_of_the_person_who_waits(
         told = await said(gen, child.id)
     assert [(each.task, each.path) for each in person.asked] == [(child.id, ("main", "general-purpose"))]
     assert results(told) == ["The user answered:\n- Which one? → right"]
+
+
+async def test_a_sender_that_waits_for_others_keeps_its_time_and_those_that_ask_wait_for_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One answer comes when the work of another one has; after that two ask, and both are left."""
+    enough = asyncio.Event()
+
+    async def think(told: Told) -> Play:
+        if told.prompt in ("choose", "choose, too"):
+            return choosing(told, 2)
+        if told.prompt == "work":
+            await enough.wait()
+            return say("Worked.")
+        if not told.turns:
+            both = send("choose", run_in_background=True), send("choose, too", run_in_background=True)
+            return say("I begin.", *both, send("work", run_in_background=True))
+        if "Worked." in told.heard and not told.has_answered:
+            words = [("SendMessage", {"task_id": each, "message": "right"}) for each in set(told.askers)]
+            return say("I know it.", *words)
+        return say("I wait.")
+
+    async with thinking(think, monkeypatch), opened(tmp_path, question_seconds=600) as gen:
+        talking = asyncio.ensure_future(gen.ask("go").outcome())
+
+        async def both_are_heard() -> bool:
+            main = (await tasks(gen)).get("go")
+            known = await said(gen, main.id) if main else []
+            asked = "".join(each.text for each in heard(known)).count(") asks]")
+            return asked == 2 and isinstance(known[-1], AssistantMessage)
+
+        await until(both_are_heard, "both have asked, and are left")
+        await asyncio.sleep(3 * LOOK_SECONDS)
+        known = await tasks(gen)
+        asking = [results(await said(gen, known[each].id)) for each in ("choose", "choose, too")]
+        enough.set()
+        await talking
+        told = [results(await said(gen, known[each].id)) for each in ("choose", "choose, too")]
+    assert asking == [[], []]
+    assert told == [[ANSWERED, f"Nobody answered in time{DEFAULT}"]] * 2
 
 
 def woken(told: Told) -> Play:
@@ -238,8 +281,7 @@ async def test_a_sender_whose_process_is_killed_is_not_waited_for_and_one_at_res
         await until(lambda: has_ended(gen, 5), "it goes on again")
         asked = [each.sender for each in await gen.store.waiting(session)]
         now = await gen.find(session)
-    default = ". These are the defaults; say in your report that you assumed them:\n- Which one? → left"
-    assert first == [f"Nobody answered in time{default}"]
+    assert first == [f"Nobody answered in time{DEFAULT}"]
     assert (again[1], asked, now.status) == (True, [child], Status.INTERRUPTED)
 
 

@@ -1,20 +1,26 @@
 """Forks and structured results, through the public door."""
 
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from gencode import GenCode
+from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import MessageAdded, TaskForked
 from gencode.core.messages import AssistantMessage
+from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.forks import Fork
-from gencode.runtime.purse import BudgetSpent
+from gencode.runtime.purse import BudgetSpent, Purse
 from gencode.testing import call, says, scripted
 from tests.control.words import heard, results, said
 from tests.delegation.test_isolation import played
+from tests.waiting import Gate, until
 
 SCHEMA = {
     "type": "object",
@@ -65,6 +71,26 @@ async def test_a_fork_at_a_fact_that_is_not_there_is_a_clear_mistake(tmp_path: P
         assert len(await gen.tasks()) == 1
 
 
+async def test_a_fork_at_a_fact_that_is_not_there_says_so_also_where_nothing_is_left_to_pay_it(
+    tmp_path: Path,
+) -> None:
+    """A conversation is none that could be forked, and the way out is told."""
+    sent = says("", call("Task", subagent_type="Explore", prompt="look"))
+    async with scripted(tmp_path, main=[sent, says("told")], Explore=[says("done")]) as gen:
+        session = (await gen.ask("go").outcome()).agent_id
+        [task] = [each.agent_id for each in await gen.tasks(session)]
+        await gen.set_budget(session, Budget(turns=3))
+        with pytest.raises(BudgetSpent):
+            await gen.fork(task, "again")
+        with pytest.raises(UserMistake, match="has no fact 999"):
+            await gen.fork(task, "again", at=999)
+        with pytest.raises(UserMistake) as refused:
+            await gen.fork(session, "again")
+    assert str(refused.value).endswith(
+        f"Fork one of its agents (gen task list), or go on with it: gen -p --session {session}"
+    )
+
+
 async def test_a_result_that_fits_its_schema_is_given_as_a_value(tmp_path: Path) -> None:
     text = 'Here it is:\n```json\n{"files": ["a.py"]}\n```'
     async with scripted(tmp_path, Explore=[says(text)]) as gen:
@@ -83,6 +109,7 @@ async def test_a_result_that_does_not_fit_is_repaired_at_most_twice(tmp_path: Pa
     assert (repaired.status, repaired.turns, repaired.output) == (Status.COMPLETED, 3, {"files": []})
     assert (given_up.status, given_up.turns, given_up.output) == (Status.FAILED, 3, None)
     assert (given_up.error or "").startswith("its result does not fit the schema: ")
+    assert "Answer again" not in (given_up.error or "")
     assert given_up.result == "I cannot"
 
 
@@ -143,3 +170,90 @@ async def test_a_fork_elsewhere_takes_a_part_of_the_budget_of_its_conversation_a
     assert (found.status, found.parent) == (Status.COMPLETED, talk.agent_id)
     assert found.budget.tokens is not None and 40_000 < found.budget.tokens <= 50_000
     assert found.tools is not None and "Task" in found.tools.deny
+
+
+USED = {"inputTokens": 990, "outputTokens": 10}
+AGAIN = TaskRequest("", "another way")
+
+
+@asynccontextmanager
+async def talking(gen: GenCode, gate: Gate) -> AsyncGenerator[tuple[str, str, asyncio.Future[Outcome]], None]:
+    """A conversation that waits at a gate, the agent that it had sent before, and its turn."""
+    turn = asyncio.ensure_future(gen.ask("go").outcome())
+    await until(lambda: any(live.task.turns == 2 for live in gen.supervisor), "it waits at the gate")
+    [talk] = [live.id for live in gen.supervisor if live.task.conversation]
+    [child] = await gen.tasks(parent=talk)
+    yield talk, child.agent_id, turn
+    if not turn.done():
+        await until(gate.opened, "somebody waits at the gate")
+        await turn
+
+
+def purse_of(gen: GenCode, talk: str) -> Purse:
+    live = gen.launcher.live(talk)
+    assert live is not None and live.purse is not None
+    return live.purse
+
+
+async def test_a_fork_elsewhere_has_a_part_while_its_conversation_is_at_work_and_gives_the_rest_back(
+    tmp_path: Path,
+) -> None:
+    gate, send = Gate(tmp_path), call("Task", subagent_type="Explore", prompt="look")
+    main = [says("", send), says("", gate.call), says("told"), says("", gate.call), says("told")]
+    model = played(tmp_path, main=main, Explore=[says("found", usage=USED), says("more", usage=USED)])
+    bounds = {"max_spawns": 9, "max_tokens_total": 101_000}
+    async with GenCode.open(tmp_path, model=model, settings=bounds) as gen:
+        async with talking(gen, gate) as (talk, child, turn):
+            nobody = TaskRequest("", "another way", model="nope/none")
+            for _ in range(3):
+                with pytest.raises(UserMistake, match="nope"):
+                    await gen.work.fork_apart(child, Fork(), nobody)
+            assert purse_of(gen, talk).left() == Budget(tokens=100_000, spawns=8)
+
+            task, _ = await gen.work.fork_apart(child, Fork(), AGAIN)
+            aside = purse_of(gen, talk).left().tokens
+            found = await gen.watch.ended(task, 60)
+            assert (found.status, found.result, found.budget) == (
+                Status.COMPLETED,
+                "more",
+                Budget(tokens=50_000, spawns=3),
+            )
+            assert aside is not None and 50_000 <= aside <= 99_000
+            more = purse_of(gen, talk).more  # what the fork did not spend is there as soon as it is missed
+            assert more is not None
+            assert await more("tokens", {}) is (aside != 99_000)
+            assert purse_of(gen, talk).left() == Budget(tokens=99_000, spawns=7)
+            await until(gate.opened, "somebody waits at the gate")
+            assert (await turn).status is Status.COMPLETED
+        again = asyncio.ensure_future(gen.ask("on", session=talk).outcome())
+        await until(lambda: gen.launcher.live(talk), "it is at its next turn")
+        assert purse_of(gen, talk).left() == Budget(tokens=99_000, spawns=7)
+        await until(gate.opened, "somebody waits at the gate")
+        await again
+
+
+async def test_no_fork_is_born_elsewhere_when_its_conversation_at_work_has_no_agents_left(
+    tmp_path: Path,
+) -> None:
+    gate, send = Gate(tmp_path), call("Task", subagent_type="Explore", prompt="look")
+    main = [says("", send), says("", gate.call), says("told")]
+    model = played(tmp_path, main=main, Explore=[says("found", usage=USED)])
+    async with (
+        GenCode.open(tmp_path, model=model, settings={"max_spawns": 1}) as gen,
+        talking(gen, gate) as (_, child, _),
+    ):
+        with pytest.raises(BudgetSpent, match="The budget of 1 agent of the session is spent"):
+            await gen.work.fork_apart(child, Fork(), AGAIN)
+
+
+async def test_work_without_a_conversation_is_given_to_others_where_agents_are_bounded(
+    tmp_path: Path,
+) -> None:
+    model = played(tmp_path, Explore=[says("found", usage=USED), says("more", usage=USED)])
+    bounds = {"max_spawns": 3, "max_tokens_total": 100_000}
+    async with GenCode.open(tmp_path, model=model, settings=bounds) as gen:
+        detached = await gen.watch.ended(await gen.work.detach(TaskRequest("Explore", "look")), 60)
+        task, _ = await gen.work.fork_apart(detached.id, Fork(), AGAIN)
+        forked = await gen.watch.ended(task, 60)
+    assert (detached.status, detached.result) == (Status.COMPLETED, "found")
+    assert (forked.status, forked.result, forked.budget.spawns) == (Status.COMPLETED, "more", 2)

@@ -145,7 +145,7 @@ async def forks(gen: GenCode, task: str) -> Outcome | str:
 
 async def test_forks_in_several_processes_at_once_are_no_more_than_agents_are_left(tmp_path: Path) -> None:
     store = MemoryStore()
-    _, tasks = await begun(store, tmp_path, Budget(spawns=AGENTS + 2))
+    session, tasks = await begun(store, tmp_path, Budget(spawns=AGENTS + 2))
     async with AsyncExitStack() as stack:
         processes = [
             await stack.enter_async_context(scripted(tmp_path, store=store, Explore=[FOUND] * 3))
@@ -156,6 +156,6 @@ async def test_forks_in_several_processes_at_once_are_no_more_than_agents_are_le
     assert [each.status for each in begun_ones] == [Status.COMPLETED] * 2
     assert {each for each in made if isinstance(each, str)} == {
         "The budget of 7 agents of the session is spent. 7 are spent; a bigger budget lets it go on: "
-        "--max-spawns N, or /budget."
+        f"--max-spawns N, /budget, or gen task budget {session} spawns N."
     }
     assert len(await store.tasks(TaskQuery())) == 1 + AGENTS + 2

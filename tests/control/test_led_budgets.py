@@ -18,7 +18,11 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.delegation import sharing
 from gencode.delegation.accounts import spent_by
+from gencode.runtime.claims import Claim
+from gencode.runtime.ports import TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.test_shared_budgets import (
@@ -38,7 +42,7 @@ from tests.control.test_shared_budgets import (
 from tests.stories.test_detached_story import worker_of
 from tests.surfaces.running import SECONDS, gen, script, start
 from tests.waiting import Gate as Pipe
-from tests.waiting import wait_until
+from tests.waiting import until, wait_until
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "8"))
 CALL = 10_000
@@ -92,6 +96,78 @@ async def test_what_an_agent_elsewhere_has_is_not_for_who_leads_until_it_has_end
         here.open.set()
         await work
     assert await turns(store) == BEFORE + 9
+
+
+class Slow(MemoryStore):
+    """A journal of which one look takes until the gate is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slow = False
+        self.looks = asyncio.Event()
+        self.open = asyncio.Event()
+
+    async def tasks(self, query: TaskQuery) -> list[Task]:
+        """Look, and tell it late."""
+        found = await super().tasks(query)
+        if self.slow:
+            self.slow = False
+            self.looks.set()
+            await self.open.wait()
+        return found
+
+
+async def test_what_is_given_while_the_leader_looks_for_what_came_back_stays_set_aside(
+    tmp_path: Path,
+) -> None:
+    store = Slow()
+    session, tasks = await begun(store, tmp_path, Budget(turns=BEFORE + 9))
+    there, here = Gate(main=[*MAIN[:2], MAIN[-1], says("told")]), Gate(Explore=[EXPLORE[0], says("found")])
+    async with (
+        GenCode.open(tmp_path, model=there, store=store) as leader,
+        GenCode.open(tmp_path, model=here, store=store) as other,
+    ):
+        led = asyncio.ensure_future(leader.ask(WAIT, session=session).outcome())
+        await so(store, session, lambda task: not task.status.ended)
+        work = asyncio.ensure_future(woken(other, tasks[0], WAIT))
+        await so(store, session, lambda task: bool(task.parts))
+        live = leader.launcher.live(session)
+        assert live is not None and live.purse is not None
+        purse = live.purse
+        await until(lambda: purse.more, "the leader knows that it has given a part")
+        assert purse.more is not None
+        store.slow = True
+        back = asyncio.ensure_future(purse.more("turns", {}))
+        await store.looks.wait()
+        claim = Claim(session, session, other.launcher.owner, (tasks[0],), {"turns": 1})
+        number = await store.claims.put(claim)
+        heeds = asyncio.gather(*(heed() for heed in leader.launcher.heeds))
+        for _ in range(100):  # as far as it comes
+            await asyncio.sleep(0)
+        store.open.set()
+        assert await back is False
+        await heeds
+        assert not await store.claims.waits(number)
+        found = await store.task(session)
+        assert found is not None
+        assert [purse.elsewhere["turns"]] == [part.budget.turns for part in found.parts]
+        assert purse.elsewhere["turns"] > 4
+        there.open.set()
+        here.open.set()
+        await asyncio.gather(led, work)
+
+
+async def test_a_claim_that_cannot_be_read_disturbs_nobody_who_is_at_work(tmp_path: Path, home: Path) -> None:
+    gate = Gate(main=[says("told")])
+    async with GenCode.open(tmp_path, model=gate, settings={"max_tokens_total": 300_000}) as leader:
+        led = asyncio.ensure_future(leader.ask(WAIT).outcome())
+        await until(lambda: [*leader.supervisor], "the conversation is at work")
+        [live] = leader.supervisor
+        with closing(sqlite3.connect(home / ".gen" / "gencode.db")) as database, database:
+            database.execute("INSERT INTO Claims (Via, Body, At) VALUES (?, '{}', '2999-01-01')", (live.id,))
+        await until(lambda: claims(home) == 0, "it is dropped")
+        gate.open.set()
+        assert (await led).result == "told"
 
 
 async def test_an_agent_in_the_background_gives_of_what_its_conversation_left(tmp_path: Path) -> None:
@@ -204,6 +280,35 @@ def test_who_waits_for_a_part_goes_on_when_the_one_that_should_give_it_is_killed
     leader.communicate(timeout=SECONDS)
     assert '"found more"' in said
     assert (claims(home), tokens(home, session)) == (0, 6 * CALL)
+
+
+def test_who_waits_for_a_part_is_told_that_the_one_that_should_give_it_does_not_answer(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharing, "PATIENCE", 1.0)
+    pipe = Pipe(tmp_path)
+    model = script(tmp_path, main=[*FIRST, says("", pipe.call, usage=COSTS)], Explore=[FOUND])
+    words = ("--model", model, "--json")
+    session = gen("-p", "go", "--max-tokens-total", "300000", *words, cwd=tmp_path).json["sessionId"]
+    task = gen("task", "list", "--json", cwd=tmp_path).json["tasks"][0]["agentId"]
+
+    async def more() -> None:
+        async with GenCode.open(tmp_path, model=model) as opened:
+            await opened.resume(task, "more")
+
+    leader = start("-p", "wait", "--session", session, *words, cwd=tmp_path)
+    try:
+        wait_until(lambda: tokens(home, session) == 5 * CALL, "the conversation waits at its gate")
+        os.kill(leader.pid, signal.SIGSTOP)
+        with pytest.raises(UserMistake) as refused:
+            asyncio.run(more())
+    finally:
+        leader.kill()
+        leader.communicate(timeout=SECONDS)
+    assert str(refused.value) == (
+        f"The process that works at {session} has the budget, and did not answer within 1 s. Try again, or "
+        f"stop it: gen task stop {session}"
+    )
 
 
 def test_what_an_agent_took_along_to_a_process_of_its_own_is_not_exceeded(tmp_path: Path, home: Path) -> None:

@@ -1,15 +1,20 @@
 """An agent whose own budget is spent gets another one, and never more than is left above it."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
 from gencode.surfaces.bounds import bounded
 from gencode.testing import call, says, scripted
+from tests.contracts.provider import Play
+from tests.control.minds import MODEL, Told, say, thinking
+from tests.control.test_shared_budgets import BEFORE, WAIT, Gate, begun, so
 from tests.surfaces.running import gen, script
 
 LOOK = says("", call("LS", path="."))
@@ -23,7 +28,7 @@ def test_a_spent_budget_of_an_agent_is_raised_by_a_command_and_the_agent_goes_on
 ) -> None:
     model = script(tmp_path, main=MAIN, Explore=EXPLORE)
     words = ("-p", "go", "--model", model, "--max-spawns", "3", "--json")
-    gen(*words, cwd=tmp_path)
+    session = gen(*words, cwd=tmp_path).json["sessionId"]
     [task] = [each["agentId"] for each in gen("task", "list", "--json", cwd=tmp_path).json["tasks"]]
     refused = gen("task", "resume", task, "go on", cwd=tmp_path)
     assert (refused.code, refused.err) == (
@@ -41,7 +46,8 @@ def test_a_spent_budget_of_an_agent_is_raised_by_a_command_and_the_agent_goes_on
     too_much = gen("task", "budget", task, "spawns", "3", cwd=tmp_path)
     assert (too_much.code, too_much.err) == (
         2,
-        "gen: The budget of the session has 2 of 3 agents left; 3 were asked for. Ask for less.\n",
+        "gen: The budget of the session has 2 of 3 agents left; 3 were asked for. Ask for less. "
+        f"To raise that one: gen task budget {session} spawns N.\n",
     )
     ended = gen("task", "resume", task, "go on", "--model", model, "--json", cwd=tmp_path).json
     assert (ended["status"], ended["turns"]) == ("completed", 4)
@@ -67,6 +73,56 @@ async def test_a_program_raises_the_budget_of_a_task_at_rest_only(tmp_path: Path
         assert (await running.result()).result == "found"
 
 
+async def test_what_agents_at_work_have_of_the_budget_above_is_not_left(tmp_path: Path) -> None:
+    store = MemoryStore()
+    session, tasks = await begun(store, tmp_path, Budget(turns=BEFORE + 9))
+    budget = {"turns": 5}
+    behind = call("Task", subagent_type="Explore", prompt=WAIT, run_in_background=True, budget=budget)
+    gate = Gate(main=[*MAIN[:2], says("", behind), says("out"), says("heard")], Explore=[says("done")])
+    async with (
+        GenCode.open(tmp_path, model=gate, store=store) as leader,
+        scripted(tmp_path, store=store) as other,
+    ):
+        led = asyncio.ensure_future(leader.ask("send one", session=session).outcome())
+        await so(store, session, lambda task: task.turns == 4)
+        for opened in (leader, other):  # nine turns less two, and five for the agent
+            with pytest.raises(UserMistake) as refused:
+                await opened.set_budget(tasks[0], Budget(turns=1 + 3))
+            assert str(refused.value) == (
+                "The budget of the session has 2 of 15 turns left; 3 were asked for. Ask for less. "
+                f"To raise that one: gen task budget {session} turns N."
+            )
+            await opened.set_budget(tasks[0], Budget(turns=1 + 2))
+        gate.open.set()
+        await led
+        await other.set_budget(tasks[0], Budget(turns=1 + 3))
+
+
+async def test_dollars_for_a_model_without_a_price_are_refused_at_once_and_nothing_is_less_than_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = ("Task", {"subagent_type": "Explore", "prompt": "look"})
+
+    def think(told: Told) -> Play:
+        return say("Found.") if told.turns or told.prompt == "look" else say("I send.", sent)
+
+    async with thinking(think, monkeypatch), GenCode.open(tmp_path, model=MODEL) as opened:
+        session = (await opened.ask("go").outcome()).agent_id
+        [task] = [each.agent_id for each in await opened.tasks(session)]
+        for each in (task, session):
+            with pytest.raises(UserMistake, match="The price of the model is not known") as refused:
+                await opened.set_budget(each, Budget(usd=1.0))
+            assert str(refused.value).endswith("or limit tokens or turns instead.")
+        assert (await opened.find(task)).budget == Budget()
+        await opened.set_budget(session, Budget(turns=3))
+        with pytest.raises(UserMistake) as refused:
+            await opened.set_budget(task, Budget(turns=9))
+        assert str(refused.value) == (
+            "The budget of the session has 0 of 3 turns left; 8 were asked for. "
+            f"To raise that one: gen task budget {session} turns N."
+        )
+
+
 def test_words_that_are_no_budget_are_refused_with_what_would_be_one() -> None:
     now = Budget(tokens=5, usd=1.0)
     assert bounded(now, ["usd", "2.5", "turns", "3"]) == Budget(tokens=5, usd=2.5, turns=3)
@@ -75,6 +131,7 @@ def test_words_that_are_no_budget_are_refused_with_what_would_be_one() -> None:
         (["token", "5"], "A budget has no 'token'; it bounds turns, tokens, usd, seconds, spawns."),
         (["tokens", "many"], "'many' is no amount of tokens."),
         (["tokens"], "Say how much after 'tokens', for example tokens 50000, or only none."),
+        (["tokens", "30000", "tokens", "20000"], "tokens is named twice; say once how much it should be."),
         (["usd", "nan"], "A budget has to be more than 0 USD, not nan; leave it out for no limit."),
     ):
         with pytest.raises(UserMistake) as refused:

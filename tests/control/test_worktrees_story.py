@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gencode.core.errors import UserMistake
+from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.trees import told_now
 from gencode.testing import call, says, scripted
@@ -85,6 +86,7 @@ async def test_an_agent_is_told_its_worktree_and_its_branch_which_are_called_lik
         task = await gen.find(outcome.agent_id)
         told = [each.text for each in heard(await said(gen, task.id))]
         other = await gen.fork(task.id, "another way")
+        copy = await gen.find(other.agent_id)
         told_other = [each.text for each in heard(await said(gen, other.agent_id))]
     assert Path(task.worktree).name == task.id
     assert told == [
@@ -93,10 +95,12 @@ async def test_an_agent_is_told_its_worktree_and_its_branch_which_are_called_lik
         f"was made from the last commit of {folder}. What you change in it, committed or not, is on that "
         "branch only until somebody merges it.",
     ]
-    assert told_other[2] == (
-        f"You are back in the folder itself, {folder}. What you changed in your worktree is in it only if "
-        "somebody took it over, so look."
-    )
+    assert told_other[2:] == [
+        "another way",
+        f"You work in a git worktree of your own, {copy.worktree}, on the branch gencode/{copy.id}, which "
+        f"was made from the work of task {task.id}, as it was when the fork began. What you change in it, "
+        "committed or not, is on that branch only until somebody merges it.",
+    ]
 
 
 async def test_two_agents_side_by_side_do_not_overwrite_each_other(tmp_path: Path) -> None:
@@ -114,6 +118,33 @@ async def test_two_agents_side_by_side_do_not_overwrite_each_other(tmp_path: Pat
     assert [each.status for each in tasks] == [Status.COMPLETED] * 2
     assert not (folder / "new.txt").exists()
     assert len(git(folder, "branch", "--list", "gencode/*").splitlines()) == 2
+
+
+async def test_a_fork_begins_where_its_task_did_when_the_work_of_that_is_gone(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "project")
+    turns = [says("", call("Write", file_path="new.txt", content="1\n")), says("wrote it")]
+    turns += [says("", call("LS", path=".")), says("looked")]
+    async with scripted(folder, settings=FREE, general_purpose=turns) as gen:
+        first = await gen.task("general-purpose", "write", isolation="worktree")
+        task = await gen.find(first.agent_id)
+        git(folder, "worktree", "remove", "--force", task.worktree)
+        git(folder, "branch", "-q", "-D", f"gencode/{task.id}")
+        git(folder, "commit", "-q", "--allow-empty", "-m", "later")
+        other = await gen.fork(task.id, "another way")
+        told = [each.text for each in heard(await said(gen, other.agent_id))]
+        with pytest.raises(UserMistake, match="leave isolation out"):
+            await gen.fork(task.id, "another way", isolation="process")
+    began = f"made from the commit that task {task.id} began with: what that task changed is not in it."
+    assert (began in told[-1], other.result.endswith("which was removed.]")) == (True, True)
+
+
+async def test_a_worktree_is_removed_again_when_its_agent_cannot_begin(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "project")
+    async with scripted(folder, settings=FREE, Explore=[says("never")]) as gen:
+        with pytest.raises(UserMistake, match="A process of its own needs"):
+            await gen.detach(TaskRequest("Explore", "look", isolation="worktree"))
+    assert git(folder, "branch", "--list", "gencode/*") == ""
+    assert len(git(folder, "worktree", "list").splitlines()) == 1
 
 
 async def test_where_there_is_no_repository_nothing_is_started(tmp_path: Path) -> None:

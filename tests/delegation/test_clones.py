@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.runtime.worktrees.yard import TEN, commit, git, repository
 
 from gencode import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolMessage, UserMessage
+from gencode.core.rules import Action, Mode, Rule
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
@@ -95,6 +97,41 @@ async def test_no_right_flows_into_the_clone_and_what_was_refused_stays_refused(
     assert len(without) == 4 and not any(text.startswith("Created") for text in without)
     assert [text.startswith("Created") for text in seen[-4:]] == [False, False, True, False]
     assert ["the rule" in text for text in seen[-4:]] == [False, True, False, True], seen
+
+
+async def test_a_fork_that_began_in_a_clone_takes_no_right_of_it_home(repo: Path, clone: Path) -> None:
+    task = await begun(repo, permission_mode="acceptEdits", allow=["Bash(make:*)"])
+    here = {"permission_mode": "default", "allow": ["Bash(touch:*)"], "deny": ["Write(keep.txt)"]}
+    touch = says("", call("Bash", command="touch new.txt"))
+    async with opened(clone, touch, **here) as gen:
+        fork = (await gen.fork(task, "more", here=True)).agent_id
+        original, found = await gen.find(task), await gen.find(fork)
+    first, *links = original.policies
+    strict = Rule("Write", "keep.txt", Action.DENY, "the flag --deny")
+    narrowed = replace(first, mode=Mode.DEFAULT, rules=(*first.rules, strict))
+    assert (found.cwd, found.policies) == (str(repo), (narrowed, *links))
+    assert (clone / "new.txt").exists()
+    async with opened(repo, touch, touch, touch) as gen:
+        await gen.resume(fork, "and at home")
+        seen = await results(gen, fork)
+    assert len(seen) == 2 and not (repo / "new.txt").exists()
+    assert "nobody can be asked" in seen[-1], seen
+
+
+@pytest.mark.parametrize("flags", [{}, {"allow": ["Write(**)"]}, {"permission_mode": "dontAsk"}])
+async def test_what_the_folder_itself_refuses_stays_refused_in_a_clone_whatever_is_named_there(
+    repo: Path, clone: Path, flags: dict[str, Any]
+) -> None:
+    (repo / ".gen").mkdir()
+    (repo / ".gen" / "settings.toml").write_text('deny = ["Write(keep.txt)"]\n')
+    task = await begun(repo)
+    names = ("keep.txt", "new.txt")
+    turns = [says("", call("Write", file_path=name, content="x\n")) for name in names]
+    async with opened(clone, *turns, **flags) as gen:
+        await gen.resume(task, "more", here=True)
+        seen = await results(gen, task)
+    assert [name for name in names if (clone / name).exists()] == (["new.txt"] if "allow" in flags else [])
+    assert "the rule deny Write(keep.txt)" in seen[0], seen
 
 
 @pytest.mark.parametrize("kind", ["other", "unrelated", "shallow", "none", "elsewhere"])

@@ -4,7 +4,7 @@ from gencode.core.events import AnyFact, CallDecided, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage
 from gencode.core.rules import Action, Decision
 from gencode.core.status import Status
-from gencode.delegation.remote import Questions
+from gencode.delegation.remote import Unanswered
 
 ASKS, RUNS = ToolCall("a", "AskUserQuestion", {}), ToolCall("b", "Bash", {"command": "make"})
 SPEAKS = MessageAdded(AssistantMessage("", (ASKS, RUNS)))
@@ -17,10 +17,10 @@ def decided(call: ToolCall, action: Action) -> CallDecided:
 
 def waits(*facts: AnyFact) -> list[bool]:
     """Whether it waits after each of these facts."""
-    questions, found = Questions(), list[bool]()
+    unanswered, found = Unanswered(), list[bool]()
     for fact in facts:
-        questions.hear(fact)
-        found.append(bool(questions))
+        unanswered.hear(fact)
+        found.append(bool(unanswered))
     return found
 
 

@@ -38,7 +38,7 @@ class Watched:
         before, until = len(self.said), self.clock + seconds
         while self.clock < until:
             self.clock += 0.1
-            await self.waits.look(self.sent, quiet=quiet)
+            await self.waits.look(self.sent.outlook, quiet=quiet)
         return self.said[before:]
 
 

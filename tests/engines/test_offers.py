@@ -136,15 +136,26 @@ async def test_an_agent_that_no_worker_knew_is_served_at_once_by_the_one_that_ha
 async def test_an_agent_with_a_cap_that_was_not_known_is_counted_from_the_first_task_on(store: Any) -> None:
     at_once: list[int] = []
     running: set[str] = set()
+    looked: set[int] = set()
+    let_go = asyncio.Event()
 
-    async def run(_worker: int, task: str) -> None:
+    async def run(worker: int, task: str) -> None:
+        if (await store.task(task)).agent == "rare":
+            looked.add(worker)
+            await let_go.wait()
+            return
         running.add(task)
         at_once.append(len(running))
-        await asyncio.sleep(0.05)
+        await let_go.wait()
         running.discard(task)
 
     async with working(store, 2, run, curious=2):
         for _ in range(3):
             await queued(store, "counted")
+        await until(lambda: at_once, "one has begun")
+        for _ in range(9):  # more than one worker takes; both pass by those that wait, which came before
+            await queued(store, "rare")
+        await until(lambda: looked == {0, 1}, "both have looked at what waits")
+        let_go.set()
         await until(lambda: len(at_once) == 3, "all have run")
     assert at_once == [1, 1, 1]

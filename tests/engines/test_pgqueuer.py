@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.postgres import Postgres
 from tests.waiting import until
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated, TaskEnded, TaskStarted
 from gencode.core.status import Status
+from gencode.engines.fleet import TAKEN_BACK
 from gencode.runtime.ports import Handover, TaskQuery
 
 pytestmark = pytest.mark.needs("postgres")
@@ -158,3 +160,35 @@ async def test_a_bound_task_is_gone_when_it_has_ended(store: Any, tmp_path: Path
     await store.append(lease, [TaskStarted(), TaskEnded(Status.COMPLETED, "done")], last=True)
     await until(lambda: away.gone, "it is gone")
     assert (await store.dispatched(away.task)).order is None
+
+
+@pytest.mark.parametrize("written_before", [False, True])
+async def test_a_sender_that_is_stopped_while_it_gives_a_task_away_takes_it_back(
+    store: Any, tmp_path: Path, written_before: bool
+) -> None:
+    sender = engine(store, tmp_path)
+    given = handover()
+    if written_before:
+        lease = await store.create(given.created, "me")
+        given = replace(given, task=lease.task, keeper="me")
+    await sender.start(handover("Plan"))  # the queue is there from now on
+    cancelled: list[asyncio.Task[Any]] = []
+
+    async def hold(connection: Any, _: bool) -> None:
+        async with connection.transaction():
+            await connection.execute("LOCK TABLE pgqueuer IN EXCLUSIVE MODE")
+            giving = asyncio.create_task(sender.start(given))
+            await until(lambda: _waits_for_a_lock(connection), "it is being given away")
+            giving.cancel()
+            cancelled.append(giving)
+
+    await store.link.patiently(hold)
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled[0]
+    found = {task.agent: task for task in await store.tasks(TaskQuery())}
+    assert (found["Explore"].status, found["Explore"].error) == (Status.CANCELLED, TAKEN_BACK)
+    assert (await store.dispatched(found["Explore"].id)).order is None
+
+
+async def _waits_for_a_lock(connection: Any) -> bool:
+    return await connection.fetchval("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted")

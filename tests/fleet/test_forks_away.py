@@ -184,12 +184,16 @@ async def test_in_a_clone_a_task_goes_on_is_forked_and_its_work_is_taken_over(
         resumed = typed("task", "resume", first, "more", *words, cwd=clone, GEN_DATABASE_URL=country.url)
         refused = typed("task", "resume", first, "more", *words, cwd=other, GEN_DATABASE_URL=country.url)
         astray = typed("task", "merge", first, cwd=other, GEN_DATABASE_URL=country.url)
+        named = ("--cwd", str(other))
+        wrong = typed("task", "merge", first, *named, cwd=clone, GEN_DATABASE_URL=country.url)
+        waiting = country.rows("SELECT task FROM gen_returned WHERE taken_at IS NULL")
         merged = typed("task", "merge", first, cwd=clone, GEN_DATABASE_URL=country.url)
     assert [each.status for each in (forked, again)] == [Status.COMPLETED] * 2
     assert (forked.cwd, "two.txt" in listed[-2]) == (str(country.folder), False)
     assert heard[-2].startswith(f"You work in a clone of the repository of {country.folder}, in {clone}.")
     assert (resumed.code, f"Task {first} goes on in {clone}, a clone of the" in resumed.err) == (0, True)
     lacks = f"{other} does not have the commit {git(country.folder, 'rev-parse', 'HEAD')[:12]}, at which it"
-    assert [(each.code, lacks in each.err) for each in (refused, astray)] == [(2, True)] * 2, refused.err
+    assert [(each.code, lacks in each.err) for each in (refused, astray, wrong)] == [(2, True)] * 3, wrong.err
+    assert (git(other, "status", "--short"), [first] in waiting) == ("", True)
     assert (merged.code, (clone / "two.txt").read_text()) == (0, "two\n"), merged.err
     assert f"this is a clone of its repository: {clone}" in merged.err

@@ -3,13 +3,14 @@
 Those get a copy of the copy; one worker is enough for both.
 """
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gencode.core.errors import UserMistake
-from gencode.core.events import TaskCreated
+from gencode.core.events import Event, TaskCreated
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -21,6 +22,7 @@ from gencode.stores.pg_fleet import FleetStore
 from tests.fleet.country import Country, call, detached, results, says, told
 from tests.fleet.driving import Fleet, Process, ended
 from tests.postgres import Postgres
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
 
@@ -172,3 +174,21 @@ async def test_who_waits_under_a_cap_sends_nobody_that_has_one(postgres: Postgre
             await onward.start(Handover(model="m", created=sent, bound=True))
     finally:
         await store.close()
+
+
+async def test_who_is_sent_below_tasks_that_go_round_in_circles_is_sent_on(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    store = await FleetStore.open(postgres.new_schema())
+    try:
+        for name, above in (("a" * 8, "b" * 8), ("b" * 8, "a" * 8)):
+            fact = TaskCreated(agent="free", prompt="x", parent=above)
+            await store.adopt([Event(name, 1, "2026-01-01T00:00:00.000Z", fact)])
+        onward = Onward(store, Shape(1, tmp_path, tmp_path, caps={"painter": 3}), str(tmp_path), {})
+        sent = TaskCreated(agent="painter", prompt="x", parent="a" * 8, cwd=str(tmp_path))
+        async with asyncio.timeout(PATIENCE):
+            away = await onward.start(Handover(model="m", created=sent))
+        queued = await store.task(away.task)
+    finally:
+        await store.close()
+    assert queued is not None and (queued.agent, queued.parent) == ("painter", "a" * 8)

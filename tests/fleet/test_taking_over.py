@@ -9,6 +9,8 @@ from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarte
 from gencode.core.messages import UserMessage
 from gencode.core.status import Status
 from gencode.delegation.lodged import HERE, NAMES, copies_told
+from gencode.runtime.away.lodging import Guest, lodge
+from gencode.runtime.away.packing import Packer
 from gencode.runtime.away.parcel import Parcel, Returned
 from gencode.stores.pg_fleet import FleetStore
 from tests.postgres import Postgres
@@ -55,6 +57,31 @@ async def test_merge_says_where_the_work_is_that_did_not_come(postgres: Postgres
     clone = repository(tmp_path / "clone")
     refused = typed("task", "merge", tasks[3], cwd=clone, GEN_DATABASE_URL=url)
     assert (refused.code, f"belongs to the folder {here}; take it over there" in refused.err) == (2, True)
+
+
+async def test_merge_names_what_was_too_large_to_come_along(postgres: Postgres, tmp_path: Path) -> None:
+    url = postgres.new_schema()
+    repo = repository(tmp_path / "repo")
+    store = await FleetStore.open(url)
+    parcels = store.parcels
+    parcel = await Packer(repo, tmp_path / "own", parcels).pack()
+    created = TaskCreated(agent="Explore", prompt="look", cwd=str(repo))
+    lease = await store.create(created, "me", (TaskStarted(), MessageAdded(HEARD)))
+    lodging = await lodge(Guest(lease.task, str(repo), parcel), parcels, tmp_path / "home")
+    (lodging.cwd / "small.txt").write_text("small\n")
+    await lodging.hand_in(parcels, "me", "w-1-ab")
+    lodging.leave(tmp_path / "home")
+    found = await parcels.returned(lease.task)
+    assert found and await parcels.hand_in(replace(found[0], left="made.bin"), found[1], "me")
+    await store.append(lease, [TaskEnded(Status.COMPLETED)], last=True)
+    await store.close()
+    words = ("task", "merge", lease.task)
+    seen = typed(*words, "--preview", cwd=repo, GEN_DATABASE_URL=url)
+    taken = typed(*words, cwd=repo, GEN_DATABASE_URL=url)
+    stays = "Too large to travel, and only in the copy /own/c p on w-1-ab: made.bin."
+    assert seen.out.splitlines()[:2] == ["added small.txt +1 -0", stays], seen.err
+    now = f"[Its changes are in the files of {repo} now.]"
+    assert taken.out.splitlines() == ["added small.txt +1 -0", stays, now], taken.err
 
 
 async def test_whoever_wakes_a_task_behind_its_own_work_is_told_so(

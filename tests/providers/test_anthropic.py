@@ -109,8 +109,12 @@ async def test_the_request_carries_key_version_tools_and_limits() -> None:
     ],
 )
 async def test_a_model_is_never_asked_for_more_tokens_than_it_has(model: str, limit: int) -> None:
-    async with fake_server(HI) as server:
-        assert await parts_of(AnthropicProvider(model, key=KEY, base_url=server.url))
+    async with fake_server(HI, HI) as server:
+        provider = AnthropicProvider(model, key=KEY, base_url=server.url)
+        assert await parts_of(provider)
+        assert server.last.body["max_tokens"] == limit
+        more = Request("m", "", [UserMessage("Go.")], (), max_tokens=100_000)
+        assert [part async for part in provider.stream(more)]
         assert server.last.body["max_tokens"] == limit
 
 

@@ -140,6 +140,15 @@ async def test_models_that_think_get_the_name_of_the_limit_that_they_know(model:
     assert {key: body[key] for key in body if key.startswith("max")} == {name: 5}
 
 
+@pytest.mark.parametrize(("dialect", "limit"), [("chat", "max_tokens"), ("responses", "max_output_tokens")])
+@pytest.mark.parametrize(("model", "most"), [("gpt-4o", 16_384), ("gpt-4-turbo", 4_096), ("qwen3", 90_000)])
+async def test_a_model_is_told_no_limit_that_is_beyond_its_own(
+    dialect: str, limit: str, model: str, most: int
+) -> None:
+    body = await sent(dialect, [UserMessage("Go.")], model=model, max_tokens=90_000)
+    assert body[limit] == most
+
+
 async def test_a_server_without_a_key_is_asked_without_one() -> None:
     async with fake_server(streamed(*DIALECTS["chat"](Play(("hi",))))) as server:
         provider = OpenAIProvider("m", key="", base_url=server.url, name="ollama")

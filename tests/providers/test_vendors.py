@@ -121,6 +121,28 @@ def test_a_dated_name_costs_what_its_model_costs_and_the_users_price_wins() -> N
     assert price_of("openai/of-tomorrow", {}) == Price()
 
 
+@pytest.mark.parametrize(
+    ("model", "reply"),
+    [
+        ("anthropic/claude-3-haiku-20240307", 4_096),
+        ("anthropic/claude-3-5-haiku-latest", 8_192),
+        ("anthropic/claude-opus-5", 32_000),
+        ("openrouter/anthropic/claude-3-opus:beta", 4_096),
+        ("pydantic-ai/bedrock:us.anthropic.claude-3-7-sonnet", 64_000),
+        ("pydantic-ai/openai:gpt-4o-mini", 16_384),
+        ("openai/gpt-4-turbo", 4_096),
+        ("openai/gpt-5.4-mini", 128_000),
+        ("ollama/qwen3:8b", None),
+        ("vllm/o1ive", None),
+        ("vllm/mine", 2_048),
+    ],
+)
+def test_how_long_a_reply_can_be_is_known_by_the_name_of_the_model_or_said(
+    model: str, reply: int | None
+) -> None:
+    assert Switchboard({"vllm/mine": Price(reply=2_048)}, {}).price(model).reply == reply
+
+
 def test_cached_input_is_cheaper_and_an_unknown_price_is_unknown() -> None:
     usage = Usage(1_000_000, 100_000, 400_000)
     assert Price(2.0, 10.0, 0.2).of(usage) == pytest.approx(0.6 * 2 + 0.4 * 0.2 + 0.1 * 10)

@@ -8,7 +8,7 @@ from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision, Effect, Mode, Policy, parse_rule
 from gencode.core.spec import Workspace
 from gencode.runtime.asking import Answer, Question
-from gencode.runtime.gate import Gate
+from gencode.runtime.gate import NESTED, Gate
 from gencode.runtime.toolbox import Tool, Toolbox, ToolContext, tool
 
 
@@ -83,6 +83,12 @@ def test_a_tool_that_is_not_in_the_box_is_refused_with_the_tools_that_are(where:
         "There is no tool 'Write' for main. The tools are: Read, Task.",
         lifts="an agent whose tools include it",
     )
+
+
+def test_an_agent_whose_file_names_others_in_vain_is_told_what_is_needed(where: Workspace) -> None:
+    small = gate(where, toolbox=BOX.only(["Read"]), named=frozenset({"Read", "Task"}))
+    said = small.judge(call("Task", subagent_type="Explore")).why
+    assert said == f"There is no tool 'Task' for main. The tools are: Read. {NESTED}"
 
 
 def test_an_alias_is_judged_as_its_tool(where: Workspace) -> None:

@@ -9,7 +9,7 @@ from gencode.core.errors import Denied
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule, offered_rules, parse_rule
 from gencode.core.spec import Workspace
-from gencode.permissions.given import Given
+from gencode.permissions.given import Given, Once
 from gencode.runtime.asking import Answer, Asker, Question, Reach
 from gencode.runtime.gate import Gate
 from gencode.runtime.toolbox import Toolbox
@@ -85,6 +85,27 @@ async def test_an_answer_reaches_as_far_as_it_says(
     ]
     assert found == [itself, below, beside]
     assert gate(where, agent, person).judge(make("make install")).action == "ask"
+
+
+@pytest.mark.parametrize(("reach", "there"), [("subtree", "ask"), ("session", "ask"), ("always", "allow")])
+async def test_a_yes_for_one_session_counts_in_no_other_of_the_same_process(
+    where: Workspace, reach: Reach, there: str
+) -> None:
+    process = Given()
+    one, other = Given(process, session=True), Given(process, session=True)
+    await gate(where, Given(Given(one)), Person(Answer(True, reach))).admit(make("make test"))
+    assert gate(where, Given(other), Person(Answer(False))).judge(make("make test")).action == there
+    assert (len(one.inherited()) == 1) is (reach != "subtree")
+
+
+def test_what_is_asked_once_is_remembered_in_its_session_and_what_counts_for_all_in_each() -> None:
+    process: set[str] = set()
+    one, other = Once(process), Once(process)
+    one.update({"host example.org"})
+    process.add("reads mcp__docs__find")
+    keys = ("host example.org", "reads mcp__docs__find")
+    assert [key in one for key in keys] == [True, True]
+    assert [key in other for key in keys] == [False, True]
 
 
 async def test_a_yes_for_the_session_does_not_lift_plan_mode_or_a_deny_rule(where: Workspace) -> None:

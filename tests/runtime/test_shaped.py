@@ -104,6 +104,10 @@ NOT_SCHEMAS: list[tuple[Any, str]] = [
     ({"$ref": "other.json"}, "'other.json' is neither"),
     ({"$schema": "https://example.org/meta", "type": "string"}, "'https://example.org/meta' is neither"),
     ({"$ref": "#/$defs/missing"}, "'/$defs/missing' does not exist"),
+    (
+        {"properties": {"a": {"type": "banana"}}},
+        'at $.properties.a.type: "banana" is no type; there are string, number, integer, boolean, object',
+    ),
     ({"pattern": "("}, "The pattern at $.pattern of the output schema cannot be used"),
     ({"pattern": "(?=look)"}, "without look-around"),
     ({"pattern": "((a{1000}){1000}){1000}"}, "it must be a small regular expression"),

@@ -31,7 +31,7 @@ from gencode.runtime.spending import (
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))
 MODEL = "vendor/model-2"
-PRICE = Price(input=1.0, output=5.0)
+PRICE = Price(input=1.0, output=5.0, reply=64_000)
 REPLY = AssistantMessage("said", usage=Usage(1_000, 50), model="model-2-20260101")
 
 
@@ -85,6 +85,7 @@ def test_instructions_count_until_a_reply_has_told_how_many_tokens_they_have() -
         (Budget(turns=3), 100, 100),
         (Budget(tokens=10), None, LONGEST_REPLY),
         (Budget(tokens=160_000), None, 20_000),
+        (Budget(tokens=200_000), 100_000, 25_000),
         (Budget(tokens=160_000), 100, 100),
         (Budget(tokens=9_000_000), None, LONG_REPLY),
         (Budget(tokens=9_000_000, usd=0.8), None, 20_000),
@@ -95,6 +96,28 @@ def test_a_reply_beside_others_gets_an_eighth_of_what_is_left(
     left: Budget, most: int | None, room: int | None
 ) -> None:
     assert reply_room(request(most=most), left, PRICE) == room
+
+
+@pytest.mark.parametrize(
+    ("price", "room"),
+    [
+        (Price(), LONGEST_REPLY),
+        (Price(reply=4_096), 4_096),
+        (Price(reply=16_384), 16_384),
+        (Price(reply=128_000), LONG_REPLY),
+        (Price(context=1_000_000), LONGEST_REPLY),
+        (Price(context=16_000), LONGEST_REPLY),
+        (Price(context=8_000), 8_000 - 1_050 - len('[{"type":"user","text":"go"}]') - 8),
+    ],
+)
+def test_no_reply_is_asked_for_that_is_longer_than_the_model_can_give(price: Price, room: int) -> None:
+    asked = request(REPLY, UserMessage("go"))
+    assert reply_room(asked, Budget(tokens=9_000_000), price) == room
+
+
+def test_a_reply_always_gets_the_fifth_that_a_conversation_leaves_free() -> None:
+    full = request(REPLY, UserMessage("x" * 50_000))
+    assert reply_room(full, Budget(tokens=9_000_000), Price(context=16_000)) == 3_200
 
 
 def test_what_is_free_bounds_no_reply() -> None:

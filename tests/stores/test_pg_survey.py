@@ -1,6 +1,7 @@
 """Why no worker is at a task, and the way out of it."""
 
 import json
+import subprocess
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -58,6 +59,23 @@ async def test_a_task_waits_for_a_worker_that_is_there_takes_its_agent_and_has_r
     assert await seen(store, task) == Outlook(told, "put right what a worker lacks, and it goes on by itself")
 
 
+async def test_what_a_task_waits_for_is_surveyed_at_once_unless_it_goes_away_by_itself(store: Any) -> None:
+    from gencode.stores.pg_survey import survey
+
+    task = await sent(store, cwd="/a")
+    told: list[list[tuple[str, str, str]]] = []
+    for worker in (None, card("one", "Plan"), card("two", running=4), card("three")):
+        if worker is not None:
+            await store.report(worker)
+        told.append([(each.task, each.why, each.way) for each in (await survey(store.link.url)).stuck])
+    assert told == [
+        [(task, "no worker is there", "gen worker")],
+        [(task, "no worker that is there takes tasks of Explore", "gen worker --agents Explore")],
+        [],
+        [],
+    ]
+
+
 async def test_an_agent_that_no_worker_has_is_named_at_once_with_the_way_to_it(store: Any) -> None:
     from gencode.stores.pg_survey import survey
 
@@ -95,3 +113,26 @@ async def test_a_task_that_somebody_is_at_waits_for_nobody(store: Any) -> None:
     await store.take(task, "worker")
     assert await seen(store, task) is None
     assert await seen(store, "unknown") is None
+
+
+@pytest.mark.parametrize(
+    ("cwd", "typed"),
+    [
+        ("/a b", "'/a b'"),
+        ("/a\nb", r"$'/a\x0ab'"),
+        ("/a  b's \\", r"$'/a\x20\x20b\'s\x20\\'"),
+        ("/ä\u200b", r"$'/ä\xe2\x80\x8b'"),
+    ],
+)
+async def test_the_way_out_names_a_folder_as_a_shell_takes_it(store: Any, cwd: str, typed: str) -> None:
+    task = await sent(store, cwd=cwd, alone="it is not in a git repository")
+    way = f"gen worker --workspace {typed}, on a machine that has this folder"
+    assert await seen(store, task) == Outlook("no worker is there", way)
+    assert echoed(typed) == cwd
+
+
+def echoed(typed: str) -> str:
+    """A word as a shell takes it."""
+    return subprocess.run(
+        ["bash", "-c", f"printf %s {typed}"], capture_output=True, check=True
+    ).stdout.decode()

@@ -110,7 +110,7 @@ async def test_what_is_typed_for_a_question_answers_no_other_and_is_no_message(t
             await at.shows("touch harmless", ASKS)
             at.types("y")
             await answered_elsewhere(gen, "touch harmless")
-            await at.shows("not asked here any more", "touch dangerous", ASKS)
+            await at.shows("not asked here any more. Answered by somebody: yes;", "touch dangerous", ASKS)
             at.types("\n")
             await at.shows("none of the answers", ASKS)
             at.types("n\n")
@@ -163,7 +163,7 @@ async def test_who_waits_for_questions_is_told_what_is_gone_and_leaving_answers_
             assert "in /work tree" in shown
             assert f"asked by another process on {OWNER}, for {tmp_path}, in the background" in shown
             await answered_elsewhere(asks.gen, "touch one")
-            await at.shows("not asked here any more")
+            await at.shows("not asked here any more. It was answered by somebody;")
             at.types("y\n")
             await at.shows(NONE_WAITS)
             second = await asks.about("touch two")

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.surfaces.running import gen
 
 from gencode.core.events import CallDecided
-from gencode.core.messages import UserMessage
+from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.rules import Action, Mode
 from gencode.core.task import transcript_of
 from gencode.testing import call, says, scripted
@@ -62,3 +62,29 @@ async def test_an_agent_with_a_wider_mode_runs_under_its_senders_ceiling_and_is_
     assert decided.chain == ("session: default", "agent autonomous: dontAsk")
     assert task is not None
     assert (task.grant, [policy.mode for policy in task.policies]) == (None, [Mode.DEFAULT, Mode.DONT_ASK])
+
+
+async def test_a_rule_that_was_written_with_a_link_holds_for_every_tool_and_travels_with_the_agent(
+    tmp_path: Path,
+) -> None:
+    repo, link = tmp_path / "repo", tmp_path / "link"
+    (repo / "secret").mkdir(parents=True)
+    (repo / "secret" / "key.txt").write_text("topsecret\n")
+    link.symlink_to(repo)
+    tries = [
+        *(call("Read", file_path=name) for name in ("secret/key.txt", f"{repo}/secret/key.txt")),
+        *(call("Bash", command=f"cat {name}") for name in ("secret/key.txt", f"{repo}/secret/key.txt")),
+        call("Grep", pattern="topsec", output_mode="content"),
+    ]
+    turns = [says("", *tries), says("I could not.")]
+    rules = {"deny": [f"Read({link}/secret/**)"]}
+    async with scripted(link, settings=rules, general_purpose=turns) as gen_:
+        found = await gen_.task("general-purpose", "read it")
+        events = await gen_.store.events(found.agent_id)
+        task = await gen_.store.task(found.agent_id)
+    decided = [event.fact.decision.action for event in events if isinstance(event.fact, CallDecided)]
+    assert decided == [*[Action.DENY] * 4, Action.ALLOW]
+    (told,) = [message for message in transcript_of(events) if isinstance(message, ToolMessage)]
+    assert [result.text for result in told.results if "topsecret" in result.text] == []
+    assert task is not None
+    assert f"{repo}/secret/**" in [rule.pattern for policy in task.policies for rule in policy.rules]

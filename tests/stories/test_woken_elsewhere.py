@@ -6,7 +6,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+from tests.contracts.provider import Play
+from tests.control.minds import MODEL, Told, say, thinking
 from tests.surfaces.running import gen as command
+from tests.surfaces.running import start
 from tests.waiting import until
 
 from gencode import GenCode
@@ -142,3 +146,44 @@ async def test_what_ended_while_the_app_was_closed_is_told_once_when_it_is_opene
         assert await given(talk, session) == ["finding 1", "finding 2"]
     async with terminal(tmp_path, session) as (_, told):
         assert ends(told, child) == []
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_turn_of_gen_p_that_is_open_is_told_what_came_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    """It hears it before its next reply, also while it only waits for another agent."""
+    told, enough = asyncio.Event(), asyncio.Event()
+
+    async def think(each: Told) -> Play:
+        if each.prompt == "look":
+            return say(f"finding {each.turns + 1}")
+        if each.prompt == "wait":
+            await enough.wait()
+            return say("waited")
+        if not each.turns:
+            sent = [{"prompt": "look"}, *([{"prompt": "wait", "run_in_background": True}] if waits else [])]
+            return say("I send.", *(("Task", {"subagent_type": "Explore", **words}) for words in sent))
+        if "finding 2" in each.heard:
+            told.set()
+            return say("I know.")
+        await asyncio.sleep(0.05)
+        return say("I wait.") if waits else say("Busy.", ("LS", {"path": "."}))
+
+    async with thinking(think, monkeypatch), GenCode.open(tmp_path) as gen:
+        talking = start("-p", "go", "--model", MODEL, "--max-turns", "100000", cwd=tmp_path)
+
+        async def has_ended() -> bool:
+            return any(each.result == "finding 1" for each in await gen.store.tasks(TaskQuery()))
+
+        await until(has_ended, "it has ended")
+        [child] = [each for each in await gen.store.tasks(TaskQuery()) if each.result == "finding 1"]
+        await wake(tmp_path, child.id)
+        await until(told.is_set, "it is told")
+        enough.set()
+        await asyncio.to_thread(talking.communicate)
+        session = await gen.find(child.parent or "")
+        said = transcript_of(await gen.store.events(session.id))
+    given = [each.text for each in said if isinstance(each, UserMessage) and child.id in each.delivers]
+    assert talking.returncode == 0
+    assert given == [f"[The background task {child.id} of Explore ended as completed]\nfinding 2"]

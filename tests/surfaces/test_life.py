@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from gencode.places import database
+from tests.stores.looking import rows
 from tests.surfaces.running import SECONDS, Ended, gen, script, start
+from tests.waiting import Gate, wait_until
 
 LONG = "a line of a long report\n" * 2_000
 
@@ -123,3 +126,50 @@ def test_a_task_in_a_process_of_its_own_prints_the_same(tmp_path: Path) -> None:
     assert gen(*words, cwd=tmp_path) == Ended(0, "found\n")
     told = gen(*words, "--json", cwd=tmp_path).json
     assert (told["status"], told["background"]) == ("completed", False)
+
+
+@pytest.mark.parametrize("verb", ["interrupt", "stop"])
+def test_what_a_verb_hits_of_a_conversation_that_gen_p_leads_is_what_it_says(
+    tmp_path: Path, verb: str
+) -> None:
+    """Cut, its process waits for what is in the background; stopped, it ends with all of that."""
+    gate = Gate(tmp_path)
+    words = {"subagent_type": "general-purpose", "prompt": "wait", "run_in_background": True}
+    sent = [{"subagent_type": "Explore", "prompt": "look"}, words]
+    model = script(
+        tmp_path,
+        main=[{"calls": [{"name": "Task", "input": each} for each in sent]}],
+        Explore=[{"text": "never", "delay_ms": 600_000}],
+        **{"general-purpose": [{"calls": [gate.call]}, {"text": "I waited."}]},
+    )
+
+    def known() -> dict[str, tuple[str, str]]:
+        found = rows(database(), "SELECT Agent, Id, Status FROM Sessions")
+        return {agent: (task, status) for agent, task, status in found}
+
+    gen("task", "list", cwd=tmp_path)  # which makes the database that is looked into
+    talking = start("-p", "go", "--model", model, "--allow", "Task(general-purpose)", cwd=tmp_path)
+    try:
+        wait_until(lambda: [each[1] for each in known().values()] == ["running"] * 3, "three are at work")
+        lead, child, behind = (known()[each][0] for each in ("main", "Explore", "general-purpose"))
+        told = gen("task", verb, lead, cwd=tmp_path)
+        if verb == "interrupt":
+            assert known()["general-purpose"] == (behind, "running")
+            gate.open()
+        _, said = talking.communicate(timeout=SECONDS)
+    finally:
+        talking.kill()
+        talking.communicate()
+    statuses = {agent: status for agent, (_, status) in known().items()}
+    cut = {"main": "cancelled", "Explore": "cancelled"}
+    if verb == "interrupt":
+        assert told.err == f"This interrupts 2 tasks: {lead} (main), {child} (Explore).\n"
+        assert f"In the background goes on: {behind} (general-purpose). Ctrl-C stops it." in said
+        assert statuses == {**cut, "general-purpose": "completed"}
+    else:
+        assert told.err == (
+            f"This stops 2 tasks: {lead} (main), {child} (Explore).\nWhere `gen -p` leads it, its process "
+            f"ends, and so does what is in the background: {behind} (general-purpose).\n"
+        )
+        assert statuses == {**cut, "general-purpose": "cancelled"}
+    assert talking.returncode == 1

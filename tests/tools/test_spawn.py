@@ -77,7 +77,9 @@ async def test_who_is_sent_is_warned_of_the_tools_its_file_names_in_vain(tmp_pat
         "spawn, spawn_subagent, Read, TaskOutput", "Task, Read"
     )
     (home / ".gen" / "agents" / "one.md").write_text(one)
-    sends = [call("Task", subagent_type=name, prompt="go") for name in ("host", "one", "Explore")]
+    two = one.replace("name: one", "name: two").replace("Task, Read", "Task(Explore), Read")
+    (home / ".gen" / "agents" / "two.md").write_text(two)
+    sends = [call("Task", subagent_type=name, prompt="go") for name in ("host", "one", "two", "Explore")]
     look = [says("", call("Read", file_path="a")), says("ok")]
     (tmp_path / "a").write_text("x")
     async with scripted(tmp_path, main=[says("", *sends), says("ok")], others=look) as gen:
@@ -86,6 +88,10 @@ async def test_who_is_sent_is_warned_of_the_tools_its_file_names_in_vain(tmp_pat
     assert sent == {
         "host": ("the tools spawn, spawn_subagent, TaskOutput are not given to an agent that was sent",),
         "one": ("the tool Task is not given to an agent that was sent",),
+        "two": (
+            "the tool Task is not given to an agent that was sent; for those that its file names, "
+            "max_depth = 2 is needed where it runs",
+        ),
         "Explore": (),
     }
     assert outcome.evidence.warnings == ()

@@ -27,6 +27,14 @@ def cut(text: str, places: list[int]) -> list[str]:
     return [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
 
 
+def heard(terminal: int, last: bytes) -> bytes:
+    """What a terminal was told up to what should come last, or until nothing comes any more."""
+    shown = b""
+    while not shown.endswith(last) and select.select([terminal], [], [], PATIENCE)[0]:
+        shown += os.read(terminal, 1 << 16)
+    return shown
+
+
 @settings(max_examples=EXAMPLES)
 @given(CHARACTERS, st.lists(st.integers(0, 99), max_size=6))
 def test_nothing_in_a_paste_acts_however_it_is_cut(text: str, places: list[int]) -> None:
@@ -74,8 +82,7 @@ def test_what_is_written_to_a_terminal_that_is_gone_holds_nobody_up() -> None:
     writing = WriterThread(io.TextIOWrapper(outlet, write_through=True))
     writing.start()
     writing.write("seen")
-    while not select.select([leader], [], [], 1.0)[0]:
-        pass
+    assert select.select([leader], [], [], PATIENCE)[0]
     assert os.read(leader, 100) == b"seen"
     os.close(leader)
     for _ in range(5 * MAX_QUEUED_WRITES):
@@ -84,6 +91,20 @@ def test_what_is_written_to_a_terminal_that_is_gone_holds_nobody_up() -> None:
     outlet.finish(PATIENCE)
     os.close(follower)
     assert not writing.is_alive()
+
+
+def test_a_terminal_that_another_program_made_one_that_never_waits_gets_every_byte() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    outlet = Outlet(writing, lambda: None)
+    piece = b"%09d\n" * 50_000 % tuple(range(50_000))
+    outlet.write(piece)
+    outlet.write(b"end")
+    shown = heard(reading, b"end")
+    outlet.finish(PATIENCE)
+    os.close(reading)
+    os.close(writing)
+    assert shown == piece + b"end"
 
 
 def test_a_terminal_that_is_read_again_is_told_what_came_last_and_that_it_missed_something() -> None:
@@ -95,9 +116,7 @@ def test_a_terminal_that_is_read_again_is_told_what_came_last_and_that_it_missed
     for piece in pieces:
         assert outlet.write(piece) == len(piece)
     assert not missed.is_set()
-    shown = b""
-    while not shown.endswith(pieces[-1]):
-        shown += os.read(leader, 1 << 16)
+    shown = heard(leader, pieces[-1])
     assert missed.wait(PATIENCE)
     lines = shown.split(b"\n")[:-1]
     assert len(lines) < 1000 * len(pieces) and {len(line) for line in lines} == {9}

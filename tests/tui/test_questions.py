@@ -8,6 +8,7 @@ from gencode.core.events import MessageAdded
 from gencode.core.messages import ToolCall, ToolMessage
 from gencode.core.rules import Action, Decision
 from gencode.runtime.asking import Question
+from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.tui import asking, attention
 from gencode.surfaces.tui.asking import AskScreen, InquiryScreen
 from gencode.surfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen
@@ -117,6 +118,50 @@ async def test_an_answer_for_the_session_is_not_asked_again(tmp_path: Path) -> N
         await seat.rests()
         assert (tmp_path / "one.txt").exists()
         assert len(await results(seat)) == 2
+
+
+@pytest.mark.parametrize(("key", "again"), [("s", True), ("!", False)])
+async def test_an_answer_for_the_session_is_asked_again_in_the_next_one(
+    tmp_path: Path, key: str, again: bool
+) -> None:
+    script = turns(main=[says("", call("Bash", command="touch one.txt")), says("ok")])
+    async with seated(tmp_path, script=script) as seat:
+        await seat.type("run")
+        await seat.assert_sees("A yes for more than this call allows:")
+        await seat.press(key)
+        await seat.rests()
+        first = seat.talk.session
+        await seat.type("/new")
+        await seat.until(lambda: not seat.app.main.whose, "the new conversation")
+        await seat.type("run")
+        await seat.until(lambda: seat.talk.session not in (None, first), "the second session")
+        if again:
+            await seat.assert_sees("A yes for more than this call allows:")
+            await seat.press("n")
+        await seat.rests()
+        assert len(await results(seat)) == 1
+        assert seat.talk.session != first
+
+
+async def test_what_is_asked_once_in_a_session_is_asked_once_in_each(tmp_path: Path) -> None:
+    sent = call("Task", subagent_type="general-purpose", prompt="look", description="look")
+    main = [says("", sent), says("", sent), says("ok"), says("", sent), says("ok")]
+    script = {"main": main, "general-purpose": [says("seen")]}
+    async with seated(tmp_path, script=script) as seat:
+        for _ in range(2):
+            await seat.type("go")
+            await seat.assert_sees("main wants to use Task")
+            await seat.press("y")
+            await seat.rests()
+            await seat.type("/new")
+            await seat.until(lambda: not seat.app.main.whose, "a new conversation")
+        found = await seat.talk.gen.store.tasks(TaskQuery(conversations=True))
+        first = min(found, key=lambda each: each.created_at)
+        await seat.type(f"/resume {first.id}")
+        await seat.until(lambda: seat.app.main.whose == first.id, "the first conversation")
+        await seat.type("go on")
+        await seat.rests()
+        assert len(await seat.talk.gen.store.tasks(TaskQuery(parent=first.id))) == 3
 
 
 async def test_questions_of_agents_come_one_at_a_time_with_their_path(tmp_path: Path) -> None:

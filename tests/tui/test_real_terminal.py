@@ -242,7 +242,7 @@ def test_no_colour_means_no_colour(tmp_path: Path) -> None:
         shown = read(leader, b"", lambda seen: b"Ask something" in seen)
         os.write(leader, b"/mode\r")
         shown = read(leader, shown, lambda seen: b"Esc closes" in seen)
-        os.write(leader, b"q")
+        os.write(leader, b"\r")
         shown = read(leader, shown, lambda seen: b"Ask something" in seen.rpartition(b"Esc closes")[2])
         os.write(leader, b"\x04")
         shown = read(leader, shown, lambda _: process.poll() is not None)

@@ -35,7 +35,9 @@ class UnknownName(UserMistake):
         self.name = name
         self.unread = ""
         """What was not read and may hold it."""
-        super().__init__(f"There is no {what} {name!r}. {nearest(name, known)}")
+        names = [*known]
+        way = f". {nearest(name, names)}" if names else f", and no other {what} here."
+        super().__init__(f"There is no {what} {name!r}{way}")
 
 
 class StoreTrouble(UserMistake):

@@ -73,19 +73,31 @@ def bound(
     return purse if purse.bounded else None
 
 
+def never_sent(above: Purse, purse: Purse | None) -> None:
+    """Take back what `bound` counted and set aside for an agent that could not be sent."""
+    whole = next((each for each in above.upwards if not each.parted), None)
+    if whole is not None:
+        whole.accounts["spawns"].add(-1, -1, -1)
+    if purse is not None:
+        purse.close()
+
+
 async def spent_by(store: Store, task: str) -> Spent:
     """What a task and everything below it have cost so far."""
     found = await store.task(task)
-    family = [found] if found is not None else []
-    seen = {task}
+    return total_of([*([found] if found is not None else ()), *await below(store, task)])
+
+
+async def below(store: Store, task: str) -> list[Task]:
+    """Everything below a task, each after the one that sent it."""
+    family: dict[str, Task] = {}
     above = [task]
     while above:
-        below = [each for parent in above for each in await store.tasks(TaskQuery(parent=parent))]
-        fresh = [each for each in below if each.id not in seen]
-        seen |= {each.id for each in fresh}
-        family += fresh
-        above = [each.id for each in fresh]
-    return total_of(family)
+        found = await store.tasks(TaskQuery(parents=tuple(above)))
+        fresh = {each.id: each for each in found if each.id not in family and each.id != task}
+        family |= fresh
+        above = [*fresh]
+    return [*family.values()]
 
 
 def costs_of(task: Task) -> Budget:

@@ -9,6 +9,7 @@ from gencode.core.events import Event, TaskCreated
 from gencode.core.task import Task, fold
 from gencode.delegation.remote import Remote
 from gencode.delegation.supervisor import Supervisor
+from gencode.delegation.withdrawing import call_off
 from gencode.runtime.bus import Bus
 from gencode.runtime.models import Model
 from gencode.runtime.ports import Elsewhere, Engine, Handover, Store
@@ -20,6 +21,7 @@ NOT_HERE = (
     "A process of its own needs what it can open itself: a journal on disk, a model with a name and no tools "
     "but GenCode's. Run the task in this process instead."
 )
+CUT_SHORT = "whoever sent it was stopped meanwhile"
 
 
 class Apart:
@@ -29,25 +31,28 @@ class Apart:
         self._store = store
         self._bus = bus
         self._supervisor = supervisor
-        self.engine = engine
-        """What starts them; a worker gives its own."""
+        self._engine = engine
+
+    def employ(self, engine: Engine) -> None:
+        """Let another engine start them: a worker has its own."""
+        self._engine = engine
 
     @property
     def possible(self) -> bool:
         """Whether there can be other processes at all."""
-        return self.engine is not None
+        return self._engine is not None
 
     @property
     def far(self) -> bool:
         """Whether they may be on other machines, with folders that are not on this one."""
-        return bool(getattr(self.engine, "far", False))
+        return bool(getattr(self._engine, "far", False))
 
     async def bind(self, handover: Handover, stop: Stop, purse: Purse | None, slot: Slot) -> Remote:
         """Run a task in a process that ends with this one; what happens there is heard here.
 
         Where too many agents are at work, it is written down and waits for its turn.
         """
-        if self.engine is None or handover.created is None:
+        if self._engine is None or handover.created is None:
             raise UserMistake(NOT_HERE)
         if slot.try_take():
             remote = await self._at_once(handover, stop, slot)
@@ -66,15 +71,26 @@ class Apart:
         begun = False
         try:
             process = await self._start(handover)
+            events = await self._first_facts(process.task)
             begun = True
         finally:
             if not begun:
                 slot.give_back()
-        events = await self._store.events(process.task)
         remote = Remote(_told(events, process.task), stop, lambda: _already(process), self._store, self._bus)
         await remote.begin()
         self._bus.publish(events)
         return remote
+
+    async def _first_facts(self, task: str) -> list[Event]:
+        """What is written of a task that was just given away; who is stopped meanwhile calls it off."""
+        read = False
+        try:
+            events = await self._store.events(task)
+            read = True
+            return events
+        finally:
+            if not read:
+                await call_off(self._store, task, self._supervisor.owner, CUT_SHORT)
 
     async def detach(self, handover: Handover) -> str:
         """Run a task in a process that goes on without this one; its id, once it has begun."""
@@ -86,9 +102,9 @@ class Apart:
         return process.task, getattr(process, "begins", "")
 
     async def _start(self, handover: Handover) -> Elsewhere:
-        if self.engine is None:
+        if self._engine is None:
             raise UserMistake(NOT_HERE)
-        return await self.engine.start(handover)
+        return await self._engine.start(handover)
 
 
 def new_task(created: TaskCreated, model: Model, seconds: float | None, *, bound: bool) -> Handover:

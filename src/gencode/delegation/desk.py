@@ -15,7 +15,7 @@ from gencode.core.task import Task
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Live
 from gencode.delegation.origin import Origin
-from gencode.runtime.asking import Inquiry, Reply
+from gencode.runtime.asking import Hearing, Inquiry, Reply
 from gencode.runtime.ports import Sent
 from gencode.runtime.purse import BudgetSpent
 
@@ -94,17 +94,21 @@ class Desk:
             str(self._origin.workspace.cwd), path, sha256, self._origin.task
         )
 
-    async def send(self, task: str, message: str) -> tuple[Outcome, bool]:
+    async def send(self, task: str, message: str) -> tuple[Outcome, Hearing]:
         """Say something to a task: a running one hears it before its next reply, a finished one is woken.
 
-        Its outcome as it is then, and whether it was woken.
+        Its outcome as it is then, and when it hears it.
         """
         found = await self._launcher.known(_id(task))
         name = self._origin.lineage[-1]
         text = f"[{name} (task {self._origin.task}) says]\n{message}"
         now = await self._launcher.reach.send(found.id, text, self._origin.task or "")
-        if not now.status.ended or found.conversation or not await self._launcher.unheard(found.id):
-            return self._launcher.told(now), False
+        if not now.status.ended:
+            return self._launcher.told(now), "soon"
+        if not await self._launcher.unheard(found.id):
+            return self._launcher.told(now), "heard"
+        if found.conversation:
+            return self._launcher.told(now), "later"
         if found.parent != self._origin.task:
             raise UserMistake(
                 f"Task {found.id} has ended as {now.status}; only the agent that sent it can wake it. It "
@@ -117,7 +121,7 @@ class Desk:
             raise UserMistake(f"{spent} The message is kept, and heard when the task goes on.") from None
         self._look_after(job)
         self._inbox.expect(job)
-        return self._launcher.told(job.task), True
+        return self._launcher.told(job.task), "woken"
 
     async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> Reply:
         """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""
@@ -153,6 +157,7 @@ class Desk:
                 self._children[job.id] = _as_sent(job.task)
 
         self._children[job.id] = job
+        self._inbox.has_sent = True
         if job.work is not None:
             job.work.add_done_callback(ended)
 

@@ -1,6 +1,7 @@
 """What an earlier task brings along when it goes on: why it had ended, and which tools it had."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from gencode.core.events import Event, TaskStarted
 from gencode.core.messages import Message, UserMessage
@@ -21,6 +22,11 @@ _CUT = {
     Status.TIMED_OUT: "You were stopped, because your time was up",
     Status.FAILED: "Your last run failed",
 }
+
+
+def is_here(folder: str) -> bool:
+    """Whether the folder of an earlier task is on this machine."""
+    return bool(folder) and Path(folder).is_dir()
 
 
 def told_first(task: Task) -> list[UserMessage]:

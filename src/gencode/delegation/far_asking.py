@@ -48,9 +48,6 @@ class FarAsker:
     An agent that waits for an answer is counted in `parked`, so that others may work in its place.
     """
 
-    far = True
-    """What is answered for one task here stands for no other."""
-
     def __init__(self, store: Store, box: QuestionBox, seconds: float = PATIENCE) -> None:
         self._store = store
         self._box = box

@@ -16,6 +16,7 @@ from gencode.core.task import Task, transcript_of
 from gencode.delegation.earlier import is_away, told_place
 from gencode.delegation.origin import Origin
 from gencode.delegation.seating import DELEGATES
+from gencode.permissions.chain import narrowed, narrower
 from gencode.runtime.calls import interrupted
 from gencode.runtime.ports import Handover, Store
 
@@ -33,7 +34,7 @@ class Fork(Struct, frozen=True):
 
 
 class Whereabouts(Struct, frozen=True):
-    """Where a fork sits: in which folder, with which model, below which policies."""
+    """Where a fork belongs: in which folder, with which model, below which policies."""
 
     cwd: str
     model: str
@@ -50,13 +51,15 @@ def point_of(task: Task, events: Sequence[Event], fork: Fork) -> ForkPoint:
 
 
 def forked(
-    task: Task, events: Sequence[Event], fork: Fork, request: TaskRequest, place: Origin
+    task: Task, events: Sequence[Event], fork: Fork, request: TaskRequest, place: Origin, *, tree: bool
 ) -> tuple[TaskCreated, tuple[DurableFact, ...]]:
-    """The first fact of a fork in this process, and what it remembers."""
+    """The first fact of a fork in this process, and what it remembers; it may have a worktree of its own."""
     point, here = point_of(task, events, fork), place.workspace
-    cwd = task.cwd if here.copied is not None else str(here.cwd)  # also in a clone it belongs to its folder
-    where = Whereabouts(cwd, place.model.asked, place.chain.bare)
-    return born(task, request, where), (memory(task.id, events, point, here),)
+    cwd, policies = str(here.cwd), place.policies
+    if here.copied is not None:  # also in a clone it belongs to its folder, where nothing of the clone counts
+        cwd, policies = task.cwd, _at_home(task, place.chain[0])
+    where = Whereabouts(cwd, place.model.asked, policies)
+    return born(task, request, where), (memory(task.id, events, point, here, tree=tree),)
 
 
 def born(task: Task, request: TaskRequest, where: Whereabouts) -> TaskCreated:
@@ -81,6 +84,23 @@ def born(task: Task, request: TaskRequest, where: Whereabouts) -> TaskCreated:
     )
 
 
+def kept_policies(task: Task, today: Policy) -> tuple[Policy, ...]:
+    """The policies of a task for a fork in the same folder, which another place's policy can only narrow."""
+    if len(task.policies) < 2:
+        return ()
+    first, *links = task.policies
+    return (narrowed(first, today), *links)
+
+
+def _at_home(task: Task, clone: Policy) -> tuple[Policy, ...]:
+    """The policies of a fork that begins in a clone, as they count where it belongs."""
+    kept = kept_policies(task, clone)
+    if not kept:
+        return ()
+    first, *links = kept
+    return (replace(first, mode=narrower(first.mode, clone.mode)), *links)
+
+
 def alone(task: Task) -> Task:
     """A task as it is forked where the budget above it leaves no agents that the fork could send."""
     if task.tools is None:
@@ -88,13 +108,18 @@ def alone(task: Task) -> Task:
     return replace(task, tools=replace(task.tools, deny=(*task.tools.deny, *DELEGATES)))
 
 
-def memory(task: str, events: Sequence[Event], point: ForkPoint, here: Workspace | None) -> TaskForked:
-    """What a fork remembers. In a folder `here` that is no copy made for it, it hears how that is."""
+def memory(
+    task: str, events: Sequence[Event], point: ForkPoint, here: Workspace | None, *, tree: bool = False
+) -> TaskForked:
+    """What a fork remembers. In a folder `here` that is no copy made for it, it hears how that is.
+
+    What a worktree of its own is, it hears later.
+    """
     said = transcript_of(_until(events, point.at))
     if cut := unanswered(said):
         said.append(interrupted(cut, AFTERWARDS))
     if here is not None:
-        said += told_place(said, here)
+        said += [] if tree else told_place(said, here)
         if _worked_later(events, point.at):
             said.append(UserMessage(LATER.format(task=task, at=point.at), sender="system"))
     return TaskForked(task, point.at, tuple(said))
@@ -111,7 +136,7 @@ async def remembered(
         raise UserMistake(f"The task {created.forked} that it is a fork of was deleted meanwhile.")
     cwd = Path(created.cwd)
     here = None if lodged else Workspace(cwd, cwd, Path.home())
-    return (memory(created.forked, events, handover.fork, here),)
+    return (memory(created.forked, events, handover.fork, here, tree=bool(created.worktree)),)
 
 
 def _until(events: Sequence[Event], at: int) -> list[Event]:

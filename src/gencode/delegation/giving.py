@@ -1,4 +1,4 @@
-"""Parts of a budget for others, given by who is at work with it.
+"""Parts of a budget for others, given by who is at work with it (delegation).
 
 Whoever leads a task holds its lease, and may spend all that its budget leaves; so does an agent that it sent.
 Somebody who wakes another agent below it in another process lays a claim down (`sharing.py`). It is answered
@@ -7,13 +7,16 @@ in the purse, where a call fits into that. So the leader always keeps a call. Wh
 nobody spends it any more.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
+from weakref import WeakKeyDictionary
 
 from gencode.core.budget import Budget, Part
 from gencode.core.errors import Fenced, StoreTrouble, UserMistake
 from gencode.core.events import BudgetShared, Event
+from gencode.core.task import Task
 from gencode.delegation.accounts import costs_of
 from gencode.delegation.live import Job, Live
 from gencode.delegation.portions import Borrow, bounds, kept_elsewhere, needed_for
@@ -37,6 +40,11 @@ class Giving:
         self._live = live
         self._borrow = borrow
         self._slices = slices
+        self._looking: WeakKeyDictionary[Purse, asyncio.Lock] = WeakKeyDictionary()
+
+    def alone(self, purse: Purse) -> asyncio.Lock:
+        """While nobody else here looks at what others have of a budget, and sets that aside."""
+        return self._looking.setdefault(purse, asyncio.Lock())
 
     async def heed(self) -> None:
         """Answer every claim that lies there: with a part in the journal, or without one."""
@@ -56,24 +64,40 @@ class Giving:
         purse.more = partial(self._come_back, purse, task)
 
     async def _come_back(self, purse: Purse, task: str, kind: str, _needs: Mapping[str, int]) -> bool:
-        found = await self._store.task(task)
         before = purse.elsewhere[kind]
-        if found is None or not before:
+        found = await self._store.task(task) if before else None
+        if found is None:
             return False
-        abroad = await self._slices.learn(found, purse)
-        purse.set_aside(kept_elsewhere(purse, abroad))
+        await self._look(found, purse)
         return purse.elsewhere[kind] < before
+
+    async def _look(self, task: Task, purse: Purse) -> None:
+        async with self.alone(purse):
+            abroad = await self._slices.learn(task, purse)
+            purse.set_aside(kept_elsewhere(purse, abroad))
+
+    async def keep_for_born(self, parent: str | None) -> None:
+        """Set aside what somebody may spend who was born elsewhere below a task that is led here."""
+        while parent is not None and isinstance(leader := self._live(parent), Job):
+            if leader.purse is not None and not leader.purse.parted:
+                await self._look(leader.task, leader.purse)
+                self.watch(leader.purse, parent)
+            parent = leader.task.parent
 
     async def _answer(self, claim: Claim) -> None:
         leader = self._live(claim.task)
         if isinstance(leader, Job):
             if leader.purse is not None:
-                leader.record.publish(await self._give(claim, leader.purse, leader.record.lease))
+                async with self.alone(leader.purse):
+                    given = await self._give(claim, leader.purse, leader.record.lease)
+                leader.record.publish(given)
             return
         spender = self._live(claim.via)
         async with self._borrow(claim.task) as lease:
             if lease.state.conversation and isinstance(spender, Job) and spender.purse is not None:
-                await self._give(claim, spender.purse.upwards[-1], lease)
+                purse = spender.purse.upwards[-1]
+                async with self.alone(purse):
+                    await self._give(claim, purse, lease)
 
     async def _give(self, claim: Claim, purse: Purse, lease: Lease) -> list[Event]:
         """Write a part down for who claims it, and keep it from everybody here; nothing where it is short."""

@@ -50,6 +50,8 @@ class Arrivals:
         self._given: set[str] = set()
         """The receipts in the journal, as far as it was read."""
         self._earlier = {task.id: task for task in earlier if task.background and task.status.ended}
+        self.has_sent = bool(earlier)
+        """Whether the agent has ever sent one, which somebody may wake elsewhere."""
 
     @property
     def expecting(self) -> bool:

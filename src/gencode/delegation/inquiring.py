@@ -2,6 +2,7 @@
 
 The agent above may be at work in any process of the same database. It hears a question as a letter, and the
 first letter that it writes after that is the answer. Who is not at work is not asked, and never woken for it.
+Who has heard it, has nothing left to say and only waits for those that ask, leaves it.
 """
 
 import asyncio
@@ -13,7 +14,8 @@ from contextlib import nullcontext
 from msgspec import Struct
 
 from gencode.core.errors import StoreTrouble, UserMistake
-from gencode.core.messages import ToolCall, unanswered
+from gencode.core.events import MessageAdded
+from gencode.core.messages import AssistantMessage, ToolCall, unanswered
 from gencode.core.rules import Action, Decision
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
@@ -25,17 +27,19 @@ from gencode.delegation.reach import Reach
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.watch import Watch, facts_of
 from gencode.runtime.asking import Inquiry, NobodyThere, Parking, Question, Reply
-from gencode.runtime.ports import Store
+from gencode.runtime.ports import Store, TaskQuery
 
 log = logging.getLogger(__name__)
 
 NOBODY = "Nobody can be asked here"
 SILENCE = "Nobody answered in time"
 PERSON = "The user"
-ASKS = Decision(Action.ASK, "An agent asks for a decision.")
+ASKING = Decision(Action.ASK, "An agent asks for a decision.")
 ANSWERS_WITH = "SendMessage"
-LOOK_SECONDS = 1.0
-"""So often is looked whether the agent that was asked is still at work."""
+ASKS_WITH = "AskUserQuestion"
+AT_WORK = (Status.PENDING, Status.RUNNING)
+LOOK_SECONDS = 0.5
+"""So often is looked whether the agent that was asked may still answer."""
 
 
 class Above(Struct, frozen=True):
@@ -44,6 +48,15 @@ class Above(Struct, frozen=True):
     task: str
     agent: str
     waits: bool
+
+
+class Asked(Struct, frozen=True):
+    """A question on its way: who asks, who is asked, the number of the letter, the last fact before it."""
+
+    by: str
+    above: str
+    number: int
+    before: int
 
 
 class Inquiring:
@@ -74,7 +87,7 @@ class Inquiring:
         if origin.asker is None or alone:
             return nobody
         question = Question(
-            *(origin.task or "", origin.lineage[-1], call, ASKS, origin.lineage),
+            *(origin.task or "", origin.lineage[-1], call, ASKING, origin.lineage),
             inquiries=tuple(inquiries),
             waited=waited,
         )
@@ -111,12 +124,14 @@ class Inquiring:
         known = [each.number for each in await self._store.waiting(job.id)]
         after = max(known, default=job.task.mailed)
         try:
+            found = await self._store.task(above.task)
             number = await self._reach.post(above.task, asked_words(job, inquiries, self._seconds), job.id)
         except UserMistake as mistake:
             log.info("task %s is not asked: %s", above.task, mistake)
             return False
         if above.waits:
             await self._supervisor.send_back(job)
+        asked = Asked(job.id, above.task, number, found.seq if found else 0)
         until = time.monotonic() + self._seconds
         last = False
         while True:
@@ -126,15 +141,15 @@ class Inquiring:
                     return True
             if last:
                 return False
-            if not await self._comes(inbox, above.task, after, until):
+            if not await self._comes(inbox, asked, after, until):
                 last = True
                 for letter in await self._store.waiting(job.id):  # it may have said so just before its end
                     inbox.put(letter)
 
-    async def _comes(self, inbox: Arrivals, sender: str, after: int, until: float) -> bool:
-        """Wait for a letter of an agent; False when it is not at work any more, or its time is up."""
-        letter = asyncio.ensure_future(inbox.letter_from(sender, after))
-        gone = asyncio.ensure_future(self._gone(sender))
+    async def _comes(self, inbox: Arrivals, asked: Asked, after: int, until: float) -> bool:
+        """Wait for a letter of the one that was asked; False when it leaves it, or its time is up."""
+        letter = asyncio.ensure_future(inbox.letter_from(asked.above, after))
+        gone = asyncio.ensure_future(self._left(asked))
         try:
             left = max(until - time.monotonic(), 0)
             await asyncio.wait([letter, gone], timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -144,15 +159,36 @@ class Inquiring:
             gone.cancel()
             await asyncio.gather(letter, gone, return_exceptions=True)
 
-    async def _gone(self, task: str) -> None:
-        """Wait until an agent is not at work any more; one whose process dies is not."""
+    async def _left(self, asked: Asked) -> None:
+        """Wait until who was asked is not at work any more, or has nothing left to say to it.
+
+        One whose process dies is not at work.
+        """
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
-                if await self._at_work(task) is None:
+                found = await self._at_work(asked.above)
+                if found is None or (found.mailed >= asked.number and await self._leaves(asked)):
                     return
             except StoreTrouble as trouble:
-                log.warning("it is not known whether task %s is at work: %s", task, trouble)
+                log.warning("it is not known whether task %s is at work: %s", asked.above, trouble)
+
+    async def _leaves(self, asked: Asked) -> bool:
+        """Whether who has heard a question is done, and waits for nobody but those that ask."""
+        events, _ = await facts_of(self._store, asked.above, asked.before)
+        said = [each.fact.message for each in events if isinstance(each.fact, MessageAdded)]
+        reply = said[-1] if said else None
+        if not isinstance(reply, AssistantMessage) or reply.calls or reply.partial:
+            return False
+        for task in await self._store.tasks(TaskQuery(parent=asked.above, statuses=AT_WORK)):
+            if task.id != asked.by and not await self._asks(task.id):
+                return False
+        return True
+
+    async def _asks(self, task: str) -> bool:
+        """Whether an agent waits for an answer itself."""
+        events, _ = await facts_of(self._store, task)
+        return any(each.name == ASKS_WITH for each in unanswered(transcript_of(events)))
 
     async def _at_work(self, task: str) -> Task | None:
         """A task that somebody is at."""
@@ -177,7 +213,7 @@ def asked_words(job: Job, inquiries: Sequence[Inquiry], seconds: float) -> str:
         lines.append(f"{number}. {each.question}")
         lines += [f"   - {option.label}: {option.description}".rstrip(": ") for option in each.options]
     lines.append(
-        f'Answer with SendMessage(task_id="{job.id}", message="…") if you know it. Otherwise leave it: after '
-        f"{seconds:.0f} s the user is asked, or it goes on without an answer."
+        f'Answer with SendMessage(task_id="{job.id}", message="…") if you know it. Otherwise leave it: once '
+        f"you only wait for it, or after {seconds:.0f} s, the user is asked, or it goes on without an answer."
     )
     return "\n".join(lines)

@@ -2,10 +2,9 @@
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from gencode.core.budget import Budget
@@ -22,6 +21,7 @@ from gencode.delegation.desk import Desk
 from gencode.delegation.forks import Fork, forked, remembered
 from gencode.delegation.inquiring import Inquiring
 from gencode.delegation.live import Job, Live
+from gencode.delegation.means import Means
 from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.outputs import make_whole
 from gencode.delegation.reach import Reach
@@ -30,28 +30,12 @@ from gencode.delegation.sharing import Woken
 from gencode.delegation.spawning import spawned
 from gencode.delegation.starting import Leads, More, Order, Starting, check_prompt
 from gencode.delegation.supervisor import Supervisor
-from gencode.delegation.trees import Workplaces
+from gencode.delegation.trees import Workplaces, in_worktree, in_worktree_apart, kept_if_begun
 from gencode.delegation.watch import Watch, facts_of
 from gencode.runtime.bus import Bus
 from gencode.runtime.limits import Limits
-from gencode.runtime.ports import Engine, Handover, Store, TaskQuery
+from gencode.runtime.ports import Handover, Store, TaskQuery
 from gencode.runtime.purse import NOTHING
-
-
-class Means(Struct, frozen=True):
-    """What a launcher has at hand.
-
-    `home` is the folder in which background tasks have files and agents have worktrees, `engine` makes
-    processes for single tasks, `seconds` is how long an agent works at most where nothing else is said,
-    `patience` how long an agent has to answer a question of one that it sent. With `remembers`, a result may
-    be given again for the same work when nothing it rests on has changed.
-    """
-
-    home: Path | None = None
-    engine: Engine | None = None
-    seconds: float | None = None
-    patience: float = 120.0
-    remembers: bool = False
 
 
 class Launcher:
@@ -77,6 +61,7 @@ class Launcher:
         self.watch = Watch(store, supervisor.owner, self._outputs)
         self.live, self.owner = supervisor.find, supervisor.owner
         self.heeds = supervisor.heeds
+        self.check_model = seating.check_model
         self.borrow = self._starting.borrow
         self.reach = Reach(store, supervisor, self.watch)
         self.inquiring = Inquiring(store, supervisor, self.reach, self.watch, means.patience)
@@ -96,11 +81,12 @@ class Launcher:
                 remote = await self._launch_apart(order, created)
                 begun = True
                 return remote
-            if (request.isolation or order.spec.isolation) == "worktree":
+            if in_worktree(order.spec, request.isolation):
                 order, created = await self._in_worktree(order, created)
             elif self._remembers:
                 order = replace(order, remembers=True)
-            job = await self._starting.begin(order, created, Desk(self))
+            async with kept_if_begun(order.workplace):
+                job = await self._starting.begin(order, created, Desk(self))
             begun = True
             return job
         finally:
@@ -116,9 +102,11 @@ class Launcher:
         self._seating.kinship.learn(remote.id, created.parent)
         return remote
 
-    async def _in_worktree(self, order: Order, created: TaskCreated) -> tuple[Order, TaskCreated]:
+    async def _in_worktree(
+        self, order: Order, created: TaskCreated, source: Task | None = None
+    ) -> tuple[Order, TaskCreated]:
         """The same order in a git worktree that is made for it."""
-        workplace = await self.workplaces.make(order.place.workspace)
+        workplace = await self.workplaces.make(order.place.workspace, source)
         place = replace(order.place, workspace=workplace.workspace)
         return replace(order, place=place, workplace=workplace), replace(created, worktree=workplace.path)
 
@@ -129,19 +117,17 @@ class Launcher:
         if order.place.purse is not None:
             created = replace(created, budget=tightest(created.budget, order.place.purse.left()))
             order.place.purse.close()  # the process that runs it keeps its own
-        if request.isolation == "worktree":
-            raise UserMistake(
-                "An agent that outlives this process gets no worktree; leave out isolation, or background."
-            )
-        return await self.apart.detach(
-            new_task(created, order.place.model, order.limits.seconds, bound=False)
-        )
+        wanted = in_worktree_apart(order.spec, request.isolation, far=self.apart.far)
+        async with self.workplaces.lent(created, origin.workspace, wanted=wanted) as (created, _):
+            handover = new_task(created, order.place.model, order.limits.seconds, bound=False)
+            return await self.apart.detach(handover)
 
     async def take_on(self, created: TaskCreated, place: Origin, handover: Handover) -> Job:
         """Start a subagent that another process asked for, and that it may have written down."""
-        given = self.workplaces.given.get(handover.task)
-        before = await remembered(self._store, created, handover, lodged=given is not None)
-        purse = bound(place.purse, created.agent, created.budget)
+        given = self.workplaces.handed(created, handover.task)
+        lodged = given is not None and not created.worktree
+        before = await remembered(self._store, created, handover, lodged=lodged)
+        purse = bound(place.purse, created.agent, created.budget, sent=created.parent is not None)
         place = replace(place, purse=purse, workspace=given.workspace if given else place.workspace)
         self._seating.check_price(place)
         order = Order(self.agent_of(created), place, Limits(created.max_turns, handover.seconds), given)
@@ -181,7 +167,7 @@ class Launcher:
             asked_model=model.asked,
             max_turns=limits.turns,
             depth=place.depth,
-            policies=place.chain.bare,
+            policies=place.policies,
             grant=grant,
             spawned=request.spawned,
             budget=budget,
@@ -268,8 +254,6 @@ class Launcher:
         if self._supervisor.find(task.id):
             raise UserMistake(f"Task {task.id} is running; wait for it or stop it first.")
         spec = self.agent_of(task)
-        if workplace := self.workplaces.again(task):
-            place = replace(place, workspace=workplace.workspace)
         named = None if request.budget == NO_BUDGET else request.budget
         budget = named or task.budget
         counted = place.purse is not None or budget != NO_BUDGET
@@ -278,12 +262,14 @@ class Launcher:
         place = replace(place, purse=purse)
         turns = request.max_turns or task.max_turns or spec.max_turns
         limits = self._limits(place, turns, budget, seconds)
-        order = Order(spec, place, limits, workplace, woken=woken)
         behind = request.background and not task.background
         more = More(request.prompt, behind=behind, budget=named, over=over)
         begun = False
         try:
             self._seating.check_price(place)
+            if workplace := await self.workplaces.again(task, place.workspace):
+                place = replace(place, workspace=workplace.workspace)
+            order = Order(spec, place, limits, workplace, woken=woken)
             job = await self._starting.go_on(task.id, order, more, Desk(self))
             begun = True
             return job
@@ -303,12 +289,17 @@ class Launcher:
     ) -> Job:
         """Begin a new task with what an earlier one had said and heard up to one of its facts."""
         check_prompt(request.prompt)
-        created, facts = forked(task, await self._store.events(task.id), fork, request, place)
+        spec, events = self.agent_of(task), await self._store.events(task.id)
+        tree = in_worktree(spec, request.isolation, task)
+        created, facts = forked(task, events, fork, request, place, tree=tree)
         place = replace(place, purse=bound(place.purse, task.agent, created.budget))
         self._seating.check_price(place)
         limits = self._limits(place, created.max_turns, created.budget, seconds)
-        order = Order(self.agent_of(task), place, limits, woken=woken)
-        return await self._starting.begin(order, created, Desk(self), facts)
+        order = Order(spec, place, limits, woken=woken)
+        if tree:
+            order, created = await self._in_worktree(order, created, task)
+        async with kept_if_begun(order.workplace):
+            return await self._starting.begin(order, created, Desk(self), facts)
 
     def agent_of(self, task: Task | TaskCreated) -> AgentSpec:
         """The agent of a task, as its file is now."""

@@ -149,6 +149,11 @@ class Job(Live):
         paid = self.purse.paid if self.purse else {}
         return {kind: amount - self._paid_before.get(kind, 0) for kind, amount in paid.items()}
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether only its turn was cut, and nothing else was stopped with it."""
+        return self.turns.stopped and not self.stop.stopped and not self.reports
+
     def tell(self, fact: PassingFact) -> None:
         """Let something be heard that is not written down."""
         self.record.tell(fact)

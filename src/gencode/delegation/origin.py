@@ -7,12 +7,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gencode.core.messages import UserMessage
-from gencode.core.rules import Mode
+from gencode.core.rules import Mode, Policy
 from gencode.core.spec import AgentSpec, Copied, Workspace
 from gencode.delegation.earlier import CLONE
 from gencode.permissions.calls import grant_key
 from gencode.permissions.chain import Chain, Link
-from gencode.permissions.given import Given
+from gencode.permissions.given import Given, Once
+from gencode.permissions.links import as_links_lead
+from gencode.permissions.paths import places_of
 from gencode.runtime.asking import Asker
 from gencode.runtime.models import Model
 from gencode.runtime.purse import Purse
@@ -54,6 +56,15 @@ class Origin(Struct, frozen=True, eq=False):
     seen: Seen | None = None
     """What the agent at this place knows of files from before."""
 
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """The policies as they are written, their deny and ask rules also for where links lead here and now.
+
+        Another machine could not tell.
+        """
+        places = places_of(self.workspace)
+        return tuple(as_links_lead(policy, places) for policy in self.chain.bare)
+
     def below(self, spec: AgentSpec, model: Model, *, background: bool, link: Link) -> "Origin":
         """The place of an agent that is sent from here."""
         return replace(
@@ -74,6 +85,10 @@ class Origin(Struct, frozen=True, eq=False):
         return replace(
             self, stop=self.stop.branch(), given=Given(self.given), lineage=(spec.name,), sends=spec.sends
         )
+
+    def afresh(self) -> "Origin":
+        """The same place for a session that begins: what is said yes to in it counts in no other."""
+        return replace(self, given=Given(self.given, session=True), answered=Once(self.answered))
 
     def grant(self, spec: AgentSpec) -> Mode | None:
         """The wider mode that a person said yes to when this agent was to be sent from here."""

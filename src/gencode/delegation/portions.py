@@ -1,4 +1,4 @@
-"""How a budget is divided between processes: what is left of it, what others have, and what one gets."""
+"""How a budget is divided between processes (delegation): what is left, what others have, what one gets."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager

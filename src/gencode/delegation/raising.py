@@ -1,4 +1,4 @@
-"""Another budget for one task at rest: written into its journal, never more than is left above it."""
+"""Another budget for one task at rest: in its journal, never more than is left above it (delegation)."""
 
 from collections.abc import AsyncGenerator, Callable
 
@@ -8,6 +8,7 @@ from gencode.core.events import BudgetSet
 from gencode.core.task import Task
 from gencode.delegation.accounts import NO_BUDGET, bound, spent_by
 from gencode.delegation.portions import Borrow
+from gencode.delegation.slices import set_aside_below
 from gencode.runtime.amounts import check_budget, in_numbers, limits_of
 from gencode.runtime.ports import Store
 from gencode.runtime.purse import BudgetSpent, Purse
@@ -17,7 +18,11 @@ BudgetOf = Callable[[Task], Budget]
 
 
 async def set_budget(store: Store, borrow: Borrow, task: Task, budget: Budget, session: BudgetOf) -> None:
-    """Let a task spend so much from now on, in all its lives; UserMistake when less is left above it."""
+    """Let a task spend so much from now on, in all its lives; UserMistake when less is left above it.
+
+    What others at work have of it is not left. It only bounds: what a task at rest may spend is set aside
+    for it when it goes on, so nobody above has to be leased for this.
+    """
     check_budget(budget)
     spent = in_numbers(await spent_by(store, task.id))
     asked = {
@@ -31,9 +36,11 @@ async def set_budget(store: Store, borrow: Borrow, task: Task, budget: Budget, s
             continue
         owner = "the session" if above.conversation else f"agent {above.agent}"
         purse = Purse(owner, limits, None, await spent_by(store, above.id))
+        purse.set_aside(await set_aside_below(store, above))
         for kind, amount in asked.items():
             if short := purse.accounts[kind].short_of(amount):
-                raise UserMistake(short.too_little_words(amount, 0))
+                way = f"To raise that one: gen task budget {above.id} {kind} N."
+                raise UserMistake(f"{short.too_little_words(amount, 0)} {way}")
     async with borrow(task.id) as lease:
         await store.append(lease, [BudgetSet(budget)])
 

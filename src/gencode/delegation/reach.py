@@ -6,13 +6,13 @@ from typing import Literal
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.core.events import TaskEnded
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.live import Job
 from gencode.delegation.orphans import close_task
 from gencode.delegation.supervisor import REPORT_SECONDS, Supervisor
 from gencode.delegation.watch import LOOK_SECONDS, Watch
+from gencode.delegation.withdrawing import call_off
 from gencode.runtime.owner import fate
 from gencode.runtime.ports import Store, TaskQuery, Wish
 
@@ -145,24 +145,11 @@ class Reach:
             await job.wait(REPORT_SECONDS if report else 0)
             await job.halt(why)
             return
-        if not report and not await self._store.ask(task, Wish.STOP):
-            await self._withdraw(task, why)
+        if not report:
+            await call_off(self._store, task, self._supervisor.owner, why)
         found = await self._watch.ended(task, (REPORT_SECONDS if report else 0) + STOP_SECONDS)
         if not found.status.ended:
             await self._fence(task)
-
-    async def _withdraw(self, task: str, why: str) -> None:
-        """End a task that waits for a worker and that nobody has taken yet."""
-        try:
-            lease = await self._store.take(task, self._supervisor.owner)
-        except UserMistake:
-            return  # somebody has it by now, and hears the next wish
-        if lease.state.status is Status.PENDING:
-            await self._store.append(lease, [TaskEnded(Status.CANCELLED, error=why)], last=True)
-            return
-        await self._store.release(lease)
-        if not lease.state.status.ended:
-            await close_task(self._store, task, self._supervisor.owner, why=why)
 
     async def _fence(self, task: str) -> None:
         """End a task in the place of a process here that hangs; after that it can write nothing more."""

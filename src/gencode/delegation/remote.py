@@ -20,15 +20,17 @@ from gencode.core.status import Status
 from gencode.core.task import Task, fold
 from gencode.delegation.live import GRACE_SECONDS, Live
 from gencode.delegation.orphans import close_if_orphan
-from gencode.delegation.waits import Waits
+from gencode.delegation.waits import FindOutlook, Waits
 from gencode.delegation.watch import LOOK_SECONDS
+from gencode.delegation.withdrawing import call_off
 from gencode.runtime.bus import Bus
+from gencode.runtime.fleet import Queued
 from gencode.runtime.ports import Elsewhere, Lease, Store, Wish
 from gencode.runtime.purse import Spent
 from gencode.runtime.slots import Slot
 from gencode.runtime.stop import Stop
 
-ASKS = "AskUserQuestion"
+QUESTION_TOOL = "AskUserQuestion"
 """The tool with which an agent asks what it wants to know."""
 Begin = Callable[[], Awaitable[Elsewhere]]
 """Starts the process that runs a task."""
@@ -73,8 +75,8 @@ class Followed(Live):
         return events
 
 
-class Questions:
-    """What a task waits for an answer to, as its facts tell: what it wants to know, and what it may do."""
+class Unanswered:
+    """The calls of a task that wait for an answer, as its facts tell: what it wants to know, and may do."""
 
     def __init__(self) -> None:
         self._open: set[str] = set()
@@ -86,13 +88,13 @@ class Questions:
         """One more fact of the task."""
         match fact:
             case MessageAdded(AssistantMessage(calls=calls)):
-                self._open = {each.id for each in calls if each.name == ASKS}
+                self._open = {each.id for each in calls if each.name == QUESTION_TOOL}
             case MessageAdded(ToolMessage()) | TaskEnded():
                 self._open = set()
             case CallDecided(call=call, decision=decision) if decision.action is Action.ASK:
                 self._open.add(call)
             case CallDecided(call=call, tool=tool, decision=decision):
-                if tool != ASKS or decision.action is Action.DENY:
+                if tool != QUESTION_TOOL or decision.action is Action.DENY:
                     self._open.discard(call)
             case _:
                 pass
@@ -108,9 +110,10 @@ class Remote(Followed):
         super().__init__(task, stop, store, bus)
         self._begin = begin
         self._process: Elsewhere | None = None
-        self._questions = Questions()
+        self._unanswered = Unanswered()
         self._returning: asyncio.Task[None] | None = None
         self._waits = Waits(self.tell)
+        self._calling_off = ""
         self.slot: Slot | None = None
         """Its right to be at work, in the process that sent it."""
         self.lease: Lease | None = None
@@ -139,9 +142,9 @@ class Remote(Followed):
             try:
                 with self.stop.interrupts():
                     await self._followed()
-            except Stopped:
-                patience = GRACE_SECONDS / 2
-                await self._store.ask(self.id, Wish.STOP)
+            except Stopped as stopped:
+                patience, self._calling_off = GRACE_SECONDS / 2, str(stopped)
+                await self._call_off(owner)
                 async with asyncio.timeout(GRACE_SECONDS):
                     await self._followed()
             patience = GRACE_SECONDS
@@ -173,22 +176,33 @@ class Remote(Followed):
         await self._hear()
         return False
 
+    async def _call_off(self, owner: str) -> None:
+        """Stop it wherever it is. One that workers were given and that none is at ends here."""
+        if isinstance(self._process, Queued):
+            await call_off(self._store, self.id, owner, self._calling_off)
+        else:
+            await self._store.ask(self.id, Wish.STOP)
+
     @property
     def _gone(self) -> bool:
         return self._process is None or self._process.gone
+
+    @property
+    def _outlook(self) -> FindOutlook | None:
+        return self._process.outlook if isinstance(self._process, Queued) else None
 
     async def _followed(self) -> None:
         events = [each for each in await self._store.events(self.id) if (each.seq or 0) <= self._task.seq]
         while not self._task.status.ended and not self._gone:
             for event in events:
-                self._questions.hear(event.fact)
-            if self._questions:
+                self._unanswered.hear(event.fact)
+            if self._unanswered:
                 self._park()
             else:
                 self._unpark()
             await asyncio.sleep(LOOK_SECONDS)
             events = await self._hear()
-            await self._waits.look(self._process, quiet=not events)
+            await self._waits.look(self._outlook, quiet=not events)
 
     def _park(self) -> None:
         """Let others work."""
@@ -210,5 +224,8 @@ class Remote(Followed):
             if time.monotonic() >= until:
                 self._process.kill()
             await asyncio.sleep(LOOK_SECONDS / 10)
+        await self._hear()
+        if self._calling_off and not self._task.status.ended:  # it may have been cut short
+            await self._call_off(owner)
         await close_if_orphan(self._store, self.id, owner)
         await self._hear()

@@ -1,24 +1,23 @@
 """Going on with tasks that only the journal knows: a person's, and those another process hands over."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
-from gencode.core.rules import Action, Policy, merge
 from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest, Workspace
 from gencode.core.task import Task
 from gencode.delegation.apart import new_task
-from gencode.delegation.forks import Fork, Whereabouts, born
+from gencode.delegation.earlier import is_here
+from gencode.delegation.forks import Fork, Whereabouts, born, kept_policies
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.treasury import Funds
-from gencode.permissions.chain import Chain, Link, Root, rebuilt
-from gencode.permissions.given import Given
+from gencode.delegation.trees import in_worktree_apart
+from gencode.permissions.chain import Chain, Link, Root, narrowed, rebuilt
 from gencode.runtime.fleet import Dispatching
 from gencode.runtime.models import OWN, Model, ModelRegistry
 from gencode.runtime.ports import Handover, Store
@@ -66,6 +65,8 @@ class Resumption:
         self, task: Task, fork: Fork, request: TaskRequest, seconds: float | None, funds: Funds
     ) -> Job:
         """Begin a new task with what an earlier one had said and heard, at the place of that one."""
+        if request.isolation == "process":
+            raise UserMistake(f"A fork of task {task.id} begins in this process; leave isolation out.")
         spot = await self._place(task, request.model, here=request.here, verb="fork")
         spot = replace(spot, background=request.background, purse=funds.purse)
         return await self._launcher.fork(task, fork, request, spot, seconds, woken=funds.woken)
@@ -81,17 +82,23 @@ class Resumption:
 
         The folder need not be here: then its permissions stay as they were, and today's rules narrow them.
         """
+        tree = False
         if self.is_far(task):
             where, model = self._whereabouts_there(task, request.model)
         else:
+            spec, far = self._launcher.agent_of(task), self._launcher.apart.far
+            tree = in_worktree_apart(spec, request.isolation, task, far=far)
             spot = await self._place(task, request.model, here=request.here, apart=True)
             spot.stop.fall()
-            where, model = Whereabouts(task.cwd, spot.model.asked, spot.chain.bare), spot.model
+            where, model = Whereabouts(task.cwd, spot.model.asked, spot.policies), spot.model
         created = born(task, request, where)
         times = (seconds, created.budget.seconds, self._launcher.seconds)
         most = min((each for each in times if each is not None), default=None)
-        handover = new_task(created, model, most, bound=False)
-        return await self._launcher.apart.fork(replace(handover, fork=point))
+        lent = self._launcher.workplaces.lent(created, self._here().workspace, task, wanted=tree)
+        async with lent as (created, news):
+            handover = new_task(created, model, most, bound=False)
+            begun, begins = await self._launcher.apart.fork(replace(handover, fork=point))
+        return begun, begins or news
 
     def _whereabouts_there(self, task: Task, asked: str) -> tuple[Whereabouts, Model]:
         if self._root is not None:
@@ -100,10 +107,8 @@ class Resumption:
                 "fork are those the task had; leave --permission-mode, --allow, --ask and --deny out."
             )
         here = self._here()
-        first, *links = task.policies or (here.chain[0],)
-        policies = (_narrowed(first, here.chain[0]), *links) if links else ()
         model = self._model(task, asked, here.model)
-        return Whereabouts(task.cwd, model.asked, policies), model
+        return Whereabouts(task.cwd, model.asked, kept_policies(task, here.chain[0])), model
 
     async def detach(self, task: Task, request: TaskRequest, seconds: float | None) -> str:
         """Go on with a task in a process that outlives this one; its id."""
@@ -166,7 +171,7 @@ class Resumption:
             return _place(task, sits, model, _chain(task, spec, sits.chain, self._root), spec)
         copied = clone.copied(self._launcher.workplaces.home)
         sits = replace(sits, workspace=replace(sits.workspace, copied=copied))
-        return _place(task, sits, model, _chain_in_clone(task, spec, sits.chain, self._root), spec)
+        return _place(task, sits, model, _chain_in_clone(task, spec, sits.chain), spec)
 
     async def _clone(self, task: Task, here: Workspace, *, named: bool, verb: str) -> "Clone | None":
         """The clone that a task goes on in; None for its own folder, UserMistake for any other one."""
@@ -174,7 +179,7 @@ class Resumption:
             return None
         if task.cwd == str(here.cwd):
             return None
-        if _is_folder(task.cwd) and not named:
+        if is_here(task.cwd) and not named:
             raise UserMistake(_elsewhere(task, verb, far=self._launcher.apart.far))
         from gencode.runtime.away.clones import NoClone, clone_at
 
@@ -216,21 +221,14 @@ def _place(task: Task | TaskCreated, here: Origin, model: Model, chain: Chain, s
         model=model,
         stop=here.session.branch(),
         depth=task.depth,
-        given=Given(here.given),
         lineage=(spec.name,),
         sends=spec.sends or (),
-        # Where the person is far away, what is open here belongs to many sessions: a yes stays in its own.
-        answered={*here.answered} if getattr(here.asker, "far", False) else here.answered,
-    )
-
-
-def _is_folder(path: str) -> bool:
-    return Path(path).is_dir()
+    ).afresh()
 
 
 def _is_far(task: Task, *, far: bool) -> bool:
     """Whether the folder of a task is on another machine only."""
-    return far and not task.imported and bool(task.cwd) and not Path(task.cwd).is_dir()
+    return far and not task.imported and bool(task.cwd) and not is_here(task.cwd)
 
 
 def _elsewhere(task: Task, verb: str, *, far: bool) -> str:
@@ -241,7 +239,7 @@ def _elsewhere(task: Task, verb: str, *, far: bool) -> str:
             f"The folder {task.cwd} of task {task.id} is not on this machine; let a worker {does}: "
             f"gen task {verb} {task.id} --background"
         )
-    if not Path(task.cwd).is_dir():
+    if not is_here(task.cwd):
         return f"The folder {task.cwd} of task {task.id} is gone; make it again to go on with it."
     return f"Task {task.id} belongs to the folder {task.cwd}; go on with it there (cwd, or --cwd)."
 
@@ -254,21 +252,17 @@ def _chain(task: Task | TaskCreated, spec: AgentSpec, today: Chain, root: Root |
     if root is not None:
         return rebuilt(task.policies, task.grant, root, follows=spec.mode is None)
     first, *links = task.policies
-    return rebuilt((_narrowed(first, today[0]), *links), task.grant)
+    return rebuilt((narrowed(first, today[0]), *links), task.grant)
 
 
-def _chain_in_clone(task: Task, spec: AgentSpec, today: Chain, root: Root | None) -> Chain:
+def _chain_in_clone(task: Task, spec: AgentSpec, today: Chain) -> Chain:
     """What counts in this folder, and below it what counted in the other one, which can only narrow that.
 
-    Nobody has granted anything here. Permissions that were named now stand for those of the other root.
+    Nobody has granted anything here. Permissions that were named now belong to this folder, so they lift
+    nothing that the other one refuses.
     """
     if len(task.policies) < 2:
         return today.below(link_of(spec))
-    for policy in task.policies if root is None else task.policies[1:]:
+    for policy in task.policies:
         today = today.below(Link(policy.owner, policy.mode, policy.rules))
     return today
-
-
-def _narrowed(stored: Policy, today: Policy) -> Policy:
-    strict = (rule for rule in today.rules if rule.action is not Action.ALLOW)
-    return replace(stored, rules=merge(stored.rules, strict))

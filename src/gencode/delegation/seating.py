@@ -248,10 +248,13 @@ class Seating:
 
     def check_price(self, place: Origin) -> None:
         """Refuse a budget of money for a model whose price nobody knows, before anything is spent."""
-        if place.purse is None or place.purse.left().usd is None:
-            return
-        if self._customs.price(place.model.name).of(Usage()) is None:
-            raise UserMistake(f"{place.model.name}: {NO_PRICE}")
+        if place.purse is not None and place.purse.left().usd is not None:
+            self.check_model(place.model.name)
+
+    def check_model(self, model: str) -> None:
+        """Refuse what needs the price of a model that nobody knows."""
+        if self._customs.price(model).of(Usage()) is None:
+            raise UserMistake(f"{model}: {NO_PRICE}")
 
     def system(self, spec: AgentSpec, toolbox: Toolbox, origin: Origin, task: str) -> str:
         """The system prompt of an agent at its place."""
@@ -358,7 +361,8 @@ class Seating:
         if not names:
             return []
         what = f"tool {names[0]} is" if len(names) == 1 else f"tools {', '.join(names)} are"
-        return [f"the {what} not given to an agent that was sent"]
+        deeper = f"; for those that its file names, max_depth = {origin.depth + 1} is needed where it runs"
+        return [f"the {what} not given to an agent that was sent{deeper if spec.sends else ''}"]
 
     def _relation(self, origin: Origin, task: str, target: str) -> Relation:
         if target.startswith(SHELL_PREFIX):

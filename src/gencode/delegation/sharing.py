@@ -56,6 +56,10 @@ OPTIONS = {"tokens": "--max-tokens-total", "usd": "--max-usd", "spawns": "--max-
 """By which a session gets more of a kind."""
 PATIENCE = 10.0
 """So many seconds somebody at work has to give a part of the budget it spends from."""
+NO_ANSWER = (
+    "The process that works at {task} has the budget, and did not answer within {seconds:.0f} s. Try again, "
+    "or stop it: gen task stop {task}"
+)
 LOOK_SECONDS = 0.05
 
 
@@ -70,8 +74,11 @@ class Sharing:
         self._slices = Slices(store, owner, live)
         self._giving = Giving(store, owner, live, borrow, self._slices)
         self.heed = self._giving.heed
+        self.keep_for_born = self._giving.keep_for_born
         self._tops: WeakKeyDictionary[Purse, str] = WeakKeyDictionary()
         """Of which task that is not led here a purse has the budget."""
+        self._mute: WeakKeyDictionary[Purse, str] = WeakKeyDictionary()
+        """Who was asked for a part last, and gave no answer in time."""
         self._asking: WeakKeyDictionary[Purse, asyncio.Lock] = WeakKeyDictionary()
 
     async def wake(self, purse: Purse, top: Task, *, sends: bool = False) -> None:
@@ -87,7 +94,7 @@ class Sharing:
             if room.get(kind, 1) < 1:
                 raise _refusal(purse.accounts[kind], top)
         self._tops[purse] = top.id
-        purse.more = partial(self._claim, purse, top.id)
+        purse.more = partial(self._claim, purse)
         purse.parted = purse.hard = True
         purse.set_aside(unspent(purse))
 
@@ -96,6 +103,10 @@ class Sharing:
 
         BudgetSpent when that leaves nothing for a call.
         """
+        async with self._giving.alone(purse):
+            return await self._led(purse, top)
+
+    async def _led(self, purse: Purse, top: Task) -> tuple[BudgetShared, ...]:
         abroad = await self._slices.learn(top, purse)
         room = room_of(purse, abroad)
         for kind in COSTS_OF_A_CALL:
@@ -103,9 +114,9 @@ class Sharing:
                 raise _refusal(purse.accounts[kind], top)
         purse.more, purse.parted = None, False
         purse.hard = last_elsewhere(purse, abroad)
-        if abroad.parts:
-            self._giving.watch(purse, top.id)
         kept = kept_elsewhere(purse, abroad)
+        if abroad.parts or any(kept.values()):
+            self._giving.watch(purse, top.id)
         purse.set_aside(kept)
         if abroad.woken:  # they go on spending a part when the task is at rest again
             return (self._shared(purse, abroad, kept, abroad.woken),)
@@ -119,20 +130,39 @@ class Sharing:
                 await self._begun(each, task, needs)
 
     async def _begun(self, purse: Purse, task: Task, needs: Needs) -> None:
+        async def promise(lease: Lease, abroad: Abroad) -> bool:
+            await self._promise(purse, lease, abroad, task, needs)
+            return True
+
+        if await self._got(purse, (task.id,), needs, promise, lambda: purse.parted) is False:
+            raise await self._nothing(purse, self._tops[purse])
+
+    async def _got(
+        self,
+        purse: Purse,
+        begins: tuple[str, ...],
+        needs: Needs,
+        take: Callable[[Lease, Abroad], Awaitable[bool]],
+        missed: Callable[[], bool],
+    ) -> bool | None:
+        """Take a part for those at work here and who `begins`, while it is `missed`; False: there is none.
+
+        None: it was asked for, and given.
+        """
         top, until = self._tops[purse], time.monotonic() + PATIENCE
-        while purse.parted:
+        while missed():
             async with AsyncExitStack() as stack:
                 lease, abroad = await self._entered(stack, purse, top)
                 if lease is not None:
-                    return await self._promise(purse, lease, abroad, task, needs)
-            if await self._asked(purse, top, abroad, (*abroad.woken, task.id), needs):
+                    return await take(lease, abroad)
+            if await self._asked(purse, top, abroad, (*abroad.woken, *begins), needs):
                 return None
             if await self._in_vain(purse, top, abroad, until):
-                raise await self._nothing(purse, top)
-        return None
+                return False
+        return True  # somebody else in this process got it meanwhile
 
     async def _in_vain(self, purse: Purse, top: str, abroad: Abroad, until: float) -> bool:
-        """Whether who was asked for a part is still there, or nobody can be asked."""
+        """Whether it is of no use to ask again: the one to ask is still the same, or the time is up."""
         found = await self._store.task(top)
         now = await self._slices.learn(found, purse) if found else abroad
         return now.giver == abroad.giver or time.monotonic() > until
@@ -140,6 +170,8 @@ class Sharing:
     async def _nothing(self, purse: Purse, top: str) -> BudgetSpent:
         """Why there is no part."""
         bounded = next(each for each in purse.accounts.values() if each.limit is not None)
+        if mute := self._mute.pop(purse, ""):
+            return BudgetSpent(NO_ANSWER.format(task=mute, seconds=PATIENCE), bounded)
         return _refusal(bounded, await self._store.task(top))
 
     @asynccontextmanager
@@ -231,6 +263,8 @@ class Sharing:
                 if not await self._at_work(abroad.giver):
                     break
                 await asyncio.sleep(LOOK_SECONDS)
+            else:
+                self._mute[purse] = abroad.giver if await self._claims.waits(number) else ""
         finally:
             await self._claims.drop(number)
         part = self._part(await self._store.task(top))
@@ -250,21 +284,20 @@ class Sharing:
     async def _at_work(self, task: str) -> bool:
         return any(each.task == task and not given_up(each) for each in await self._store.owned())
 
-    async def _claim(self, purse: Purse, top: str, kind: str, needs: Needs) -> bool:
+    async def _claim(self, purse: Purse, kind: str, needs: Needs) -> bool:
         """Get a part of what is left; False when that has nothing more of a kind."""
         before, hard = purse.elsewhere[kind], purse.hard
-        needs, until = {**needs, kind: max(1, needs.get(kind, 0))}, time.monotonic() + PATIENCE
+        needs = {**needs, kind: max(1, needs.get(kind, 0))}
+
+        def missed() -> bool:
+            return purse.parted and purse.elsewhere[kind] >= before and purse.hard == hard
+
+        async def divide(lease: Lease, abroad: Abroad) -> bool:
+            return await self._divided(purse, lease, abroad, kind, needs)
+
         async with self._alone(purse):
-            while purse.parted and purse.elsewhere[kind] >= before and purse.hard == hard:
-                async with AsyncExitStack() as stack:
-                    lease, abroad = await self._entered(stack, purse, top)
-                    if lease is not None:
-                        return await self._divided(purse, lease, abroad, kind, needs)
-                if await self._asked(purse, top, abroad, (*abroad.woken,), needs):
-                    return purse.elsewhere[kind] < before
-                if await self._in_vain(purse, top, abroad, until):
-                    return False
-            return True  # somebody else in this process got it meanwhile
+            got = await self._got(purse, (), needs, divide, missed)
+        return purse.elsewhere[kind] < before if got is None else got
 
     async def _divided(self, purse: Purse, lease: Lease, abroad: Abroad, kind: str, needs: Needs) -> bool:
         needed = needed_for(purse, abroad, needs)
@@ -344,7 +377,8 @@ def _way_out(account: Account, top: Task | None) -> str:
     if account.limit is not None and account.spent >= account.limit:
         spent = f"{account.number(account.spent)} are spent"
         if top is not None and top.conversation and account.kind in OPTIONS:
-            return f"{spent}; a bigger budget lets it go on: {OPTIONS[account.kind]} N, or /budget."
+            own = f"gen task budget {top.id} {account.kind} N"
+            return f"{spent}; a bigger budget lets it go on: {OPTIONS[account.kind]} N, /budget, or {own}."
         if top is not None:
             return f"{spent}; a bigger budget lets it go on: gen task budget {top.id} {account.kind} N."
         return f"{spent}."

@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from gencode.core.budget import Budget, Part
 from gencode.core.task import Task
-from gencode.delegation.accounts import NO_BUDGET, costs_of, total_of
+from gencode.delegation.accounts import NO_BUDGET, below, costs_of, total_of
 from gencode.delegation.live import Job, Live
 from gencode.delegation.orphans import given_up
 from gencode.runtime.amounts import NANO, NOTHING, Spent, in_numbers, in_units, limits_of
-from gencode.runtime.ports import Store, TaskQuery
+from gencode.runtime.ports import Store
 from gencode.runtime.purse import COSTS_OF_A_CALL, Purse
 
 Kept = Mapping[str, int | None]
@@ -63,7 +63,7 @@ class Slices:
 
     async def look(self, top: Task, purse: Purse) -> Abroad:
         """What was spent of the budget of a task, and who else may spend from it than this purse."""
-        family = await below(self._store, top)
+        family = await below(self._store, top.id)
         spent = total_of([top, *family])
         if not family and (top.status.ended or self._live(top.id) is not None):
             return Abroad(spent)
@@ -84,6 +84,13 @@ class Slices:
         )
         purse.holders = abroad.holders
         return abroad
+
+
+async def set_aside_below(store: Store, top: Task) -> dict[str, int]:
+    """What is written down for all who are at work below a task, anywhere: parts, and their own budgets."""
+    family = await below(store, top.id)
+    held = {each.task: each.owner for each in await store.owned() if not given_up(each)}
+    return _Family(top, family, held, "", lambda _: None).set_aside()
 
 
 class _Family:
@@ -124,12 +131,7 @@ class _Family:
         """Who else spends from the budget."""
         here = [each for each in (self._top, *self._family) if self._live(each.id) is not None]
         elsewhere = [each for each in (self._top, *self._family) if self._at_work(each)]
-        at_work = {self._covers.get(each.id, each.id) for each in elsewhere}
-        parts = [
-            part
-            for part in self._others()
-            if not at_work.isdisjoint(part.before) or any(self._begins(part, each) for each in self._family)
-        ]
+        parts = self._of_those(elsewhere)
         kept: dict[str, int | None] = dict.fromkeys(limits_of(NO_BUDGET), 0)
         holds = {part.owner: self._of_part(part) for part in parts}
         for amounts in (*holds.values(), *self._of_slices(elsewhere)):
@@ -149,6 +151,34 @@ class _Family:
             alone=not any(each.id not in self._covers for each in here),
             giver=self._giver(elsewhere, purse),
         )
+
+    def set_aside(self) -> dict[str, int]:
+        """What may be spent of what is written down; who has no budget of its own has none of a kind."""
+        at_work = [each for each in self._family if self._at_work(each)]
+        found = dict.fromkeys(limits_of(NO_BUDGET), 0)
+        for part in self._of_those(at_work):
+            for kind, amount in self._of_part(part).items():
+                found[kind] += amount
+        for kind in found:
+            tops: set[str] = set()
+            for task in at_work:
+                limit = self._own_limits(task)[kind]
+                if limit is not None and task.id not in self._covers and not self._below(task, tops):
+                    tops.add(task.id)
+                    found[kind] += max(0, limit - self._cost(task)[kind])
+        return found
+
+    def _cost(self, task: Task) -> dict[str, int]:
+        return in_numbers(total_of([task, *(each for each in self._family if self._below(each, {task.id}))]))
+
+    def _of_those(self, elsewhere: Sequence[Task]) -> list[Part]:
+        """The parts of which somebody at work spends, or is about to."""
+        at_work = {self._covers.get(each.id, each.id) for each in elsewhere}
+        return [
+            part
+            for part in self._others()
+            if not at_work.isdisjoint(part.before) or any(self._begins(part, each) for each in self._family)
+        ]
 
     def _holders(self, parts: Sequence[Part], elsewhere: Sequence[Task]) -> tuple[str, ...]:
         named = {task for part in parts for task in part.before}
@@ -170,8 +200,7 @@ class _Family:
                     found[kind] += max(0, amount + was[kind] - written[kind])
             if live is None or live.purse is None or live.purse.upwards[1:2] != (purse,):
                 continue
-            under = [each for each in self._family if self._below(each, {task.id})]
-            written, paid = in_numbers(total_of([task, *under])), in_numbers(live.purse.spent)
+            written, paid = self._cost(task), in_numbers(live.purse.spent)
             for kind, amount in paid.items():
                 found[kind] += max(0, amount - written[kind])
         return Spent(found["turns"], found["tokens"], found["usd"] / NANO, found["spawns"])
@@ -234,8 +263,7 @@ class _Family:
         """What those at work elsewhere may spend who were not woken: what they were sent with, or all."""
         found: list[Kept] = []
         for task in self._sliced(elsewhere):
-            under = [each for each in self._family if self._below(each, {task.id})]
-            cost = in_numbers(total_of([task, *under]))
+            cost = self._cost(task)
             found.append(
                 {
                     kind: None if limit is None else max(0, limit - cost[kind])
@@ -249,18 +277,6 @@ class _Family:
         while parent is not None and parent not in tops:
             parent = self._parents.get(parent)
         return parent is not None
-
-
-async def below(store: Store, top: Task) -> list[Task]:
-    """Everything below a task, each after the one that sent it."""
-    family: dict[str, Task] = {top.id: top}
-    above = [top.id]
-    while above:
-        found = await store.tasks(TaskQuery(parents=tuple(above)))
-        fresh = {each.id: each for each in found if each.id not in family}
-        family |= fresh
-        above = [*fresh]
-    return [*family.values()][1:]
 
 
 def part_of(owner: str, amounts: Mapping[str, int], before: Mapping[str, Budget], *, last: bool) -> Part:

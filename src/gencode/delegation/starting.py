@@ -24,6 +24,7 @@ from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin
 from gencode.delegation.orphans import close_if_orphan, given_up, interruption
+from gencode.delegation.returns import Returns
 from gencode.delegation.seating import Seating
 from gencode.delegation.sharing import Woken, paid
 from gencode.delegation.supervisor import Supervisor
@@ -96,6 +97,7 @@ class Starting:
         self._seating = seating
         self._outputs = outputs
         self._family = Family(store, bus, supervisor, seating.kinship, outputs)
+        supervisor.chores.append(Returns(store, supervisor).run)
         self._going_on: set[str] = set()
         self._lent: dict[str, asyncio.Event] = {}
 
@@ -274,8 +276,8 @@ class Starting:
             toolbox = self._seating.tools(spec, origin)
             system = "" if lease.state.system else self._seating.system(spec, toolbox, origin, "")
             heard = _heard(before, more.prompt, letters, earlier, origin)
-            if order.workplace is None:
-                heard = [*told_place(earlier, origin.workspace), *heard]
+            place = order.workplace.heard_anew() if order.workplace else told_place(earlier, origin.workspace)
+            heard = [*place, *heard]
             started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
             first = (TaskBackgrounded(),) if more.behind else ()
             was = lease.state.status

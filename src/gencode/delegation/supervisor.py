@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
 from msgspec.structs import replace
 
@@ -55,6 +55,8 @@ class Supervisor:
         self._chores: list[asyncio.Task[None]] = []
         self.heeds: list[Callable[[], Awaitable[None]]] = []
         """What else others may ask for while a budget is spent here."""
+        self.chores: list[Callable[[], Coroutine[None, None, None]]] = []
+        """What else is done again and again while anybody is at work here."""
 
     async def __aenter__(self) -> "Supervisor":
         await self._group.__aenter__()
@@ -83,7 +85,7 @@ class Supervisor:
         self._jobs[live.id] = live
         live.work = self._group.create_task(self._work(live, life))
         if not self._chores:
-            chores = (self._renew(), self._heed(), self._feel())
+            chores = (self._renew(), self._heed(), self._feel(), *(each() for each in self.chores))
             self._chores = [self._group.create_task(each) for each in chores]
 
     def find(self, task: str) -> Live | None:

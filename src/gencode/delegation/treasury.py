@@ -1,5 +1,6 @@
 """The budgets of sessions: one purse for each conversation, and one for all work that belongs to none."""
 
+import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
@@ -7,12 +8,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.budget import Budget
+from gencode.core.errors import GenCodeError
 from gencode.core.task import Task
-from gencode.delegation.accounts import NO_BUDGET, bound, share, spent_by, tightest
+from gencode.delegation.accounts import NO_BUDGET, afforded, bound, never_sent, share, spent_by, tightest
 from gencode.delegation.live import Live
 from gencode.delegation.sharing import Sharing, Woken
 from gencode.runtime.ports import Store
-from gencode.runtime.purse import Purse, check_budget
+from gencode.runtime.purse import COSTS_OF_A_CALL, BudgetSpent, Purse, check_budget
+
+log = logging.getLogger(__name__)
 
 SESSION = "the session"
 
@@ -130,13 +134,35 @@ class Treasury:
         if funds.woken is not None:
             async with funds.woken.sharing.portion(funds.woken.purse) as left:
                 yield _beside_others(left, asked)
-        elif funds.purse is None or funds.purse is self.own:
-            yield tightest(asked, funds.purse.left()) if funds.purse is not None else asked
+        elif (purse := funds.purse) is None:
+            yield asked
+        elif purse is self.own:
+            _check(purse)
+            yield tightest(asked, _without_itself(purse.left()))
         else:
-            budget = _beside_others(funds.purse.left(), asked)
-            # Nobody here hears what comes back of it, so it stays set aside.
-            bound(funds.purse, task.agent, replace(budget, spawns=budget.spawns or None))
+            await afforded(lambda: _check(purse))
+            async with self._set_aside(purse, task, asked) as budget:
+                yield budget
+
+    @asynccontextmanager
+    async def _set_aside(self, purse: Purse, task: Task, asked: Budget) -> AsyncGenerator[Budget, None]:
+        """A part of what somebody at work here has; once the fork is born, as the journals tell."""
+        budget = _beside_others(purse.left(), asked)
+        aside = bound(purse, task.agent, replace(budget, spawns=budget.spawns or None))
+        born = False
+        try:
             yield budget
+            born = True
+        finally:
+            if not born:
+                never_sent(purse, aside)
+        try:
+            await self._sharing.keep_for_born(task.parent)
+        except GenCodeError as trouble:  # it is born all the same
+            log.warning("what a fork of task %s may spend stays set aside: %s", task.id, trouble)
+            return
+        if aside is not None:
+            aside.close()
 
     def _kept(self, task: str, owner: str, budget: Budget, parent: Purse | None) -> Purse:
         """The one purse of a task that is at rest, for as long as its budget and those above are the same."""
@@ -146,10 +172,21 @@ class Treasury:
         return known
 
 
+def _check(purse: Purse) -> None:
+    """BudgetSpent when a budget leaves no agent more, or nothing for a call."""
+    for kind in (*COSTS_OF_A_CALL, "spawns"):
+        if short := purse.accounts[kind].short_of(1):
+            raise BudgetSpent(short.spent_words(), short, {kind: 1})
+
+
+def _without_itself(left: Budget) -> Budget:
+    """What is left for an agent that counts as one."""
+    return left if left.spawns is None else replace(left, spawns=left.spawns - 1)
+
+
 def _beside_others(left: Budget, asked: Budget) -> Budget:
     """A budget of its own for an agent that works elsewhere while others may spend the rest."""
-    if left.spawns is not None:
-        left = replace(left, spawns=left.spawns - 1)
+    left = _without_itself(left)
     budget = tightest(share(left, asked, all_of_it=False), left)
     return replace(budget, spawns=0) if left.spawns == 0 else budget
 

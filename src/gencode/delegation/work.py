@@ -80,11 +80,13 @@ class Work:
         self._treasury = Treasury(store, sharing, terms.budget, terms.named, launcher.live)
         self._seen: dict[str, Seen] = {}
         """What the agents of conversations that were led here know of files."""
+        self._begun: dict[str, Origin] = {}
+        """Where conversations that were led here began, which keeps what was said yes to in each."""
         self._waking = asyncio.Lock()
 
     async def start(self, request: TaskRequest) -> Live:
         """Start one subagent without a main conversation: the settings are its root policy."""
-        live = await self._launcher.launch(request, self._origin(), seconds=self._terms.seconds)
+        live = await self._launcher.launch(request, self._origin().afresh(), seconds=self._terms.seconds)
         self._treasury.begun(live.id)
         return live
 
@@ -101,6 +103,7 @@ class Work:
     async def fork(self, task: str, fork: Fork, request: TaskRequest) -> Job:
         """Begin a new task with what an earlier one had said and heard."""
         found = await self._forkable(task)
+        point_of(found, await self._store.events(found.id), fork)  # what is not there costs nothing
         funds = await self._treasury.above(found.parent, sends=True)
         return await self._resumption.fork(found, fork, request, self._terms.seconds, funds)
 
@@ -128,7 +131,10 @@ class Work:
     async def _forkable(self, task: str) -> Task:
         found = await self._records.find(task)
         if found.conversation:
-            raise UserMistake(f"{found.id} is a conversation; only the task of an agent can be forked.")
+            raise UserMistake(
+                f"{found.id} is a conversation; only the task of an agent can be forked. Fork one of its "
+                f"agents (gen task list), or go on with it: gen -p --session {found.id}"
+            )
         return found
 
     async def send(self, task: str, text: str, *, here: bool = False) -> tuple[Task, bool]:
@@ -214,11 +220,14 @@ class Work:
         purse = self._treasury.of_conversation(found)
         seen = self._seen.get(found.id) if found else None
         origin = replace(self._led_by(spec), purse=purse, seen=seen)
+        began = (self._begun.get(found.id) if found else None) or self._origin().afresh()
+        origin = replace(origin, given=began.given, answered=began.answered)
         leads = None if purse is None else partial(self._treasury.lead, purse)
         session = found.id if found else None
         job = await self._launcher.converse(spec, prompt, origin, limits, session, leads)
         self._treasury.keep(job.id, purse)
         self._seen[job.id] = job.seat.seen
+        self._begun[job.id] = began
         return job
 
     async def hear(self, spec: AgentSpec, session: str) -> Job | None:
@@ -273,6 +282,8 @@ class Work:
         UserMistake while somebody is at it, and when those above it leave less than that.
         """
         found = await self._records.find(task)
+        if budget.usd is not None and found.model:
+            self._launcher.check_model(found.model)
         await set_budget(self._store, self._launcher.borrow, found, budget, self._treasury.budget_of)
         return budget
 

@@ -6,7 +6,8 @@ Whoever sent a task knows it only through the journal from then on, as with any 
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from typing import Any
 import msgspec
 
 from gencode.core.errors import GenCodeError, UserMistake
-from gencode.core.events import TaskCreated
+from gencode.core.events import TaskCreated, TaskEnded
+from gencode.core.status import Status
 from gencode.engines.luggage import FarOrder, Luggage, Shared
 from gencode.runtime.fleet import BUDGETS, TRAVELLING, Dispatching, Outlook
-from gencode.runtime.ports import Handover
+from gencode.runtime.owner import new_owner
+from gencode.runtime.ports import Handover, Wish
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +28,7 @@ LOOK_SECONDS = 0.2
 BEGIN_SECONDS = 5.0
 WAITED_FOR = 10
 """The priority of a task that somebody waits for; of any other it is 0."""
+TAKEN_BACK = "whoever sent it was stopped meanwhile"
 
 
 class Away:
@@ -84,7 +88,7 @@ class FleetEngine:
 
     async def queue(self, handover: Handover, priority: int = 0, delay: timedelta | None = None) -> Away:
         """The same with a priority (the highest first), and not before some time has passed."""
-        from gencode.engines.pgqueuer import enqueuing, ensure_queue
+        from gencode.engines.pgqueuer import ensure_queue
 
         if not self._ready:
             await ensure_queue(self._store)
@@ -100,17 +104,44 @@ class FleetEngine:
         task = handover.task
         if handover.created is None:
             await self._again(task, body, priority, delay)
-        elif task:
-            enqueue = enqueuing(handover.created.agent, priority, delay)
-            await self._store.hand_on(task, handover.keeper, body, enqueue)
         else:
-            enqueue = enqueuing(handover.created.agent, priority, delay)
-            task = await self._store.submit(handover.created, body, enqueue)
+            task = await self._given(self._give(handover, body, priority, delay))
         away = Away(task, handover.created, self._store)
         away.begins = packed.told
         if handover.bound:
             self._follow(away)
         return away
+
+    async def _give(self, handover: Handover, order: bytes, priority: int, delay: timedelta | None) -> str:
+        """Queue a new task, or one that was written down and waited for its turn; its id."""
+        from gencode.engines.pgqueuer import enqueuing
+
+        created = handover.created
+        if created is None:
+            raise ValueError("only a new task is given away")
+        enqueue = enqueuing(created.agent, priority, delay)
+        if not handover.task:
+            return await self._store.submit(created, order, enqueue)
+        await self._store.hand_on(handover.task, handover.keeper, order, enqueue)
+        return handover.task
+
+    async def _given(self, giving: Coroutine[Any, Any, str]) -> str:
+        """The id of a task once it is queued; who is stopped meanwhile takes it back and follows nothing."""
+        given = asyncio.get_running_loop().create_task(giving)
+        try:
+            return await asyncio.shield(given)
+        except asyncio.CancelledError:
+            with suppress(GenCodeError):
+                await self._take_back(await given)
+            raise
+
+    async def _take_back(self, task: str) -> None:
+        try:
+            lease = await self._store.take(task, new_owner())
+        except UserMistake:  # a worker has it by now
+            await self._store.ask(task, Wish.STOP)
+            return
+        await self._store.append(lease, [TaskEnded(Status.CANCELLED, error=TAKEN_BACK)], last=True)
 
     async def _folder_of(self, task: str) -> str:
         """The folder of an earlier task, which need not be on this machine."""

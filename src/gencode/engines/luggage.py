@@ -19,7 +19,14 @@ from gencode.core.task import fold
 from gencode.engines.process import WorkOrder
 from gencode.permissions.chain import rebuilt
 from gencode.permissions.paths import decide_path, resolve
-from gencode.runtime.away.parcel import Parcel, Returned, begins_behind, mark_of, repository_around
+from gencode.runtime.away.parcel import (
+    Parcel,
+    Returned,
+    as_reason,
+    begins_behind,
+    mark_of,
+    repository_around,
+)
 from gencode.runtime.fleet import TRAVELLING, Dispatching
 from gencode.runtime.ports import Handover, Store
 
@@ -106,7 +113,7 @@ class Luggage:
             if self.around is not None:
                 raise  # nobody shares a copy, so it would wait for ever
             log.info("%s goes only to workers that share it: %s", cwd, mistake)
-            return Packed(mark, alone=str(mistake))
+            return Packed(mark, alone=as_reason(str(mistake)))
 
     async def pack_for(self, handover: Handover, cwd: str) -> Packed:
         """The folder for a task that is handed over."""

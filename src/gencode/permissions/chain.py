@@ -11,7 +11,7 @@ from typing import overload
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.core.rules import Mode, Policy, Rule, child_policy
+from gencode.core.rules import Action, Mode, Policy, Rule, child_policy, merge
 from gencode.permissions.decision import granted
 
 _WIDTHS = (Mode.PLAN, Mode.UNATTENDED, Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.DONT_ASK)
@@ -139,6 +139,17 @@ def rebuilt(
             own = replace(own, mode=None)
         links[-1] = own
     return Chain(root or Root(policies[0]), tuple(links))
+
+
+def narrowed(stored: Policy, today: Policy) -> Policy:
+    """A policy as it was written, together with what another one asks about or refuses."""
+    strict = (rule for rule in today.rules if rule.action is not Action.ALLOW)
+    return replace(stored, rules=merge(stored.rules, strict))
+
+
+def narrower(first: Mode, second: Mode) -> Mode:
+    """The mode that lets an agent do less."""
+    return min(first, second, key=_WIDTH.__getitem__)
 
 
 def grant_for(sender: Policy, mode: Mode | None) -> Mode | None:

@@ -1,23 +1,42 @@
-"""What a person said yes to for more than one call: rules that count for some agents of a session."""
+"""What a person said yes to for more than one call: rules that count for some agents of a session.
 
-from collections.abc import Callable
+A session is a conversation, or a task that was started by itself, with everything below it. Several may be
+led in one process: a yes for one of them counts in no other.
+"""
+
+from collections.abc import Callable, Set
 
 from gencode.core.rules import Rule, merge
 
 
-class Given:
-    """The rules given to one agent and to all below it; without `above` it is the whole session's."""
+class Once(set[str]):
+    """What was said yes to in one session, where it is asked once; what counts for all is looked up above."""
 
-    __slots__ = ("_above", "_below", "_heard", "_own")
-
-    def __init__(self, above: "Given | None" = None) -> None:
+    def __init__(self, above: Set[str]) -> None:
+        super().__init__()
         self._above = above
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or key in self._above
+
+
+class Given:
+    """The rules given to one agent and to all below it; without `above` they are for all of the process.
+
+    With `session` it is where a session begins.
+    """
+
+    __slots__ = ("_above", "_below", "_heard", "_own", "_session")
+
+    def __init__(self, above: "Given | None" = None, *, session: bool = False) -> None:
+        self._above = above
+        self._session = session
         self._own: tuple[Rule, ...] = ()
         self._below: tuple[Rule, ...] = ()
         self._heard: dict[object, Callable[[], None]] = {}
 
     def listen(self, who: object, heard: Callable[[], None] | None) -> None:
-        """Tell `who`, until it says None, whenever a rule is given to anybody in this session."""
+        """Tell `who`, until it says None, whenever a rule is given to anybody in this process."""
         if heard is None:
             self._top()._heard.pop(who, None)
         else:
@@ -31,7 +50,8 @@ class Given:
             case "subtree":
                 self._below = merge(self._below, (rule,))
             case "session" | "always":
-                self._top()._below = merge(self._top()._below, (rule,))
+                top = self._top() if reach == "always" else self._beginning()
+                top._below = merge(top._below, (rule,))
             case _:
                 return
         for heard in tuple(self._top()._heard.values()):
@@ -46,6 +66,9 @@ class Given:
         """Every rule that counts for those below."""
         above = self._above.inherited() if self._above else ()
         return (*self._below, *above)
+
+    def _beginning(self) -> "Given":
+        return self if self._session or self._above is None else self._above._beginning()
 
     def _top(self) -> "Given":
         return self._above._top() if self._above else self

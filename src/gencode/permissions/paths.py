@@ -1,7 +1,7 @@
 """Paths: what a path text means on this disk, and what a file tool may do there.
 
-`resolve` looks at the disk once. `decide_path` is pure and follows the eleven steps of the specification in
-their order, so that each can be read beside the text.
+`resolve` looks at the disk once. `decide_path` looks only where the names of deny and ask rules lead, and
+follows the eleven steps of the specification in their order, so that each can be read beside the text.
 """
 
 import os
@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule, stricter
 from gencode.core.spec import Workspace, same_name
+from gencode.permissions.links import as_links_lead, follow
 from gencode.permissions.patterns import PathPattern, Places, RulePattern, is_exact, rule_pattern
 from gencode.permissions.secrets import (
     KERNEL_ROOTS,
@@ -28,7 +29,6 @@ from gencode.permissions.secrets import (
 )
 
 MOST_CHARACTERS = 4_096
-_MOST_LINKS = 40
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _GLOB_CHARACTERS = re.compile(r"[*?\[{]")
 _STRANGE_BYTE = re.compile(r"\\x([89a-f][0-9a-f])")
@@ -162,7 +162,7 @@ def _normal(path: str) -> str:
 
 
 def _look(text: str, lexical: str, path: str) -> Resolved:
-    real = _follow(path)
+    real = follow(path)
     if real is None:
         return Resolved(text, lexical, refusal="its links lead in a circle")
     try:
@@ -174,43 +174,6 @@ def _look(text: str, lexical: str, path: str) -> Resolved:
     return Resolved(
         text, lexical, real, special=special, hard_links=info.st_nlink if kind == stat.S_IFREG else 0
     )
-
-
-def _follow(path: str) -> str | None:
-    """The path with its links followed as the kernel would; None when they never end."""
-    todo = path.split("/")
-    todo.reverse()
-    done = ""
-    links = 0
-    while todo:
-        part = todo.pop()
-        if part in ("", "."):
-            continue
-        if part == "..":
-            done = done.rpartition("/")[0]
-            continue
-        candidate = f"{done}/{part}"
-        target = _link_target(candidate)
-        if target is None:
-            done = candidate
-            continue
-        links += 1
-        if links > _MOST_LINKS:
-            return None
-        if target.startswith("/"):
-            done = ""
-        todo.extend(reversed(target.split("/")))
-    return done or "/"
-
-
-def _link_target(path: str) -> str | None:
-    """Where a link leads; None for what is no link, does not exist or may not be looked at."""
-    try:
-        if not stat.S_ISLNK(os.lstat(path).st_mode):
-            return None
-        return str(Path(path).readlink())
-    except OSError:
-        return None
 
 
 class _PathRules(NamedTuple):
@@ -241,6 +204,7 @@ def decide_path(
 ) -> Decision:
     """What one policy says about one tool at one path: steps 1 to 11."""
     places = places_of(workspace)
+    policy = as_links_lead(policy, places)
     rules = _path_rules(policy, tool, aliases, places)
     decision = _decide(tool, resolved, policy, places, rules)
     if resolved.twin is None:

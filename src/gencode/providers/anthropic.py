@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from gencode.core.messages import AssistantMessage, Image, Message, ToolCall, ToolMessage, ToolResult, Usage
 from gencode.core.spec import Effort
 from gencode.providers.http import PATIENCE, Endpoint, Patience, address
+from gencode.providers.limits import longest_reply
 from gencode.providers.reply import TOO_DEEP, counted, heard, is_deep, whole_call
 from gencode.providers.sse import to_json, understood, with_items
 from gencode.providers.trouble import Speaker
@@ -25,7 +26,6 @@ CACHE: dict[str, Any] = {"type": "ephemeral"}
 OPEN_TURNS = 3
 """The turns that carry a cache point: the last one, and the one the last request ended with."""
 
-_SMALL_LIMITS = (("claude-3-5", 8192), ("claude-3-7", 64000), ("claude-3", 4096), ("claude-2", 4096))
 _USUAL_LIMIT = 32000
 
 BUDGETS = {"low": 4096, "medium": 8192, "high": 16384}
@@ -111,9 +111,10 @@ class AnthropicProvider:
         settled, last = self._conversations.told(request.task, request.messages)
         marked = {len(last) - 1, len(last) - 3}
         turns = [_encoded(turn, mark=place in marked) for place, turn in enumerate(last)]
+        most = longest_reply(self._model) or _USUAL_LIMIT
         body: dict[str, Any] = {
             "model": self._model,
-            "max_tokens": request.max_tokens or _most_tokens(self._model),
+            "max_tokens": min(request.max_tokens or most, most),
             "stream": True,
         }
         if request.effort is not None:
@@ -261,10 +262,6 @@ def _thinking_words(model: str, request: Request) -> str | None:
     if _ADAPTS.match(model):
         return f"thinking: adaptive and output_config.effort: {request.effort}"
     return "thinking: enabled and budget_tokens"
-
-
-def _most_tokens(model: str) -> int:
-    return next((most for name, most in _SMALL_LIMITS if model.startswith(name)), _USUAL_LIMIT)
 
 
 def _role_of(message: Message) -> str:

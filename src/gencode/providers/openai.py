@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gencode.core.messages import Usage
 from gencode.providers.http import PATIENCE, Endpoint, Patience, address
+from gencode.providers.limits import kept_short
 from gencode.providers.openai_chat import ALOUD, SIGNED, chat_conversations
 from gencode.providers.openai_responses import ResponsesReply, responses_conversations, responses_fields
 from gencode.providers.reply import TOO_DEEP, counted, heard, is_deep, whole_call
@@ -139,7 +140,7 @@ class OpenAIProvider:
         if request.max_tokens is not None:
             # OpenAI's own thinking models refuse the name that every other server knows.
             limit = "max_completion_tokens" if reasons(self._model) else "max_tokens"
-            body[limit] = request.max_tokens
+            body[limit] = kept_short(request.max_tokens, self._model)
         return with_items(body, "messages", said)
 
 

@@ -17,6 +17,7 @@ from gencode.core.messages import (
     ToolResult,
     Usage,
 )
+from gencode.providers.limits import kept_short
 from gencode.providers.reply import counted, whole_call
 from gencode.providers.sse import to_json, understood
 from gencode.providers.trouble import Speaker
@@ -195,7 +196,7 @@ def responses_fields(model: str, request: Request, toolboxes: Toolboxes, *, reas
     if request.temperature is not None and not (reasons and request.effort):
         body["temperature"] = request.temperature
     if request.max_tokens is not None:
-        body["max_output_tokens"] = request.max_tokens
+        body["max_output_tokens"] = kept_short(request.max_tokens, model)
     return body
 
 

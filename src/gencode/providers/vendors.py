@@ -11,10 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.prices import Price
 from gencode.providers.cooldown import Cooldown
+from gencode.providers.limits import longest_reply
 from gencode.providers.ollama import tool_model
 from gencode.providers.prices import Priced, price_of
 from gencode.providers.retry import Retrying
@@ -168,7 +170,10 @@ class Switchboard:
         """What is known of the price and the size of a model; what is answered on this machine is free."""
         if model == OFFLINE:  # a search forgets nothing, and would begin anew if it were made to
             return Price(0.0, 0.0, context=ENDLESS)
-        return Price(0.0, 0.0) if model.startswith("scripted:") else price_of(model, self._prices)
+        if model.startswith("scripted:"):
+            return Price(0.0, 0.0)
+        known = price_of(model, self._prices)
+        return known if known.reply is not None else replace(known, reply=longest_reply(model))
 
     def about(self, name: str) -> str:
         """How a vendor is reached, for a person: its address, and whether its key is there."""

@@ -17,6 +17,10 @@ class Option(Struct, frozen=True):
     description: str = ""
 
 
+Hearing = Literal["woken", "soon", "heard", "later"]
+"""When somebody hears what was said: woken by it, before the next reply, already, or once they go on."""
+
+
 class Inquiry(Struct, frozen=True):
     """Something that an agent wants to know; with `many`, more than one option may be chosen."""
 

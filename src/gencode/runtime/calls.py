@@ -212,6 +212,7 @@ def _context(seat: Seat, wish: Wish, record: Recorder) -> ToolContext:
         network=wish.network,
         shells=seat.shells,
         hand_out=seat.gate.hand_out,
+        closed=seat.gate.closed,
         seen=seat.seen,
         parked=lambda: record.parked(seat.slot),
     )

@@ -24,9 +24,11 @@ from gencode.core.rules import (
 from gencode.core.spec import Workspace
 from gencode.permissions.calls import SPAWN_TOOLS, CallFacts, Source, agent_of, once_key, wider_words
 from gencode.permissions.chain import grant_for
+from gencode.permissions.closed import closed_to_reading
 from gencode.permissions.decision import decide, paths_of
 from gencode.permissions.given import Given
-from gencode.permissions.paths import PATH_TOOLS, Resolved, decide_path, resolve, shown
+from gencode.permissions.links import as_links_lead
+from gencode.permissions.paths import PATH_TOOLS, Resolved, decide_path, places_of, resolve, shown
 from gencode.runtime.asking import Answer, Asker, NobodyThere, Question
 from gencode.runtime.toolbox import Tool, Toolbox
 
@@ -54,6 +56,12 @@ def nothing_else(_call: ToolCall) -> ToolCall | None:
 
 def _its_parents(_agent: str) -> Mode | None:
     return None
+
+
+NESTED = (
+    "An agent that was sent sends others only where max_depth, in the settings of the machine that runs it, "
+    "lets it, and only those that its file names, as in Task(Explore)."
+)
 
 
 class Admission(Struct, frozen=True):
@@ -204,7 +212,8 @@ class Gate(Struct, kw_only=True, eq=False):
         The disk is looked at anew each time.
         """
         resolved = resolve(path_text, self.workspace)
-        chain = self._now()
+        places = places_of(self.workspace)
+        chain = tuple(as_links_lead(policy, places) for policy in self._now())
         key = (resolved, chain)
         known = self._readable.get(key)
         if known is None:
@@ -216,6 +225,10 @@ class Gate(Struct, kw_only=True, eq=False):
                 self._readable.clear()
             self._readable[key] = known
         return known
+
+    def closed(self) -> tuple[str, ...]:
+        """Files and folders that a deny rule for Read names by their whole names, as they are now."""
+        return closed_to_reading(self._now(), places_of(self.workspace))
 
     def hand_out(self, file: Path) -> None:
         """Let this agent read a file that the harness wrote for it, wherever it lies."""
@@ -274,6 +287,8 @@ class Gate(Struct, kw_only=True, eq=False):
     def _absent(self, call: ToolCall) -> Decision:
         there = ", ".join(self.toolbox) or "none"
         why = f"There is no tool {shown(call.name)} for {self.agent}. The tools are: {there}."
+        if call.name in SPAWN_TOOLS and call.name in self.named:
+            why = f"{why} {NESTED}"
         return Decision(Action.DENY, why, lifts="an agent whose tools include it")
 
 

@@ -41,7 +41,7 @@ ASK_AGAIN = (
     "it now. If nothing is left to do, give your whole answer once more: only your last reply is passed on."
 )
 NOT_DONE = "its last reply announces work that was not done"
-CUT = "You were interrupted: {why}. What you were doing was cut; go on from here."
+CUT = "Your work was cut: {why}. Go on from here."
 MOST_REPAIRS = 2
 FULL = 0.8
 """What a model holds is taken as full here: its reply needs room too."""
@@ -129,7 +129,14 @@ async def finished(
         course.repairs += 1
         await tell(transcript, record, problem)
         return None
-    return Ending(Status.FAILED, reply.text, f"its result does not fit the schema: {problem}")
+    return Ending(Status.FAILED, reply.text, f"its result does not fit the schema: {unasked(problem)}")
+
+
+def unasked(problem: str) -> str:
+    """What is wrong with a result, without what its agent should do about it."""
+    from gencode.runtime.shaped import NOT_FITTING, REPAIR
+
+    return problem.removeprefix(NOT_FITTING).rpartition(REPAIR)[0].strip() or problem
 
 
 async def shaped(text: str, schema: dict[str, Any]) -> tuple[Any, str]:

@@ -12,7 +12,7 @@ from gencode.core.outcome import Outcome
 from gencode.core.spec import AgentSpec, Effort, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.runtime.asking import Inquiry, Reply
+from gencode.runtime.asking import Hearing, Inquiry, Reply
 from gencode.runtime.queries import TaskQuery as TaskQuery
 
 if TYPE_CHECKING:
@@ -340,8 +340,8 @@ class Delegate(Protocol):
         """One of those, or the agent's own, with its transcript; UserMistake for anybody else's."""
         ...
 
-    async def send(self, task: str, message: str) -> tuple[Outcome, bool]:
-        """Say something to a task of the same family; its outcome as it is, and whether that woke it."""
+    async def send(self, task: str, message: str) -> tuple[Outcome, Hearing]:
+        """Say something to a task of the same family; its outcome as it is, and when it hears that."""
         ...
 
     async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> Reply:

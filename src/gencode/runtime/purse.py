@@ -9,7 +9,7 @@ from gencode.runtime.amounts import NANO, UNITS, in_numbers, in_units, known, li
 from gencode.runtime.amounts import NOTHING as NOTHING
 from gencode.runtime.amounts import Spent as Spent
 from gencode.runtime.amounts import check_budget as check_budget
-from gencode.runtime.line import Line
+from gencode.runtime.turnstile import Turnstile
 
 COSTS_OF_A_CALL = ("turns", "tokens", "usd")
 NO_PRICE = (
@@ -78,7 +78,7 @@ class Purse:
         self.loose = 0
         """How many of them may cost more than is kept for them: one, or none."""
         self.upwards: tuple[Purse, ...] = (self, *(parent.upwards if parent else ()))
-        self.line = parent.line if parent else Line()
+        self.turnstile = parent.turnstile if parent else Turnstile()
         self.accounts = {
             kind: Account(self, kind, limit, before, parent.accounts[kind] if parent else None)
             for (kind, limit), before in zip(
@@ -108,7 +108,7 @@ class Purse:
         for kind, amount in amounts.items():
             self.accounts[kind].keep(amount - self.elsewhere[kind])
             self.elsewhere[kind] = amount
-        self.line.admit()
+        self.turnstile.admit()
 
     def learn(self, spent: Spent) -> None:
         """Count what the journals say was spent, here only: those above learn of it by themselves."""
@@ -148,7 +148,7 @@ class Purse:
         """Give back what was set aside for this purse and is not spent."""
         for account in self.accounts.values():
             account.close()
-        self.line.admit()
+        self.turnstile.admit()
 
     def check(self) -> None:
         """Raise BudgetSpent when not even one call could be paid."""
@@ -159,7 +159,7 @@ class Purse:
         """Count what was spent where nobody could ask before: in another process."""
         for kind, amount in in_numbers(spent).items():
             self.accounts[kind].add(amount, amount, amount)
-        self.line.admit()
+        self.turnstile.admit()
 
     async def reserve(self, tokens: int, usd: float | None, reply: int | None = None) -> "Reservation":
         """Wait until a call that costs at most so much may go; BudgetSpent when nothing is left for it.
@@ -171,11 +171,11 @@ class Purse:
             raise UserMistake(NO_PRICE)
         while True:
             reservation = Reservation(self, self._estimate(Spent(1, tokens, usd or 0.0)))
-            self.line.join(reservation)
+            self.turnstile.join(reservation)
             try:
                 refusal = await reservation.answer
             except asyncio.CancelledError:
-                self.line.leave(reservation)
+                self.turnstile.leave(reservation)
                 raise
             if refusal is None:
                 if reply is not None:
@@ -256,7 +256,7 @@ class Reservation:
             self.purse.paid[kind] += amount
             for purse in self.purse.upwards:
                 purse.dearest[kind] = max(purse.dearest[kind], amount)
-        self.purse.line.admit()
+        self.purse.turnstile.admit()
 
     def _count(self, calls: int, loose: int) -> None:
         for purse in self.purse.upwards:
@@ -359,7 +359,8 @@ class Account:
         left = f"{self.number(max(0, limit - self.kept))} of {self.number(limit)} {UNITS[self.kind]} left"
         more = ", and the agent itself counts as one" if itself else ""
         asked_for = f"{self.number(asked)} {'was' if asked == 1 else 'were'} asked for{more}"
-        return f"The budget of {self.purse.owner} has {left}; {asked_for}. Ask for less."
+        less = " Ask for less." if limit > self.kept else ""
+        return f"The budget of {self.purse.owner} has {left}; {asked_for}.{less}"
 
     def number(self, amount: int) -> str:
         """An amount of this kind as it is read."""

@@ -64,13 +64,17 @@ def read_output(text: str, schema: dict[str, Any]) -> Any:
     try:
         value = the_json_in(text)
     except Refused as refused:
-        raise NotFitting(f"{refused} Answer again with the whole JSON value and nothing else.") from None
+        raise NotFitting(f"{refused} {REPAIR} and nothing else.") from None
     problems = _problems(schema, value)
     if problems:
         raise NotFitting(_complaint(problems))
     return value
 
 
+NOT_FITTING = "The result does not fit its schema:"
+_TYPES = "string, number, integer, boolean, object, array and null"
+REPAIR = "Answer again with the whole JSON value"
+"""So begins what an agent should do; who reads how a task ended is not told that."""
 _EXAMPLE = '{"type": "object", "properties": {"name": {"type": "string"}}}'
 
 
@@ -153,6 +157,9 @@ def _what_is_wrong(message: str, path: list[str | int]) -> str:
             f"The pattern{where} of the output schema cannot be used; it must be a small regular expression "
             f"without look-around and back-references: {message[:_LONGEST_WORD]}."
         )
+    if path and path[-1] == "type" and "anyOf" in message:
+        told = message.partition(" is not valid")[0][:_LONGEST_WORD]
+        return f"This is not a JSON Schema{where}: {told} is no type; there are {_TYPES}, or a list of these."
     return f"This is not a JSON Schema{where}: {message[:_LONGEST_WORD]}."
 
 
@@ -200,7 +207,4 @@ def _complaint(problems: list[str]) -> str:
         lines.append(f"- {problem}")
         room -= len(problem)
     told = "\n".join(lines)
-    return (
-        f"The result does not fit its schema:\n{told}\n"
-        "Answer again with the whole JSON value, repaired, and nothing else."
-    )
+    return f"{NOT_FITTING}\n{told}\n{REPAIR}, repaired, and nothing else."

@@ -16,6 +16,7 @@ from gencode.core.errors import ToolError, UnknownName
 from gencode.core.ids import clean_id, new_id
 from gencode.core.spec import Workspace
 from gencode.permissions.bash.decision import read_command
+from gencode.permissions.bash.unfolding import Command as CommandLine
 from gencode.permissions.paths import places_of
 from gencode.runtime.owner import fate, new_owner
 from gencode.runtime.processes.command import Command, Ended, shell_words
@@ -52,13 +53,19 @@ class Order(Struct, frozen=True):
     task: str
     seconds: float | None = None
     network: bool = False
+    closed: tuple[str, ...] = ()
+    """What it should not see if it only reads."""
 
 
 class Result(Struct, frozen=True):
-    """What came of a command. `touched` are guarded files it made or changed although it should not have."""
+    """What came of a command. `touched` are guarded files it made or changed although it should not have.
+
+    `veiled` is what it was kept from seeing by a rule.
+    """
 
     ended: Ended
     touched: tuple[Path, ...] = ()
+    veiled: tuple[Path, ...] = ()
 
 
 class Shell:
@@ -103,7 +110,7 @@ class Shells:
             before = await asyncio.to_thread(state, plan.watched())
             ended = await commands.run(self._command(order, plan, self._file(order, "bash"), growing=False))
             after = await asyncio.to_thread(state, plan.watched())
-        return Result(ended, tuple(touched(before, after)))
+        return Result(ended, tuple(touched(before, after)), plan.veiled)
 
     async def start(self, order: Order) -> Shell:
         """Start a command that goes on beside the conversation; its output file grows while it runs."""
@@ -173,6 +180,11 @@ class Shells:
         network = order.network or self._network
         plan = enclosure(order.workspace.root, self._temp, self._home, network=network)
         plan = self._named(plan, order.workspace)
+        if order.closed and self._sandbox and self._sandbox.hides:
+            from gencode.runtime.sandbox.veils import is_for_veils, veiled
+
+            if is_for_veils(_read(order)):
+                plan = veiled(plan, order.closed, order.workspace.cwd)
         # A second lock: what was shown to only read cannot write either.
         return replace(plan, writable=()) if only_reads(order) else plan
 
@@ -224,8 +236,12 @@ class Shells:
 
 def only_reads(order: Order) -> bool:
     """Whether a command is shown to only read; then even more is taken out of its environment."""
-    command = read_command(order.text, places_of(order.workspace)).command
+    command = _read(order)
     return not command.unparsable and not any(unit.more_than_read for unit in command.units)
+
+
+def _read(order: Order) -> CommandLine:
+    return read_command(order.text, places_of(order.workspace)).command
 
 
 def remove_leftovers(run: Path) -> None:

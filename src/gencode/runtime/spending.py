@@ -28,10 +28,12 @@ LARGEST_PICTURE = 5_000
 WRAPPING = 8
 """So many tokens stand around a message."""
 LONGEST_REPLY = 8_192
-"""So many tokens a reply is taken to have at most where no limit is named."""
-LONG_REPLY = 32_768
+"""So many tokens a reply is taken to have at most where no limit is named, or none is known of the model."""
+LONG_REPLY = 32_000
 SHARE = 8
 """A reply may have this part of what is left: an eighth."""
+FREE = 5
+"""This part of what a model holds is free for its reply: a fifth, then a conversation is summed up."""
 
 
 def at_most(request: Request, price: Price, said: int | None = None) -> tuple[int, float | None]:
@@ -51,8 +53,12 @@ def reply_room(request: Request, left: Budget, price: Price) -> int | None:
         rooms.append(int(left.usd / price.output * MILLION))
     if not rooms:
         return request.max_tokens
-    room = max(LONGEST_REPLY, min(LONG_REPLY, min(rooms) // SHARE))
-    return room if request.max_tokens is None else min(room, request.max_tokens)
+    longest = min(LONG_REPLY, price.reply or LONGEST_REPLY, request.max_tokens or LONG_REPLY)
+    room = min(longest, max(LONGEST_REPLY, min(rooms) // SHARE))
+    if price.context is None or room <= price.context // FREE:
+        return room
+    # Some servers refuse a limit that does not fit beside what the model hears.
+    return min(room, max(price.context - _heard_at_most(request), price.context // FREE))
 
 
 def kept_to(request: Request, paid: "Reservation | None") -> Request:

@@ -9,6 +9,7 @@ Python name says so: `after: Annotated[int | None, Param("Lines after a match", 
 """
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from fnmatch import fnmatchcase
@@ -55,6 +56,10 @@ def _keep_to_oneself(_: Path) -> None:
     """Where nobody decides about reading."""
 
 
+def _nothing_closed() -> tuple[str, ...]:
+    return ()
+
+
 def _tell_nobody(_: str) -> None:
     """Where nobody watches."""
 
@@ -65,7 +70,8 @@ class ToolContext(msgspec.Struct, frozen=True, eq=False):
     `place` judges a path of this call at this moment (Denied if it may not) and gives what an opener takes;
     whoever swaps a file or folder after that only makes the opener fail. `seen` is what this agent knows of
     files: who reads one notes its state, who changes one asks for it. `hand_out` lets this agent read a file
-    that the harness wrote for it. Inside of `parked` it waits for somebody else, and others may work instead.
+    that the harness wrote for it; `closed` is what no command should see. Inside of `parked` it waits for
+    somebody else, and others may work instead.
     """
 
     task: str
@@ -81,6 +87,7 @@ class ToolContext(msgspec.Struct, frozen=True, eq=False):
     seen: Seen = msgspec.field(default_factory=Seen)
     shells: "Callable[[], Shells]" = no_shells
     hand_out: Callable[[Path], None] = _keep_to_oneself
+    closed: Callable[[], tuple[str, ...]] = _nothing_closed
     parked: Callable[[], AbstractContextManager[None]] = nullcontext
     notify: Callable[[str], None] = _tell_nobody
     """Shows the person one line at once, whatever else is on the screen."""
@@ -137,7 +144,9 @@ class Tool(msgspec.Struct, frozen=True, eq=False):
         try:
             return msgspec.convert(self.spelled(call).input, self.arguments, strict=False)
         except msgspec.ValidationError as error:
-            raise ToolError(f"{self.name}: {_plain(str(error))}. {self.usage()}") from None
+            inside = _INSIDE.search(str(error))
+            usage = self.usage(inside[1] if inside else "")
+            raise ToolError(f"{self.name}: {_plain(str(error))}. {usage}") from None
 
     async def run(self, ctx: ToolContext, arguments: msgspec.Struct) -> ToolOutput:
         """Call the function with parsed arguments."""
@@ -154,14 +163,16 @@ class Tool(msgspec.Struct, frozen=True, eq=False):
     def _values(self, arguments: msgspec.Struct) -> dict[str, Any]:
         return {name: getattr(arguments, name) for name in self.arguments.__struct_fields__}
 
-    def usage(self) -> str:
-        """One line: every parameter with its type."""
-        required: list[str] = self.schema.get("required", [])
+    def usage(self, inside: str = "") -> str:
+        """One line: every parameter with its type, or every field of one that is an object of its own."""
+        whole = self.schema["properties"].get(inside, {})
+        whole, whose = (whole, inside) if "properties" in whole else (self.schema, self.name)
+        required: list[str] = whole.get("required", [])
         shown = [
             f"{name} ({_type_name(prop)}{', required' if name in required else ''})"
-            for name, prop in self.schema["properties"].items()
+            for name, prop in whole["properties"].items()
         ]
-        return f"{self.name} takes {', '.join(shown)}." if shown else f"{self.name} takes no arguments."
+        return f"{whose} takes {', '.join(shown)}." if shown else f"{whose} takes no arguments."
 
     def as_schema(self) -> ToolSchema:
         """What the model sees."""
@@ -342,6 +353,9 @@ def clip(text: str, most: int = CLIP, rest: str = "") -> str:
     cut = text.rfind("\n", most // 2, most)
     cut = most if cut < 0 else cut
     return f"{text[:cut]}\n[… {len(text) - cut:,} of {len(text):,} characters were left out{rest}]"
+
+
+_INSIDE = re.compile(r" - at `\$\.(\w+)")
 
 
 def _plain(message: str) -> str:

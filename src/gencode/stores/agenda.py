@@ -13,9 +13,10 @@ from gencode.core.events import unicode_text
 from gencode.core.ids import stamp
 from gencode.runtime.agenda import Appointment
 from gencode.runtime.channels import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
+from gencode.stores.beside import Beside
 from gencode.stores.facts import DRAWS, crowded, full
 from gencode.stores.schema import PlainErrors
-from gencode.stores.together import Doing, Pen, Step, patiently
+from gencode.stores.together import Doing, Pen, Step
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Appointment)
 
 
-class SqliteAgenda:
+class SqliteAgenda(Beside):
     """An `Agenda` in tables beside the journal."""
 
     def __init__(
@@ -63,10 +64,7 @@ class SqliteAgenda:
         errors: PlainErrors,
         draw: Callable[[], str],
     ) -> None:
-        self._pen = pen
-        self._writer = writer
-        self._reader = reader
-        self._errors = errors
+        super().__init__(pen, writer, reader, errors)
         self._draw = draw
 
     async def plan(self, appointment: Appointment, most: int) -> Appointment:
@@ -79,27 +77,19 @@ class SqliteAgenda:
 
     async def appointments(self) -> list[Appointment]:
         """All of them, oldest first."""
-        return _read(await patiently(lambda: self._reader.execute(_ALL).fetchall(), self._errors))
+        return _legible(await self._read(_ALL))
 
     async def pressing(self, now: str) -> list[Appointment]:
         """Those that are due, or that some process is at."""
-        return _read(await patiently(lambda: self._reader.execute(PRESSING, (now,)).fetchall(), self._errors))
+        return _legible(await self._read(PRESSING, (now,)))
 
     async def move(self, before: Appointment, after: Appointment | None, draft: Draft | None = None) -> bool:
         """Put `after` in the place of `before` and put a message out, all or nothing."""
         return await self._pen.write(_Moving(self._writer, before, after, draft), together=False)
 
 
-class SqliteTray:
+class SqliteTray(Beside):
     """A `Tray` in a table beside the journal."""
-
-    def __init__(
-        self, pen: Pen, writer: sqlite3.Connection, reader: sqlite3.Connection, errors: PlainErrors
-    ) -> None:
-        self._pen = pen
-        self._writer = writer
-        self._reader = reader
-        self._errors = errors
 
     async def put_out(self, draft: Draft) -> Outgoing:
         """Write a message down; UserMistake when too many wait already."""
@@ -131,8 +121,7 @@ class SqliteTray:
 
     async def outgoing(self) -> list[Outgoing]:
         """Everything that is not delivered, oldest first."""
-        rows = await patiently(lambda: self._reader.execute(_OUTGOING).fetchall(), self._errors)
-        return [_outgoing(row) for row in rows]
+        return [_outgoing(row) for row in await self._read(_OUTGOING)]
 
 
 class _Planning(Step[bool]):
@@ -205,7 +194,7 @@ class _PuttingOut(Step[Outgoing]):
         return Outgoing(numbered[0][0], Address(channel, chat), text, sender, at)
 
 
-def _read(rows: Sequence[tuple[str]]) -> list[Appointment]:
+def _legible(rows: Sequence[tuple[str]]) -> list[Appointment]:
     found: list[Appointment] = []
     for (body,) in rows:
         try:

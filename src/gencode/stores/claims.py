@@ -1,19 +1,23 @@
 """Claims on budgets in the SQLite file (stores rack)."""
 
-import sqlite3
-from collections.abc import Sequence
-from typing import Any
+import logging
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from gencode.runtime.claims import Claim
-from gencode.stores.schema import PlainErrors
-from gencode.stores.together import Doing, Pen, patiently
+from gencode.stores.beside import Beside
+from gencode.stores.together import Doing
+
+log = logging.getLogger(__name__)
 
 _FORGET = "DELETE FROM Claims WHERE At < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 day')"
 _PUT = """
-INSERT INTO Claims (Via, Body, At) VALUES (?, ?, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) RETURNING Number
+INSERT INTO Claims (Via, Body, At)
+SELECT Id, ?, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM Sessions WHERE Id = ? RETURNING Number
 """
+_NONE = 0
+"""The number of a claim on a task that is gone: nobody answers it."""
 # Looked at ten times a second where a budget is spent, and nearly always empty: so that one comes first.
 _AT = """
 SELECT c.Number, CAST(c.Body AS BLOB) FROM Claims c CROSS JOIN Sessions s ON s.Id = c.Via
@@ -23,16 +27,8 @@ _WAITS = "SELECT 1 FROM Claims WHERE Number = ?"
 _DROP = "DELETE FROM Claims WHERE Number = ?"
 
 
-class SqliteClaims:
+class SqliteClaims(Beside):
     """`Claims` in a table beside the journal."""
-
-    def __init__(
-        self, pen: Pen, writer: sqlite3.Connection, reader: sqlite3.Connection, errors: PlainErrors
-    ) -> None:
-        self._pen = pen
-        self._writer = writer
-        self._reader = reader
-        self._errors = errors
 
     async def put(self, claim: Claim) -> int:
         """Lay a claim down; its number."""
@@ -40,17 +36,21 @@ class SqliteClaims:
 
         def write() -> int:
             self._writer.execute(_FORGET)
-            return int(self._writer.execute(_PUT, (claim.via, body)).fetchall()[0][0])
+            rows = self._writer.execute(_PUT, (body, claim.via)).fetchall()
+            return int(rows[0][0]) if rows else _NONE
 
         return await self._pen.write(Doing(write), together=False)
 
     async def at(self, owner: str) -> Sequence[tuple[int, Claim]]:
         """The claims on budgets that this owner spends from, in the order they came."""
-        return [(number, claim_of(body)) for number, body in await self._read(_AT, owner)]
+        found, lost = readable(await self._read(_AT, (owner,)))
+        for number in lost:
+            await self.drop(number)
+        return found
 
     async def waits(self, number: int) -> bool:
         """Whether a claim lies there."""
-        return bool(await self._read(_WAITS, number))
+        return bool(await self._read(_WAITS, (number,)))
 
     async def drop(self, number: int) -> None:
         """Take a claim away."""
@@ -60,10 +60,17 @@ class SqliteClaims:
 
         await self._pen.write(Doing(write), together=False)
 
-    async def _read(self, statement: str, value: object) -> list[Any]:
-        return await patiently(lambda: self._reader.execute(statement, (value,)).fetchall(), self._errors)
 
-
-def claim_of(body: bytes | str) -> Claim:
-    """A claim as it is stored."""
-    return msgspec.json.decode(body, type=Claim)
+def readable(
+    rows: Iterable[tuple[int, bytes | str]],
+) -> tuple[list[tuple[int, Claim]], list[int]]:
+    """Claims as they are stored, and the numbers of those that say nothing to us: nobody can answer them."""
+    found: list[tuple[int, Claim]] = []
+    lost: list[int] = []
+    for number, body in rows:
+        try:
+            found.append((number, msgspec.json.decode(body, type=Claim)))
+        except (msgspec.MsgspecError, RecursionError) as error:
+            log.warning("a claim on a budget cannot be read and is dropped: %s", error)
+            lost.append(number)
+    return found, lost

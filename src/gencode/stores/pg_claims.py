@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gencode.runtime.claims import Claim
-from gencode.stores.claims import claim_of
+from gencode.stores.claims import readable
 from gencode.stores.pg_link import WAKE, Ear, Link
 
 CLAIMS = """
@@ -48,7 +48,10 @@ class PostgresClaims:
         """The claims on budgets that this owner spends from, in the order they came."""
         if await self._ear.quiet("claims", owner, _LOOK_SECONDS):
             return []
-        return [(row[0], claim_of(row[1])) for row in await self._link.fetch(_AT, owner)]
+        found, lost = readable((row[0], row[1]) for row in await self._link.fetch(_AT, owner))
+        for number in lost:
+            await self.drop(number)
+        return found
 
     async def waits(self, number: int) -> bool:
         """Whether a claim lies there."""

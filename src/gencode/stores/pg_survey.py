@@ -23,6 +23,8 @@ MOST_ASKED = 20
 """Of so many of them it is found out why."""
 SILENT_SECONDS = 30.0
 """A worker of which nothing was heard for so long takes nothing."""
+BUSY = "all workers have enough to do"
+"""The one reason that goes away by itself."""
 
 
 class Survey(Struct, frozen=True):
@@ -59,7 +61,7 @@ async def survey(url: str, stuck_seconds: float = STUCK_SECONDS) -> Survey:
         stuck = await store.overdue(stuck_seconds)
         workers = await store.workers()
         looked = [await _looked(store, each, workers) for each in stuck[:MOST_ASKED]]
-        looked += await _hindered(store, workers, {each.task for each in stuck})
+        looked += await _hopeless(store, workers, {each.task for each in stuck})
         return replace(
             found,
             workers=workers,
@@ -82,20 +84,22 @@ async def outlook(store: Store, task: str) -> Outlook | None:
     return _outlook(found, await store.workers(), await store.parcels.hindrances(task), late=False)
 
 
-async def _looked(store: FleetStore, stuck: Stuck, workers: Sequence[WorkerCard]) -> Stuck:
+async def _looked(
+    store: FleetStore, stuck: Stuck, workers: Sequence[WorkerCard], *, late: bool = True
+) -> Stuck:
     """A task that nobody is at, with the reason as far as that is known."""
     found = await store.dispatched(stuck.task)
     if found is None:
         return stuck
-    seen = _outlook(found, workers, await store.parcels.hindrances(stuck.task), late=True)
+    seen = _outlook(found, workers, await store.parcels.hindrances(stuck.task), late=late)
     return replace(stuck, why=seen.why, way=seen.way)
 
 
-async def _hindered(store: FleetStore, workers: Sequence[WorkerCard], known: set[str]) -> list[Stuck]:
-    """Those that wait for a short time only and that workers have looked at and could not run."""
+async def _hopeless(store: FleetStore, workers: Sequence[WorkerCard], known: set[str]) -> list[Stuck]:
+    """Those that wait for a short time only and that no worker can take as things are."""
     fresh = [each for each in await store.overdue(0) if each.task not in known]
-    lacking = [each for each in fresh[:MOST_ASKED] if await store.parcels.hindrances(each.task)]
-    return [await _looked(store, each, workers) for each in lacking]
+    looked = [await _looked(store, each, workers, late=False) for each in fresh[:MOST_ASKED]]
+    return [each for each in looked if each.why not in ("", BUSY)]
 
 
 def _outlook(
@@ -106,7 +110,7 @@ def _outlook(
     takers = [each for each in there if _takes(each, found.agent)]
     place = ""
     if folder.alone and folder.cwd:
-        place = f" --workspace {shlex.quote(folder.cwd)}, on a machine that has this folder"
+        place = f" --workspace {_typed(folder.cwd)}, on a machine that has this folder"
     if not there:
         return Outlook("no worker is there", f"gen worker{place}")
     if not takers:
@@ -124,7 +128,7 @@ def _outlook(
             return Outlook(why, f"gen worker{place}")
         takers = near
     if all(each.running >= each.most for each in takers):
-        return Outlook("all workers have enough to do", f"gen worker{place}")
+        return Outlook(BUSY, f"gen worker{place}")
     return Outlook()
 
 
@@ -141,6 +145,22 @@ def _folder(found: Dispatch) -> _Folder:
         return msgspec.json.decode(found.order or b"{}", type=_Folder)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return _Folder()
+
+
+def _typed(path: str) -> str:
+    """A path as a shell takes it, on one line and with no two spaces in a row, whatever is in it."""
+    if path.isprintable() and " ".join(path.split()) == path:
+        return shlex.quote(path)
+    plain = {"\\": "\\\\", "'": "\\'"}
+    return "$'" + "".join(plain.get(each, each) if _is_plain(each) else _octets(each) for each in path) + "'"
+
+
+def _is_plain(sign: str) -> bool:
+    return sign.isprintable() and not sign.isspace()
+
+
+def _octets(sign: str) -> str:
+    return "".join(f"\\x{octet:02x}" for octet in sign.encode(errors="surrogateescape"))
 
 
 def _takes(worker: WorkerCard, agent: str) -> bool:

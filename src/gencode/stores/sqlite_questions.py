@@ -16,6 +16,7 @@ from gencode.core.messages import ToolCall
 from gencode.runtime.asking import Answer, NobodyThere, Unasked
 from gencode.runtime.owner import fate
 from gencode.runtime.questions import ALL, Post, Presence, Travelling
+from gencode.stores.beside import Beside
 from gencode.stores.questions import (
     DEEPEST,
     LOST,
@@ -33,7 +34,7 @@ from gencode.stores.questions import (
     travelling,
 )
 from gencode.stores.schema import PlainErrors
-from gencode.stores.together import Doing, Pen, patiently
+from gencode.stores.together import Doing, Pen
 
 T = TypeVar("T")
 
@@ -98,16 +99,13 @@ ON CONFLICT (Name) DO UPDATE SET Until = excluded.Until, Background = excluded.B
 _GONE = "DELETE FROM Persons WHERE Name = ? OR Until < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 hour')"
 
 
-class SqliteQuestions:
+class SqliteQuestions(Beside):
     """A `QuestionBox` in tables beside the journal."""
 
     def __init__(
         self, pen: Pen, writer: sqlite3.Connection, reader: sqlite3.Connection, errors: PlainErrors
     ) -> None:
-        self._pen = pen
-        self._writer = writer
-        self._reader = reader
-        self._errors = errors
+        super().__init__(pen, writer, reader, errors)
         self._looked: tuple[Presence, int, float] | None = None
 
     async def put(self, post: Post) -> int:
@@ -218,9 +216,6 @@ class SqliteQuestions:
 
     async def _written(self, do: Callable[[], T]) -> T:
         return await self._pen.write(Doing(do), together=False)
-
-    async def _read(self, statement: str, values: Any) -> list[Any]:
-        return await patiently(lambda: self._reader.execute(statement, values).fetchall(), self._errors)
 
 
 def _alive(rows: Sequence[Any]) -> list[Travelling]:

@@ -13,10 +13,9 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.rules import parse_mode
 from gencode.core.spec import TaskRequest
-from gencode.delegation.accounts import spent_by
+from gencode.delegation.accounts import below, spent_by
 from gencode.delegation.forks import Fork
 from gencode.delegation.reach import Verb
-from gencode.delegation.slices import below
 from gencode.surfaces.bounds import bounded, bounds_page
 from gencode.surfaces.pages import (
     budget_page,
@@ -259,7 +258,7 @@ async def _as_written(talk: Talk) -> View:
     if talk.session is None:
         return talk.view
     top = await talk.gen.find(talk.session)
-    return View({each.id: seen(each) for each in (top, *await below(talk.gen.store, top))})
+    return View({each.id: seen(each) for each in (top, *await below(talk.gen.store, top.id))})
 
 
 async def _compact(talk: Talk, typed: Typed, here: str) -> Deed:

@@ -1,4 +1,4 @@
-"""A budget as a person types it: `tokens 50000 turns 20`, or `none`."""
+"""A budget as a person types it: `tokens 50000 turns 20`, or `none` (surfaces)."""
 
 from collections.abc import Sequence
 
@@ -24,6 +24,8 @@ def bounded(now: Budget, words: Sequence[str]) -> Budget:
     for kind, amount in zip(words[::2], words[1::2], strict=False):
         if kind not in KINDS:
             raise UserMistake(f"A budget has no {kind!r}; it bounds {', '.join(KINDS)}.")
+        if kind in amounts:
+            raise UserMistake(f"{kind} is named twice; say once how much it should be.")
         try:
             amounts[kind] = msgspec.convert(amount, KINDS[kind], strict=False)
         except msgspec.ValidationError:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -14,7 +14,8 @@ from gencode.core.errors import StoreTrouble
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
-from gencode.delegation.live import Live
+from gencode.core.task import Task
+from gencode.delegation.live import Job, Live
 from gencode.surfaces import plain
 from gencode.surfaces.view import View
 from gencode.surfaces.visible import visible_line
@@ -109,11 +110,13 @@ async def follow(
             if told:
                 plain.note(told)
             left = job.let_go() if leave else None
-            for end in (job.work, left):
-                if end is not None:
-                    end.add_done_callback(lambda _: listener.close())
+            if left is not None:
+                left.add_done_callback(lambda _: listener.close())
+            ending = asyncio.create_task(_ended(gen, job))
+            ending.add_done_callback(lambda _: listener.close())
             async for event in listener:
                 painter.hear(event)
+            ending.cancel()
             if leave and left and left.done():
                 return await leave(job), 0
             outcome = await _outcome(gen, job)
@@ -128,13 +131,28 @@ async def follow(
     return outcome, done if heard.code is None else heard.code
 
 
+async def _ended(gen: GenCode, job: Live) -> None:
+    """Wait for the end of a job, and after an interrupted turn for what is in the background."""
+    if job.work is not None:
+        await asyncio.wait([job.work])
+    if not (isinstance(job, Job) and job.interrupted):
+        return
+    if behind := [live.task for live in gen.supervisor]:
+        plain.note(f"The turn was interrupted. In the background goes on: {_names(behind)}. Ctrl-C stops it.")
+    while behind := [live.work for live in gen.supervisor if live.work is not None]:
+        await asyncio.wait(behind)
+
+
 def tell_stopped(gen: GenCode, *, conversations: bool = False) -> None:
     """Say which tasks are stopped because this process ends, if any are."""
     running = [live.task for live in gen.supervisor if conversations or not live.task.conversation]
     if running:
-        names = ", ".join(f"{task.id} ({visible_line(task.agent)})" for task in running[:MOST_NAMED])
-        rest = f" and {len(running) - MOST_NAMED} more" if len(running) > MOST_NAMED else ""
-        plain.note(f"Stopping what still runs: {names}{rest}. What they have said is kept.")
+        plain.note(f"Stopping what still runs: {_names(running)}. What they have said is kept.")
+
+
+def _names(tasks: Sequence[Task]) -> str:
+    names = ", ".join(f"{task.id} ({visible_line(task.agent)})" for task in tasks[:MOST_NAMED])
+    return names + (f" and {len(tasks) - MOST_NAMED} more" if len(tasks) > MOST_NAMED else "")
 
 
 async def _outcome(gen: GenCode, job: Live) -> Outcome:

@@ -23,11 +23,11 @@ from gencode.surfaces.acts import Confirm, Deed, Page, Show, Word, act
 from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.family import rows
+from gencode.surfaces.fates import Farewell
 from gencode.surfaces.figures import figures, name_of, state
 from gencode.surfaces.notices import Notice, named
 from gencode.surfaces.person import (
     AGAIN,
-    WITHDRAWN,
     Doubt,
     choices,
     chosen,
@@ -67,6 +67,7 @@ async def _run(args: argparse.Namespace) -> int:
             answer(line)
         talk = Talk(gen, agent=getattr(args, "agent", ""), heard=lines.hear, told=lines.tell)
         lines.talk = talk
+        lines.farewell.open(gen.store)
         lasting = [asyncio.create_task(talk.listen()), asyncio.create_task(_run_due(talk))]
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lines.interrupted)
         try:
@@ -79,6 +80,7 @@ async def _run(args: argparse.Namespace) -> int:
                 each.cancel()
             await asyncio.wait(lasting)
             await talk.close()
+            await lines.farewell.close()
     return 0
 
 
@@ -113,6 +115,7 @@ class Lines:
         self._typed: asyncio.Queue[str | None] = asyncio.Queue()
         self._asked: asyncio.Future[str] | None = None
         self._doubt = Doubt()
+        self.farewell = Farewell(answer)
         self._over = False
         self._ended = False
         self._work: set[asyncio.Task[None]] = set()
@@ -233,6 +236,7 @@ class Lines:
 
     async def answer(self, question: Question) -> Answer:
         """Print a question; the next line that is typed answers it. The end of the input answers nothing."""
+        await self.farewell.said()
         drop_typed()
         try:
             return await (self._inquired(question) if question.inquiries else self._decided(question))
@@ -241,7 +245,7 @@ class Lines:
         except asyncio.CancelledError:
             self._doubt.gone()
             drop_typed()
-            answer(WITHDRAWN)
+            self.farewell.say(question)
             raise
 
     async def _decided(self, question: Question) -> Answer:

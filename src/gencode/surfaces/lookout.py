@@ -1,6 +1,7 @@
 """What other processes do to the agents of a conversation, as whoever leads it hears of it: from the journal.
 
-An agent that has ended may go on there. It is heard of again, and what it came to is told like any result.
+An agent that has ended may go on there. It is heard of again; what it came to is told like any result, to a
+turn that is open by `delegation/returns.py`.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gencode.core.errors import GenCodeError
-from gencode.core.events import Event, TaskEnded, TaskStarted
+from gencode.core.events import Event, TaskStarted
 from gencode.core.ids import stamp
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.figures import name_of
@@ -83,11 +84,6 @@ class Lookout:
             self._tell_woken(before)
         for event in fresh:
             talk.take(event)
-        agent = talk.view.agents.get(task)
-        if agent is not None and agent.background and agent.parent == talk.session and _ends(fresh):
-            found = await talk.gen.store.task(task)
-            if found is not None and found.status.ended:
-                talk.arrived(found)
 
     def _tell_woken(self, agent: AgentView) -> None:
         if agent.id not in self.woken:
@@ -98,7 +94,3 @@ class Lookout:
 
 def _begins(events: Iterable[Event]) -> bool:
     return any(isinstance(each.fact, TaskStarted) for each in events)
-
-
-def _ends(events: Iterable[Event]) -> bool:
-    return any(isinstance(each.fact, TaskEnded) for each in events)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from gencode.runtime.asking import Answer, Asker, Inquiry, Question
 from gencode.runtime.broker import NOBODY, Broker
 from gencode.settings import remember
+from gencode.surfaces.fates import Farewell
 from gencode.surfaces.follow import Painter
 from gencode.surfaces.plain import note
 from gencode.surfaces.questions import (
@@ -26,10 +27,6 @@ from gencode.surfaces.visible import exact, exact_line
 
 PATIENCE = 600.0
 """Seconds after which a question that nobody answers is a no."""
-WITHDRAWN = (
-    "This question is not asked here any more (it was answered elsewhere, its agent has ended, or its time "
-    "is over); what you typed for it is dropped."
-)
 AGAIN = (
     "The question before this one went away unanswered, so your line may have been meant for it and does not "
     "count. Answer the one above:"
@@ -105,7 +102,7 @@ def asker_for(output: str, painter: Painter) -> Asker | None:
     """Who answers questions here: the person at the terminal, or nobody."""
     if output != "text" or not somebody_is_there():
         return None
-    return Broker(TerminalPerson(painter), seconds=PATIENCE, always=remember, late=note)
+    return TerminalBroker(TerminalPerson(painter), seconds=PATIENCE)
 
 
 class TerminalPerson:
@@ -118,9 +115,11 @@ class TerminalPerson:
         self._painter = painter
         self._keyboard = keyboard or Keyboard()
         self._doubt = self._keyboard.doubt
+        self.farewell = Farewell(lambda text: note(f"  {text}"))
 
     async def answer(self, question: Question) -> Answer:
         """Show a question until a key is pressed that answers it."""
+        await self.farewell.said()
         self._painter.hold(True)
         try:
             return await (self._inquired(question) if question.inquiries else self._decided(question))
@@ -128,7 +127,7 @@ class TerminalPerson:
             return NOBODY
         except asyncio.CancelledError:
             self._doubt.gone()
-            note(f"  {WITHDRAWN}")
+            self.farewell.say(question)
             raise
         finally:
             self._painter.hold(False)
@@ -155,6 +154,14 @@ class TerminalPerson:
             words.append(chosen(line, inquiry))
         answered = any(words)
         return Answer(answered, why="" if answered else "The user did not answer", words=tuple(words))
+
+
+class TerminalBroker(Broker):
+    """Asks the person at a plain terminal, who is told what became of a question that went away."""
+
+    def __init__(self, person: TerminalPerson, *, seconds: float | None = None) -> None:
+        super().__init__(person, seconds=seconds, always=remember, late=note)
+        self.farewell = person.farewell
 
 
 class Doubt:

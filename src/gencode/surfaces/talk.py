@@ -18,7 +18,6 @@ from gencode.core.events import (
 from gencode.core.messages import UserMessage
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.inbox import Arrivals
 from gencode.delegation.reach import Verb
 from gencode.runtime.ports import TaskQuery
 from gencode.runtime.questions import Relaying
@@ -137,12 +136,6 @@ class Talk:
     def known(self, task: str) -> int:
         """The number of the last fact of a task that was taken in."""
         return self._seqs.get(task, 0)
-
-    def arrived(self, task: Task) -> None:
-        """A task that ran elsewhere has ended; an open turn hears of it before its next reply."""
-        inbox = self._job.seat.inbox if self._job is not None and self.running else None
-        if isinstance(inbox, Arrivals):
-            inbox.arrived(task)
 
     async def say(self, text: str) -> None:
         """Say something: it begins a turn, or is heard by the one that is open before its next reply."""

@@ -101,6 +101,7 @@ def _add_fork(tasks: Commands) -> None:
     fork.add_argument("--at", type=whole, metavar="SEQ", help="after this fact (gen task events); the last")
     fork.add_argument("--description", metavar="TEXT", help="the task in three to five words")
     fork.add_argument("--background", action="store_true", help="print its id; it outlives this terminal")
+    fork.add_argument("--isolation", choices=("worktree",), help="in a git worktree of its own")
     _add_schema(fork)
     add_model(fork)
     add_policy(fork)

@@ -54,8 +54,6 @@ class Caller:
 class Outward:
     """Asks whoever is there in other processes, once the journal is open through which that is done."""
 
-    far = True
-
     def __init__(self) -> None:
         self._asker: Asker | None = None
 

@@ -33,7 +33,8 @@ async def BASH(
     from gencode.runtime.shells import Order
 
     seconds = min(limit, LONGEST_MS) / 1000
-    order = Order(command, ctx.workspace, ctx.task, None if run_in_background else seconds, ctx.network)
+    most = None if run_in_background else seconds
+    order = Order(command, ctx.workspace, ctx.task, most, ctx.network, ctx.closed())
     if not run_in_background:
         return _told(ctx, command, await ctx.shells().run(order))
     shell = await ctx.shells().start(order)
@@ -65,6 +66,9 @@ def _told(ctx: ToolContext, command: str, result: "Result") -> ToolOutput:
     if result.touched:
         names = ", ".join(relative(ctx.workspace, str(path)) for path in result.touched[:10])
         said.append(f"Warning: it touched guarded files that make other programs run something: {names}.")
+    if result.veiled:
+        names = ", ".join(relative(ctx.workspace, str(path)) for path in result.veiled[:10])
+        said.append(f"Not shown to it, because reading it is denied: {names}.")
     text = "\n".join(part for part in said if part) or "(it wrote nothing)"
     failed = ended.cause != "exited" or ended.exit_code != 0
     return ToolOutput(text, Trace(commands=(CommandRun(command, ended.exit_code),)), error=failed, paged=True)

@@ -19,12 +19,14 @@ async def SEND_MESSAGE(
         raise ToolError("There is nobody here to send a message to.")
     if not message.strip():
         raise ToolError("The message is empty; say what the agent should know or do.")
-    outcome, woken = await ctx.delegate.send(task_id, message)
+    outcome, hearing = await ctx.delegate.send(task_id, message)
     who = f"{outcome.agent} (task {outcome.agent_id})"
-    if woken:
+    if hearing == "woken":
         return ToolOutput(
             f"{who} had ended and goes on in the background with your message; its result comes by itself.",
             Trace(children=(outcome.agent_id,)),
         )
-    when = "when it goes on" if outcome.status.ended else "before its next reply"
+    if hearing == "heard":
+        return ToolOutput(f"{who} has heard that, and has ended since.")
+    when = "when it goes on" if hearing == "later" else "before its next reply"
     return ToolOutput(f"{who} hears that {when}.")

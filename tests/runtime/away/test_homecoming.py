@@ -148,6 +148,8 @@ async def test_nothing_is_written_through_a_link_or_over_a_file_git_does_not_kno
     await worked(repo, office, do)
     arrival = await brought(repo, office)
     assert (arrival.state, arrival.why.startswith("It could not be applied: git said")) == ("offered", True)
+    [why] = [line for line in told(arrival) if line.startswith("They were not applied: it could not be")]
+    assert (why[-1], why[-2] == ".") == (".", False)
     assert ([*outside.iterdir()], (repo / "own.log").read_text()) == ([], "mine\n")
 
 

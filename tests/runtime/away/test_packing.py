@@ -1,5 +1,6 @@
 """What goes into a parcel, what stays at home, and what is too large to travel."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -139,7 +140,40 @@ async def test_a_history_that_is_too_large_is_left_out_and_a_folder_that_is_stay
         await sent(repo, Office())
     monkeypatch.setattr(packing, "MOST_CHANGED", 1)
     (repo / "a.txt").write_text("larger than one byte")
-    with pytest.raises(UserMistake, match="too much in .* is neither committed nor ignored"):
+    too_much = "is neither committed nor ignored: 1 KiB, of it 1 KiB in a.txt; at most 1 KiB can travel"
+    with pytest.raises(UserMistake, match=too_much):
+        await sent(repo, Office())
+
+
+async def test_what_is_too_large_is_named_with_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = repository(tmp_path / "repo")
+    noise = os.urandom(20_000)
+    monkeypatch.setattr(checkout, "MOST_PACK", 10_000)
+    (repo / "big one").write_bytes(noise)
+
+    async def refused() -> str:
+        with pytest.raises(UserMistake) as mistake:
+            await sent(repo, Office())
+        return str(mistake.value)
+
+    said = [await refused()]
+    commit(repo)
+    said.append(await refused())
+    (repo / "b.txt").write_text("b\n")
+    said.append(await refused())
+    begins = f"{repo} is too large to travel: packed it has more than 32 MiB, most of it in big one (20 KiB)"
+    shares = "or give the folder to workers that share it"
+    remote = "to a remote that the workers can reach"
+    pushed = f"{begins}, which is committed. Push the commit {remote}, {shares}"
+    ignored = f"{begins}, which is not committed. Ignore it, or commit it and push it {remote}, {shares}"
+    assert said == [ignored, pushed, pushed]
+
+
+async def test_a_folder_with_a_line_break_in_its_name_cannot_travel(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "new\nline")
+    with pytest.raises(UserMistake, match="has a line break in it, and git cannot tell it exactly$"):
         await sent(repo, Office())
 
 

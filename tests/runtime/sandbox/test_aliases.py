@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 from tests.runtime.sandbox.yard import BASH, SECONDS
 
+import gencode
 from gencode.runtime.sandbox.aliases import found_at, with_names
 from gencode.runtime.sandbox.choose import NOTHING, Sandbox, chosen
 from gencode.runtime.sandbox.plan import Enclosure, enclosure
@@ -121,6 +123,15 @@ def test_no_place_is_taken_that_others_need(copy: Copy, monkeypatch: pytest.Monk
     ]
     taken = [f"{base}/lives/here/repo", f"{base}/copies/2", f"{base}/x", f"{base}/near"]
     assert copy.taken([*refused, *taken]) == taken
+
+
+def test_no_place_is_taken_that_holds_modules_of_this_program(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, base = Path(gencode.__file__).parent, str(copy.base)
+    monkeypatch.setattr(sys, "path", ["", "relative", f"{base}/near/me/src"])
+    names = [str(package.parent), str(package), f"{base}/near/me/src", f"{base}/near/me", f"{base}/near/you"]
+    assert copy.taken(names) == [f"{base}/near/you"]
 
 
 def test_a_folder_with_very_much_in_it_is_not_cleared(copy: Copy) -> None:

@@ -31,6 +31,11 @@ def doctor(folder: Path) -> dict[str, Any]:
     return json.loads(ended.stdout)
 
 
+def typed(command: str) -> int:
+    """The exit code of what a person typed."""
+    return subprocess.run(["sh", "-c", command], check=False, capture_output=True).returncode
+
+
 async def test_no_worktree_is_no_leftover(tmp_path: Path) -> None:
     assert await leftovers(tmp_path / "home") == []
     assert not (tmp_path / "home").exists()
@@ -48,7 +53,8 @@ async def test_leftovers_say_what_is_in_them_and_whether_it_is_merged(tmp_path: 
 
     def left(number: int, changed: int, *, merged: bool) -> Leftover:
         each = made[number]
-        return Leftover(str(each.path), str(repo), each.branch, changed, merged=merged, gone=False)
+        told = (str(each.path), str(repo), each.branch, changed)
+        return Leftover(*told, merged=merged, gone=False, dirty=not merged)
 
     assert await leftovers(home_of(repo)) == [
         left(0, 0, merged=True),
@@ -56,6 +62,41 @@ async def test_leftovers_say_what_is_in_them_and_whether_it_is_merged(tmp_path: 
         left(2, 1, merged=False),
         left(3, 1, merged=True),
     ]
+
+
+@pytest.mark.parametrize("how", ["merged", "squashed", "deleted by hand", "pruned", "with ignored files"])
+async def test_what_is_merged_is_removed_by_the_one_command_that_is_told(tmp_path: Path, how: str) -> None:
+    repo = repository(tmp_path / "repo", a_txt="a\n", _gitignore="*.log\n")
+    made = await worktree(repo)
+    (made.path / "x").write_text("work\n")
+    (made.path / "y.log").write_text("work\n")
+    await result(made)
+    git(repo, "merge", "--quiet", *(["--squash"] if how == "squashed" else []), "gencode/one")
+    git(repo, "commit", "--quiet", "--allow-empty", "--message", "merged")
+    if how in {"deleted by hand", "pruned"}:
+        shutil.rmtree(made.path)
+    if how == "pruned":
+        git(repo, "worktree", "prune")
+    (left,) = await leftovers(home_of(repo))
+    assert (left.merged, "y.log" in left.ignored) == (True, not left.missing)
+    assert typed(left.removing) == 0
+    assert await leftovers(home_of(repo)) == []
+    assert git(repo, "branch", "--list", "gencode/*") == ""
+    assert len(git(repo, "worktree", "list").splitlines()) == 1
+
+
+async def test_what_was_done_after_the_command_was_told_is_not_removed_by_it(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    made = await worktree(repo)
+    (made.path / "x").write_text("work\n")
+    await result(made)
+    git(repo, "merge", "--quiet", "--squash", "gencode/one")
+    git(repo, "commit", "--quiet", "--message", "squashed")
+    (left,) = await leftovers(home_of(repo))
+    (made.path / "x").write_text("more work\n")
+    await result(made)
+    assert typed(left.removing) != 0
+    assert git(repo, "show", "gencode/one:x") == "more work"
 
 
 async def test_work_that_was_squashed_counts_as_merged(tmp_path: Path) -> None:
@@ -114,6 +155,10 @@ async def test_the_doctor_lists_them_and_changes_nothing(tmp_path: Path, home: P
             "gone": False,
             "missing": False,
             "away": False,
+            "dirty": True,
+            "tip": "",
+            "listed": True,
+            "ignored": "",
         }
     ]
     assert [check for check in said["checks"] if check["name"] == "worktree"] == [
@@ -121,7 +166,7 @@ async def test_the_doctor_lists_them_and_changes_nothing(tmp_path: Path, home: P
             "name": "worktree",
             "state": "ok",
             "detail": f"{made.path}: gencode/one of {repo}, 1 file changed, not merged",
-            "fix": f"git -C {made.path} add -A; git -C {made.path} commit -m 'What the agent left'; "
+            "fix": f"git -C {made.path} add -A && git -C {made.path} commit -m 'What the agent left' && "
             f"git -C {repo} merge gencode/one",
         }
     ]

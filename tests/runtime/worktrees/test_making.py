@@ -223,7 +223,10 @@ async def test_a_name_is_given_once(tmp_path: Path) -> None:
 async def test_a_branch_in_the_way_is_named(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     git(repo, "branch", "gencode")
-    assert "it has a branch gencode, so there can be none called gencode/one" in await mistake(repo)
+    assert (await mistake(repo)).endswith(
+        "it has a branch gencode, so there can be none called gencode/one. Rename that one: "
+        "git branch -m gencode OTHER"
+    )
 
 
 async def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from gencode.runtime.worktrees.git import quiet_git
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.runtime.worktrees.merging import Preview, preview, preview_of_old_git
 from gencode.runtime.worktrees.place import Worktree, recorded
-from gencode.runtime.worktrees.work import Work, merged, result
+from gencode.runtime.worktrees.work import Work, merged, result, state_of
 
 pytestmark = pytest.mark.needs("git")
 
@@ -216,6 +216,39 @@ async def test_caches_do_not_keep_a_worktree(tmp_path: Path) -> None:
     (made.path / "src" / "__pycache__" / "x.pyc").write_bytes(b"\0")
     assert not (await result(made)).kept
     assert not made.path.exists()
+
+
+async def test_the_state_of_a_worktree_is_a_commit_and_changes_nothing(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    made = await worktree(repo)
+    unchanged = await state_of(made)
+    (made.path / "x").write_text("work\n")
+    before = (git(made.path, "status", "--short"), branches(repo), git(repo, "rev-parse", made.branch))
+    state = await state_of(made)
+    assert (unchanged, git(repo, "show", f"{state}:x")) == (made.base, "work")
+    assert before == (
+        git(made.path, "status", "--short"),
+        branches(repo),
+        git(repo, "rev-parse", made.branch),
+    )
+    done = await result(made)
+    assert await state_of(made) == done.commit
+    git(repo, "worktree", "remove", "--force", str(made.path))
+    assert await state_of(made) == done.commit
+    git(repo, "branch", "--quiet", "-D", made.branch)
+    assert await state_of(made) == ""
+
+
+async def test_work_that_is_merged_is_offered_no_more(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    made = await worktree(repo)
+    (made.path / "x").write_text("work\n")
+    open_still = await result(made)
+    git(repo, "merge", "--quiet", made.branch)
+    taken = await result(made)
+    assert (open_still.merged, len(open_still.how), taken.merged, taken.how) == (False, 2, True, ())
+    (made.path / "x").write_text("more\n")
+    assert (await result(made)).merged is False
 
 
 async def test_a_second_look_finds_what_came_later(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from gencode.permissions.bash.forms import allowing
 from gencode.permissions.bash.guards import Named, Watch, named_paths, watch
 from gencode.permissions.bash.ruling import BashRules, PathRule, bash_rules
 from gencode.permissions.bash.unfolding import Command, Unit, unfold
+from gencode.permissions.links import as_links_lead
 from gencode.permissions.patterns import Places
 
 _REMEMBERED_TEXT = 4_096
@@ -58,6 +59,7 @@ _long = lru_cache(maxsize=2)(_read)
 
 def decide_command(reading: Reading, policy: Policy, aliases: tuple[str, ...] = ()) -> Decision:
     """What one policy says about a whole command line."""
+    policy = as_links_lead(policy, reading.places)
     rules = bash_rules(policy, aliases, reading.places)
     command = reading.command
     if command.unparsable:

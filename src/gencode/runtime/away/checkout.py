@@ -1,7 +1,9 @@
 """away: a checkout of a person, looked at without changing anything in it or in its repository."""
 
+import hashlib
 import os
 import shutil
+import socket
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -48,12 +50,22 @@ async def checkout_at(folder: Path) -> Checkout:
     words = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--git-path", "objects")
     said = await git.run("rev-parse", *words, "--git-path", "index")
     lines = os.fsdecode(said.out).splitlines()
-    if not said.ok or len(lines) != 5:
+    if said.ok and len(lines) != 5:
+        raise UserMistake(
+            f"the name of the folder {cwd} has a line break in it, and git cannot tell it exactly"
+        )
+    if not said.ok:
         raise trouble(said, f"The git repository around {cwd} cannot be used")
     top, git_dir, common, objects, index = (_plain(cwd / line) for line in lines)
     if not cwd.is_relative_to(top):
         raise UserMistake(f"{cwd} is not in a git repository: git takes it for a part of {top}")
     return Checkout(replace(git, folder=top), cwd, top, git_dir, common, objects, index)
+
+
+def key_at(checkout: Checkout, remote: str = "") -> str:
+    """What names a repository, whatever is sent of it: its remote, or else its place on this machine."""
+    name = remote or f"{socket.gethostname()}:{checkout.common_dir}"
+    return hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:40]
 
 
 @asynccontextmanager

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.core.spec import Copied
-from gencode.runtime.away.checkout import Checkout, checkout_at, has
-from gencode.runtime.away.parcel import Parcel
+from gencode.runtime.away.checkout import Checkout, checkout_at, has, key_at
+from gencode.runtime.away.parcel import MOST_COMMITS, Parcel, safe_remote
 from gencode.runtime.worktrees.git import Git
 
 _MOST_ROOTS = 64 * 1024
@@ -69,6 +69,26 @@ async def must_have(here: Checkout, parcel: Parcel) -> None:
             f"{here.top} does not have the commit {parcel.head[:12]}, at which it was sent; if this is a "
             "clone, fetch it."
         )
+
+
+async def must_fit(here: Checkout, parcel: Parcel, *, own: bool) -> None:
+    """NoClone where the work of a task has no business: neither in its own repository nor in a clone.
+
+    `own`: the checkout is where the task was sent from. Another machine may have another repository there,
+    and a commit that was amended since is in no branch of its own.
+    """
+    if own and parcel.head and await has(here.git, parcel.head):
+        return
+    if own and not parcel.head and parcel.key in await _keys(here):
+        return
+    await must_have(here, parcel)
+
+
+async def _keys(here: Checkout) -> set[str]:
+    """The names by which what is sent of a checkout may be known."""
+    remotes = (await here.git.tell("remote")).splitlines()[:MOST_COMMITS]
+    addresses = [safe_remote(await here.git.tell("remote", "get-url", name)) for name in remotes]
+    return {key_at(here), *(key_at(here, address) for address in addresses)}
 
 
 async def _is_in_history(git: Git, commit: str) -> bool:

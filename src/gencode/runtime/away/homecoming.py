@@ -48,7 +48,8 @@ class Arrival(Struct, frozen=True, rename="camel"):
     """What came of work from elsewhere.
 
     `applied`: it is in the checkout now. `there`: all of it had been there already. `fits`: it could be
-    applied. `offered`: it is on the branch. Otherwise nothing was done.
+    applied. `offered`: it is on the branch. Otherwise nothing was done. `left` are files that are only where
+    it was done.
     """
 
     state: Literal["applied", "there", "fits", "offered", "conflicts", "unknown"]
@@ -60,6 +61,7 @@ class Arrival(Struct, frozen=True, rename="camel"):
     diff: str = ""
     why: str = ""
     how: tuple[str, ...] = ()
+    left: str = ""
 
 
 class _Home(Struct, frozen=True):
@@ -109,6 +111,7 @@ class Homecoming:
             more_files=more,
             conflicts=tuple(map(shown, found.conflicts)),
             diff=await diff_text(git, work.parcel.tip, work.commit),
+            left=work.left,
         )
         if found.state == "clean" and found.tree:
             seen = replace(seen, state="there" if found.tree == tree else "fits")

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +11,8 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.core.spec import Copied
 from gencode.permissions.trust import standing
-from gencode.runtime.away.checkout import Checkout, apart, checkout_at, commit_of, packed, tree_of
+from gencode.runtime.away.checkout import Checkout, apart, checkout_at, commit_of, key_at, packed, tree_of
+from gencode.runtime.away.lightening import heaviest
 from gencode.runtime.away.parcel import (
     MOST_COMMITS,
     MOST_ORIGINALS,
@@ -23,6 +23,7 @@ from gencode.runtime.away.parcel import (
     safe_remote,
 )
 from gencode.runtime.worktrees.git import Git, trouble
+from gencode.runtime.worktrees.making import shown
 
 MOST_CHANGED = 256 << 20
 """So many bytes of files that are not committed are looked at."""
@@ -92,9 +93,15 @@ async def _changed(checkout: Checkout) -> list[bytes]:
     if not said.ok:
         raise trouble(said, f"What was changed in {checkout.top} cannot be seen")
     names = [entry[3:] for entry in said.names]
-    size = sum(seen.st_size for seen in map(_seen, (_below(checkout.top, name) for name in names)) if seen)
+    found = [(_seen(_below(checkout.top, name)), name) for name in names]
+    sizes = [(seen.st_size, name) for seen, name in found if seen]
+    size = sum(each for each, _ in sizes)
     if size > MOST_CHANGED:
-        raise UserMistake(f"{too_much}: {size >> 20} MiB, at most {MOST_CHANGED >> 20} MiB can travel")
+        largest, name = max(sizes)
+        raise UserMistake(
+            f"{too_much}: {_size(size)}, of it {_size(largest)} in {shown(name)}; at most "
+            f"{_size(MOST_CHANGED)} can travel"
+        )
     return names
 
 
@@ -136,7 +143,7 @@ async def _packed_up(
             tree, notes = await tree_of(git, checkout)
             tip = await commit_of(git, tree, [head] if head else [], UNCOMMITTED)
         parcel = Parcel(
-            key=_key(checkout, upstream),
+            key=key_at(checkout, upstream.remote),
             tip=tip,
             head=head,
             below=str(checkout.cwd.relative_to(checkout.top)),
@@ -155,7 +162,7 @@ async def _packed_up(
         if tip != head and (pack := await _kept(git, f"s{tip}", tip, packs[1], parcels)):
             return replace(parcel, packs=(*packs[0], pack))
         if tip != head:
-            raise _too_large(checkout.top)
+            raise await _too_large(git, checkout.top, head, tip)
         return replace(parcel, packs=packs[0])
 
 
@@ -181,7 +188,7 @@ async def _without_history(git: Git, parcel: Parcel, tree: str, parcels: Parcels
     tip = await commit_of(git, tree, [], UNCOMMITTED)
     pack = await _kept(git, f"t{tip}", tip, (), parcels)
     if pack is None:
-        raise _too_large(top)
+        raise await _too_large(git, top, parcel.head, tip)
     return replace(parcel, tip=tip, head="", remote="", branch="", known=(), packs=(pack,))
 
 
@@ -199,17 +206,22 @@ async def _kept(git: Git, name: str, commit: str, without: Sequence[str], parcel
     return name
 
 
-def _too_large(top: Path) -> UserMistake:
+async def _too_large(git: Git, top: Path, head: str, tip: str) -> UserMistake:
+    """What is large, and what helps: a remote has nothing of what is not committed."""
+    large = (await heaviest(git, await git.tell("mktree"), tip))[:1]
+    changed = await heaviest(git, head, tip) if head and head != tip else []
+    fresh = not head or any({*large[0].names} & {*each.names} for each in changed if large)
+    most = f", most of it in {shown(large[0].names[0])} ({_size(large[0].size)})" if large else ""
+    push = "to a remote that the workers can reach"
+    way = f"Ignore it, or commit it and push it {push}" if fresh else f"Push the commit {push}"
     return UserMistake(
-        f"{top} is too large to travel: packed it has more than {MOST_PACK >> 20} MiB. Push the commit to a "
-        "remote that the workers can reach, ignore what is large, or give the folder to workers that share it"
+        f"{top} is too large to travel: packed it has more than {_size(MOST_PACK)}{most}, which is "
+        f"{'not ' if fresh else ''}committed. {way}, or give the folder to workers that share it"
     )
 
 
-def _key(checkout: Checkout, upstream: _Upstream) -> str:
-    """The same for one repository whatever is sent of it."""
-    here = f"{socket.gethostname()}:{checkout.common_dir}"
-    return hashlib.sha256((upstream.remote or here).encode(errors="surrogateescape")).hexdigest()[:40]
+def _size(octets: int) -> str:
+    return f"{octets >> 20} MiB" if octets >> 20 else f"{-(-octets >> 10)} KiB"
 
 
 async def _upstream(git: Git, head: str, around: Around | None) -> _Upstream:

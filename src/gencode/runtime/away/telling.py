@@ -8,7 +8,7 @@ from gencode.core.errors import Fenced, UserMistake
 from gencode.core.events import WorkReturned
 from gencode.core.task import Task
 from gencode.runtime.away.homecoming import Arrival
-from gencode.runtime.away.parcel import Parcels, begins_behind, mark_of
+from gencode.runtime.away.parcel import Parcels, as_reason, begins_behind, mark_of
 from gencode.runtime.owner import new_owner
 from gencode.runtime.ports import Journal
 from gencode.runtime.worktrees.place import BRANCHES
@@ -32,7 +32,7 @@ def told(arrival: Arrival) -> Iterator[str]:
             yield f"[All of its changes were in the files of {where} already.]"
         case "offered":
             yield f"[Its changes are on the branch {arrival.branch} of {where} and not in the files there.]"
-            yield f"They were not applied: {arrival.why}."
+            yield f"They were not applied: {as_reason(arrival.why)}."
             words = ("To take it over", *["or"] * (len(arrival.how) - 1))
             yield from (f"{word}: {command}" for word, command in zip(words, arrival.how, strict=True))
         case "fits":

@@ -24,6 +24,8 @@ _OF_MANY = frozenset(
     {"home", "users", "root", "tmp", "var", "opt", "srv", "mnt", "media", "volumes", "snap", "private"}
 )
 """Top folders that hold what belongs to many: they may have a name in them, and are none themselves."""
+_PACKAGE = str(Path(__file__).parents[2])
+"""Not below `sys.prefix` where it is installed from a folder that somebody works in."""
 _LONGEST = 4_000
 _SECONDS = 20.0
 _THE_SAME = 'test "$1" -ef "$2"'
@@ -77,15 +79,16 @@ def _is_plain(name: str) -> bool:
 def _hides_nothing(alias: Alias, plan: Enclosure) -> bool:
     """Whether nothing lies below a name that commands need or must not see another form of."""
     walled = [real(place) for place in (*plan.writable, plan.temp, *plan.hidden)]
-    needed = [alias.folder, Path.home(), real(Path.home()), *_programs()]
+    needed = [alias.folder, Path.home(), real(Path.home()), *programs()]
     other = [real(place) for place in (*plan.guarded, *plan.shown)]
     below = any(place.is_relative_to(alias.name) for place in (*walled, *needed, *other))
     return not below and not any(alias.name.is_relative_to(place) for place in walled)
 
 
-def _programs() -> Iterator[Path]:
-    """Where programs are looked for: one that a copy brings must not be taken for one of this machine."""
-    for text in (*os.environ.get("PATH", os.defpath).split(os.pathsep), sys.prefix, sys.base_prefix):
+def programs() -> Iterator[Path]:
+    """Where programs and our own modules lie: what a copy brings must not be taken for this machine's."""
+    places = (*os.environ.get("PATH", os.defpath).split(os.pathsep), sys.prefix, sys.base_prefix)
+    for text in (*places, *sys.path, _PACKAGE):
         if text.startswith("/"):
             yield Path(text)
             yield real(Path(text))

@@ -52,6 +52,11 @@ class Sandbox(Struct, frozen=True):
         return self.exists and "missing" in self.seen.possible and "guarded" not in self.seen.possible
 
     @property
+    def hides(self) -> bool:
+        """Whether it can keep a command from reading something."""
+        return self.exists and "hidden" not in self.seen.possible
+
+    @property
     def has_own_names(self) -> bool:
         """Whether a folder can be given another name in it."""
         return self.name.startswith(_BUBBLEWRAP)

@@ -50,6 +50,8 @@ class Enclosure(Struct, frozen=True):
     """Not even read."""
     shown: tuple[Path, ...] = ()
     """Read, though they lie in a hidden folder."""
+    veiled: tuple[Path, ...] = ()
+    """Not read either, because a rule says so, though nothing here depends on it."""
     network: bool = False
     aliases: tuple[Alias, ...] = ()
     """Other names of folders. Not every wall can give them."""
@@ -106,7 +108,7 @@ def layers(plan: Enclosure, *, missing: bool = False) -> list[tuple[Path, Access
     for place in map(real, plan.shown):
         if missing or kind(place):
             found.setdefault(place, Access.READ)
-    for place in map(real, plan.hidden):
+    for place in map(real, (*plan.hidden, *plan.veiled)):
         if (missing or kind(place)) and found.get(place) is not Access.WRITE:
             found[place] = Access.HIDE
     return sorted(found.items(), key=lambda item: len(item[0].parts))

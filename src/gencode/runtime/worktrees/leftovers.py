@@ -1,6 +1,7 @@
 """worktrees: those that are still there, for a person to merge or to remove. It changes nothing."""
 
 import asyncio
+import shlex
 from pathlib import Path
 
 from msgspec import Struct
@@ -9,6 +10,7 @@ from gencode.core.errors import UserMistake
 from gencode.runtime.worktrees.git import Git, quiet_git
 from gencode.runtime.worktrees.merging import dirty_files, is_merged
 from gencode.runtime.worktrees.place import Worktree, all_paths, recorded
+from gencode.runtime.worktrees.work import ignored_files
 
 MOST = 200
 _AT_ONCE = 4
@@ -29,6 +31,31 @@ class Leftover(Struct, frozen=True):
     """The folder itself was deleted by somebody; what was committed is still on the branch."""
     away: bool = False
     """It was made for a task from elsewhere, and not all of it could be handed in."""
+    dirty: bool = False
+    """Something in it is not committed."""
+    tip: str = ""
+    """Its last commit, where the checkout has all that is in it and not the commit itself."""
+    listed: bool = True
+    """Git still knows of it as a worktree."""
+    ignored: str = ""
+    """What would go with it, where all else is merged: files that git ignores."""
+
+    @property
+    def taking_over(self) -> str:
+        """The command that merges it, with what is not committed."""
+        path, there = shlex.quote(self.path), f"git -C {shlex.quote(self.repository)}"
+        commit = f"git -C {path} add -A && git -C {path} commit -m 'What the agent left' && "
+        return f"{commit if self.dirty else ''}{there} merge {self.branch}"
+
+    @property
+    def removing(self) -> str:
+        """The command that removes what is merged; it refuses where something was done since."""
+        there = f"git -C {shlex.quote(self.repository)}"
+        folder = f"{there} worktree remove {shlex.quote(self.path)} && " if self.listed else ""
+        branch = f"branch -d {self.branch}"
+        if self.tip:  # git takes only commits that it has for merged
+            branch = f"update-ref -d refs/heads/{self.branch} {self.tip}"
+        return f"{folder}{there} {branch}"
 
 
 async def leftovers(home: Path) -> list[Leftover]:
@@ -79,6 +106,8 @@ async def _compared(worktree: Worktree) -> Leftover | None:
     else:
         clean = True
     merged = bool(tip and ours) and clean and await is_merged(git, ours, tip)
+    within = merged and (await git.run("merge-base", "--is-ancestor", tip, ours)).ok
+    ignored = await ignored_files(git, "") if merged and not missing else []
     return Leftover(
         path=str(worktree.path),
         repository=str(worktree.repository),
@@ -88,6 +117,10 @@ async def _compared(worktree: Worktree) -> Leftover | None:
         gone=False,
         missing=missing,
         away=worktree.away,
+        dirty=not clean,
+        tip=tip if merged and not within else "",
+        listed=worktree.git_dir.is_dir(),
+        ignored="; ".join(ignored),
     )
 
 

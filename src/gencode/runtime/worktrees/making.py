@@ -49,13 +49,17 @@ class Source(Struct, frozen=True):
         return self.start or self.base
 
 
-async def make(workspace: Workspace, home: Path, name: str) -> Worktree:
+async def make(workspace: Workspace, home: Path, name: str, start: str = "") -> Worktree:
     """A worktree of the repository around `workspace.cwd` as it is at HEAD, on a branch of its own.
 
-    UserMistake, and nothing left behind, where there is no repository or none can be made.
+    It begins at the commit `start` instead, where the repository has that one. UserMistake, and nothing left
+    behind, where there is no repository or none can be made.
     """
     checked_name(name)
-    return await make_of(await _source(workspace.cwd), workspace, home, name)
+    source = await source_of(workspace.cwd)
+    if start and (found := await source.git.tell("rev-parse", "--verify", "--quiet", f"{start}^{{commit}}")):
+        source = replace(source, base=found)
+    return await make_of(source, workspace, home, name)
 
 
 async def make_of(source: Source, workspace: Workspace, home: Path, name: str) -> Worktree:
@@ -105,7 +109,8 @@ def _locked(handle: int) -> bool:
     return True
 
 
-async def _source(cwd: Path) -> Source:
+async def source_of(cwd: Path) -> Source:
+    """The checkout around a folder; UserMistake where there is none, or none with a commit."""
     cwd = _real(cwd)
     none = f"{cwd} is not in a git repository, so there is nothing to make a worktree of"
     git = await quiet_git(cwd, _repository_around(cwd))
@@ -163,7 +168,10 @@ async def _added(source: Source, path: Path) -> Path:
     if "already exists" in born.error:
         raise UserMistake(f"The repository {source.top} already has a branch {branch}; take another name.")
     if "exists; cannot create" in born.error:
-        raise UserMistake(f"{what}: it has a branch {BRANCHES[:-1]}, so there can be none called {branch}.")
+        way = f"Rename that one: git branch -m {BRANCHES[:-1]} OTHER"
+        raise UserMistake(
+            f"{what}: it has a branch {BRANCHES[:-1]}, so there can be none called {branch}. {way}"
+        )
     if not born.ok:
         raise trouble(born, what)
     done = False

@@ -41,6 +41,10 @@ class Worktree(Struct, frozen=True):
     main_dir: Path
     away: bool = False
     """Whether it was made for a task from elsewhere, whose checkout is not on this machine."""
+    begun: str = ""
+    """What it was made from, in words, where that is not just the last commit."""
+    after: str = ""
+    """The task whose work it began with; a merge takes that over as well."""
 
     @property
     def name(self) -> str:

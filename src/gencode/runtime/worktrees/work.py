@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 from msgspec import Struct
@@ -45,6 +46,8 @@ class Work(Struct, frozen=True):
     overlaps: tuple[str, ...] = ()
     how: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    merged: bool = False
+    """Whether all of it is in that checkout already."""
 
 
 class _Taken(Struct, frozen=True):
@@ -106,6 +109,8 @@ async def _told(git: Git, worktree: Worktree, taken: _Taken) -> Work:
     if main is None or not ours:
         notes = (*taken.notes, f"the checkout {worktree.repository} it came from is gone")
         return replace(known, notes=notes, how=(f"git -C {shlex.quote(str(worktree.path))} log",))
+    if await is_merged(git, ours, taken.commit):
+        return replace(known, merges="clean", notes=taken.notes, merged=True)
     found = await preview(git, ours, taken.commit)
     dirty = await dirty_files(main)
     unknown = await _unknown(main, ours, [path for path, change in files if change.status == "added"])
@@ -128,6 +133,8 @@ async def _told(git: Git, worktree: Worktree, taken: _Taken) -> Work:
 
 def _how(worktree: Worktree) -> tuple[str, ...]:
     there, branch = shlex.quote(str(worktree.repository)), worktree.branch
+    if worktree.after:  # a patch would be without the work that it began with
+        return (f"git -C {there} merge {branch}",)
     patch = f"git -C {there} diff --binary {worktree.base[:12]} {branch}"
     return (f"git -C {there} merge {branch}", f"{patch} | git -C {there} apply --3way")
 
@@ -143,31 +150,52 @@ async def _unknown(main: Git, ours: str, added: list[bytes]) -> set[bytes]:
 
 async def _committed(git: Git, worktree: Worktree) -> _Taken:
     """Everything that is in the worktree as a commit on its branch; the base itself if that is nothing."""
-    head = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or worktree.base
     index = worktree.git_dir / "gencode-index.new"
     lock = worktree.git_dir / "gencode-index.new.lock"
     try:
-        await _begin_index(git, worktree, head, index)
-        notes = await add_all(git, worktree.path, str(index))
-        ignored = await ignored_files(git, str(index))
-        tree = await git.run("write-tree", index=str(index))
-        if not tree.ok:
-            raise trouble(tree, f"The work in {worktree.path} cannot be committed")
-        commit = head
-        if tree.line != await git.tell("rev-parse", "--verify", f"{head}^{{tree}}"):
-            message = f"Work of an agent in {worktree.name}"
-            made = await git.run("commit-tree", "--no-gpg-sign", tree.line, "-p", head, "-m", message)
-            if not made.ok:
-                raise trouble(made, f"The work in {worktree.path} cannot be committed")
-            commit = made.line
-        notes += await _on_branch(git, worktree, commit)
-        if commit != worktree.base:
+        taken = await _taken(git, worktree, index)
+        notes = await _on_branch(git, worktree, taken.commit)
+        if taken.commit != worktree.base:
             with suppress(OSError):  # only git's own memory of what it has seen
                 index.replace(worktree.git_dir / "index")
-        return _Taken(commit, tuple(notes), tuple(ignored))
+        return replace(taken, notes=(*taken.notes, *notes))
     finally:
         index.unlink(missing_ok=True)
         lock.unlink(missing_ok=True)
+
+
+async def _taken(git: Git, worktree: Worktree, index: Path) -> _Taken:
+    """Everything that is in the worktree as a commit, which is on no branch yet."""
+    head = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or worktree.base
+    await _begin_index(git, worktree, head, index)
+    notes = await add_all(git, worktree.path, str(index))
+    ignored = await ignored_files(git, str(index))
+    tree = await git.run("write-tree", index=str(index))
+    if not tree.ok:
+        raise trouble(tree, f"The work in {worktree.path} cannot be committed")
+    commit = head
+    if tree.line != await git.tell("rev-parse", "--verify", f"{head}^{{tree}}"):
+        message = f"Work of an agent in {worktree.name}"
+        made = await git.run("commit-tree", "--no-gpg-sign", tree.line, "-p", head, "-m", message)
+        if not made.ok:
+            raise trouble(made, f"The work in {worktree.path} cannot be committed")
+        commit = made.line
+    return _Taken(commit, tuple(notes), tuple(ignored))
+
+
+async def state_of(worktree: Worktree) -> str:
+    """What a worktree holds now as a commit, without a change to it or its branch; "" where none is left."""
+    there = worktree.path.is_dir() and worktree.git_dir.is_dir()
+    if there:
+        git = await quiet_git(worktree.path, worktree.path, worktree.git_dir)
+        with TemporaryDirectory(prefix="gencode-") as folder:
+            inside = git.at(worktree.git_dir, worktree.path)
+            return (await _taken(inside, worktree, Path(folder, "index"))).commit
+    if not worktree.common_dir.is_dir():
+        return ""
+    git = await quiet_git(worktree.common_dir, worktree.common_dir, worktree.common_dir)
+    git = git.at(worktree.common_dir, worktree.common_dir)
+    return await git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{worktree.branch}^{{commit}}")
 
 
 async def _begin_index(git: Git, worktree: Worktree, head: str, index: Path) -> None:

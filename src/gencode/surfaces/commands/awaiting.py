@@ -5,8 +5,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-
-from msgspec import Struct
+from functools import partial
 
 from gencode.app import GenCode
 from gencode.core.events import PassingFact, ProgressMade
@@ -41,24 +40,13 @@ async def awaited(gen: GenCode, task: Outcome, patience: float = PATIENCE) -> st
     return visible_line(seen.words)
 
 
-class _Sent(Struct, frozen=True):
-    """A task that workers run, or will."""
-
-    store: Dispatching
-    task: str
-
-    async def outlook(self) -> Outlook | None:
-        """What it waits for that no worker is at."""
-        return await self.store.outlook(self.task)
-
-
 @asynccontextmanager
 async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[None, None]:
     """While somebody waits for a task here: say what it waits for that no worker is at."""
     if not isinstance(gen.store, Dispatching):
         yield
         return
-    sent = _Sent(gen.store, task.id)
+    find_outlook = partial(gen.store.outlook, task.id)
 
     def tell(fact: PassingFact) -> None:
         if isinstance(fact, ProgressMade):
@@ -68,7 +56,7 @@ async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[None, None]:
         waits = Waits(tell)
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            await waits.look(sent, quiet=True)
+            await waits.look(find_outlook, quiet=True)
 
     looking = asyncio.get_running_loop().create_task(look())
     try:

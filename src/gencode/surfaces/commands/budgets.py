@@ -1,4 +1,4 @@
-"""`gen task budget`: what a task may spend, and another budget for one that is at rest."""
+"""`gen task budget`: what a task may spend, and another budget for one that is at rest (surfaces)."""
 
 import argparse
 import asyncio

@@ -156,8 +156,9 @@ async def _fleet(url: str) -> list[Check]:
     found = [Check("database", "ok", f"{seen.address}, version {seen.version}, shared")]
     waiting = "1 task waits" if seen.waiting == 1 else f"{seen.waiting} tasks wait"
     queue = f"{waiting} for a worker, {seen.running} {'runs' if seen.running == 1 else 'run'}"
-    nobody = "gen worker" if not seen.workers else ""
-    found.append(Check("queue", "missing" if seen.waiting and nobody else "ok", queue, nobody))
+    nobody = "" if any(each.silent <= SILENT_SECONDS for each in seen.workers) else "gen worker"
+    waits = seen.stuck or (seen.waiting and nobody)
+    found.append(Check("queue", "missing" if waits else "ok", queue, nobody))
     for each in seen.workers:
         state = "draining, " if each.draining else ""
         detail = f"{each.name}: {state}{each.running} of {each.most} tasks, agents {each.agents}, "
@@ -259,10 +260,10 @@ def _agents(gen: GenCode) -> Check:
 def _worktrees(left: Sequence[Leftover]) -> Iterator[Check]:
     """Work of agents that nobody has taken over or removed. It may stay, so nothing is wrong with it."""
     for each in left:
-        there, path = f"git -C {shlex.quote(each.repository)}", shlex.quote(each.path)
         if not each.branch or each.gone:
             why = f"its repository {each.repository} is gone" if each.gone else "nothing is known about it"
-            yield Check("worktree", "ok", f"{each.path}: {why}", f"look into it, then rm -r {path}")
+            look = f"look into it, then rm -r {shlex.quote(each.path)}"
+            yield Check("worktree", "ok", f"{each.path}: {why}", look)
             continue
         files = "1 file" if each.changed == 1 else f"{'?' if each.changed is None else each.changed} files"
         if each.away:
@@ -271,13 +272,9 @@ def _worktrees(left: Sequence[Leftover]) -> Iterator[Check]:
             continue
         state = "all of it is merged" if each.merged else "not merged"
         lost = "; its folder was deleted" if each.missing else ""
-        detail = f"{each.path}: {each.branch} of {each.repository}, {files} changed, {state}{lost}"
-        away = f"{there} worktree remove {path} && {there} branch -d {each.branch}"
-        if each.missing:
-            away = f"{there} branch -d {each.branch}"
-        commit = f"git -C {path} add -A; git -C {path} commit -m 'What the agent left'"
-        keep = f"{commit}; {there} merge {each.branch}"
-        yield Check("worktree", "ok", detail, away if each.merged else keep)
+        more = f"; {each.ignored}" if each.ignored else ""
+        detail = f"{each.path}: {each.branch} of {each.repository}, {files} changed, {state}{lost}{more}"
+        yield Check("worktree", "ok", detail, each.removing if each.merged else each.taking_over)
 
 
 def _away(each: Leftover) -> str:

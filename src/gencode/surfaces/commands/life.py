@@ -5,7 +5,6 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,7 +18,8 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.wire import wire, wire_line
 from gencode.delegation.cache import AGAIN
-from gencode.delegation.live import Live
+from gencode.delegation.earlier import is_here
+from gencode.delegation.live import Job, Live
 from gencode.delegation.reach import SENT_BACK, STOP_SECONDS, Verb
 from gencode.delegation.supervisor import REPORT_SECONDS
 from gencode.delegation.trees import told_now
@@ -103,6 +103,16 @@ async def announce(gen: GenCode, task: str, verb: Verb, does: str) -> None:
         names = ", ".join(f"{each.id} ({visible_line(each.agent)})" for each in hit[:MOST_NAMED])
         rest = f" and {len(hit) - MOST_NAMED} more" if len(hit) > MOST_NAMED else ""
         note(f"This {does} {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {names}{rest}.")
+    if hit and hit[0].conversation and verb in ("keep", "stop"):
+        known = {each.id for each in hit}
+        all_of_it = await gen.launcher.reach.hits(task, "tree")
+        behind = ", ".join(
+            f"{each.id} ({visible_line(each.agent)})" for each in all_of_it if each.id not in known
+        )
+        if behind:
+            note(
+                f"Where `gen -p` leads it, its process ends, and so does what is in the background: {behind}."
+            )
 
 
 def _tell_stop(outcome: Outcome, hit: list[Outcome]) -> None:
@@ -162,9 +172,17 @@ async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
             awaits = "" if "json" in args else await awaited(gen, outcome)
             return tell_begun(outcome, told, awaits, as_json="json" in args)
         told = "\n".join(filter(None, (told, in_clone(gen, task))))
-        start = partial(gen.start_resume, request.resume, request)
+        start = partial(with_news, partial(gen.start_resume, request.resume, request))
         outcome, code = await follow(gen, start, painter, told, leaving(gen))
     return tell_outcome(outcome, code, as_json=output == "json")
+
+
+async def with_news(start: Callable[[], Awaitable[Live]]) -> Live:
+    """Start a job, and tell what a person should know of the folder it works in."""
+    job = await start()
+    if isinstance(job, Job) and job.workplace is not None and job.workplace.news:
+        note(f"Task {job.id}: {job.workplace.news}")
+    return job
 
 
 def leaving(gen: GenCode) -> Callable[[Live], Awaitable[Outcome]]:
@@ -184,7 +202,7 @@ async def move(args: argparse.Namespace, name: str) -> Task:
     """To the folder of a task, unless another one was typed: its agents and rules are there. The task."""
     async with opened(args) as gen:
         found = await gen.find(name)
-    if "cwd" not in args and not found.imported and _is_folder(found.cwd):
+    if "cwd" not in args and not found.imported and is_here(found.cwd):
         args.cwd = found.cwd
     return found
 
@@ -198,10 +216,6 @@ def in_clone(gen: GenCode, task: Task) -> str:
         f"Task {task.id} goes on in {here}, a clone of the repository of its folder {task.cwd}: it may do "
         "what both allow, and nothing that is trusted there counts here."
     )
-
-
-def _is_folder(path: str) -> bool:
-    return bool(path) and Path(path).is_dir()
 
 
 def events(args: argparse.Namespace) -> int:
@@ -268,10 +282,15 @@ def tell_begun(outcome: Outcome, told: str, awaits: str = "", *, as_json: bool) 
 
 def tell_outcome(outcome: Outcome, code: int, *, as_json: bool) -> int:
     """What came of a task, and the exit code."""
-    if not outcome.status.ended:
+    if not outcome.status.ended and not code:
         return tell_begun(outcome, "", as_json=as_json)
     if as_json:
         answer_json(outcome)
+        return code
+    if not outcome.status.ended:
+        note(
+            f"{_named(outcome)} was told to stop and has not answered yet: gen task output {outcome.agent_id}"
+        )
         return code
     if outcome.result and not sys.stdout.isatty():  # a terminal has seen it in its panel
         answer(outcome.result)

@@ -7,13 +7,15 @@ from pathlib import Path
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.task import Task, whole_transcript
+from gencode.delegation.earlier import is_here
 from gencode.delegation.lodged import copies_told
 from gencode.runtime.away.checkout import checkout_at
-from gencode.runtime.away.clones import NoClone, must_have
+from gencode.runtime.away.clones import NoClone, must_fit
 from gencode.runtime.away.homecoming import Arrival, Homecoming
 from gencode.runtime.away.parcel import Parcels, Returned, repository_around
 from gencode.runtime.away.telling import TAKEN, listed, noted, told
 from gencode.runtime.fleet import Dispatching
+from gencode.runtime.worktrees.leftovers import looked_at
 from gencode.runtime.worktrees.place import recorded
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.plain import answer, answer_json, note
@@ -36,10 +38,11 @@ async def _merge(args: argparse.Namespace) -> int:
             arrived = await homecoming.bring(work, body)
             if arrived.state in TAKEN and not work.taken:
                 await noted(gen.store, work.task, arrived)
+        behind = await _left_behind(gen, work)
     if "json" in args:
         answer_json(arrived)
     else:
-        _show(arrived, whole="preview" in args)
+        _show(arrived, behind, whole="preview" in args)
     return 0 if arrived.state in _WELL else 1
 
 
@@ -52,11 +55,13 @@ async def _returned(gen: GenCode, name: str) -> tuple[Parcels, tuple[Returned, b
     if parcels is not None and (found := await parcels.returned(task.id)) and not found[0].nothing:
         return parcels, found
     tree = recorded(Path(task.worktree)) if task.worktree else None
-    if tree is not None:
-        raise UserMistake(
-            f"Task {task.id} worked in a worktree on this machine; take it over with: "
-            f"git -C {tree.repository} merge {tree.branch}"
+    left = await looked_at(tree.path) if tree is not None else None
+    if left is not None:
+        here = f"Task {task.id} worked in a worktree on this machine"
+        how = (
+            f"all of it is in {left.repository}." if left.merged else f"take it over with: {left.taking_over}"
         )
+        raise UserMistake(f"{here}; {how}")
     raise UserMistake(await _nothing(gen, task, found[0] if found else None))
 
 
@@ -77,33 +82,39 @@ async def _nothing(gen: GenCode, task: Task, told: Returned | None) -> str:
     return f"Task {task.id} changed nothing on another machine, so there is nothing to take over."
 
 
+async def _left_behind(gen: GenCode, work: Returned) -> list[str]:
+    """What of the work is only on the worker, and where, as a line for a person; mostly none."""
+    if not work.left:
+        return []
+    copies = copies_told(whole_transcript(await gen.store.events(work.task)))
+    where = f"the copy {copies[-1]}" if copies else f"its copy on {work.worker}"
+    return [f"Too large to travel, and only in {where}: {work.left}."]
+
+
 async def _folder(args: argparse.Namespace, work: Returned) -> Path:
     """The checkout that gets the work: that of the task, a clone where it is not here, or the one named."""
-    if "cwd" in args:
-        return Path(args.cwd)
-    here = _here()
-    if not _is_folder(work.cwd):
-        try:
-            await must_have(await checkout_at(here), work.parcel)
-        except UserMistake as why:
-            no_folder = f"The folder {work.cwd} of the task is not here; name your checkout with --cwd."
-            raise UserMistake(f"{no_folder} {why}" if isinstance(why, NoClone) else no_folder) from None
-        note(f"The folder {work.cwd} of the task is not here; this is a clone of its repository: {here}")
-        return here
-    if _checkout(here) != _checkout(Path(work.cwd)):
+    named = "cwd" in args
+    here = Path(args.cwd) if named else _here()
+    own = is_here(work.cwd) and _checkout(here) == _checkout(Path(work.cwd))
+    if named or own:
+        await must_fit(await checkout_at(here), work.parcel, own=own)
+        return here if named else Path(work.cwd)
+    if is_here(work.cwd):
         raise UserMistake(
             f"Task {work.task} belongs to the folder {work.cwd}; take it over there, or name the checkout "
             "that gets it with --cwd."
         )
-    return Path(work.cwd)
+    try:
+        await must_fit(await checkout_at(here), work.parcel, own=False)
+    except UserMistake as why:
+        no_folder = f"The folder {work.cwd} of the task is not here; name your checkout with --cwd."
+        raise UserMistake(f"{no_folder} {why}" if isinstance(why, NoClone) else no_folder) from None
+    note(f"The folder {work.cwd} of the task is not here; this is a clone of its repository: {here}")
+    return here
 
 
 def _here() -> Path:
     return Path.cwd()
-
-
-def _is_folder(path: str) -> bool:
-    return Path(path).is_dir()
 
 
 def _checkout(folder: Path) -> Path:
@@ -111,8 +122,8 @@ def _checkout(folder: Path) -> Path:
     return repository_around(real) or real
 
 
-def _show(arrived: Arrival, *, whole: bool) -> None:
-    for line in (*listed(arrived), *told(arrived)):
+def _show(arrived: Arrival, behind: list[str], *, whole: bool) -> None:
+    for line in (*listed(arrived), *behind, *told(arrived)):
         answer(line)
     if whole and arrived.diff:
         answer(arrived.diff.rstrip())

@@ -51,9 +51,17 @@ async def opened(
             yield gen
         return
     from gencode.surfaces.far_questions import asked_anywhere, no_conversation
+    from gencode.surfaces.person import TerminalBroker
 
     async with asked_anywhere(opener, asker, follows or no_conversation) as gen:
-        yield gen
+        if not isinstance(asker, TerminalBroker):
+            yield gen
+            return
+        asker.farewell.open(gen.store)
+        try:
+            yield gen
+        finally:
+            await asker.farewell.close()
 
 
 def check_model(gen: GenCode, args: argparse.Namespace) -> str:

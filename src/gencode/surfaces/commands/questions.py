@@ -11,14 +11,13 @@ from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.delegation.far_asking import shown_from, who_answers
 from gencode.runtime.asking import Answer
-from gencode.runtime.broker import Broker
 from gencode.runtime.questions import ALL, Travelling, check_answer, reaches_of
-from gencode.settings import remember
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.far_questions import box_of, far_questions
 from gencode.surfaces.follow import painter_for
 from gencode.surfaces.person import (
     Keyboard,
+    TerminalBroker,
     TerminalPerson,
     chosen,
     inquiry_text,
@@ -66,9 +65,11 @@ async def _asked_here(gen: GenCode, *, everywhere: bool) -> None:
     person = TerminalPerson(painter_for("text", verbose=False), keyboard)
     note(WAITING_ALL if everywhere else WAITING)
     keyboard.open()
-    broker = Broker(person, always=remember, late=note)
+    broker = TerminalBroker(person)
+    broker.farewell.open(gen.store)
     async with far_questions(gen, broker, background=True, everywhere=everywhere, follows=lambda: ALL):
         await keyboard.left.wait()
+    await broker.farewell.close()
 
 
 def answered(args: argparse.Namespace) -> int:

@@ -14,7 +14,15 @@ from gencode.delegation.work import Kept
 from gencode.runtime.fleet import Dispatching
 from gencode.runtime.ports import Store
 from gencode.surfaces.commands.awaiting import awaited
-from gencode.surfaces.commands.life import announce, in_clone, leaving, move, tell_begun, tell_outcome
+from gencode.surfaces.commands.life import (
+    announce,
+    in_clone,
+    leaving,
+    move,
+    tell_begun,
+    tell_outcome,
+    with_news,
+)
 from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.commands.schemas import schema
@@ -117,6 +125,7 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
         model=getattr(args, "model", ""),
         max_turns=getattr(args, "max_turns", None),
         output_schema=schema(args),
+        isolation=getattr(args, "isolation", ""),
         here="cwd" in args,
     )
     source = await move(args, args.id)
@@ -130,7 +139,7 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
             told = "\n".join(filter(None, (told, begins)))
             return tell_begun(outcome, told, awaits, as_json=output == "json")
         told = "\n".join(filter(None, (told, in_clone(gen, source))))
-        start = partial(gen.work.fork, args.id, point, request)
+        start = partial(with_news, partial(gen.work.fork, args.id, point, request))
         outcome, code = await follow(gen, start, painter, told, leaving(gen))
     return tell_outcome(outcome, code, as_json=output == "json")
 

@@ -2,7 +2,11 @@
 
 import argparse
 import asyncio
+import os
+import select
 import signal
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +29,10 @@ CONCURRENCY = 8
 DRAIN_SECONDS = 60.0
 LOOK_SECONDS = 0.5
 LOST = "The database has not answered for too long: the agents that ran here are stopped, others may go on."
+ENDED = (
+    "Not everything that ran here could be stopped in time, so this worker ends as a whole (status 70): "
+    "others go on with its tasks. Start it again."
+)
 FOUND = "The database is there again, and tasks are taken as before."
 
 
@@ -46,6 +54,7 @@ async def _work(args: argparse.Namespace, told: Settings, workspace: Path) -> in
     store = await open_postgres(told.database_url, shape.lease_seconds)
     try:
         worker = Worker(store, shape)
+        worker.last_word = say_ended
         health = Health(lambda: _state(worker))
         address = await health.start(getattr(args, "health_port", 0))
         try:
@@ -93,9 +102,18 @@ def _tell(args: argparse.Namespace, worker: "Worker", database: str, health: str
     if "json" in args:
         answer_json({"worker": card.name, "database": database, "health": health})
         return
-    note(f"Worker {card.name} takes up to {card.most} tasks at once from {database}.")
+    most = "1 task" if card.most == 1 else f"{card.most} tasks"
+    note(f"Worker {card.name} takes up to {most} at once from {database}.")
     note(f"Agents: {card.agents}; folder: {card.workspace}")
     note(f"Its health: {health}")
+
+
+def say_ended() -> None:
+    """Say why the process ends, if that can be said at once: what runs here must not run on meanwhile."""
+    with suppress(OSError, ValueError):
+        stderr = sys.stderr.fileno()
+        if select.select([], [stderr], [], 0)[1]:
+            os.write(stderr, f"{ENDED}\n".encode())
 
 
 async def _watched(worker: "Worker") -> None:

@@ -31,6 +31,7 @@ from gencode.surfaces.slash import is_command, parse
 from gencode.surfaces.striking import would_hit
 from gencode.surfaces.talk import Talk
 from gencode.surfaces.transcripts import Transcript
+from gencode.surfaces.tui.agent_screen import AgentScreen
 from gencode.surfaces.tui.attention import AttentiveApp
 from gencode.surfaces.tui.board import Board
 from gencode.surfaces.tui.deeds import confirmed, perform
@@ -39,7 +40,7 @@ from gencode.surfaces.tui.keyboard import CarefulDriver
 from gencode.surfaces.tui.looks import NO_COLOURS, shortened
 from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.tui.person import ScreenPerson
-from gencode.surfaces.tui.screens import AgentScreen, ConversationScreen, TranscriptScreen
+from gencode.surfaces.tui.screens import ConversationScreen, TranscriptScreen
 from gencode.surfaces.visible import visible
 
 if TYPE_CHECKING:
@@ -289,8 +290,9 @@ class TerminalApp(AttentiveApp):
         self.do(screen.load())
 
     def _to_main(self) -> None:
-        while self.top is not self.main:
-            self.pop_screen()
+        for screen in reversed(self.screen_stack):
+            if isinstance(screen, AgentScreen):
+                screen.leave()
 
     def look_back(self) -> None:
         """Back to where we came from."""

@@ -18,7 +18,7 @@ from gencode.runtime.asking import Answer, Inquiry, Question
 from gencode.runtime.broker import NOBODY
 from gencode.surfaces import questions
 from gencode.surfaces.tui.attention import GuardedDialog
-from gencode.surfaces.tui.dialogs import Below, Sheet, fit, scrolled
+from gencode.surfaces.tui.dialogs import Below, Dialog, Sheet, fit, scrolled
 from gencode.surfaces.tui.painting import diff_lines
 from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.visible import exact
@@ -206,6 +206,11 @@ class InquiryScreen(QuestionScreen):
         """What stands in the line for other words."""
         return self.query_one(Input).value.strip() if self.is_mounted else ""
 
+    @property
+    def _round(self) -> str:
+        """Marks the options of what is asked now: one that was chosen before answers nothing else."""
+        return f"asked-{len(self._words)}-"
+
     def _head_text(self) -> Text:
         every = len(self.question.inquiries)
         several = f" ({min(len(self._words) + 1, every)} of {every})" if every > 1 else ""
@@ -252,7 +257,7 @@ class InquiryScreen(QuestionScreen):
             mark = ("☑ " if number in self._marked else "☐ ") if self._inquiry.many else ""
             line = Text(f"{mark}{label}")
             line.append(f"  {says}" if says else "", "dim")
-            listing.add_option(Option(line))
+            listing.add_option(Option(line, id=f"{self._round}{number}"))
         listing.display = bool(self._inquiry.options)
         listing.highlighted = at or 0
 
@@ -269,7 +274,8 @@ class InquiryScreen(QuestionScreen):
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Options were chosen; an Enter that was pressed twice chooses once."""
-        if time.monotonic() - self._asked_at < AGAIN_SECONDS:
+        earlier = not (event.option_id or "").startswith(self._round)
+        if earlier or time.monotonic() - self._asked_at < AGAIN_SECONDS:
             return
         chosen = sorted(self._marked) if self._inquiry.many and self._marked else [event.option_index]
         self._take(", ".join(self._inquiry.options[each].label for each in chosen))
@@ -290,7 +296,10 @@ class InquiryScreen(QuestionScreen):
 
 
 def asked_line(screen: Screen[Any]) -> Text | None:
-    """What the keys do while a question is in sight, for those who look at the last line."""
-    if not isinstance(screen, QuestionScreen) or not screen.keys:
+    """What the keys do while a dialog is in sight, for those who look at the last line."""
+    if not isinstance(screen, QuestionScreen):
+        says = screen.says if isinstance(screen, Dialog) else ""
+        return Text(says, "warn") if says else None
+    if not screen.keys:
         return None
     return Text(f"? a question has the keys · {screen.keys}", "warn")

@@ -10,7 +10,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from gencode.surfaces.tui.composer import Editor
-from gencode.surfaces.tui.dialogs import Dialog
+from gencode.surfaces.tui.dialogs import Dialog, PageScreen
 
 Given = TypeVar("Given")
 QUIET_SECONDS = 1.0
@@ -82,6 +82,11 @@ class AttentiveApp(App[None]):
     def _is_meant(self, event: events.Event) -> bool:
         before, self.pressed_at = self.pressed_at, event.time
         screen: Screen[Any] = self.screen
+        if isinstance(screen, PageScreen) and _begins_text(event):
+            screen.dismiss()
+            self.typed_at = event.time
+            self._go_on_typing(event, focused=True)
+            return False
         if not isinstance(screen, GuardedDialog) or screen.takes(event.time, before):
             into_text = isinstance(self.focused, Editor | Input) and _is_text(event)
             self.typed_at = event.time if into_text else _NEVER
@@ -100,18 +105,27 @@ class AttentiveApp(App[None]):
         ours = self._bindings.key_to_bindings.get(event.key, ())
         return event.key in _READS or any(binding.priority for binding in ours)
 
-    def _go_on_typing(self, event: events.Event) -> None:
-        """Put a piece of text where the pieces before it went."""
+    def _go_on_typing(self, event: events.Event, *, focused: bool = False) -> None:
+        """Put a piece of text where the pieces before it went, or where those after it are to go."""
         editors = (editor for screen in reversed(self.screen_stack) for editor in screen.query(Editor))
         editor = next(editors, None)
         if editor is None:
             return
+        if focused:
+            editor.screen.set_focus(editor)
         if isinstance(event, events.Paste):
             editor.on_paste(event)
         elif isinstance(event, events.Key) and event.key == _ERASES:
             editor.action_delete_left()
         elif isinstance(event, events.Key) and event.character:
             editor.insert(event.character)
+
+
+def _begins_text(event: events.Event) -> bool:
+    """Whether somebody begins to write with it: there is nothing to erase yet, nor to keep apart."""
+    if isinstance(event, events.Key):
+        return event.is_printable and bool((event.character or "").strip())
+    return isinstance(event, events.Paste)
 
 
 def _is_text(event: events.Event) -> bool:

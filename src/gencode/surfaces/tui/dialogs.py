@@ -93,6 +93,9 @@ class Below(Static):
 class Dialog(ModalScreen[Given]):
     """Gives one answer, once: a key that was pressed twice finds it gone already."""
 
+    says: ClassVar[str] = ""
+    """What the keys do while it is in sight, for those who look at the last line."""
+
     def __init__(self) -> None:
         super().__init__()
         self._over = False
@@ -146,6 +149,7 @@ class ConfirmScreen(Dialog[bool]):
         Binding("y", "answer(True)", show=False),
         Binding("n,escape", "answer(False)", show=False),
     ]
+    says = "y does it · n or Esc leaves it"
 
     def __init__(self, text: str, yes: str = "do it") -> None:
         super().__init__()
@@ -179,9 +183,10 @@ class ConfirmScreen(Dialog[bool]):
 
 
 class PageScreen(Dialog[None]):
-    """Something to read; Esc or q closes it."""
+    """Something to read; Esc or Enter closes it, and so does typing, which goes to the text."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter", "dismiss", show=False)]
+    says = "Esc or Enter closes this page · what you type goes to the text"
 
     def __init__(self, title: str, text: str) -> None:
         super().__init__()
@@ -208,12 +213,12 @@ class PickScreen(Dialog[str | None]):
         Binding("up", "move(-1)", show=False, priority=True),
         Binding("down", "move(1)", show=False, priority=True),
     ]
+    says = "letters narrow the list · Enter takes the marked line · Esc closes it"
 
     def __init__(self, title: str, lines: Sequence[tuple[str, str]]) -> None:
         super().__init__()
         self._head = title
         self._lines = lines
-        self._shown: list[str] = []
 
     def compose(self) -> ComposeResult:
         """The title, what narrows it, the list."""
@@ -231,8 +236,9 @@ class PickScreen(Dialog[str | None]):
         listing = self.query_one(OptionList)
         listing.clear_options()
         found = [(key, line) for key, line in self._lines if typed.casefold() in line.casefold()]
-        self._shown = [key for key, _ in found]
-        listing.add_options(Option(Text(line, no_wrap=True, overflow="ellipsis")) for _, line in found)
+        listing.add_options(
+            Option(Text(line, no_wrap=True, overflow="ellipsis"), id=key) for key, line in found
+        )
         listing.highlighted = 0 if found else None
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -241,13 +247,12 @@ class PickScreen(Dialog[str | None]):
 
     def on_input_submitted(self) -> None:
         """Take the line that is marked."""
-        at = self.query_one(OptionList).highlighted
-        if at is not None:
-            self.dismiss(self._shown[at])
+        if (marked := self.query_one(OptionList).highlighted_option) is not None:
+            self.dismiss(marked.id)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Take the line that was clicked."""
-        self.dismiss(self._shown[event.option_index])
+        """Take the line that was clicked, also where the list has become another one since."""
+        self.dismiss(event.option_id)
 
     def action_move(self, by: int) -> None:
         """Mark another line while the letters still narrow the list."""

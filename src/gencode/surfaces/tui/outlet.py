@@ -1,7 +1,8 @@
-"""What is written to the terminal: by a thread of its own, so that nobody waits for one that nobody reads."""
+"""What is written to the terminal (surfaces): by a thread of its own, so that nobody waits for it."""
 
 import io
 import os
+import select
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -73,6 +74,8 @@ def _written(terminal: int, piece: bytes) -> bool:
     while piece:
         try:
             piece = piece[os.write(terminal, piece) :]
+        except BlockingIOError:  # another program of this terminal made it one that never waits
+            select.select([], [terminal], [])
         except OSError:
             return False
     return True

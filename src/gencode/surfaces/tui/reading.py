@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.segment import Segment
 from rich.text import Text
 from textual import events
@@ -24,6 +25,41 @@ MORE = 12
 """So many blocks are drawn more when somebody scrolls up to them."""
 GUTTER = 2
 NOTHING = Transcript("")
+
+
+class Sight(Struct, frozen=True):
+    """What is drawn of a transcript: made at once and never changed, so that no line of it can be missing.
+
+    `keys` name the blocks, `tops` the first line of each and, at last, the one behind them all.
+    """
+
+    keys: Sequence[int] = ()
+    strips: Sequence[Sequence[Strip]] = ()
+    tops: Sequence[int] = (0,)
+    live: Sequence[Strip] = ()
+
+    @property
+    def lines(self) -> int:
+        """How many lines there are."""
+        return self.tops[-1] + len(self.live)
+
+    def key_at(self, line: int) -> int | None:
+        """The block that a line belongs to."""
+        return self.keys[bisect_right(self.tops, line) - 1] if 0 <= line < self.tops[-1] else None
+
+    def top_of(self, key: int) -> int:
+        """The first line of a block; the one behind them all where it is not drawn."""
+        return self.tops[self.keys.index(key) if key in self.keys else -1]
+
+    def at(self, line: int) -> Strip | None:
+        """One line, if it is there."""
+        if 0 <= line < self.tops[-1]:
+            place = bisect_right(self.tops, line) - 1
+            return self.strips[place][line - self.tops[place]]
+        return self.live[line - self.tops[-1]] if self.tops[-1] <= line < self.lines else None
+
+
+UNSEEN = Sight()
 
 
 class TranscriptView(ScrollView, can_focus=True):
@@ -57,10 +93,9 @@ class TranscriptView(ScrollView, can_focus=True):
         self._queued: Sequence[str] = ()
         self._now = ""
         self._blocks: list[Block] = []
-        self._tops: list[int] = []
-        self._shown: list[Sequence[Strip]] = []
-        """The drawings on the screen, to tell whether anything has changed."""
-        self._live: list[Strip] = []
+        """What was drawn last, to be drawn again only where it changes; lines are taken from the sight."""
+        self._sight: Sight | None = None
+        """What is on the screen; None: it must be drawn before it can be seen."""
         self.greeting: Text | None = None
         """What is shown where there is no transcript yet."""
         self._seen: list[Strip | None] = []
@@ -74,7 +109,11 @@ class TranscriptView(ScrollView, can_focus=True):
     @property
     def lines(self) -> int:
         """How many lines there are to scroll through."""
-        return (self._tops[-1] if self._tops else 0) + len(self._live)
+        return self._now_seen.lines
+
+    @property
+    def _now_seen(self) -> Sight:
+        return self._sight or UNSEEN
 
     def use(self, paper: Paper) -> None:
         """Draw everything in other colours."""
@@ -84,7 +123,7 @@ class TranscriptView(ScrollView, can_focus=True):
     def show(self, transcript: Transcript, agents: Agents, queued: Sequence[str], now: str) -> None:
         """Show how a transcript stands now."""
         if transcript.task != self._transcript.task:
-            self._blocks, self._shown, self._from, self._chosen = [], [[]], None, None
+            self._blocks, self._sight, self._from, self._chosen = [], None, None, None
             self._opened = set()
         self._transcript, self._agents, self._queued, self._now = transcript, agents, queued, now
         self.redraw()
@@ -105,9 +144,10 @@ class TranscriptView(ScrollView, can_focus=True):
         if self.greeting is not None and not self._blocks and not live:
             live = self._drawing.paper.lines(self.greeting, width)
         strips = [block.strips for block in self._blocks]
-        if live != self._live or not _same(strips, self._shown):
-            self._shown, self._live = strips, live
-            self._tops = [0, *accumulate(map(len, strips))]
+        seen = self._sight
+        if seen is None or live != seen.live or not _same(strips, seen.strips):
+            keys = [block.key for block in self._blocks]
+            self._sight = Sight(keys, strips, [0, *accumulate(map(len, strips))], live)
             self.virtual_size = Size(self.size.width, self.lines)
         if self._from is None and self.scroll_offset.y != self.max_scroll_y:
             self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
@@ -116,7 +156,7 @@ class TranscriptView(ScrollView, can_focus=True):
     def _repaint(self) -> None:
         """Paint the lines of the screen that are not as they were, and no others."""
         top, height = self.scroll_offset.y, self.size.height
-        now = [self._line(top + row)[0] for row in range(height)]
+        now = [self._now_seen.at(top + row) for row in range(height)]
         before, self._seen = self._seen, now
         if len(before) != height:
             self.refresh()
@@ -151,21 +191,14 @@ class TranscriptView(ScrollView, can_focus=True):
         before.entries = now.entries
         return before
 
-    def _line(self, line: int) -> tuple[Strip | None, bool]:
-        """A line of the transcript, if there is one, and whether it is of what is chosen."""
-        end = self._tops[-1] if self._tops else 0
-        if line < end:
-            place = bisect_right(self._tops, line) - 1
-            chosen = self.has_focus and self._blocks[place].key == self._chosen
-            return self._blocks[place].strips[line - self._tops[place]], chosen
-        return (self._live[line - end], False) if line < self.lines else (None, False)
-
     def render_line(self, y: int) -> Strip:
         """One line of what is seen."""
         width, style = self.size.width, self.rich_style
-        strip, chosen = self._line(y + self.scroll_offset.y)
+        line, seen = y + self.scroll_offset.y, self._now_seen
+        strip = seen.at(line)
         if strip is None:
             return Strip.blank(width, style)
+        chosen = self.has_focus and self._chosen is not None and seen.key_at(line) == self._chosen
         gutter = Segment("▌ " if chosen else "  ")
         return Strip([gutter, *strip]).crop_extend(0, width, style).apply_style(style)
 
@@ -212,16 +245,14 @@ class TranscriptView(ScrollView, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """A click opens what it hits."""
-        line = event.y + self.scroll_offset.y
-        if self._tops and line < self._tops[-1]:
-            self._chosen = self._blocks[bisect_right(self._tops, line) - 1].key
+        if (key := self._now_seen.key_at(event.y + self.scroll_offset.y)) is not None:
+            self._chosen = key
             self.action_unfold()
 
     def action_move(self, by: int) -> None:
         """Choose the next entry that can be opened; scroll where there is none."""
-        places = [place for place, block in enumerate(self._blocks) if block.opens]
-        keys = [self._blocks[place].key for place in places]
-        if not places:
+        keys = [block.key for block in self._blocks if block.opens]
+        if not keys:
             self.scroll_relative(y=by, animate=False)
             return
         at = keys.index(self._chosen) + by if self._chosen in keys else len(keys) - 1
@@ -229,7 +260,7 @@ class TranscriptView(ScrollView, can_focus=True):
             self.scroll_relative(y=3 * by, animate=False)
             return
         self._chosen = keys[at]
-        top = self._tops[places[at]]
+        top = self._now_seen.top_of(keys[at])
         height = self.scrollable_content_region.height
         if not self.scroll_offset.y <= top < self.scroll_offset.y + height - 1:
             self.scroll_to(y=max(top - height // 3, 0), animate=False)

@@ -1,4 +1,4 @@
-"""The two screens: the conversation, and the live transcript of any one agent. Both are read and typed in."""
+"""What is read and typed in: a transcript with everything around it, and the screen of the conversation."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,8 +11,8 @@ from textual.screen import Screen
 
 from gencode.core.events import Event
 from gencode.core.ids import stamp
-from gencode.surfaces.family import busy, path, spent
-from gencode.surfaces.figures import figures, money, state, tokens
+from gencode.surfaces.family import busy, spent
+from gencode.surfaces.figures import money, tokens
 from gencode.surfaces.pages import MODES
 from gencode.surfaces.talk import ANSWER_THERE
 from gencode.surfaces.transcripts import Transcript, hear
@@ -105,7 +105,8 @@ class TranscriptScreen(Screen[None]):
         for event in self._meanwhile:  # those that came while it was read
             if event.task != self.whose or (event.seq or 0) > transcript.seq:
                 transcript = hear(transcript, event)
-        self.transcript = transcript
+        if transcript.task == self.whose:  # another one may be shown by now
+            self.transcript = transcript
         self.dirty = True
 
     def hear(self, event: Event) -> None:
@@ -366,34 +367,3 @@ class ConversationScreen(TranscriptScreen):
         """An agent is to go to the background."""
         if self.host.talk is not None:
             self.host.do(sent_back(self.host, self.host.talk, event.task))
-
-
-class AgentScreen(TranscriptScreen):
-    """The live transcript of one agent; what is typed here steers it."""
-
-    def title_line(self) -> Text:
-        """Which agent this is, from the main one down, and how it stands."""
-        talk, agent = self.host.talk, self.agent
-        names = path(talk.view, self.whose) if talk else ()
-        line = Text(" › ".join(visible_line(name, 30) for name in names) or self.whose, "bold")
-        line.append(f" · {self.whose}", "faint")
-        if agent is not None:
-            where = " · background" if agent.background else ""
-            line.append(f" · {state(agent)}{where} · {figures(agent, stamp())}", "busy")
-        return line
-
-    def foot_line(self) -> Text:
-        """What typing does here."""
-        agent = self.agent
-        name = visible_line(agent.agent, 30) if agent else self.whose
-        ended = agent is not None and agent.status.ended
-        asks = "" if self.host.talk is not None and self.host.talk.woken_ask else " without questions"
-        does = f"steers {name} before its next reply"
-        if ended:
-            does = f"wakes {name}, which has ended, in the background{asks}"
-        line = Text(f"Enter: {does} ", "good")
-        return line.append("· Esc back · /interrupt /keep /stop /stop-tree", "faint")
-
-    def escaped(self) -> None:
-        """Go back to where we came from."""
-        self.host.look_back()

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from gencode.runtime.purse import Purse, Reservation
 
 
-class Line:
+class Turnstile:
     """The calls of a whole tree that wait, in the order they came."""
 
     def __init__(self) -> None:

@@ -1,0 +1,23 @@
+"""What the front desk of delegation has at hand."""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from gencode.runtime.ports import Engine
+
+
+class Means(Struct, frozen=True):
+    """What a launcher has at hand.
+
+    `home` is the folder in which background tasks have files and agents have worktrees, `engine` makes
+    processes for single tasks, `seconds` is how long an agent works at most where nothing else is said,
+    `patience` how long an agent has to answer a question of one that it sent. With `remembers`, a result may
+    be given again for the same work when nothing it rests on has changed.
+    """
+
+    home: Path | None = None
+    engine: Engine | None = None
+    seconds: float | None = None
+    patience: float = 120.0
+    remembers: bool = False

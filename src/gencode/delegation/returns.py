@@ -1,0 +1,74 @@
+"""Agents that another process woke: what they came to is told to whoever sent them and is at work here.
+
+That holds for every agent at work, whatever surface leads its conversation, if anybody does.
+"""
+
+import asyncio
+import logging
+from datetime import UTC, datetime, timedelta
+
+from gencode.core.errors import GenCodeError
+from gencode.core.ids import stamp
+from gencode.core.status import Status
+from gencode.core.task import Task, was_given
+from gencode.delegation.family import as_sent
+from gencode.delegation.inbox import Arrivals
+from gencode.delegation.live import Job
+from gencode.delegation.supervisor import Supervisor
+from gencode.runtime.ports import Store, TaskQuery
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+MORE_SECONDS = 0.01
+"""So much longer it takes until the next look for each task that had to be read."""
+SLACK = timedelta(minutes=1)
+"""So far the clocks of machines may differ before an end could be overlooked."""
+ENDED = tuple(each for each in Status if each.ended)
+
+
+class Returns:
+    """Looks in the journal for ends that nobody here has seen, and puts them before the senders."""
+
+    def __init__(self, store: Store, supervisor: Supervisor) -> None:
+        self._store = store
+        self._supervisor = supervisor
+        self._since = datetime.now(UTC)
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        read = 0
+        while True:
+            await asyncio.sleep(LOOK_SECONDS + read * MORE_SECONDS)
+            try:
+                read = await self._look()
+            except GenCodeError as trouble:
+                log.warning("it is not known what ended elsewhere: %s", trouble)
+
+    async def _look(self) -> int:
+        """Tell what has ended since; how many tasks were read for that."""
+        senders = {live.id: live for live in self._supervisor if isinstance(live, Job) and _has_sent(live)}
+        now = datetime.now(UTC)
+        ended: list[Task] = []
+        if senders:
+            since = stamp(self._since - SLACK)
+            query = TaskQuery(parents=tuple(senders), statuses=ENDED, ended_after=since)
+            ended = await self._store.tasks(query)
+        self._since = now
+        for task in ended:
+            sender = senders.get(task.parent or "")
+            if sender is not None and self._supervisor.find(task.id) is None:
+                _tell(sender, task)
+        return len(ended)
+
+
+def _has_sent(job: Job) -> bool:
+    return isinstance(job.seat.inbox, Arrivals) and job.seat.inbox.has_sent
+
+
+def _tell(sender: Job, task: Task) -> None:
+    """Let an agent hear of an end that it was not told, if that is told by itself."""
+    [known], inbox = as_sent(sender.task, [task]), sender.seat.inbox
+    told = not known.background or was_given(sender.task, task.id, task.ended_at)
+    if not told and isinstance(inbox, Arrivals):
+        inbox.arrived(known)

@@ -1,0 +1,43 @@
+"""sandbox: what a command that only reads does not see, because a rule denies reading it.
+
+Only what is not needed for the command to run at all. Git sees everything: it would take what it does not see
+for deleted, and show what was in it.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gencode.permissions.bash.forms import value_of
+from gencode.permissions.bash.unfolding import Command
+from gencode.permissions.bash.wrappers import base_name
+from gencode.permissions.secrets import KERNEL_ROOTS, SYSTEM_ROOTS, folded, is_under
+from gencode.runtime.sandbox.aliases import programs
+from gencode.runtime.sandbox.guards import real
+from gencode.runtime.sandbox.plan import Enclosure
+
+_SYSTEM = SYSTEM_ROOTS | KERNEL_ROOTS
+_MOST = 200
+"""Each is mounted by itself, and a repository may bring many rules."""
+
+
+def veiled(plan: Enclosure, closed: Iterable[str], cwd: Path) -> Enclosure:
+    """The same enclosure, with these places hidden as well, as far as they can be."""
+    needed = [*plan.writable, plan.temp, *map(real, (cwd, Path.home(), *plan.shown)), *programs()]
+    more = [
+        place
+        for place in map(Path, closed)
+        if not any(each.is_relative_to(place) for each in needed)
+        and not any(place.is_relative_to(each) for each in map(real, plan.hidden))
+        and not is_under(folded(str(place)), _SYSTEM)
+    ]
+    outer = [place for place in more if not any(each in place.parents for each in more)]
+    return replace(plan, veiled=tuple(outer[:_MOST]))
+
+
+def is_for_veils(command: Command) -> bool:
+    """Whether a command is shown to only read, also behind a plain `sh -c`, and none of its parts is git."""
+    reads = all(unit.plain_shell or not unit.more_than_read for unit in command.units)
+    values = (value_of(unit.words[0]) for unit in command.units if unit.words)
+    return reads and not command.unparsable and not any(base_name(value or "") == "git" for value in values)
