@@ -15,7 +15,7 @@ from tests.waiting import Gate, until
 
 from gencode import GenCode, UserMistake
 from gencode.core.events import TaskBackgrounded, TaskEnded
-from gencode.core.messages import ToolMessage, UserMessage
+from gencode.core.messages import AssistantMessage, ToolMessage, UserMessage
 from gencode.core.rules import Mode
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
@@ -164,6 +164,12 @@ async def test_one_that_is_waited_for_apart_can_be_sent_to_the_background(tmp_pa
         job = await gen.start_turn("go")
         child = await child_of(gen, job.id)
         moved = await gen.launcher.reach.send_back(child)
+
+        async def spoke() -> bool:
+            heard = transcript_of(await gen.store.events(job.id))
+            return any(isinstance(each, AssistantMessage) and each.text == "meanwhile" for each in heard)
+
+        await until(spoke, "its sender goes on without it")
         await until(gate.opened)
         outcome = await gen.outcome(job)
         facts = [event.fact for event in await gen.store.events(child)]

@@ -47,7 +47,7 @@ async def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
             ({"agent": "Explore", "prompt": " "}, "prompt is empty"),
             ({"agent": "Explore", "prompt": "x", "model": "nobody/nothing"}, "nobody"),
             ({"agent": "Explore", "prompt": "x", "model": "scripted:/etc/passwd"}, "over HTTP"),
-            ({"agent": "Explore", "prompt": "x", "outputSchema": {"type": 5}}, "schema"),
+            ({"agent": "Explore", "prompt": "x", "outputSchema": {"type": 5}}, "JSON Schema at $.type"),
         ):
             answer = await site.client.post("/api/tasks", body)
             assert answer.status in (400, 404) and said in answer.json["error"]
