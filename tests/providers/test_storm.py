@@ -1,6 +1,7 @@
 """A hundred agents at a model that has had enough: at most twice the requests, and everybody is answered."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -118,6 +119,29 @@ class Unsteady:
 
 
 @dataclass
+class StandsStill:
+    """One request each so many seconds, on a machine that once stands still while it refuses one."""
+
+    seconds: float
+    still: float
+    limit: Bucket = field(init=False)
+    answered: int = 0
+
+    def __post_init__(self) -> None:
+        self.limit = Bucket(1, self.seconds)
+
+    def wait(self, now: float) -> float:
+        wait = self.limit.wait(now)
+        if wait and self.answered:
+            time.sleep(self.still)
+            self.still = 0.0
+        return wait
+
+    def done(self) -> None:
+        self.answered += 1
+
+
+@dataclass
 class Model:
     """A server with a limit; `says_when` is whether a refusal tells how long to wait."""
 
@@ -170,6 +194,7 @@ async def test_a_calm_run_asks_once_for_every_turn() -> None:
     [
         (lambda: Bucket(20, 0.2), "429 Too Many Requests"),
         (lambda: Bucket(1, 0.01), "429 Too Many Requests"),
+        (lambda: StandsStill(0.01, 3.0), "429 Too Many Requests"),
         (lambda: Bucket(10_000, 1, opens=0.5), "429 Too Many Requests"),
         (lambda: Bucket(20, 0.2, opens=0.5), "503 Service Unavailable"),
         (lambda: Window(20, 0.2), "429 Too Many Requests"),
@@ -180,6 +205,7 @@ async def test_a_calm_run_asks_once_for_every_turn() -> None:
     ids=[
         "bucket",
         "one by one",
+        "standing still",
         "outage",
         "outage, then bucket",
         "window",

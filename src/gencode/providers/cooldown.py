@@ -90,7 +90,9 @@ class Cooldown:
             self._measure(now)
         elif self._answers:
             if self._answers < ENOUGH * self._refused:
-                self._gap = min((now - self._measured_from) / self._answers, LONGEST_GAP)
+                took = (now - self._measured_from) / self._answers
+                # A machine that stood still says nothing of the limit: so it grows step by step.
+                self._gap = min(took, max(pause, 2 * self._gap), LONGEST_GAP)
             self._measure(now)
         self.pauses += 1
         self.refusals += 1
