@@ -3,8 +3,10 @@
 These are parts of bench/fleet.py; GEN_FLEET_TASKS and GEN_FLEET_LEASE set their size.
 """
 
+import asyncio
 import signal
 import time
+from collections import Counter
 
 from tests.fleet import test_cut_off, test_failover
 from tests.fleet.driving import LEASE_SECONDS, TASKS, Fleet, check_journal, ended, runs, submit
@@ -13,10 +15,16 @@ from tests.waiting import until
 
 async def failover(fleet: Fleet) -> None:
     """kill -9 of a worker: when its tasks run elsewhere, and when all have ended."""
-    fleet.start(3, "--concurrency", str(TASKS))
+    workers = fleet.start(3, "--concurrency", str(TASKS))
     async with fleet.open() as gen:
-        tasks = await submit(gen, TASKS)
-        await until(lambda: len(fleet.owners()) > TASKS // 2, "more than half are at work")
+        submitting = asyncio.ensure_future(submit(gen, TASKS))  # the first ones end before the last begin
+        few = max(min(5, TASKS // 6), 1)
+
+        def all_busy() -> bool:
+            shares = Counter(fleet.owners().values())
+            return len(shares) == len(workers) and min(shares.values()) >= few
+
+        await until(all_busy, f"every worker has {few} tasks")
         victim, _ = await fleet.busy()
         mine = {task for task, number in fleet.owners().items() if number == victim.number}
         began = time.perf_counter()
@@ -28,6 +36,7 @@ async def failover(fleet: Fleet) -> None:
 
         await until(again, "they run elsewhere")
         taken = time.perf_counter() - began
+        tasks = await submitting
         await ended(gen, tasks)
         done = time.perf_counter() - began
         begun = [runs(await check_journal(gen, task)) for task in tasks]

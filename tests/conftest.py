@@ -15,11 +15,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
     from tests.postgres import Postgres
 
+hypothesis.settings.register_profile("house", deadline=None)  # how fast a machine is says nothing of a rule
+hypothesis.settings.load_profile("house")
 SHARED = Path(__file__).parents[2] / "shared"
 PACKAGES = {
     "pydantic-ai": "pydantic_ai",

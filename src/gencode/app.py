@@ -30,7 +30,7 @@ from gencode.delegation.records import Records
 from gencode.delegation.seating import Customs, Seating
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.watch import Watch, facts_of
-from gencode.delegation.work import Terms, Work
+from gencode.delegation.work import Prompt, Terms, Work
 from gencode.engines.choosing import engine_for
 from gencode.engines.process import WorkOrder as WorkOrder
 from gencode.mcp.session import FILES, Session, Tables
@@ -171,13 +171,13 @@ class GenCode:
         flags = {**(settings or {}), **({"model": model} if isinstance(model, str) and model else {})}
         project = standing(workspace.root, gen_home())
         chosen = merged(found := layers(workspace.root, flags, project=project))
-        tools = tuple(tools)
+        policy, tools = root_policy(found, chosen), tuple(tools)
         alone = store is None and isinstance(model, str) and all(tool.source == "builtin" for tool in tools)
         async with AsyncExitStack() as stack:
             if store is None:
                 store = await open_store(database(), chosen.durability, chosen.database_url)
                 stack.push_async_callback(store.close)
-            engine = engine_for(store, gen_home(), workspace.cwd, flags) if alone else None
+            engine = engine_for(store, gen_home(), workspace.cwd, flags, policy) if alone else None
             telling = await stack.enter_async_context(Telling(chosen.telemetry, chosen.telemetry_content))
             liveness = Liveness(chosen.stall_seconds, chosen.silence_seconds)
             supervising = Supervisor(store, Slots(chosen.max_agents, chosen.agent_caps), liveness)
@@ -185,7 +185,7 @@ class GenCode:
             await close_orphans(store, supervisor.owner, outputs())
             own = None if isinstance(model, str) else model
             given = (workspace, project, store, asker, own, engine, flags, server_tables(found))
-            gen = cls(Surroundings(chosen, root_policy(found, chosen), *given), supervisor, tools)
+            gen = cls(Surroundings(chosen, policy, *given), supervisor, tools)
             telling.follow(gen.bus, store, supervisor.elsewhere)
             stack.push_async_callback(gen.servers.close)
             gen.servers.start()
@@ -334,7 +334,7 @@ class GenCode:
         """Start what another process handed over to this one."""
         return await self.work.take_on(handover)
 
-    async def start_turn(self, prompt: str, session: str | None = None, agent: str = "") -> Job:
+    async def start_turn(self, prompt: Prompt, session: str | None = None, agent: str = "") -> Job:
         """Start a turn of the main conversation, or of one with `agent` in the main seat."""
         spec = self.agents.find(agent) if agent not in ("", MAIN) else self.agents.main(self._named)
         return await self.work.turn(spec, prompt, session)

@@ -148,6 +148,8 @@ class Worker:
                 order = read_order(found.order)
                 if found.takes >= MOST_TAKES:
                     raise UserMistake(f"it was begun {found.takes} times and never came to an end")
+                if await self._deserted(task, order):
+                    return
                 gen = await self._entered(stack, found, order)
                 await self._must_know(gen, found, order)
                 job = await gen.take_on(_bounded(found, order.handover, self._shape.budget))
@@ -157,6 +159,19 @@ class Worker:
                 await self._refuse(found, mistake)
                 return
             await self._stayed(task, order, job)
+
+    async def _deserted(self, task: str, order: FarOrder) -> bool:
+        """End a task that is to begin and that nobody waits for any more; Later while somebody may again."""
+        sender = _sender(order)
+        if not sender or not await self._store.deserted([sender], 0):
+            return False
+        if not await self._store.deserted([sender]):
+            raise Later("whoever waits for it was cut off a moment ago")
+        try:
+            await close_task(self._store, task, self.name, why=SENDER_GONE)
+        except UserMistake:
+            raise Later("somebody else is at it") from None
+        return True
 
     async def _must_know(self, gen: GenCode, found: Dispatch, order: FarOrder) -> None:
         """Later when the agent of a task is not on this machine; another one may have it."""
@@ -212,10 +227,9 @@ class Worker:
 
     async def _stayed(self, task: str, order: FarOrder, job: Live) -> None:
         """Look after a task until it has ended; a lease that could not be given back is remembered."""
-        parent = order.handover.created.parent if order.handover.created else None
         try:
-            if order.handover.bound and parent:
-                self._bound[task] = (job, parent)
+            if sender := _sender(order):
+                self._bound[task] = (job, sender)
             await job.ended()
         finally:
             self._bound.pop(task, None)
@@ -234,9 +248,9 @@ class Worker:
         """Stop the tasks whose sender waited for them and is gone."""
         if not self._bound:
             return
-        gone = await self._store.deserted([parent for _, parent in self._bound.values()])
-        for job, parent in list(self._bound.values()):
-            if parent in gone:
+        gone = await self._store.deserted([sender for _, sender in self._bound.values()])
+        for job, sender in list(self._bound.values()):
+            if sender in gone:
                 job.stop.stop(SENDER_GONE)
 
     async def _refuse(self, found: Dispatch, why: UserMistake) -> None:
@@ -336,6 +350,12 @@ class Worker:
     async def _settled(self) -> None:
         if pending := [*(room.life for room in self._rooms.values()), *self._closing]:
             await asyncio.wait(pending)
+
+
+def _sender(order: FarOrder) -> str:
+    """The task that waits for one, or would hear of it; none where it was sent to outlive its sender."""
+    handover = order.handover
+    return (handover.created.parent or "") if handover.bound and handover.created else ""
 
 
 def _bounded(found: Dispatch, handover: Handover, budget: Budget) -> Handover:

@@ -31,6 +31,8 @@ from gencode.stores.pg_fleet import FleetStore
 
 log = logging.getLogger(__name__)
 
+SERVERS_WAIT = 30.0
+"""How long a task waits at most for its MCP servers, which every copy of a folder starts anew."""
 CAPPED = (
     "{sent} cannot be sent to other workers from here: it has a cap (fleet_caps), and so has {above} above "
     "it, so that each could wait for the other for ever. Leave isolation out, and it runs here."
@@ -141,6 +143,7 @@ class Room:
             async with GenCode.open(cwd, settings=settings, store=self._store, asker=self.asker) as gen:
                 self.asker.owner = gen.supervisor.owner
                 gen.launcher.apart.employ(self._onward)
+                gen.servers.patience = SERVERS_WAIT
                 self._opened.set_result(gen)
                 await self._closing.wait()
         except GenCodeError as trouble:

@@ -9,7 +9,6 @@ from acp.exceptions import RequestError
 from acp.helpers import (
     embedded_blob_resource,
     embedded_text_resource,
-    image_block,
     resource_block,
     resource_link_block,
     start_tool_call,
@@ -181,14 +180,12 @@ def test_a_prompt_is_its_words_then_what_came_along(tmp_path: Path) -> None:
             text_block(" and "),
             resource_block(embedded_text_resource("file:///elsewhere/b.txt", "```\nx\n```")),
             resource_block(embedded_blob_resource("https://example.com/c", "AAAA")),
-            image_block("AAAA", "image/png"),
         ],
         tmp_path,
     )
     assert text == (
         "Look at @src/a b.py#L3 and @/elsewhere/b.txt"
-        "[https://example.com/c is no text and cannot be shown here]"
-        "[something that is no text (image/png): not shown]\n\n"
+        "[https://example.com/c is no text and cannot be shown here]\n\n"
         "The user points to:\n- src/a b.py#L3\n\n"
         "/elsewhere/b.txt, as the editor shows it:\n````\n```\nx\n```\n````"
     )

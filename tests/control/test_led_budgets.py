@@ -311,19 +311,6 @@ def test_who_waits_for_a_part_is_told_that_the_one_that_should_give_it_does_not_
     )
 
 
-def test_what_an_agent_took_along_to_a_process_of_its_own_is_not_exceeded(tmp_path: Path, home: Path) -> None:
-    sent = call("Task", subagent_type="Explore", prompt="look", isolation="process")
-    main = [says("", sent, usage=COSTS), says("told", usage=COSTS)]
-    model = script(tmp_path, main=main, Explore=[LOOK] * 30)
-    said = gen("-p", "go", "--max-tokens-total", "210000", "--model", model, "--json", cwd=tmp_path).json
-    assert said["result"] == "told"
-    [task] = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
-    # It took half of what was left along, and a call fits into that or is not made.
-    assert 5 * CALL < tokens(home, task["agentId"]) <= 100_000
-    assert task["status"] == "limit_reached"
-    assert task["error"].endswith("of 100,000 tokens left, and a call may cost more than that.")
-
-
 @pytest.mark.needs("postgres")
 async def test_a_budget_is_shared_in_the_same_way_through_a_database_of_many(
     tmp_path: Path, postgres: Any

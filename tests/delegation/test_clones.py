@@ -11,12 +11,14 @@ from tests.runtime.worktrees.yard import TEN, commit, git, repository
 
 from gencode import GenCode
 from gencode.core.errors import UserMistake
+from gencode.core.events import TaskCreated
 from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.rules import Action, Mode, Rule
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.away.clones import NoClone, clone_at
+from gencode.runtime.ports import Handover
 from gencode.testing import call, says
 
 pytestmark = pytest.mark.needs("git")
@@ -39,10 +41,10 @@ def opened(folder: Path, *turns: dict[str, Any], **settings: Any) -> AbstractAsy
     return GenCode.open(folder, model=model, settings=settings)
 
 
-async def begun(folder: Path, **settings: Any) -> str:
+async def begun(folder: Path, agent: str = "general-purpose", **settings: Any) -> str:
     """A task of a folder that has ended."""
     async with opened(folder, **settings) as gen:
-        return (await gen.task("general-purpose", "begin")).agent_id
+        return (await gen.task(agent, "begin")).agent_id
 
 
 async def told(gen: GenCode, task: str) -> list[str]:
@@ -160,3 +162,48 @@ async def test_what_is_no_clone_does_not_count(repo: Path, clone: Path, tmp_path
     assert str(why.value) == reasons.get(
         kind, f"{folder} does not begin with the same commits as {repo}, so it is no clone of it."
     )
+
+
+LEAD = "---\nname: lead\ndescription: leads\ntools: Task(lead), Read\n---\nLead.\n"
+SEND = says("", call("Task", subagent_type="lead", prompt="look", description="look"))
+
+
+async def sent(folder: Path, task: str, *, here: bool = False) -> str:
+    """The agent that a task sends when it goes on in a folder."""
+    async with opened(folder, SEND, max_depth=4) as gen:
+        await gen.resume(task, "send one", here=here)
+        (child,) = await gen.tasks(parent=task)
+    return child.agent_id
+
+
+@pytest.mark.parametrize("way", ["resume", "fork", "process"])
+async def test_agents_sent_in_a_clone_are_refused_what_the_folder_refuses_whoever_goes_on_with_them(
+    repo: Path, clone: Path, home: Path, way: str
+) -> None:
+    (home / ".gen" / "agents").mkdir(parents=True)
+    (home / ".gen" / "agents" / "lead.md").write_text(LEAD)
+    task = await begun(repo, "lead", max_depth=4, deny=[f"Read({repo}/sub/b.txt)"])
+    child = await sent(clone, task, here=True)
+    grandchild = await sent(clone, child)
+    names = ("a.txt", "sub/b.txt", f"{repo}/sub/b.txt")
+    reads = says("", *(call("Read", file_path=name) for name in names))
+    for agent, said in ((child, 3), (grandchild, 1)):
+        before = [] if way == "process" else [says("before")] * said
+        model = ScriptedProvider.of({"*": [*before, reads, says("done")]})
+        async with GenCode.open(clone, model=model) as gen:
+            goes_on = await going_on(gen, agent, way)
+            seen = (await results(gen, goes_on))[-3:]
+        assert seen[0].lstrip().startswith("1"), seen
+        assert [f"the rule deny Read({repo}/sub/b.txt)" in text for text in seen] == [False, True, True], seen
+
+
+async def going_on(gen: GenCode, task: str, way: str) -> str:
+    """Let a task go on, or one like it begin; its id."""
+    if way == "resume":
+        return (await gen.resume(task, "read")).agent_id
+    if way == "fork":
+        return (await gen.fork(task, "read")).agent_id
+    created = (await gen.store.events(task))[0].fact
+    assert isinstance(created, TaskCreated)
+    job = await gen.take_on(Handover("", created, background=True))
+    return (await job.ended()).id

@@ -12,7 +12,7 @@ from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.status import Status
 from gencode.delegation.lodgings import NOT_HERE, Folders, House, Lodgings, Wanted
 from gencode.runtime.away.mirror import Unreachable
-from gencode.runtime.away.parcel import Parcel, mark_of
+from gencode.runtime.away.parcel import COPIED, Parcel, mark_of
 from gencode.runtime.seat import Ending
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.stores.memory import MemoryStore
@@ -49,15 +49,16 @@ async def test_a_folder_is_used_as_it_is_only_where_it_really_is(tmp_path: Path)
     (tmp_path / "work" / "link").symlink_to(tmp_path / "outside")
     linked = replace(outside, cwd=str(tmp_path / "work" / "link"))
     plain = replace(elsewhere, parcel=None, alone="it is in no repository")
-    all_of_them = (here, elsewhere, outside, linked, plain, replace(plain, mark=""))
+    apart = replace(here, mark=COPIED)
+    all_of_them = (here, elsewhere, outside, linked, plain, replace(plain, mark=""), apart)
     found = {
         folders: [await used(lodgings(tmp_path, office, folders), each) for each in all_of_them]
         for folders in ("auto", "shared", "away")
     }
     assert found == {
-        "auto": ["itself", "a copy", "a copy", "a copy", NOT_HERE, "itself"],
-        "shared": ["itself", "itself", NOT_HERE, NOT_HERE, "itself", "itself"],
-        "away": ["a copy", "a copy", "a copy", "a copy", NOT_HERE, NOT_HERE],
+        "auto": ["itself", "a copy", "a copy", "a copy", NOT_HERE, "itself", "a copy"],
+        "shared": ["itself", "itself", NOT_HERE, NOT_HERE, "itself", "itself", "a copy"],
+        "away": ["a copy", "a copy", "a copy", "a copy", NOT_HERE, NOT_HERE, "a copy"],
     }
     assert await leftovers(tmp_path / "home") == []
 

@@ -13,6 +13,7 @@ from tests.waiting import until
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated, TaskEnded, TaskStarted
+from gencode.core.rules import Action, Policy, parse_rule
 from gencode.core.status import Status
 from gencode.engines.fleet import TAKEN_BACK
 from gencode.runtime.ports import Handover, TaskQuery
@@ -192,3 +193,27 @@ async def test_a_sender_that_is_stopped_while_it_gives_a_task_away_takes_it_back
 
 async def _waits_for_a_lock(connection: Any) -> bool:
     return await connection.fetchval("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted")
+
+
+async def test_a_task_that_goes_on_is_sent_all_rules_of_its_sender_also_for_where_links_lead(
+    store: Any, tmp_path: Path
+) -> None:
+    from gencode.engines.fleet import FleetEngine
+    from gencode.engines.luggage import read_order
+
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "way").symlink_to("secret")
+    created = TaskCreated(agent="Explore", prompt="look", cwd=str(tmp_path))
+    texts = [(Action.DENY, "Read(way/**)"), (Action.ASK, "Write(kept/**)"), (Action.ALLOW, "Read(way/**)")]
+    policy = Policy(rules=tuple(parse_rule(text, action) for action, text in texts))
+    sent: list[dict[str, Any]] = []
+    for flags in ({"deny": ["Read(way/**)"]}, {}):
+        lease = await store.create(created, "an owner")
+        await store.append(lease, [TaskEnded(Status.COMPLETED)], last=True)
+        again = Handover(model="offline", task=lease.task, background=True)
+        away = FleetEngine(store, tmp_path, flags, tmp_path, policy)
+        await away.queue(again, delay=timedelta(hours=1))
+        sent.append(read_order((await store.dispatched(lease.task)).order).flags)
+    deny = ["Read(way/**)", f"Read({tmp_path}/secret/**)"]
+    named = {"model": "offline", "deny": deny, "ask": ["Write(kept/**)"]}
+    assert sent == [named, {"model": "offline"}]

@@ -1,6 +1,5 @@
 """A project in a git repository, workers that have not its folder, and what they are told and say."""
 
-import json
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from gencode import GenCode
 from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.task import transcript_of
-from tests.fleet.driving import Fleet, Process
+from tests.fleet.driving import Fleet, Process, put_script
 from tests.postgres import Postgres
 from tests.runtime.worktrees.yard import TEN, commit, git
 from tests.surfaces.running import gen as typed
@@ -28,7 +27,7 @@ class Country(Fleet):
 
     def write(self, agents: dict[str, Any]) -> None:
         """What the model says; it is not in the project."""
-        (self.folder.parent / "script.json").write_text(json.dumps({"agents": agents}))
+        put_script(self.folder.parent / "script.json", agents)
 
     def settle(self, *options: str) -> Process:
         """Start a worker in the far country."""

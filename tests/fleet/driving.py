@@ -104,7 +104,7 @@ class Fleet:
 
     def write(self, agents: dict[str, Any]) -> None:
         """What the model says."""
-        (self.folder / "script.json").write_text(json.dumps({"agents": agents}))
+        put_script(self.folder / "script.json", agents)
 
     def start(self, count: int, *options: str) -> list[Process]:
         """Start so many workers and wait until they have begun."""
@@ -145,6 +145,13 @@ class Fleet:
         self._tending.join()
         for worker in self.workers:
             worker.close()
+
+
+def put_script(path: Path, agents: dict[str, Any]) -> None:
+    """Put a script in the place of another one, which may be read at the same moment."""
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps({"agents": agents}))
+    new.replace(path)
 
 
 async def submit(gen: GenCode, count: int = TASKS, agent: str = "general-purpose") -> list[str]:

@@ -76,7 +76,8 @@ async def test_a_fork_is_sent_to_a_worker_with_the_work_of_the_other_one_and_bot
             seen, heard = await results(gen, found.id), await told(gen, found.id)
     begins = f"It begins in a copy of {country.folder} as task {first} left it, with what that one changed."
     assert (begun.code, begins in begun.err) == (0, True), begun.err
-    assert (found.status, found.forked, found.cwd) == (Status.COMPLETED, first, str(country.folder))
+    assert (found.status, found.error) == (Status.COMPLETED, None)
+    assert (found.forked, found.cwd) == (first, str(country.folder))
     assert ("a.txt" in seen[-2], "two.txt" in seen[-2]) == (True, True)
     assert "It has in it what you had changed in files until then." in heard[-1]
     assert "What both changed there:]\nadded three.txt +1 -0\nadded two.txt +1 -0" in found.result
@@ -132,7 +133,8 @@ async def test_a_fork_that_changes_nothing_more_offers_nothing(country: Country)
         [again] = await ended(gen, [more])
         seen = await results(gen, more)
     assert found.result == "done\n\n[It changed nothing more than the task it is a fork of.]"
-    assert (waiting, again.status, "two" in seen[-1]) == ([], Status.COMPLETED, True)
+    assert (waiting, again.status, again.error) == ([], Status.COMPLETED, None)
+    assert "two" in seen[-1]
     assert [each for each in left if task in each] == []
 
 
@@ -148,12 +150,27 @@ async def test_a_fork_of_a_task_that_still_runs_begins_as_that_one_was_sent(
         [found] = await ended(gen, [task])
         seen = await results(gen, task)
         await gen.stop(first)
-    assert "as it was when task" in words and found.status is Status.COMPLETED
+    assert ("as it was when task" in words, found.status, found.error) == (True, Status.COMPLETED, None)
     assert ("a.txt" in seen[-1], "p.txt" in seen[-1]) == (True, False)
 
 
 async def heard_all(gen: GenCode, task: str) -> bool:
     return len(await told(gen, task)) == 2
+
+
+async def test_a_task_in_a_worktree_here_goes_on_elsewhere_with_its_work(country: Country) -> None:
+    country.write(says(call("Write", file_path="two.txt", content="two\n")))
+    async with country.gen() as gen:
+        first = await gen.task("general-purpose", "work", isolation="worktree")
+    country.write(says(call("LS", path=".")))
+    async with country.gen() as gen:
+        await gen.detach(TaskRequest("", "go on", resume=first.agent_id))
+        [found] = await ended(gen, [first.agent_id])
+        seen, heard = await results(gen, found.id), await told(gen, found.id)
+    assert (found.status, found.error) == (Status.COMPLETED, None)
+    assert ("a.txt" in seen[-1], "two.txt" in seen[-1]) == (True, True)
+    assert any("now, with what you had changed in files before." in each for each in heard[-2:])
+    assert "[It changed nothing more there.]" in found.result
 
 
 async def test_what_cannot_be_named_from_another_machine_is_said(country: Country, tmp_path: Path) -> None:

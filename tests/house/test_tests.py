@@ -2,6 +2,8 @@
 
 import ast
 
+import hypothesis
+
 from tests.house.source import FunctionNode, Module, imports, python_files
 
 
@@ -39,6 +41,17 @@ def test_nothing_is_mocked() -> None:
         if each.target in {"mock", "unittest.mock", "pytest_mock"}
     ]
     assert mocked == []
+
+
+def test_no_property_is_timed() -> None:
+    """A machine under load is slow, and that breaks no rule: the profile of conftest.py has no deadline."""
+    timed = [
+        f"{module.name}:{node.lineno}"
+        for module in our_tests()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.keyword) and node.arg == "deadline" and ast.unparse(node.value) != "None"
+    ]
+    assert (hypothesis.settings().deadline, timed) == (None, [])
 
 
 def checking_functions(module: Module) -> set[str]:

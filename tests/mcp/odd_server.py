@@ -73,6 +73,12 @@ def call(name: str, arguments: Message, number: Any, token: Any) -> None:
                     "params": {"progressToken": token, "progress": 1, "message": "half\x1b[31m way"},
                 }
             )
+        case "look":
+            found = Path(arguments["message"]).read_text()
+            answer(
+                number,
+                text(json.dumps({"cwd": str(Path.cwd()), "asked": arguments["message"], "read": found})),
+            )
         case "environment":
             answer(number, text(json.dumps(dict(os.environ))))
         case "change":

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from gencode.core.errors import ToolError
-from gencode.core.spec import AgentSpec
+from gencode.core.spec import AgentSpec, ToolChoice
 from gencode.mcp import peer, server
 from gencode.mcp.definition import of_settings
 from gencode.mcp.servers import Servers
@@ -120,6 +120,23 @@ async def test_nobody_waits_for_a_slow_server_longer_than_they_want(fleet: Fleet
     await servers.ready(0.01)
     assert state(servers) == ("starting", "")
     assert servers.tools() == []
+    await servers.close()
+
+
+async def test_an_agent_that_gets_no_tools_of_a_server_does_not_wait_for_it(fleet: Fleet) -> None:
+    opens = fleet.folder / "opens"
+    definitions = of_settings({"odd": fleet.odd(manner=f"waits for {opens}")}, "settings.toml", users=True)
+    servers = Servers(fleet.home, fleet.folder, definitions)
+    servers.start()
+    others = [ToolChoice(("Read",)), ToolChoice(("mcp__other__*",)), ToolChoice(deny=("mcp__odd",))]
+    async with asyncio.timeout(PLENTY):
+        for tools in others:
+            await servers.ready(PLENTY * 10, AgentSpec("x", "", tools=tools))
+    assert state(servers) == ("starting", "")
+    opens.touch()
+    named = AgentSpec("x", "", tools=ToolChoice(("Read",)), mcp_servers=("odd",))
+    await servers.ready(PLENTY, named)
+    assert state(servers) == ("ready", "")
     await servers.close()
 
 

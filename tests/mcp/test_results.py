@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from gencode.core.messages import Image
-from gencode.mcp.results import LARGEST_IMAGE, output_of
+from gencode.mcp.results import output_of
+from gencode.runtime.pictures import LARGEST_PICTURE
 from gencode.runtime.toolbox import ToolOutput
 
 PNG = base64.b64encode(b"\x89PNG").decode()
@@ -35,7 +36,7 @@ RESULTS: list[tuple[dict[str, Any], ToolOutput]] = [
     (content(image("image/svg+xml")), ToolOutput("[a picture of the kind 'image/svg+xml' was left out]")),
     (content(image(data="?")), ToolOutput("[a picture that cannot be read was left out]")),
     (
-        content(image(data="A" * (LARGEST_IMAGE + 1))),
+        content(image(data="A" * (LARGEST_PICTURE + 1))),
         ToolOutput("[a picture of more than 5,242,880 bytes was left out]"),
     ),
     (content({"type": "audio", "mimeType": "audio/wav"}), ToolOutput("[sound (audio/wav) was left out]")),

@@ -246,6 +246,13 @@ async def test_a_picture_in_a_result_is_shown() -> None:
     ]
 
 
+async def test_what_a_person_shows_comes_before_their_words() -> None:
+    body = await sent(UserMessage("What is it?", images=(Image("image/png", "aGVsbG8="),)))
+    shown, said = body["messages"][-1]["content"]
+    source = {"type": "base64", "media_type": "image/png", "data": "aGVsbG8="}
+    assert (shown, said["text"]) == ({"type": "image", "source": source}, "What is it?")
+
+
 async def test_a_turn_without_tools_still_declares_those_of_the_history() -> None:
     """The API refuses a history with calls and no tools."""
     body = await sent(

@@ -1,4 +1,4 @@
-"""Pictures in tool results, as each of OpenAI's APIs can be shown them."""
+"""Pictures of tools and of people, as each of OpenAI's APIs can be shown them."""
 
 from typing import Any
 
@@ -67,4 +67,20 @@ async def test_responses_are_shown_them_inside_the_result() -> None:
         [{"type": "input_text", "text": "two pictures"}, png, jpeg],
         "no picture",
         [{"type": "input_text", "text": "(no output)"}, png],
+    ]
+
+
+SHOWS = [UserMessage("Look."), UserMessage("Here.", images=(PNG, JPEG))]
+
+
+async def test_what_a_person_shows_goes_with_the_words_in_each_dialect() -> None:
+    """One message of two, since both come from the same side."""
+    urls = ("data:image/png;base64,aGVsbG8=", "data:image/jpeg;base64,d29ybGQ=")
+    bodies = {each: await seen(each, Request("m", "", SHOWS, ())) for each in ("chat", "responses")}
+    assert bodies["chat"]["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "Look.\n\nHere."}, *map(chat_picture, urls)]}
+    ]
+    shown = [{"type": "input_image", "image_url": url} for url in urls]
+    assert bodies["responses"]["input"] == [
+        {"role": "user", "content": [{"type": "input_text", "text": "Look.\n\nHere."}, *shown]}
     ]

@@ -246,6 +246,16 @@ async def test_a_picture_in_a_result_is_shown() -> None:
     assert result.content == ["a picture", said.BinaryContent(b"hello", media_type="image/png")]
 
 
+async def test_what_a_person_shows_goes_with_their_words() -> None:
+    from pydantic_ai import messages as said
+
+    played = Played("Done.")
+    await replies(played, UserMessage("What is it?", images=(Image("image/png", "aGVsbG8="),)))
+    (asked,) = played.heard[-1].parts
+    assert isinstance(asked, said.UserPromptPart)
+    assert asked.content == ["What is it?", said.BinaryContent(b"hello", media_type="image/png")]
+
+
 @pytest.mark.parametrize("signature", ["pydantic-ai:", "pydantic-ai:[1]", 'pydantic-ai:{"details": 1}', "{"])
 async def test_a_mark_that_was_tampered_with_is_left_out(signature: str) -> None:
     from pydantic_ai import messages as said

@@ -24,9 +24,11 @@ from gencode.runtime.spending import (
     LARGEST_PICTURE,
     LONG_REPLY,
     LONGEST_REPLY,
+    PICTURE,
     at_most,
     needs_of,
     reply_room,
+    weight,
 )
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))
@@ -70,6 +72,13 @@ def test_what_another_model_counted_says_nothing() -> None:
 def test_a_picture_may_cost_more_than_its_bytes() -> None:
     shown = ToolMessage((ToolResult("c", "Read", "", images=(Image("image/png", "MQ=="),)),))
     assert at_most(request(REPLY, shown), PRICE)[0] > 1_050 + LARGEST_PICTURE + LONGEST_REPLY
+
+
+def test_a_large_picture_of_a_person_costs_no_more_than_a_picture_can() -> None:
+    shown = UserMessage("what is it?", images=(Image("image/png", "A" * 1_000_000),))
+    most = at_most(request(REPLY, shown), PRICE)[0] - LONGEST_REPLY
+    assert 1_050 + LARGEST_PICTURE < most < 1_050 + LARGEST_PICTURE + 500
+    assert PICTURE < weight(shown) < PICTURE + 100
 
 
 def test_instructions_count_until_a_reply_has_told_how_many_tokens_they_have() -> None:

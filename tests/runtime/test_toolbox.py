@@ -6,11 +6,12 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gencode.core.errors import ToolError, UnknownName, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.spec import ToolChoice
-from gencode.runtime.toolbox import Param, Shelved, Tool, Toolbox, ToolContext, clip, tool
+from gencode.runtime.toolbox import Growing, Param, Shelved, Tool, Toolbox, ToolContext, clip, tool
 
 
 @tool(effect="read", name="Look", aliases=("look_at",))
@@ -180,3 +181,20 @@ def test_further_tools_are_asked_for_once_and_take_no_name_that_is_there() -> No
         ["Look", "shelf_look"],
         [True],
     )
+
+
+def test_tools_that_come_while_an_agent_is_at_work_are_added_and_none_is_replaced() -> None:
+    come = [look]
+    box = Growing([scribble], lambda: come)
+    told = box.schemas()
+    box.grow()
+    assert box.schemas() is told
+    come[:] = [replace(look, description="Something else."), shelf_look]
+    assert "shelf_look" not in box
+    box.grow()
+    assert ([*box], box["Look"], box["SHELF_LOOK"]) == (
+        ["scribble", "Look", "shelf_look"],
+        look,
+        shelf_look,
+    )
+    assert box.schemas() == (*told, shelf_look.as_schema())

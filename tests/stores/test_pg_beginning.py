@@ -14,6 +14,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task, replay
 from gencode.runtime.ports import Lease, Wish
 from tests.postgres import Postgres
+from tests.stores.losing import first_replies_lost
 
 pytestmark = pytest.mark.needs("postgres")
 
@@ -111,20 +112,8 @@ async def test_an_owner_that_was_given_up_begins_nothing(opened: Any) -> None:
 async def test_a_reply_that_got_lost_is_not_taken_for_somebody_else(opened: Any) -> None:
     store = await opened()
     seen = await sent(store)
-    patiently = store.link.patiently
-
-    async def unlucky(step: Any, patience: float | None = None) -> Any:
-        async def losing(connection: Any, again: bool) -> Any:
-            told = await step(connection, again)
-            if not again:
-                raise ConnectionResetError
-            return told
-
-        return await patiently(losing, patience)
-
-    store.link.patiently = unlucky
-    lease, events = await store.begin(seen, "me", FIRST)
+    with first_replies_lost(store):
+        lease, events = await store.begin(seen, "me", FIRST)
     assert isinstance(lease, Lease) and lease.epoch == 1
-    store.link.patiently = patiently
     assert await store.events(seen.id, 1) == events
     await store.append(lease, [TaskEnded(Status.COMPLETED, "done")], last=True)

@@ -9,6 +9,7 @@ from gencode.core.errors import StoreTrouble
 from gencode.core.events import TaskCreated
 from gencode.runtime.ports import TaskQuery
 from tests.postgres import Postgres
+from tests.stores.losing import first_replies_lost
 
 pytestmark = pytest.mark.needs("postgres")
 
@@ -77,20 +78,8 @@ async def test_an_id_that_is_taken_is_drawn_again(store: Any) -> None:
 
 
 async def test_a_reply_that_got_lost_is_not_written_twice(store: Any) -> None:
-    patiently = store.link.patiently
-
-    async def unlucky(step: Any, patience: float | None = None) -> Any:
-        async def losing(connection: Any, again: bool) -> Any:
-            told = await step(connection, again)
-            if not again:
-                raise ConnectionResetError
-            return told
-
-        return await patiently(losing, patience)
-
-    store.link.patiently = unlucky
-    task = await store.submit(TaskCreated(), b"{}", putting(1))
-    store.link.patiently = patiently
+    with first_replies_lost(store):
+        task = await store.submit(TaskCreated(), b"{}", putting(1))
     assert await there(store) == ([task], [task])
 
 

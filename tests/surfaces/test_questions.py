@@ -49,4 +49,5 @@ def test_inquiries_are_answered_one_by_one() -> None:
     inquiry = Inquiry("Which?", options=(Option("A", "the first"), Option("B")))
     assert inquiry_choices(inquiry) == [("A", "the first"), ("B", "")]
     assert answered(["A", "my own"]) == Answer(True, words=("A", "my own"))
-    assert answered(["A", " "]) == Answer(False, why="The user did not answer")
+    assert answered(["A", " "]) == Answer(True, words=("A", ""))
+    assert answered(["", " "]) == Answer(False, why="The user did not answer")

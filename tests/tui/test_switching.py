@@ -25,7 +25,6 @@ async def test_a_new_conversation_that_was_begun_in_the_tree_is_empty(tmp_path: 
         await seat.assert_sees("Enter open")
         await seat.press(*"/new", "enter")
         await seat.until(lambda: not seat.app.main.whose, "the new conversation")
-        await seat.press("ctrl+t")
         await seat.assert_sees("Ask about this folder")
         assert "line 39" not in seat.screen
 

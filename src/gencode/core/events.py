@@ -14,7 +14,7 @@ from gencode.core.budget import Budget, Part
 from gencode.core.errors import CorruptFact
 from gencode.core.messages import FileChange, Message, Usage, UserMessage
 from gencode.core.rules import Decision, Mode, Policy
-from gencode.core.spec import ToolChoice
+from gencode.core.spec import Copied, ToolChoice
 from gencode.core.status import Status
 
 
@@ -28,7 +28,8 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
     `policies` are those over it as they were written at that moment, the root's first. `grant` is the wider
     mode that a person gave it, and holds for as long as the task can be continued. `spawned`: it was asked
     for with `spawn`, so that its result comes back in that form and it may spawn nothing itself. `worktree`
-    is the folder of its own it works in, `forked` the task it began as a copy of.
+    is the folder of its own it works in, `forked` the task it began as a copy of. One that is `isolated`
+    gets a copy of its folder from whoever runs it, and never works in the folder itself.
     """
 
     agent: str = "general-purpose"
@@ -48,11 +49,16 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
     budget: Budget = Budget()
     output_schema: dict[str, Any] | None = None
     worktree: str = ""
+    isolated: bool = False
     forked: str = ""
+    fits: bool = False
+    """Whether each call has to fit into its budget, because somebody else may exceed one above it."""
     tools: ToolChoice | None = None
     """What its agent's file said of tools; a task that goes on gets no others."""
     model: str = ""
     """The model that was chosen for it, so that it goes on with that even if it never began."""
+    clone: Copied | None = None
+    """What its folder was a clone of: what is refused there is refused to it wherever it goes on."""
 
 
 class TaskForked(Fact, tag="TaskForked", frozen=True, omit_defaults=True):

@@ -63,7 +63,7 @@ class Trace(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Image(Struct, frozen=True):
-    """A picture that a tool shows to a model that can see: its media type and its bytes as base64."""
+    """A picture for a model that can see: its media type and its bytes as base64."""
 
     media_type: str
     base64: str
@@ -102,6 +102,7 @@ class UserMessage(Struct, frozen=True, gc=False, tag="user", tag_field="role", o
     mail: int = 0
     replaces: int = 0
     ends: tuple[str, ...] = ()
+    images: tuple[Image, ...] = ()
 
 
 class AssistantMessage(Struct, frozen=True, gc=False, tag="assistant", tag_field="role", omit_defaults=True):
@@ -136,6 +137,17 @@ def beginning(messages: Sequence[Message]) -> int:
 def is_summed_up(messages: Iterable[Message]) -> bool:
     """Whether a summary stands for a part of these."""
     return any(isinstance(each, UserMessage) and each.replaces for each in messages)
+
+
+def pictures_in(messages: Iterable[Message]) -> list[Image]:
+    """The pictures that a person or a tool shows in these."""
+    found: list[Image] = []
+    for each in messages:
+        if isinstance(each, UserMessage):
+            found += each.images
+        elif isinstance(each, ToolMessage):
+            found += [image for result in each.results for image in result.images]
+    return found
 
 
 def unanswered(messages: list[Message]) -> tuple[ToolCall, ...]:

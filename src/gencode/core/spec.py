@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.core.budget import Budget
 from gencode.core.rules import Mode, Rule
@@ -144,11 +145,18 @@ class Copied(Struct, frozen=True):
     found_at: tuple[str, ...] = ()
     narrows: bool = False
     """Whether only rules that ask or refuse count for the copy: it is a clone, which may be anybody's."""
+    cloned: tuple[Original, ...] = ()
+    """Further folders that it is a copy of, because one of the others is a clone of them."""
 
     @property
     def originals(self) -> tuple[Original, ...]:
         """Every folder that this is a copy of, the nearest first."""
-        return (Original(self.of, self.home), *self.earlier)
+        return (Original(self.of, self.home), *self.earlier, *self.cloned)
+
+    @property
+    def narrowing(self) -> tuple[Original, ...]:
+        """The last ones of these, about which only rules that ask or refuse count."""
+        return self.originals if self.narrows else self.cloned
 
 
 class Workspace(Struct, frozen=True):
@@ -158,3 +166,23 @@ class Workspace(Struct, frozen=True):
     cwd: Path
     home: Path
     copied: Copied | None = None
+
+    @property
+    def clone(self) -> Copied | None:
+        """What it is a clone of, to be remembered by tasks that begin here; nothing for any other folder."""
+        if self.copied is None or not self.copied.narrowing:
+            return None
+        first, *more = self.copied.narrowing
+        return Copied(self.copied.top, first.folder, first.home, self.copied.keeps, tuple(more), narrows=True)
+
+    def as_clone(self, clone: Copied | None) -> "Workspace":
+        """The same place for a task that began in a clone: what was refused there still is.
+
+        Back in the folder that it is a clone of, that goes without saying.
+        """
+        if clone is None:
+            return self
+        if self.copied is None:
+            return replace(self, copied=clone) if self.cwd.is_relative_to(clone.top) else self
+        further = tuple(each for each in clone.originals if each not in self.copied.originals)
+        return replace(self, copied=replace(self.copied, cloned=(*self.copied.cloned, *further)))

@@ -40,7 +40,7 @@ from gencode.core.messages import (
     beginning,
 )
 from gencode.core.rules import Action, Mode, Policy
-from gencode.core.spec import ToolChoice
+from gencode.core.spec import Copied, ToolChoice
 from gencode.core.status import Status
 
 
@@ -103,8 +103,13 @@ class Task(Struct, frozen=True, gc=False):
     output: Any = None
     inputs: tuple[FileChange, ...] | None = None
     worktree: str = ""
+    isolated: bool = False
+    """Whether it works in copies of its folder only, which workers make for it."""
     forked: str = ""
+    fits: bool = False
+    """Whether each of its calls has to fit into what it was sent with to another process."""
     tools: ToolChoice | None = None
+    clone: Copied | None = None
     stalled: float = 0.0
     """For how many seconds it had been silent when that was last noticed; 0 once it speaks again."""
     woken: bool = False
@@ -214,8 +219,11 @@ def _created(task_id: str, at: str, seq: int, fact: TaskCreated) -> Task:
         budget=fact.budget,
         output_schema=fact.output_schema,
         worktree=fact.worktree,
+        isolated=fact.isolated,
         forked=fact.forked,
+        fits=fact.fits,
         tools=fact.tools,
+        clone=fact.clone,
         chosen_model=fact.model,
     )
 
@@ -239,7 +247,7 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
         case TaskStalled():
             return replace(task, stalled=fact.seconds)
         case TaskImported():
-            return replace(task, imported=True)
+            return replace(task, imported=True, clone=None)
         case TaskEnded():
             if task.status.ended:
                 _impossible(event, f"the task already ended as {task.status}")

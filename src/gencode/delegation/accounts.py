@@ -43,14 +43,21 @@ def share(left: Budget, asked: Budget, *, all_of_it: bool) -> Budget:
 
 
 def bound(
-    above: Purse | None, owner: str, budget: Budget, spent: Spent = NOTHING, *, sent: bool = True
+    above: Purse | None,
+    owner: str,
+    budget: Budget,
+    spent: Spent = NOTHING,
+    *,
+    sent: bool = True,
+    apart: bool = False,
 ) -> Purse | None:
     """The purse of an agent below another one; None where nothing is bounded.
 
     BudgetSpent says what is missing. Only an agent that was `sent` by another counts as one. Where only parts
-    of the budget above may be spent here, nothing is set aside: they are asked for call by call.
+    of the budget above may be spent here, nothing is set aside: they are asked for call by call. An agent in
+    a process `apart` takes its own along.
     """
-    if above is not None and above.parted:
+    if above is not None and above.parted and not apart:
         Purse(f"agent {owner}", budget, None, spent).check()
         whole = next((each for each in above.upwards if not each.parted), None)
         if sent and whole is not None:  # of those of which parts are spent, it takes its own when it is born

@@ -63,7 +63,8 @@ class Apart:
             remote.lease = lease
             self._bus.publish(await self._store.events(lease.task))
         slot.task = remote.id
-        remote.slot, remote.purse = slot, purse
+        remote.slot = slot
+        remote.spend_from(purse)
         self._supervisor.watch(remote, lambda: remote.follow(self._supervisor.owner))
         return remote
 

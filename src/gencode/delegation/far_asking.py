@@ -168,6 +168,8 @@ class FarQuestions:
         self._handing: set[int] = set()
         self._done: set[int] = set()
         self._said_at = -HERE_SECONDS
+        self.tried = asyncio.Event()
+        """Whether others know of the person by now, or cannot at the moment."""
 
     async def run(self) -> None:
         """Do so until it is cancelled."""
@@ -181,6 +183,7 @@ class FarQuestions:
                     if pause == LOOK_SECONDS:
                         log.warning("questions of other processes cannot be looked up: %s", trouble)
                     pause = min(max(2 * pause, 1.0), LONGEST_PAUSE)
+                self.tried.set()
                 await asyncio.sleep(pause)
         finally:
             for asking in self._shown.values():

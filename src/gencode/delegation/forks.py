@@ -56,7 +56,9 @@ def forked(
     """The first fact of a fork in this process, and what it remembers; it may have a worktree of its own."""
     point, here = point_of(task, events, fork), place.workspace
     cwd, policies = str(here.cwd), place.policies
-    if here.copied is not None:  # also in a clone it belongs to its folder, where nothing of the clone counts
+    began_here = task.clone is not None and here.clone == task.clone
+    if here.copied is not None and not began_here:
+        # Also in a clone it belongs to its folder, where nothing of the clone counts.
         cwd, policies = task.cwd, _at_home(task, place.chain[0])
     where = Whereabouts(cwd, place.model.asked, policies)
     return born(task, request, where), (memory(task.id, events, point, here, tree=tree),)
@@ -81,6 +83,7 @@ def born(task: Task, request: TaskRequest, where: Whereabouts) -> TaskCreated:
         output_schema=request.output_schema if request.output_schema is not None else task.output_schema,
         forked=task.id,
         tools=task.tools,
+        clone=task.clone,
     )
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
-from gencode.core.messages import ToolCall
+from gencode.core.messages import ToolCall, UserMessage
 from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, TaskRequest, same_name
@@ -30,7 +30,7 @@ from gencode.delegation.sharing import Woken
 from gencode.delegation.spawning import spawned
 from gencode.delegation.starting import Leads, More, Order, Starting, check_prompt
 from gencode.delegation.supervisor import Supervisor
-from gencode.delegation.trees import Workplaces, in_worktree, in_worktree_apart, kept_if_begun
+from gencode.delegation.trees import Workplaces, in_worktree, kept_if_begun
 from gencode.delegation.watch import Watch, facts_of
 from gencode.runtime.bus import Bus
 from gencode.runtime.limits import Limits
@@ -77,6 +77,7 @@ class Launcher:
         order, created = await afforded(lambda: self._prepared(request, origin, call, seconds))
         begun = False
         try:
+            self._seating.check_price(order.place)
             if (request.isolation or order.spec.isolation) == "process":
                 remote = await self._launch_apart(order, created)
                 begun = True
@@ -117,8 +118,9 @@ class Launcher:
         if order.place.purse is not None:
             created = replace(created, budget=tightest(created.budget, order.place.purse.left()))
             order.place.purse.close()  # the process that runs it keeps its own
-        wanted = in_worktree_apart(order.spec, request.isolation, far=self.apart.far)
-        async with self.workplaces.lent(created, origin.workspace, wanted=wanted) as (created, _):
+        self._seating.check_price(order.place)
+        wanted, far = in_worktree(order.spec, request.isolation), self.apart.far
+        async with self.workplaces.lent(created, origin.workspace, wanted=wanted, far=far) as (created, _):
             handover = new_task(created, order.place.model, order.limits.seconds, bound=False)
             return await self.apart.detach(handover)
 
@@ -128,7 +130,8 @@ class Launcher:
         lodged = given is not None and not created.worktree
         before = await remembered(self._store, created, handover, lodged=lodged)
         purse = bound(place.purse, created.agent, created.budget, sent=created.parent is not None)
-        place = replace(place, purse=purse, workspace=given.workspace if given else place.workspace)
+        workspace = (given.workspace if given else place.workspace).as_clone(created.clone)
+        place = replace(place, purse=purse, workspace=workspace)
         self._seating.check_price(place)
         order = Order(self.agent_of(created), place, Limits(created.max_turns, handover.seconds), given)
         return await self._starting.begin(order, created, Desk(self), before, handover)
@@ -151,10 +154,11 @@ class Launcher:
         grant = origin.grant(spec)
         place = origin.below(spec, model, background=background, link=link_of(spec, grant))
         budget = tightest(request.budget, self._seating.budget_of(spec, model))
-        if (request.isolation or spec.isolation) == "process" and origin.purse is not None:
-            budget = share(origin.purse.left(), budget, all_of_it=origin.task is None)
-        place = replace(place, purse=bound(origin.purse, spec.name, budget, sent=origin.task is not None))
-        self._seating.check_price(place)
+        sent, apart = origin.task is not None, (request.isolation or spec.isolation) == "process"
+        if apart and origin.purse is not None:
+            budget = share(origin.purse.left(), budget, all_of_it=not sent)
+        purse = bound(origin.purse, spec.name, budget, sent=sent, apart=apart)
+        place = replace(place, purse=purse)
         limits = self._limits(place, request.max_turns or spec.max_turns, budget, seconds)
         created = TaskCreated(
             agent=spec.name,
@@ -172,8 +176,10 @@ class Launcher:
             spawned=request.spawned,
             budget=budget,
             output_schema=schema,
+            fits=apart and purse is not None and not purse.lend(),
             tools=spec.tools,
             model=model.lasting,
+            clone=origin.workspace.clone,
         )
         return Order(spec, place, limits), created
 
@@ -198,7 +204,7 @@ class Launcher:
     async def converse(
         self,
         spec: AgentSpec,
-        prompt: str,
+        said: UserMessage,
         origin: Origin,
         limits: Limits,
         session: str | None = None,
@@ -209,16 +215,16 @@ class Launcher:
         if limits.seconds is not None:
             place = replace(place, until=time.monotonic() + limits.seconds)
         self._seating.check_price(place)
-        order = Order(spec, place, limits)
+        order = Order(spec, place, limits, images=said.images)
         budget = place.purse.budget if place.purse else NO_BUDGET
         if session is not None:
-            more = More(prompt, budget=budget, leads=leads)
+            more = More(said.text, budget=budget, leads=leads)
             return await self._starting.go_on(session, order, more, Desk(self))
-        if not prompt.strip():
+        if not said.text.strip():
             raise UserMistake("The prompt is empty; say what you want to know or have done.")
         created = TaskCreated(
             agent=spec.name,
-            prompt=prompt,
+            prompt=said.text,
             conversation=True,
             cwd=str(origin.workspace.cwd),
             asked_model=origin.model.asked,
@@ -259,7 +265,7 @@ class Launcher:
         counted = place.purse is not None or budget != NO_BUDGET
         spent = await spent_by(self._store, task.id) if counted else NOTHING
         purse = await afforded(lambda: bound(place.purse, spec.name, budget, spent, sent=False))
-        place = replace(place, purse=purse)
+        place = replace(place, purse=purse, workspace=place.workspace.as_clone(task.clone))
         turns = request.max_turns or task.max_turns or spec.max_turns
         limits = self._limits(place, turns, budget, seconds)
         behind = request.background and not task.background
@@ -268,7 +274,7 @@ class Launcher:
         try:
             self._seating.check_price(place)
             if workplace := await self.workplaces.again(task, place.workspace):
-                place = replace(place, workspace=workplace.workspace)
+                place = replace(place, workspace=workplace.workspace.as_clone(task.clone))
             order = Order(spec, place, limits, workplace, woken=woken)
             job = await self._starting.go_on(task.id, order, more, Desk(self))
             begun = True
@@ -291,6 +297,7 @@ class Launcher:
         check_prompt(request.prompt)
         spec, events = self.agent_of(task), await self._store.events(task.id)
         tree = in_worktree(spec, request.isolation, task)
+        place = replace(place, workspace=place.workspace.as_clone(task.clone))
         created, facts = forked(task, events, fork, request, place, tree=tree)
         place = replace(place, purse=bound(place.purse, task.agent, created.budget))
         self._seating.check_price(place)

@@ -125,7 +125,8 @@ class Lodged(Workplace):
 
     def heard_again(self) -> str:
         """What an agent should know that began elsewhere."""
-        told = self._said(ANEW if self._lodging.fresh else MOVED)
+        own = self.parcel.start and not self.parcel.fork
+        told = self._said(MOVED if own or not self._lodging.fresh else ANEW)
         return told + LEFT.format(left=self._lodging.left) if self._lodging.left else told
 
     @property
@@ -179,9 +180,11 @@ class Lodged(Workplace):
         if work.commit == self._tree.base:
             return "\n".join(["[It changed no file that goes back.]", *kept_back]), notes
         if work.commit == guest.parcel.start:
-            return "\n".join(["[It changed nothing more than the task it is a fork of.]", *kept_back]), notes
-        what = "What both changed" if guest.parcel.start else "What it changed"
-        began = ", with the work of the task it is a fork of" if guest.parcel.start else ""
+            than = "than the task it is a fork of" if guest.parcel.fork else "there"
+            return "\n".join([f"[It changed nothing more {than}.]", *kept_back]), notes
+        both = guest.parcel.start and guest.parcel.fork
+        what = "What both changed" if both else "What it changed"
+        began = ", with the work of the task it is a fork of" if both else ""
         lines = [f"[It worked in a copy of {guest.cwd}{began} on {self._worker}. {what} there:]"]
         lines += [*listed(work), *kept_back]
         if why_not:

@@ -12,7 +12,7 @@ from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.delegation.lodged import Lodged
 from gencode.runtime.away.lodging import Guest
 from gencode.runtime.away.mirror import Unreachable
-from gencode.runtime.away.parcel import Parcel, Parcels, mark_of
+from gencode.runtime.away.parcel import COPIED, Parcel, Parcels, mark_of
 from gencode.runtime.ports import Store
 from gencode.runtime.shells import Walls
 
@@ -77,7 +77,8 @@ class Lodgings:
 
     async def _prepared(self, wanted: Wanted) -> Lodged:
         task = wanted.task
-        if wanted.parcel is None or self._house.folders == "shared":
+        shared = self._house.folders == "shared" and wanted.mark != COPIED
+        if wanted.parcel is None or shared:
             raise Unreachable(NOT_HERE)
         guest = Guest(task, wanted.cwd, wanted.parcel)
         try:
@@ -96,7 +97,9 @@ class Lodgings:
 
     def _is_here(self, wanted: Wanted) -> bool:
         """Whether a folder is one of those this worker works in; links out of it do not count."""
-        if self._house.folders == "away" or (wanted.parcel is not None and wanted.parcel.earlier):
+        if self._house.folders == "away" or wanted.mark == COPIED:
+            return False
+        if wanted.parcel is not None and wanted.parcel.earlier:
             return False  # a copy belongs to the task that it was made for
         try:
             folder = Path(wanted.cwd).resolve(strict=True)

@@ -16,7 +16,7 @@ from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.treasury import Funds
-from gencode.delegation.trees import in_worktree_apart
+from gencode.delegation.trees import had_own, in_worktree
 from gencode.permissions.chain import Chain, Link, Root, narrowed, rebuilt
 from gencode.runtime.fleet import Dispatching
 from gencode.runtime.models import OWN, Model, ModelRegistry
@@ -82,20 +82,20 @@ class Resumption:
 
         The folder need not be here: then its permissions stay as they were, and today's rules narrow them.
         """
-        tree = False
+        far = self._launcher.apart.far
         if self.is_far(task):
             where, model = self._whereabouts_there(task, request.model)
+            tree = request.isolation == "worktree" or had_own(task)
         else:
-            spec, far = self._launcher.agent_of(task), self._launcher.apart.far
-            tree = in_worktree_apart(spec, request.isolation, task, far=far)
+            tree = in_worktree(self._launcher.agent_of(task), request.isolation, task)
             spot = await self._place(task, request.model, here=request.here, apart=True)
             spot.stop.fall()
             where, model = Whereabouts(task.cwd, spot.model.asked, spot.policies), spot.model
-        created = born(task, request, where)
+        created = replace(born(task, request, where), fits=True)
         times = (seconds, created.budget.seconds, self._launcher.seconds)
         most = min((each for each in times if each is not None), default=None)
-        lent = self._launcher.workplaces.lent(created, self._here().workspace, task, wanted=tree)
-        async with lent as (created, news):
+        here, workplaces = self._here().workspace, self._launcher.workplaces
+        async with workplaces.lent(created, here, task, wanted=tree, far=far) as (created, news):
             handover = new_task(created, model, most, bound=False)
             begun, begins = await self._launcher.apart.fork(replace(handover, fork=point))
         return begun, begins or news

@@ -28,7 +28,7 @@ from gencode.runtime.prompt import system_prompt
 from gencode.runtime.purse import NO_PRICE
 from gencode.runtime.seat import USUAL_CONTEXT, Seat
 from gencode.runtime.seen import Seen
-from gencode.runtime.toolbox import Tool, Toolbox
+from gencode.runtime.toolbox import Growing, Tool, Toolbox
 
 if TYPE_CHECKING:
     from gencode.runtime.hooks import Hooks
@@ -84,6 +84,10 @@ class Outside(Protocol):
 
     async def ready(self, spec: AgentSpec) -> None:
         """Wait a little for the servers that an agent would use."""
+        ...
+
+    def serves(self, spec: AgentSpec) -> bool:
+        """Whether there are servers from which an agent may get tools, now or later."""
         ...
 
     def tools(self, spec: AgentSpec) -> Sequence[Tool]:
@@ -188,10 +192,14 @@ class Seating:
         """The tools an agent sees. What it may not use is hidden here and refused again at the gate."""
         plans = any(policy.mode is Mode.PLAN for policy in origin.chain)
         own = self._own_tools(spec, origin, plans=plans)
-        more = self._customs.outside.tools(spec) if self._customs.outside is not None else ()
-        if not more:
+        outside = self._customs.outside
+        if outside is None or not outside.serves(spec):
             return own
-        return Toolbox((*own.values(), *(tool for tool in more if tool.effect == "read" or not plans)))
+
+        def come() -> list[Tool]:
+            return [tool for tool in outside.tools(spec) if tool.effect == "read" or not plans]
+
+        return Growing(own.values(), come)
 
     def _own_tools(self, spec: AgentSpec, origin: Origin, *, plans: bool) -> Toolbox:
         deepest, sent = not self.may_send(origin), origin.depth > 0

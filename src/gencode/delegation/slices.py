@@ -46,11 +46,8 @@ class Abroad(Struct, frozen=True):
     """Whether nobody is at work here who may spend all that is left."""
     giver: str = ""
     """A task at work elsewhere that may spend all that is left, so that its process can give of it."""
-
-    @property
-    def last(self) -> bool:
-        """Whether one of the others may exceed the budget by a call."""
-        return any(part.last for part in self.parts)
+    last: bool = False
+    """Whether one of the others may exceed the budget by a call."""
 
 
 class Slices:
@@ -124,8 +121,12 @@ class _Family:
         # What one may spend that was sent to a process of its own is set aside in this one.
         if task.id in self._woken or (above is None and not isinstance(self._live(task.id), Job | None)):
             self._covers[task.id] = task.id
-        elif above is not None:
+        elif above is not None and not self._is_apart(task, above):
             self._covers[task.id] = above
+
+    def _is_apart(self, task: Task, above: str) -> bool:
+        """Whether it is a fork in another process, with a budget of its own that is in nobody's part."""
+        return bool(task.forked) and self._held.get(task.id) not in (None, self._held.get(above))
 
     def abroad(self, spent: Spent, purse: Purse) -> Abroad:
         """Who else spends from the budget."""
@@ -150,6 +151,7 @@ class _Family:
             woken={each.id: costs_of(each) for each in here if self._covers.get(each.id) in self._woken},
             alone=not any(each.id not in self._covers for each in here),
             giver=self._giver(elsewhere, purse),
+            last=any(part.last for part in parts) or any(not each.fits for each in self._sliced(elsewhere)),
         )
 
     def set_aside(self) -> dict[str, int]:

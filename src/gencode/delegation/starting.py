@@ -13,7 +13,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import DurableFact, Event, MessageAdded, TaskBackgrounded, TaskCreated, settle
 from gencode.core.ids import stamp
-from gencode.core.messages import Message, UserMessage, unanswered
+from gencode.core.messages import Image, Message, UserMessage, unanswered
 from gencode.core.spec import AgentSpec
 from gencode.core.task import Task, fold, transcript_of
 from gencode.delegation.cache import find, given_again
@@ -63,6 +63,8 @@ class Order(Struct, frozen=True, eq=False):
     """Whether its result may be given again, and an earlier one be given for it."""
     woken: Woken | None = None
     """How it gets what it spends where that is only parts of the budgets above it."""
+    images: tuple[Image, ...] = ()
+    """What it is shown with its prompt."""
 
     def minded(self) -> "Order":
         """With the model asked as the agent's file says, so that those it sends are asked likewise."""
@@ -124,7 +126,8 @@ class Starting:
         known = await find(self._store, created, origin.model.name, system) if order.remembers else None
         first = [UserMessage(spec.initial_prompt)] if created.conversation and spec.initial_prompt else []
         place = order.workplace.heard() if order.workplace else ()
-        heard = [*first, UserMessage(created.prompt), *place, *origin.notes(), *_shape(created)]
+        said = UserMessage(created.prompt, images=order.images)
+        heard = [*first, said, *place, *origin.notes(), *_shape(created)]
         started = self._seating.started(spec, toolbox, origin, system)
         started = replace(started, woken=order.woken is not None)
         then = (*before, started, *map(MessageAdded, heard))
@@ -275,7 +278,8 @@ class Starting:
             await self._seating.ready(spec)
             toolbox = self._seating.tools(spec, origin)
             system = "" if lease.state.system else self._seating.system(spec, toolbox, origin, "")
-            heard = _heard(before, more.prompt, letters, earlier, origin)
+            said = UserMessage(more.prompt, images=order.images)
+            heard = _heard(before, said, letters, earlier, origin)
             place = order.workplace.heard_anew() if order.workplace else told_place(earlier, origin.workspace)
             heard = [*place, *heard]
             started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
@@ -379,10 +383,10 @@ def _shape(task: Task | TaskCreated) -> list[UserMessage]:
 
 
 def _heard(
-    task: Task, prompt: str, letters: Sequence[Letter], earlier: Sequence[Message], origin: Origin
+    task: Task, said: UserMessage, letters: Sequence[Letter], earlier: Sequence[Message], origin: Origin
 ) -> list[UserMessage]:
     """What a task hears when it goes on: why it had ended, what it is asked, and what came meanwhile."""
-    asked = [UserMessage(prompt)] if prompt.strip() else []
+    asked = [said] if said.text.strip() else []
     if not earlier and task.prompt:  # it was stopped before it had heard anything
         asked = [UserMessage(task.prompt), *asked]
     mail = [UserMessage(letter.text, letter.sender, mail=letter.number) for letter in letters]

@@ -62,9 +62,10 @@ class Treasury:
         check_budget(budget)
         self.budget = budget
         self._set = True
-        spent = [self.own.spent] if self.own else []
-        self.own = Purse(SESSION, budget, None, *spent) if budget != NO_BUDGET else None
-        self._purses.clear()
+        if self.own is not None and budget != NO_BUDGET:
+            self.own.rebind(budget)
+        else:
+            self.own = Purse(SESSION, budget) if budget != NO_BUDGET else None
 
     def budget_of(self, session: Task | None) -> Budget:
         """What a conversation may spend: of each kind what is named now, else what it had, or the usual."""
@@ -165,10 +166,12 @@ class Treasury:
             aside.close()
 
     def _kept(self, task: str, owner: str, budget: Budget, parent: Purse | None) -> Purse:
-        """The one purse of a task that is at rest, for as long as its budget and those above are the same."""
+        """The one purse of a task that is at rest, for as long as those above are the same."""
         known = self._purses.get(task)
-        if known is None or known.budget != budget or known.upwards[1:] != _upwards(parent):
+        if known is None or known.upwards[1:] != _upwards(parent):
             known = self._purses[task] = Purse(owner, budget, parent)
+        elif known.budget != budget:  # who is at work in the background spends from the same one
+            known.rebind(budget)
         return known
 
 

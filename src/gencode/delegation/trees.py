@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from gencode.runtime.worktrees.work import Work
 
 NO_HOME = "A worktree needs a folder of GenCode's own, and there is none here; leave isolation out."
-FAR = "A worker may not be on this machine, and gets no worktree; leave out the isolation, or --background."
 MOST_FILES = 50
 CLEAN = "It can be merged as things are."
 THERE = (
@@ -36,23 +35,27 @@ THERE = (
 )
 ANEW = (
     "{tree}, {cwd}, that was made anew, on a new branch {branch}, from the last commit of {repository}: the "
-    "one you had was removed. What you changed in that is in it only if somebody took it over, so look."
+    "one you had {lost}. What you changed in that is in it only if somebody took it over, so look."
 )
 LAST = "the last commit of {repository}"
 WORK = "the work of task {task}, as it was when the fork began"
 FIRST = "the commit that task {task} began with"
+REMOVED = "was removed"
+AWAY = "was on a worker"
 BEGAN = f"{FIRST}: what that task changed is not in it"
 MERGED = "the last commit of {repository}: what task {task} changed is in it only if somebody merged that"
 GONE = "The worktree {path} of task {task} is gone, so it cannot go on there"
 
 
 class Workplace:
-    """The worktree of one agent. One that is `fresh` was made just now, for an agent that is `anew` in it."""
+    """The worktree of one agent. One that is `fresh` was made just now; `lost` says what became of an earlier
+    one that the agent had.
+    """
 
-    def __init__(self, tree: "Worktree", *, fresh: bool = False, anew: bool = False) -> None:
+    def __init__(self, tree: "Worktree", *, fresh: bool = False, lost: str = "") -> None:
         self._tree = tree
         self._fresh = fresh
-        self._anew = anew
+        self._lost = lost
 
     @property
     def workspace(self) -> Workspace:
@@ -75,14 +78,14 @@ class Workplace:
 
     def heard_anew(self) -> list[UserMessage]:
         """What an agent should know before it goes on: that it is not in the worktree it had."""
-        return [UserMessage(self._said(ANEW), sender="system")] if self._anew else []
+        return [UserMessage(self._said(ANEW), sender="system")] if self._lost else []
 
     @property
     def news(self) -> str:
         """What a person should know when the agent begins; mostly nothing."""
         tree = self._tree
-        if self._anew:
-            made = f"from the last commit of {tree.repository}, because the one it had was removed"
+        if self._lost:
+            made = f"from the last commit of {tree.repository}, because the one it had {self._lost}"
             return f"Its worktree {tree.path} was made anew {made}."
         if self._fresh and tree.begun:
             return f"It works in a git worktree of its own, {tree.path}, made from {tree.begun}."
@@ -92,7 +95,7 @@ class Workplace:
         tree = self._tree
         begun = tree.begun or LAST.format(repository=tree.repository)
         place = {"cwd": tree.workspace.cwd, "branch": tree.branch, "repository": tree.repository}
-        return words.format(tree=TREE, begun=begun, **place)
+        return words.format(tree=TREE, begun=begun, lost=self._lost, **place)
 
     async def given_up(self) -> None:
         """Remove it, where it was made for an agent that did not begin after all."""
@@ -143,11 +146,20 @@ class Workplaces:
 
     @asynccontextmanager
     async def lent(
-        self, created: TaskCreated, workspace: Workspace, source: Task | None = None, *, wanted: bool
+        self,
+        created: TaskCreated,
+        workspace: Workspace,
+        source: Task | None = None,
+        *,
+        wanted: bool,
+        far: bool,
     ) -> AsyncGenerator[tuple[TaskCreated, str]]:
-        """The first fact of a task for another process, with a worktree where one is `wanted`; its news."""
-        if not wanted:
-            yield created, ""
+        """The first fact of a task for another process, with a worktree where one is `wanted`; its news.
+
+        A process that may be on a machine that is `far` makes a copy itself.
+        """
+        if far or not wanted:
+            yield replace(created, isolated=wanted), ""
             return
         workplace = await self.make(workspace, source)
         async with kept_if_begun(workplace):
@@ -164,13 +176,15 @@ class Workplaces:
 
     async def again(self, task: Task, workspace: Workspace) -> Workplace | None:
         """The worktree for a task that goes on, if it has one. One that is gone is made anew."""
-        if task.id in self.given or not task.worktree:
+        if task.id in self.given or not (task.worktree or task.isolated):
             return self.given.get(task.id)
         if tree := _there(task.worktree):
             return Workplace(tree)
         if self.home is None:
             raise UserMistake(NO_HOME)
-        return Workplace(await _anew(task, workspace, self.home), fresh=True, anew=True)
+        if task.isolated:
+            return await _at_home(task, workspace, self.home)
+        return Workplace(await _anew(task, workspace, self.home), fresh=True, lost=REMOVED)
 
 
 @asynccontextmanager
@@ -187,20 +201,18 @@ async def kept_if_begun(workplace: Workplace | None) -> AsyncGenerator[None]:
 
 def in_worktree(spec: AgentSpec, asked: str, source: Task | None = None) -> bool:
     """Whether an agent gets a worktree: it was asked for, its file says so, or it copies one who had one."""
-    return (asked or spec.isolation) == "worktree" or (source is not None and bool(source.worktree))
+    return (asked or spec.isolation) == "worktree" or (source is not None and had_own(source))
 
 
-def in_worktree_apart(spec: AgentSpec, asked: str, source: Task | None = None, *, far: bool) -> bool:
-    """The same for an agent in a process that outlives this one, which may be on a machine that is `far`."""
-    if far and (asked == "worktree" or (source is not None and source.worktree)):
-        raise UserMistake(FAR)
-    return not far and in_worktree(spec, asked, source)
+def had_own(task: Task) -> bool:
+    """Whether a task works in a worktree or a copy of its own, wherever it is run."""
+    return bool(task.worktree) or task.isolated
 
 
 def _there(path: str) -> "Worktree | None":
     from gencode.runtime.worktrees.place import recorded
 
-    tree = recorded(Path(path))
+    tree = recorded(Path(path)) if path else None
     return tree if tree is not None and tree.path.is_dir() else None
 
 
@@ -242,6 +254,17 @@ async def _anew(task: Task, workspace: Workspace, home: Path) -> "Worktree":
         there = f"git -C {quote(str(source.top))} worktree add -f {quote(str(path))} {branch}"
         raise UserMistake(f"{gone}. Its branch {branch} is still there; check it out again: {there}")
     return await make(workspace, home, path.name)
+
+
+async def _at_home(task: Task, workspace: Workspace, home: Path) -> Workplace:
+    """The worktree for a task that had copies on workers and goes on here."""
+    from gencode.runtime.worktrees.making import make, source_of
+    from gencode.runtime.worktrees.place import repository_folder
+
+    name, source = f"{task.id}-home", await source_of(workspace.cwd)
+    if tree := _there(str(repository_folder(home, source.top) / name)):
+        return Workplace(tree)
+    return Workplace(await make(workspace, home, name), fresh=True, lost=AWAY)
 
 
 def told(tree: "Worktree", work: "Work") -> Iterator[str]:

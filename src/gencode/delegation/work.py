@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, StoreTrouble, UserMistake
 from gencode.core.events import BudgetSet
+from gencode.core.messages import UserMessage
 from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, was_given
@@ -38,6 +39,9 @@ COME_BACK = "Work that you sent to the background has ended. Tell the user what 
 PATIENCE = 60.0
 """So many seconds somebody who has taken a task may need to go on with it."""
 LOOK_SECONDS = 0.05
+BLIND = "The model {model} takes no pictures, so nothing was sent; choose one that does, or say it in words."
+Prompt = str | UserMessage
+"""What a person says, alone or with the pictures that go with it."""
 
 
 class Kept(UserMistake):
@@ -206,15 +210,19 @@ class Work:
             shares = created.budget != NO_BUDGET and await bounded_above(self._store, created.parent)
             job = await self._resumption.take_on(created, handover)
             if job.purse is not None:
-                job.purse.apart = shares
+                job.purse.hard = shares and created.fits
             return job
         request = TaskRequest(
             *("", handover.prompt), model=handover.model, max_turns=handover.max_turns, background=True
         )
         return await self.resume(handover.task, request)
 
-    async def turn(self, spec: AgentSpec, prompt: str, session: str | None = None) -> Job:
+    async def turn(self, spec: AgentSpec, prompt: Prompt, session: str | None = None) -> Job:
         """Start a turn of a conversation that this agent leads."""
+        said = UserMessage(prompt) if isinstance(prompt, str) else prompt
+        model = self._origin().model
+        if said.images and not model.sees:
+            raise UserMistake(BLIND.format(model=model.name))
         limits = Limits(self._terms.turns or spec.max_turns, self._terms.seconds)
         found = await self._records.find(session) if session is not None else None
         purse = self._treasury.of_conversation(found)
@@ -224,7 +232,7 @@ class Work:
         origin = replace(origin, given=began.given, answered=began.answered)
         leads = None if purse is None else partial(self._treasury.lead, purse)
         session = found.id if found else None
-        job = await self._launcher.converse(spec, prompt, origin, limits, session, leads)
+        job = await self._launcher.converse(spec, said, origin, limits, session, leads)
         self._treasury.keep(job.id, purse)
         self._seen[job.id] = job.seat.seen
         self._begun[job.id] = began
@@ -254,7 +262,12 @@ class Work:
         return self._model
 
     def bound(self, budget: Budget) -> None:
-        """Bound conversations by another budget from their next turn on; what they spent before counts."""
+        """Bound conversations by another budget from their next turn on; what they spent before counts.
+
+        UserMistake for dollars where the price of the model is not known.
+        """
+        if budget.usd is not None:
+            self._launcher.check_model(self._origin().model.name)
         self._treasury.bound(budget)
 
     @property

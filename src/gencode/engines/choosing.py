@@ -4,15 +4,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gencode.core.rules import Policy
 from gencode.engines.process import ProcessEngine
 from gencode.runtime.fleet import Dispatching
 from gencode.runtime.ports import Engine, Store
 
 
-def engine_for(store: Store, home: Path, cwd: Path, flags: Mapping[str, Any]) -> Engine:
-    """The engine for a journal. What a queue needs is loaded when the first task goes into it."""
+def engine_for(store: Store, home: Path, cwd: Path, flags: Mapping[str, Any], policy: Policy) -> Engine:
+    """The engine for a journal. What a queue needs is loaded when the first task goes into it.
+
+    `policy` is what counts here: by the `flags`, and by the settings that only this machine has.
+    """
     if isinstance(store, Dispatching):
         from gencode.engines.fleet import FleetEngine
 
-        return FleetEngine(store, cwd, flags, home)
+        return FleetEngine(store, cwd, flags, home, policy)
     return ProcessEngine(home, cwd, flags)

@@ -16,8 +16,12 @@ import msgspec
 
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated, TaskEnded
+from gencode.core.rules import Action, Policy
+from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.engines.luggage import FarOrder, Luggage, Shared
+from gencode.permissions.links import as_links_lead
+from gencode.permissions.paths import places_of
 from gencode.runtime.fleet import BUDGETS, TRAVELLING, Dispatching, Outlook
 from gencode.runtime.owner import new_owner
 from gencode.runtime.ports import Handover, Wish
@@ -28,6 +32,7 @@ LOOK_SECONDS = 0.2
 BEGIN_SECONDS = 5.0
 WAITED_FOR = 10
 """The priority of a task that somebody waits for; of any other it is 0."""
+_PERMISSIONS = ("permission_mode", "allow", "ask", "deny")
 TAKEN_BACK = "whoever sent it was stopped meanwhile"
 
 
@@ -68,7 +73,16 @@ class FleetEngine:
 
     far = True
 
-    def __init__(self, store: Shared, cwd: Path, flags: Mapping[str, Any], home: Path) -> None:
+    def __init__(
+        self,
+        store: Shared,
+        cwd: Path,
+        flags: Mapping[str, Any],
+        home: Path,
+        policy: Policy | None = None,
+    ) -> None:
+        """`policy` is that of the sender, which knows more than its `flags`: the settings of this machine."""
+        self._policy = policy
         self._store = store
         self.luggage = Luggage(store, home)
         self._cwd = cwd
@@ -95,7 +109,7 @@ class FleetEngine:
             self._ready = True
         cwd = handover.created.cwd if handover.created else await self._folder_of(handover.task)
         packed = await self.luggage.pack_for(handover, cwd)
-        flags = {**self._flags, "model": handover.model}
+        flags = {**self._flags, **self._refused(cwd), "model": handover.model}
         order = FarOrder(handover, cwd, flags, packed.mark, packed.parcel, packed.alone)
         try:
             body = msgspec.json.encode(order)
@@ -142,6 +156,15 @@ class FleetEngine:
             await self._store.ask(task, Wish.STOP)
             return
         await self._store.append(lease, [TaskEnded(Status.CANCELLED, error=TAKEN_BACK)], last=True)
+
+    def _refused(self, cwd: str) -> dict[str, list[str]]:
+        """What a worker asks about or refuses, where permissions were named for a task that goes on.
+
+        They take the place of those it had, so all that counts here has to travel with them.
+        """
+        if self._policy is None or not any(self._flags.get(name) for name in _PERMISSIONS):
+            return {}
+        return _as_led(self._policy, cwd)
 
     async def _folder_of(self, task: str) -> str:
         """The folder of an earlier task, which need not be on this machine."""
@@ -192,3 +215,13 @@ class FleetEngine:
                 await self._unpacked(away)
                 away.kill()
                 self._followed.discard(away)
+
+
+def _as_led(policy: Policy, cwd: str) -> dict[str, list[str]]:
+    """The deny and ask rules of a policy, also for where links lead here: another machine could not tell."""
+    rules = as_links_lead(policy, places_of(Workspace(Path(cwd), Path(cwd), Path.home()))).rules
+    strict = (Action.DENY, Action.ASK)
+    named = {each.value: [rule for rule in rules if rule.action is each] for each in strict}
+    return {
+        name: [f"{rule.tool}({rule.pattern})" for rule in found] for name, found in named.items() if found
+    }

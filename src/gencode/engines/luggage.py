@@ -20,6 +20,7 @@ from gencode.engines.process import WorkOrder
 from gencode.permissions.chain import rebuilt
 from gencode.permissions.paths import decide_path, resolve
 from gencode.runtime.away.parcel import (
+    COPIED,
     Parcel,
     Returned,
     as_reason,
@@ -34,8 +35,6 @@ log = logging.getLogger(__name__)
 
 BEGAN = ("it began with ", "it begins in a copy of ")
 """How notes begin that tell of another task what it began with."""
-COPIED = "copy"
-"""The mark of a folder that is to be made anew also where it is at hand."""
 FORKS = {
     "work": "It begins in a copy of {cwd} as task {task} left it, with what that one changed.",
     "sent": "It begins in a copy of {cwd} as it was when task {task} was sent, without what that one "
@@ -95,9 +94,12 @@ class Luggage:
         self.around: Around | None = None
         """On a worker: what is known of the copy that the folders are in."""
 
-    async def pack(self, cwd: str, task: str = "") -> Packed:
-        """A folder for a task. An earlier task whose changes nobody has taken over goes on from there."""
-        from gencode.runtime.away.packing import Packer
+    async def pack(self, cwd: str, task: str = "", tree: str = "") -> Packed:
+        """A folder for a task. An earlier task whose changes nobody has taken over goes on from there.
+
+        One that had a worktree here, and was nowhere else, goes on from what is in that.
+        """
+        from gencode.runtime.away.packing import Packer, pack_tree
 
         mark = mark_of(cwd)
         earlier = await self._store.parcels.returned(task) if task else None
@@ -107,8 +109,10 @@ class Luggage:
             return Packed(mark, alone=f"{cwd} is not on the machine that sent it")
         made = Packer(Path(cwd), self._home, self._store.parcels, self.around)
         packer = self._packers.setdefault(cwd, made)
+        own = tree if earlier is None else ""
         try:
-            return Packed(mark, await packer.pack())
+            begun = await pack_tree(Path(own), Path(cwd), self._home, self._store.parcels) if own else None
+            return Packed(mark, begun or await packer.pack())
         except UserMistake as mistake:
             if self.around is not None:
                 raise  # nobody shares a copy, so it would wait for ever
@@ -118,15 +122,16 @@ class Luggage:
     async def pack_for(self, handover: Handover, cwd: str) -> Packed:
         """The folder for a task that is handed over."""
         created, fork = handover.created, handover.fork
-        if created is None:
-            return await self.pack(cwd, handover.task)
-        if fork is None:
-            return await self.pack(cwd)
-        earlier = await self._pack_fork(created, fork) if fork.away else None
-        if earlier is not None:
-            return earlier
-        packed = await self.pack(cwd)
-        if packed.parcel is None:
+        if created is not None and fork is not None:
+            earlier = await (self._pack_fork if fork.away else self._pack_tree)(created, fork)
+            if earlier is not None:
+                return earlier
+        known = created or await self._store.task(handover.task)
+        tree = known.worktree if known is not None and created is None else ""
+        packed = await self.pack(cwd, "" if created else handover.task, tree)
+        if known is not None and known.isolated:
+            packed = _alone(packed, cwd)
+        if fork is None or packed.parcel is None:
             return packed
         parcel = msgspec.structs.replace(packed.parcel, fork="now")
         return msgspec.structs.replace(packed, parcel=parcel, told=FORKS["now"].format(cwd=cwd))
@@ -147,12 +152,19 @@ class Luggage:
             parcel = msgspec.structs.replace(
                 parcel, start=work.commit, start_head=work.head, start_left=work.left, packs=packs
             )
-        state = "sent" if work is None else "work"
-        told = FORKS[state].format(cwd=created.cwd, task=task, at=fork.at)
-        notes = [note for note in parcel.notes if not note.startswith(BEGAN)]
-        if state == "sent":
-            notes.append(f"{told[:1].lower()}{told[1:].rstrip('.')}")
-        return Packed(COPIED, msgspec.structs.replace(parcel, fork=state, notes=tuple(notes)), told=told)
+        return _begun(created, fork, parcel, with_work=work is not None)
+
+    async def _pack_tree(self, created: TaskCreated, fork: ForkPoint) -> Packed | None:
+        """The folder as another task began with it in a worktree on this machine, and its work there."""
+        from gencode.runtime.away.packing import pack_tree
+
+        source = await self._store.task(created.forked)
+        if source is None or not source.worktree or source.cwd != created.cwd:
+            return None
+        ended = ends_with(await self._store.events(source.id), fork.at)
+        tree = Path(source.worktree)
+        parcel = await pack_tree(tree, Path(created.cwd), self._home, self._store.parcels, with_work=ended)
+        return None if parcel is None else _begun(created, fork, parcel, with_work=ended)
 
     async def _sent_with(self, task: str) -> Parcel | None:
         """The folder of a task that has not ended, as it was sent with it."""
@@ -175,6 +187,26 @@ class Luggage:
             await noted(self._store, task, arrived)
         except GenCodeError as trouble:
             log.warning("what task %s changed could not be brought home: %s", task, trouble)
+
+
+def _begun(created: TaskCreated, fork: ForkPoint, parcel: Parcel, *, with_work: bool) -> Packed:
+    """What a fork gets that begins in a copy of its own, with the work of the task it copies or without."""
+    state = "work" if with_work else "sent"
+    told = FORKS[state].format(cwd=created.cwd, task=created.forked, at=fork.at)
+    notes = [note for note in parcel.notes if not note.startswith(BEGAN)]
+    if state == "sent":
+        notes.append(f"{told[:1].lower()}{told[1:].rstrip('.')}")
+    return Packed(COPIED, msgspec.structs.replace(parcel, fork=state, notes=tuple(notes)), told=told)
+
+
+def _alone(packed: Packed, cwd: str) -> Packed:
+    """The same for a task that works in a copy only; UserMistake where there can be none."""
+    if packed.parcel is None:
+        raise UserMistake(
+            f"An agent with the isolation worktree works in a copy on a worker, and no copy of {cwd} can be "
+            f"made: {packed.alone}."
+        )
+    return msgspec.structs.replace(packed, mark=COPIED)
 
 
 def ends_with(events: Sequence[Event], at: int) -> bool:
@@ -205,7 +237,7 @@ def may_write(path: Path, created: TaskCreated, copied: Copied | None = None) ->
     cwd = Path(created.cwd)
     if copied is not None:
         copied = msgspec.structs.replace(copied, top=str(repository_around(cwd) or cwd))
-    workspace = Workspace(cwd, cwd, Path.home(), copied)
+    workspace = Workspace(cwd, cwd, Path.home(), copied).as_clone(created.clone)
     place = resolve(str(path), workspace)
     chain = rebuilt(created.policies, created.grant)
     decisions = (decide_path("Write", place, policy, workspace) for policy in chain)

@@ -22,7 +22,7 @@ from gencode.core.errors import UserMistake
 from gencode.runtime.ports import Handover
 
 WORKER = "gencode.surfaces.worker"
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 LOG = "worker.log"
 
 

@@ -1,7 +1,5 @@
 """mcp: what a server's tool gave back, as our tools give things back."""
 
-import base64
-import binascii
 from contextlib import suppress
 from typing import Any, cast
 
@@ -9,13 +7,11 @@ import msgspec
 
 from gencode.core.messages import Image
 from gencode.mcp.wire import Message
+from gencode.runtime.pictures import KINDS, MOST_PICTURES, picture
 from gencode.runtime.toolbox import ToolOutput, clip
 
 LONGEST_RESULT = 1_000_000
-LARGEST_IMAGE = 5 * 1024 * 1024
-MOST_IMAGES = 20
 MOST_PARTS = 1_000
-_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 def output_of(result: Message) -> ToolOutput:
@@ -62,7 +58,7 @@ def _resource(inner: Any, texts: list[str], images: list[Image]) -> None:
     name = f"[resource {_text(held.get('uri'))[:500]}]"
     if isinstance(held.get("text"), str):
         texts.append(f"{name}\n{held['text']}")
-    elif held.get("mimeType") in _MEDIA_TYPES:
+    elif held.get("mimeType") in KINDS:
         texts.append(name)
         _picture({"mimeType": held["mimeType"], "data": held.get("blob")}, texts, images)
     else:
@@ -70,24 +66,13 @@ def _resource(inner: Any, texts: list[str], images: list[Image]) -> None:
 
 
 def _picture(part: Message, texts: list[str], images: list[Image]) -> None:
-    kind, content = part.get("mimeType"), _text(part.get("data"))
-    if kind not in _MEDIA_TYPES:
-        texts.append(f"[a picture of the kind {_text(kind)[:60]!r} was left out]")
-    elif len(content) > LARGEST_IMAGE:
-        texts.append(f"[a picture of more than {LARGEST_IMAGE:,} bytes was left out]")
-    elif len(images) >= MOST_IMAGES:
+    found = picture(_text(part.get("mimeType")), _text(part.get("data")))
+    if isinstance(found, str):
+        texts.append(f"[a picture {found} was left out]")
+    elif len(images) >= MOST_PICTURES:
         texts.append("[a further picture was left out]")
-    elif not _is_base64(content):
-        texts.append("[a picture that cannot be read was left out]")
     else:
-        images.append(Image(str(kind), content))
-
-
-def _is_base64(content: str) -> bool:
-    try:
-        return bool(base64.b64decode(content, validate=True))
-    except (binascii.Error, ValueError):
-        return False
+        images.append(found)
 
 
 def _says_the_same(texts: list[str], structured: object) -> bool:

@@ -21,8 +21,6 @@ from gencode.runtime.processes.environment import Scrub
 from gencode.runtime.processes.sweep import sweep
 from gencode.runtime.toolbox import Tool
 
-FIRST_WAIT = 2.0
-"""How long a conversation waits at most for its servers before it begins."""
 _APPROVED_WAIT = 30.0
 
 
@@ -67,10 +65,11 @@ class Servers:
         for server in self._session.values():
             self._begin(server)
 
-    async def ready(self, seconds: float = FIRST_WAIT, spec: AgentSpec | None = None) -> None:
+    async def ready(self, seconds: float, spec: AgentSpec | None = None) -> None:
         """Wait until every server that an agent would use was tried once, but no longer than so."""
         found = self._of(spec)
-        waiting = [asyncio.create_task(server.tried()) for server in found.values()]
+        useful = found if spec is None else self._useful(spec, found)
+        waiting = [asyncio.create_task(found[name].tried()) for name in useful]
         if waiting:
             await asyncio.wait(waiting, timeout=seconds)
             for each in waiting:
@@ -159,6 +158,11 @@ class Servers:
                     self._begin(servers[definition.name], brought=self._is_brought(spec.source))
         return servers
 
+    def _useful(self, spec: AgentSpec, servers: Mapping[str, Server]) -> list[str]:
+        """Those of which an agent may get tools, by its file."""
+        labels, (named, _) = server_labels(servers), of_agent(spec.mcp_servers, spec.source or spec.name)
+        return [name for name in servers if name in named or _may_use(spec, labels[name])]
+
     def _is_brought(self, source: str) -> bool:
         """Whether an agent's file came with a project."""
         if source not in self._brought:
@@ -212,11 +216,11 @@ class Servers:
         if status.state != "ready":
             return f"The MCP server {definition.name} was approved, but it is {status.state}: {status.why}."
         names = ", ".join(status.tools) or "none"
-        return f"The MCP server {definition.name} runs. From the next turn on there are its tools: {names}."
+        return f"The MCP server {definition.name} runs. From your next reply on there are its tools: {names}."
 
 
 def _may_use(spec: AgentSpec, label: str) -> bool:
-    """Whether an agent could use any tool of a server that its own file brings."""
+    """Whether an agent could use any tool of a server by the lists of its file."""
     whole = f"{PREFIX}{label}"
     if any(pattern in ("mcp", "mcp__*", whole, f"{whole}__*") for pattern in spec.tools.deny):
         return False

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 FILES = (".mcp.json", ".gen/mcp.json")
 """What a trusted project may bring."""
 
+FIRST_WAIT = 2.0
+"""How long a conversation waits at most for its servers before it begins."""
+
 Tables = Sequence[tuple[str, dict[str, Any], bool]]
 """The tables of the settings: where each was written, what it says, and whether the user wrote it."""
 
@@ -48,6 +51,8 @@ class Session:
         self._answered = answered
         self._problems: tuple[str, ...] = ()
         self._servers: Servers | None = None
+        self.patience = FIRST_WAIT
+        """So many seconds an agent waits at most for its servers before it begins."""
 
     def start(self) -> None:
         """Start what the settings and the project name, in the background."""
@@ -57,17 +62,19 @@ class Session:
     async def ready(self, spec: AgentSpec | None = None) -> None:
         """Wait a little for the servers that an agent would use; without one, for those of the session."""
         if self._tables or self._files or (spec is not None and spec.mcp_servers):
-            from gencode.mcp.servers import FIRST_WAIT
+            await self._all().ready(self.patience, spec)
 
-            await self._all().ready(FIRST_WAIT, spec)
+    def serves(self, spec: AgentSpec) -> bool:
+        """Whether there are servers from which an agent may get tools, now or later."""
+        return bool(self._tables or self._files or spec.mcp_servers)
 
     def tools(self, spec: AgentSpec) -> Sequence[Tool]:
         """The tools of servers that an agent gets."""
-        return self._all().tools(spec) if self._wanted(spec) else ()
+        return self._all().tools(spec) if self.serves(spec) else ()
 
     def warnings(self, spec: AgentSpec) -> Sequence[str]:
         """What its receipt should say about servers."""
-        return [*self._problems, *self._all().warnings(spec)] if self._wanted(spec) else ()
+        return [*self._problems, *self._all().warnings(spec)] if self.serves(spec) else ()
 
     def status(self) -> "Sequence[Status]":
         """How every server is."""
@@ -77,9 +84,6 @@ class Session:
         """End every server."""
         if self._servers is not None:
             await self._servers.close()
-
-    def _wanted(self, spec: AgentSpec) -> bool:
-        return bool(self._tables or self._files or spec.mcp_servers)
 
     def _all(self) -> "Servers":
         if self._servers is None:

@@ -75,7 +75,7 @@ def places_of(workspace: Workspace) -> Places:
     if (copied := workspace.copied) is None:
         return places
     originals = tuple((each.folder, each.home) for each in copied.originals)
-    return places._replace(copy=copied.top, originals=originals, narrows=copied.narrows)
+    return places._replace(copy=copied.top, originals=originals, narrowing=len(copied.narrowing))
 
 
 def resolve(path_text: str, workspace: Workspace) -> Resolved:

@@ -26,8 +26,8 @@ class Places(NamedTuple):
     copy: str = ""
     originals: tuple[tuple[str, str], ...] = ()
     """Where the workspace is in a copy: that copy, and each folder it was made of, with its user's home."""
-    narrows: bool = False
-    """Whether only deny and ask rules about these folders count for the copy."""
+    narrowing: int = 0
+    """How many of these, the last ones, are those about which only deny and ask rules count for the copy."""
 
 
 class PathPattern:
@@ -118,7 +118,9 @@ def rule_pattern(
 @lru_cache(maxsize=4096)
 def path_pattern(pattern: str, places: Places, any_case: bool) -> PathPattern:
     """The compiled pattern; with `any_case` as deny and ask rules compare, without as allow rules do."""
-    made = CopiedPattern if places.copy and (any_case or not places.narrows) else PathPattern
+    if places.narrowing and not any_case:
+        places = places._replace(originals=places.originals[: -places.narrowing])
+    made = CopiedPattern if places.originals else PathPattern
     return made(pattern, places, any_case=any_case)
 
 

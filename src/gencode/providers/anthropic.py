@@ -8,7 +8,16 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from gencode.core.messages import AssistantMessage, Image, Message, ToolCall, ToolMessage, ToolResult, Usage
+from gencode.core.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Usage,
+    pictures_in,
+)
 from gencode.core.spec import Effort
 from gencode.providers.http import PATIENCE, Endpoint, Patience, address
 from gencode.providers.limits import longest_reply
@@ -287,6 +296,7 @@ def _heard(turn: Turn) -> list[dict[str, Any]]:
         if isinstance(message, ToolMessage):
             results += [_result(each) for each in message.results]
         else:
+            texts += map(_picture, pictures_in([message]))
             texts.append({"type": "text", "text": message.text})
     return results + texts
 

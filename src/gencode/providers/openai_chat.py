@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult
+from gencode.core.messages import AssistantMessage, Image, Message, ToolMessage, ToolResult, pictures_in
 from gencode.providers.sse import to_json
 from gencode.providers.turns import (
     NO_OUTPUT,
@@ -40,7 +40,7 @@ def _role_of(message: Message) -> str:
 
 def _encoded(turn: Turn, name: str, wants_thoughts: bool) -> bytes:
     if turn.role == "user":
-        return to_json({"role": "user", "content": joined(turn.messages)})
+        return to_json({"role": "user", "content": _heard(turn.messages)})
     if turn.role == "assistant":
         message = _said(turn)
         if "tool_calls" in message and ((thoughts := _thoughts(turn.messages, name)) or wants_thoughts):
@@ -61,8 +61,17 @@ def _encoded(turn: Turn, name: str, wants_thoughts: bool) -> bytes:
 def _shown(result: ToolResult) -> list[dict[str, Any]]:
     """The pictures of a result; its own message may hold only text."""
     whose = f"Shown by {wire_name(result.name)}, call {wire_name(result.call)}:"
-    pictures = [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in result.images]
-    return [{"type": "text", "text": whose}, *pictures]
+    return [{"type": "text", "text": whose}, *map(_picture, result.images)]
+
+
+def _heard(messages: Sequence[Message]) -> object:
+    """What was said to the model, with the pictures that were shown with it."""
+    pictures = [*map(_picture, pictures_in(messages))]
+    return [{"type": "text", "text": joined(messages)}, *pictures] if pictures else joined(messages)
+
+
+def _picture(image: Image) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": data_url(image)}}
 
 
 def _thoughts(messages: Sequence[Message], name: str) -> list[str]:

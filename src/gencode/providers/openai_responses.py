@@ -16,6 +16,7 @@ from gencode.core.messages import (
     ToolMessage,
     ToolResult,
     Usage,
+    pictures_in,
 )
 from gencode.providers.limits import kept_short
 from gencode.providers.reply import counted, whole_call
@@ -210,7 +211,7 @@ def _role_of(message: Message) -> str:
 
 def _encoded(turn: Turn, name: str) -> bytes:
     if turn.role == "user":
-        return to_json({"role": "user", "content": joined(turn.messages)})
+        return to_json({"role": "user", "content": _with_pictures(joined(turn.messages), turn.messages)})
     items: list[dict[str, Any]] = []
     for message in turn.messages:
         if isinstance(message, AssistantMessage):
@@ -224,11 +225,12 @@ def _encoded(turn: Turn, name: str) -> bytes:
 
 
 def _output(result: ToolResult) -> object:
-    text = result.text or NO_OUTPUT
-    if not result.images:
-        return text
-    shown = [{"type": "input_image", "image_url": data_url(image)} for image in result.images]
-    return [{"type": "input_text", "text": text}, *shown]
+    return _with_pictures(result.text or NO_OUTPUT, [ToolMessage((result,))])
+
+
+def _with_pictures(text: str, messages: Sequence[Message]) -> object:
+    shown = [{"type": "input_image", "image_url": data_url(image)} for image in pictures_in(messages)]
+    return [{"type": "input_text", "text": text}, *shown] if shown else text
 
 
 def _said(message: AssistantMessage, name: str) -> list[dict[str, Any]]:

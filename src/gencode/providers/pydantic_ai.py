@@ -24,10 +24,10 @@ from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.extras import installing
 from gencode.core.messages import (
     AssistantMessage,
+    Image,
     Message,
     ToolCall,
     ToolMessage,
-    ToolResult,
     Usage,
     UserMessage,
 )
@@ -355,11 +355,11 @@ def _heard(message: UserMessage | ToolMessage) -> list[Any]:
     from pydantic_ai.messages import ToolReturnPart, UserPromptPart
 
     if isinstance(message, UserMessage):
-        return [UserPromptPart(message.text)] if message.text.strip() else []
+        return [UserPromptPart(_shown(message.text, message.images))] if message.text.strip() else []
     return [
         ToolReturnPart(
             wire_name(result.name),
-            _shown(result),
+            _shown(result.text if result.text.strip() else NO_OUTPUT, result.images),
             wire_name(result.call),
             outcome="failed" if result.error else "success",
         )
@@ -367,12 +367,11 @@ def _heard(message: UserMessage | ToolMessage) -> list[Any]:
     ]
 
 
-def _shown(result: ToolResult) -> Any:
+def _shown(text: str, pictures: Sequence[Image]) -> Any:
     from pydantic_ai.messages import BinaryContent
 
-    text = result.text if result.text.strip() else NO_OUTPUT
-    images = [BinaryContent(b64decode(image.base64), media_type=image.media_type) for image in result.images]
-    return [text, *images] if images else text
+    shown = [BinaryContent(b64decode(each.base64), media_type=each.media_type) for each in pictures]
+    return [text, *shown] if shown else text
 
 
 def _replied(message: AssistantMessage) -> list[Any]:

@@ -70,6 +70,7 @@ async def run(seat: Seat, transcript: list[Message], record: Recorder, stop: Sto
         stop.check()
         await deliver(seat, transcript, record)
         course.turns += 1
+        seat.toolbox.grow()
         try:
             reply = await heard(seat, transcript, seat.toolbox.schemas(), record, stop)
             transcript.append(reply)

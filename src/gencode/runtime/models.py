@@ -13,6 +13,7 @@ TIERS = ("fast", "balanced", "powerful")
 OFFLINE = "offline-search"
 OWN = "own"
 """What a provider that a program brought along is asked for as."""
+_TEXT_ONLY = (OFFLINE, "deepseek/", "local/")
 ALIASES = {"haiku": "fast", "sonnet": "balanced", "opus": "powerful"}
 
 MakeProvider = Callable[[str], Provider]
@@ -35,6 +36,11 @@ class Model(Struct, frozen=True):
     def lasting(self) -> str:
         """The name under which another process, or a later one, gets this very model."""
         return "offline" if self.name == OFFLINE else self.name
+
+    @property
+    def sees(self) -> bool:
+        """Whether it may be shown pictures; False where it is known to take text only."""
+        return not self.name.startswith(_TEXT_ONLY)
 
     def for_agent(self, spec: AgentSpec) -> "Model":
         """This model, asked as an agent's file says; what it does not say stays as its sender has it."""

@@ -60,9 +60,8 @@ class Purse:
         elsewhere; False: there is none."""
         self.parted = False
         """Whether only a part of the budget may be spent here."""
-        self.apart = False
-        """Whether it was taken along to another process, and others spend from a budget above it."""
         self.hard = False
+        self._lent = False
         self.elsewhere = dict.fromkeys(UNITS, 0)
         """What is set aside here, and not above, for those who spend from the same budget elsewhere."""
         self.holders: tuple[str, ...] = ()
@@ -98,10 +97,27 @@ class Purse:
         """What is left after what is spent and set aside, by the tightest purse from here up."""
         return in_units({kind: account.left() for kind, account in self.accounts.items()})
 
-    def roomy(self, call: Mapping[str, int]) -> bool:
-        """Whether it has room for two such calls, so that one that does not fit is better not made."""
-        limits = ((kind, account.limit) for kind, account in self.accounts.items())
-        return all(limit is None or limit >= 2 * call[kind] for kind, limit in limits)
+    def lend(self) -> bool:
+        """Let who takes it along to another process be the one to exceed those above by a call, if one may.
+
+        Until it is closed it counts there as a call in flight.
+        """
+        above = self.upwards[1:]
+        if not any(purse.hard or purse.loose or purse._is_tight() for purse in above):
+            self._lent = True
+            _count(above, 1, 1)
+        return self._lent
+
+    def _is_tight(self) -> bool:
+        """Whether calls in flight might exceed it."""
+        return any(each.limit is not None and each.load > each.limit for each in self.accounts.values())
+
+    def rebind(self, budget: Budget) -> None:
+        """Bound all who spend from it by another budget from now on; it may weigh on no purse above."""
+        self.budget = budget
+        for kind, limit in limits_of(budget).items():
+            self.accounts[kind].limit = limit
+        self.turnstile.admit()
 
     def set_aside(self, amounts: Mapping[str, int]) -> None:
         """Set so much aside for those who spend elsewhere, in the place of what was."""
@@ -148,6 +164,9 @@ class Purse:
         """Give back what was set aside for this purse and is not spent."""
         for account in self.accounts.values():
             account.close()
+        if self._lent:
+            self._lent = False
+            _count(self.upwards[1:], -1, -1)
         self.turnstile.admit()
 
     def check(self) -> None:
@@ -159,6 +178,13 @@ class Purse:
         """Count what was spent where nobody could ask before: in another process."""
         for kind, amount in in_numbers(spent).items():
             self.accounts[kind].add(amount, amount, amount)
+        self.turnstile.admit()
+
+    def pay_up_to(self, spent: Spent) -> None:
+        """Count so much as is not counted of what was spent from here and from below over the whole life."""
+        for kind, amount in in_numbers(spent).items():
+            more = max(0, amount - self.accounts[kind].spent)
+            self.accounts[kind].add(more, more, more)
         self.turnstile.admit()
 
     async def reserve(self, tokens: int, usd: float | None, reply: int | None = None) -> "Reservation":
@@ -188,8 +214,6 @@ class Purse:
         """What a call may cost; where only a part may be spent, no less than others did cost."""
         amounts = in_numbers(at_most)
         for purse in self.upwards:
-            if purse.apart:
-                purse.apart, purse.hard = False, purse.roomy(amounts)
             if purse.parted:
                 amounts = {kind: max(amount, purse.dearest[kind]) for kind, amount in amounts.items()}
         return amounts
@@ -213,7 +237,7 @@ class Reservation:
         """Let it cost no more than is kept for it, unless it is the one call that may exceed a budget."""
         self.loose = not any(purse.hard or purse.calls > 1 for purse in self.purse.upwards)
         self.reply = None if self.loose else reply
-        self._count(0, self.loose)
+        _count(self.purse.upwards, 0, self.loose)
 
     def settle(self, *, tokens: int, usd: float | None, turns: int = 1) -> None:
         """Count what the call did cost; a price that is not known counts as it was estimated."""
@@ -228,7 +252,7 @@ class Reservation:
     def take_off(self) -> None:
         """The call goes: what it may cost is kept for it from here up."""
         self.flying = True
-        self._count(1, 0)
+        _count(self.purse.upwards, 1, 0)
         for kind, amount in self.estimate.items():
             self.purse.accounts[kind].add(0, 0, amount)
 
@@ -250,7 +274,7 @@ class Reservation:
         if not self.flying:
             return
         self.flying = False
-        self._count(-1, -self.loose)
+        _count(self.purse.upwards, -1, -self.loose)
         for kind, amount in cost.items():
             self.purse.accounts[kind].add(amount, amount, amount - self.estimate[kind])
             self.purse.paid[kind] += amount
@@ -258,10 +282,11 @@ class Reservation:
                 purse.dearest[kind] = max(purse.dearest[kind], amount)
         self.purse.turnstile.admit()
 
-    def _count(self, calls: int, loose: int) -> None:
-        for purse in self.purse.upwards:
-            purse.calls += calls
-            purse.loose += loose
+
+def _count(purses: tuple[Purse, ...], calls: int, loose: int) -> None:
+    for purse in purses:
+        purse.calls += calls
+        purse.loose += loose
 
 
 class Account:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gencode.core.budget import Budget
-from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage
+from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage, pictures_in
 from gencode.core.prices import MILLION, Price
 from gencode.runtime.amounts import Spent, in_numbers
 from gencode.runtime.ports import Request
@@ -77,13 +77,7 @@ def _heard_at_most(request: Request) -> int:
         if usage is not None and usage.input_tokens and _same(request.model, message):
             known, since = usage.input_tokens + usage.output_tokens, since[place + 1 :]
             break
-    pictures = sum(
-        len(result.images)
-        for message in since
-        if isinstance(message, ToolMessage)
-        for result in message.results
-    )
-    after = len(msgspec.json.encode(since)) + WRAPPING * len(since) + LARGEST_PICTURE * pictures
+    after = _encoded_size(since) + WRAPPING * len(since) + LARGEST_PICTURE * len(pictures_in(since))
     if known:
         return known + after
     told = _size(request.system) + len(msgspec.json.encode(request.tools))
@@ -163,7 +157,7 @@ def weight(message: Message) -> int:
             thought = sum(_size(each.text) for each in message.thinking)
             return (_size(message.text) + calls + thought) // USUAL_TOKEN + WRAPPING
         case _:
-            return _size(message.text) // USUAL_TOKEN + WRAPPING
+            return _size(message.text) // USUAL_TOKEN + len(message.images) * PICTURE + WRAPPING
 
 
 def _size(text: str) -> int:
@@ -171,5 +165,10 @@ def _size(text: str) -> int:
 
 
 def _bytes(request: Request) -> int:
-    messages = len(msgspec.json.encode(request.messages))
-    return messages + len(request.system) + len(msgspec.json.encode(request.tools))
+    return _encoded_size(request.messages) + len(request.system) + len(msgspec.json.encode(request.tools))
+
+
+def _encoded_size(messages: Sequence[Message]) -> int:
+    """How many bytes messages have but for their pictures, which are counted by the piece."""
+    pictures = sum(len(image.base64) for image in pictures_in(messages))
+    return len(msgspec.json.encode(messages)) - pictures

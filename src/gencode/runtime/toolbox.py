@@ -320,6 +320,9 @@ class Toolbox(Mapping[str, Tool]):
             self._schemas = tuple(tool.as_schema() for tool in self.values())
         return self._schemas
 
+    def grow(self) -> None:
+        """Take in what has come since it was made: here nothing does."""
+
     def _named(self, name: str) -> str | None:
         """The own name of a tool that is called so here."""
         known = name if name in self._tools else self._by_key.get(same_name(name))
@@ -341,6 +344,26 @@ class Toolbox(Mapping[str, Tool]):
     def _index(self, tools: Iterable[Tool | Shelved]) -> None:
         for tool in tools:
             self._by_key |= {same_name(name): tool.name for name in (*tool.aliases, tool.name)}
+
+
+class Growing(Toolbox):
+    """The tools of one agent, to which those of servers are added that come while it is at work.
+
+    None is taken away or replaced: what an agent was told of stays as it was told.
+    """
+
+    __slots__ = ("_come",)
+
+    def __init__(self, tools: Iterable[Tool], come: Callable[[], Iterable[Tool]]) -> None:
+        super().__init__((*tools, *come()))
+        self._come = come
+
+    def grow(self) -> None:
+        """Take in what has come since."""
+        if fresh := {tool.name: tool for tool in self._come() if tool.name not in self}:
+            self._tools |= fresh
+            self._index(fresh.values())
+            self._schemas = None
 
 
 def clip(text: str, most: int = CLIP, rest: str = "") -> str:

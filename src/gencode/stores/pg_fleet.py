@@ -60,6 +60,7 @@ _OVER = "SELECT id FROM gen_task WHERE id = ANY($1::text[]) AND dispatch IS NOT 
 _LED = """
 SELECT id FROM gen_task
 WHERE id = ANY($1::text[]) AND (lease_until > clock_timestamp() OR dispatch IS NOT NULL
+    OR status NOT IN ('pending', 'running', 'interrupted')
     OR ended_at::timestamptz > clock_timestamp() - make_interval(secs => $2))
 """
 _FREE = "UPDATE gen_task SET owner = NULL, lease_until = NULL WHERE owner = $1"
@@ -195,12 +196,14 @@ class FleetStore(PostgresStore):
         """Those of these tasks that workers have nothing more to do with."""
         return {*tasks} - {row[0] for row in await self.link.fetch(_OVER, list(tasks))}
 
-    async def deserted(self, tasks: Sequence[str]) -> set[str]:
-        """Those of these tasks that nobody leads any more: gone, ended, or with a lease that is over.
+    async def deserted(self, tasks: Sequence[str], since: float = CLOSED_SECONDS) -> set[str]:
+        """Those of these tasks whose process has died, as far as one can tell from here: gone, interrupted so
+        many seconds ago, or with a lease that is over.
 
-        One that has just ended may have been closed by whoever is about to go on with it.
+        One that was just closed may be so by whoever is about to go on with it. The process of one that came
+        to an end itself was there then, and calls off what it still has out.
         """
-        return {*tasks} - {row[0] for row in await self.link.fetch(_LED, list(tasks), CLOSED_SECONDS)}
+        return {*tasks} - {row[0] for row in await self.link.fetch(_LED, list(tasks), since)}
 
     async def depth(self) -> tuple[int, int]:
         """How many tasks wait for a worker, and how many workers are at."""

@@ -83,10 +83,14 @@ async def _verb(talk: Talk, typed: Typed, here: str) -> Deed:
     word, rest = typed.first()
     if not word and not here:
         raise UserMistake(f"Nothing runs here; say which agent: /{typed.name} ID.")
-    task = (await talk.gen.find(word or here)).id
+    return await strike(talk, (await talk.gen.find(word or here)).id, verb, rest)
+
+
+async def strike(talk: Talk, task: str, verb: Verb, message: str = "") -> Deed:
+    """A verb at an agent is to be confirmed; one that would hit nothing says so at once."""
     hits = await talk.hits(task, verb)
     text = would_hit(verb, task, hits)
-    return Confirm(verb, task, text, rest) if hits else Word(text)
+    return Confirm(verb, task, text, message) if hits else Word(text)
 
 
 async def _help(talk: Talk, typed: Typed, here: str) -> Deed:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
@@ -10,6 +10,8 @@ from gencode.runtime.asking import Asker
 from gencode.runtime.questions import Presence, QuestionBox, Relaying
 
 NOT_KEPT = "Questions travel only through a database, and this journal is not in one."
+MOST_SECONDS = 5.0
+"""So long it may take at most until others know that somebody can be asked here."""
 
 
 def no_conversation() -> str:
@@ -69,8 +71,13 @@ async def far_questions(
     def presence() -> Presence:
         return Presence(gen.supervisor.owner, place, background, follows())
 
-    bringing = asyncio.get_running_loop().create_task(FarQuestions(box_of(gen), asker, presence).run())
+    questions = FarQuestions(box_of(gen), asker, presence)
+    bringing = asyncio.get_running_loop().create_task(questions.run())
     try:
+        # Who is not known to be here is not asked, and what is sent from here may ask at once.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(MOST_SECONDS):
+                await questions.tried.wait()
         yield
     finally:
         bringing.cancel()

@@ -17,27 +17,17 @@ from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.status import Status
 from gencode.runtime.asking import Answer, Question
-from gencode.runtime.broker import NOBODY, Broker
+from gencode.runtime.broker import Broker
 from gencode.settings import remember
 from gencode.surfaces.acts import Confirm, Deed, Page, Show, Word, act
 from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.family import rows
-from gencode.surfaces.fates import Farewell
 from gencode.surfaces.figures import figures, name_of, state
 from gencode.surfaces.notices import Notice, named
-from gencode.surfaces.person import (
-    AGAIN,
-    Doubt,
-    choices,
-    chosen,
-    drop_typed,
-    inquiry_text,
-    shown,
-    understood,
-)
+from gencode.surfaces.person import Doubt, LinePerson, drop_typed
 from gencode.surfaces.plain import answer, note
-from gencode.surfaces.questions import REACHES, WITH_NETWORK, answered
+from gencode.surfaces.questions import REACHES, WITH_NETWORK
 from gencode.surfaces.slash import is_command, parse
 from gencode.surfaces.talk import Talk
 from gencode.surfaces.visible import visible_line
@@ -107,15 +97,14 @@ def _name_what_stops(talk: Talk) -> None:
         note(f"Still running, stopped now: {named(running)}. What they have said is kept.")
 
 
-class Lines:
+class Lines(LinePerson):
     """What is printed and what is typed. It is also the person that is asked."""
 
     def __init__(self) -> None:
+        super().__init__(answer, Doubt())
         self.talk: Talk | None = None
         self._typed: asyncio.Queue[str | None] = asyncio.Queue()
         self._asked: asyncio.Future[str] | None = None
-        self._doubt = Doubt()
-        self.farewell = Farewell(answer)
         self._over = False
         self._ended = False
         self._work: set[asyncio.Task[None]] = set()
@@ -235,45 +224,17 @@ class Lines:
             self._asked = None
 
     async def answer(self, question: Question) -> Answer:
-        """Print a question; the next line that is typed answers it. The end of the input answers nothing."""
-        await self.farewell.said()
+        """Print a question; the next line that is typed answers it, and none from before."""
         drop_typed()
         try:
-            return await (self._inquired(question) if question.inquiries else self._decided(question))
-        except EOFError:
-            return NOBODY
+            return await super().answer(question)
         except asyncio.CancelledError:
-            self._doubt.gone()
             drop_typed()
-            self.farewell.say(question)
             raise
 
-    async def _decided(self, question: Question) -> Answer:
-        answer(shown(question))
-        while True:
-            answer(choices(question))
-            given = understood(await self._answer(), question)
-            doubtful = self._doubt.about_this()
-            if given is None:
-                answer("That is none of the answers; type one of the letters.")
-            elif doubtful:
-                answer(AGAIN)
-            else:
-                return given
-
-    async def _inquired(self, question: Question) -> Answer:
-        words: list[str] = []
-        for inquiry in question.inquiries:
-            answer(inquiry_text(question, inquiry))
-            line = await self._answer()
-            while self._doubt.about_this():
-                answer(AGAIN)
-                line = await self._answer()
-            words.append(chosen(line, inquiry))
-        return answered(words)
-
-    async def _answer(self) -> str:
+    async def line(self, prompt: str) -> str:
         """The next line; EOFError where none comes any more."""
+        answer(prompt)
         line = await self._ask()
         if line == NO_MORE:
             raise EOFError

@@ -18,6 +18,7 @@ from gencode.surfaces.questions import (
     RUNS_COMMANDS,
     SAID_NO,
     WITH_NETWORK,
+    answered,
     exactly,
     preview_lines,
     where,
@@ -105,22 +106,24 @@ def asker_for(output: str, painter: Painter) -> Asker | None:
     return TerminalBroker(TerminalPerson(painter), seconds=PATIENCE)
 
 
-class TerminalPerson:
-    """Asks on stderr and reads from stdin. The painter keeps still meanwhile.
+class LinePerson:
+    """A person who answers with lines, and is shown questions by `say`.
 
     Who leaves (the end of the input, a closed window) answers nothing.
     """
 
-    def __init__(self, painter: Painter, keyboard: "Keyboard | None" = None) -> None:
-        self._painter = painter
-        self._keyboard = keyboard or Keyboard()
-        self._doubt = self._keyboard.doubt
-        self.farewell = Farewell(lambda text: note(f"  {text}"))
+    def __init__(self, say: Callable[[str], None], doubt: "Doubt") -> None:
+        self._say = say
+        self._doubt = doubt
+        self.farewell = Farewell(say)
+
+    async def line(self, prompt: str) -> str:
+        """One line that is typed once `prompt` is shown; EOFError when there comes no more."""
+        raise NotImplementedError
 
     async def answer(self, question: Question) -> Answer:
-        """Show a question until a key is pressed that answers it."""
+        """Show a question until a line is typed that answers it."""
         await self.farewell.said()
-        self._painter.hold(True)
         try:
             return await (self._inquired(question) if question.inquiries else self._decided(question))
         except EOFError:
@@ -129,18 +132,16 @@ class TerminalPerson:
             self._doubt.gone()
             self.farewell.say(question)
             raise
-        finally:
-            self._painter.hold(False)
 
     async def _decided(self, question: Question) -> Answer:
-        note(shown(question))
+        self._say(shown(question))
         while True:
-            answer = understood(await self._keyboard.line(choices(question)), question)
+            answer = understood(await self.line(choices(question)), question)
             doubtful = self._doubt.about_this()
             if answer is None:
-                note("  That is none of the answers; type one of the letters, then Enter.")
+                self._say("  That is none of the answers; type one of the letters, then Enter.")
             elif doubtful:
-                note(f"  {AGAIN}")
+                self._say(f"  {AGAIN}")
             else:
                 return answer
 
@@ -148,12 +149,29 @@ class TerminalPerson:
         """What a person answers to everything that an agent wants to know."""
         words: list[str] = []
         for inquiry in question.inquiries:
-            line = await self._keyboard.line(inquiry_text(question, inquiry))
+            line = await self.line(inquiry_text(question, inquiry))
             while self._doubt.about_this():
-                line = await self._keyboard.line(f"  {AGAIN}")
+                line = await self.line(f"  {AGAIN}")
             words.append(chosen(line, inquiry))
-        answered = any(words)
-        return Answer(answered, why="" if answered else "The user did not answer", words=tuple(words))
+        return answered(words)
+
+
+class TerminalPerson(LinePerson):
+    """Asks on stderr and reads from stdin. The painter keeps still meanwhile."""
+
+    def __init__(self, painter: Painter, keyboard: "Keyboard | None" = None) -> None:
+        self._painter = painter
+        self._keyboard = keyboard or Keyboard()
+        self.line = self._keyboard.line
+        super().__init__(note, self._keyboard.doubt)
+
+    async def answer(self, question: Question) -> Answer:
+        """Show a question, and nothing else until it is answered or gone."""
+        self._painter.hold(True)
+        try:
+            return await super().answer(question)
+        finally:
+            self._painter.hold(False)
 
 
 class TerminalBroker(Broker):

@@ -113,10 +113,9 @@ def inquiry_choices(inquiry: Inquiry) -> list[tuple[str, str]]:
 
 
 def answered(words: list[str]) -> Answer:
-    """The answer to all inquiries of a question; a no when one of them was left open."""
-    if not all(word.strip() for word in words):
-        return Answer(False, why=NOT_ANSWERED)
-    return Answer(True, words=tuple(words))
+    """The answer to all inquiries of a question; those left open are the agent's, and none is a no."""
+    said = tuple(word.strip() for word in words)
+    return Answer(True, words=said) if any(said) else Answer(False, why=NOT_ANSWERED)
 
 
 def _short(text: str, most: int) -> str:

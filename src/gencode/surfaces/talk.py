@@ -15,7 +15,7 @@ from gencode.core.events import (
     TaskCreated,
     TaskEnded,
 )
-from gencode.core.messages import UserMessage
+from gencode.core.messages import Image, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.reach import Verb
@@ -43,6 +43,10 @@ STOPPED = "a person stopped it"
 CANNOT_ASK = "it cannot ask you there, and what would be asked is refused"
 ANSWER_THERE = "answer it where it runs, or here once it is shown"
 AT_WORK = "The conversation is at work; interrupt it first, with Esc."
+NO_PICTURES_NOW = (
+    "Pictures can only be sent when a turn begins, and this one is still open, so nothing was sent: wait "
+    "until it and the agents in the background are done, or cancel it, and send it again."
+)
 COURTESY_SECONDS = 2.0
 """So long whoever led the last turn is left to begin the next one before somebody else does."""
 
@@ -137,13 +141,19 @@ class Talk:
         """The number of the last fact of a task that was taken in."""
         return self._seqs.get(task, 0)
 
-    async def say(self, text: str) -> None:
-        """Say something: it begins a turn, or is heard by the one that is open before its next reply."""
+    async def say(self, text: str, images: tuple[Image, ...] = ()) -> None:
+        """Say something: it begins a turn, or is heard by the one that is open before its next reply.
+
+        Pictures begin a turn, and are refused while one is open.
+        """
         async with self._beginning:
-            if self.session is not None and (self.running or self.led_elsewhere):
-                await self._post(self.session, text)
+            if self.session is None or not (self.running or self.led_elsewhere):
+                said = UserMessage(text, images=images)
+                await self._begin(self.gen.start_turn(said, self.session, self._agent))
+            elif images:
+                raise UserMistake(NO_PICTURES_NOW)
             else:
-                await self._begin(self.gen.start_turn(text, self.session, self._agent))
+                await self._post(self.session, text)
 
     async def steer(self, task: str, text: str) -> Task:
         """Say something to any agent; one that has ended is woken by it."""

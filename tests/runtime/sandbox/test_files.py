@@ -165,6 +165,47 @@ def test_a_new_repository_is_told(yard: Yard) -> None:
     assert touched(before, state(plan.watched())) == [git / "config", git / "hooks"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo new > lib/inner/.git/hooks/post-checkout",
+        "echo '[core] fsmonitor = ./evil' >> lib/inner/.git/config",
+        "mv lib/inner/.git lib/inner/x",
+        "mv lib gone",
+    ],
+)
+def test_a_repository_inside_the_workspace_is_guarded_as_well(strong: Yard, text: str) -> None:
+    inner = strong.workspace / "lib" / "inner"
+    (inner / ".git" / "hooks").mkdir(parents=True)
+    (inner / ".git" / "config").write_text("settled\n")
+    plan = strong.plan()
+    before = state(plan.watched())
+    assert strong.bash(text).code != 0
+    assert touched(before, state(plan.watched())) == []
+    assert strong.bash("echo x > lib/inner/.git/index; echo x > lib/inner/file").code == 0
+
+
+@pytest.mark.needs("git")
+def test_a_repository_that_a_command_made_is_its_own(strong: Yard) -> None:
+    strong.plan()  # as it was before the first command
+    made = "git init -q lib; cd lib; git config user.name me"
+    assert (strong.bash(made).code, strong.bash("cd lib; git config user.name you").code) == (0, 0)
+    assert strong.bash("rm -rf lib").code == 0
+
+
+def test_what_no_wall_can_guard_is_told(yard: Yard) -> None:
+    """A link can be replaced where it is, and git itself writes the list of a rebase."""
+    (yard.workspace / ".git").rename(yard.base / "workspace" / "kept")
+    (yard.workspace / ".git").symlink_to("kept")
+    plan = yard.plan()
+    before = state(plan.watched())
+    todo = "rebase-merge/git-rebase-todo"
+    yard.bash(f"mkdir -p .git/rebase-merge; echo exec ./evil > .git/{todo}")
+    assert touched(before, state(plan.watched())) == [yard.workspace / ".git" / todo]
+    yard.bash("rm .git; mkdir .git")
+    assert yard.workspace / ".git" in touched(before, state(plan.watched()))
+
+
 def test_hidden_places_cannot_be_read(strong: Yard) -> None:
     skills = strong.base / "home" / ".gen" / "skills"
     skills.mkdir()

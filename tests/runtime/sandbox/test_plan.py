@@ -84,7 +84,10 @@ def test_a_per_user_folder_in_the_workspace_is_hidden_too(base: Path) -> None:
     ]
     assert plan.watched() == tuple(
         base / "home" / ".git" / name
-        for name in ("hooks", "config", "config.worktree", "commondir", "modules")
+        for name in (
+            *("hooks", "config", "config.worktree", "commondir", "modules"),
+            "rebase-merge/git-rebase-todo",
+        )
     )
 
 

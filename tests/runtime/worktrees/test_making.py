@@ -286,6 +286,11 @@ async def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
             "fatal: Unable to create '/x/.git/index.lock': File exists.",
             "No: another git is at work there and holds a lock. Try again when it has ended.",
         ),
+        (
+            "fatal: failed to read /x/.git/worktrees/mine/commondir: Success",
+            "No: another git is adding a worktree there. If none runs, it was killed; then remove the folder "
+            "worktrees/mine in git's own folder, and try again.",
+        ),
         ("hint: x\nfatal: something else", "No: git said 'fatal: something else'."),
         ("", "No: git said 'it ended without a word'."),
     ],

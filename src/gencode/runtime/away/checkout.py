@@ -81,22 +81,30 @@ async def apart(checkout: Checkout) -> AsyncGenerator[Git]:
         yield replace(checkout.git, environ={**checkout.git.environ, **more})
 
 
-async def tree_of(git: Git, checkout: Checkout) -> tuple[str, list[str]]:
+async def tree_of(git: Git, checkout: Checkout, at: str = "") -> tuple[str, list[str]]:
     """Everything in a checkout that is not ignored as a tree, and what could not be put into it.
 
-    Keys that nobody has committed do not travel.
+    Keys that nobody has committed do not travel. What is committed is told by the commit `at`, if there is
+    one, and else by the index.
     """
     with TemporaryDirectory(prefix="gencode-") as folder:
         index = str(Path(folder, "index"))
-        try:
-            shutil.copy2(checkout.index, index)
-        except OSError:
-            await git.run("read-tree", "--empty", index=index)
-        notes = await add_all(git, checkout.top, index, _is_secret)
+        if at:
+            await git.run("read-tree", at, index=index)
+        else:
+            await _copied_index(git, checkout.index, index)
+        notes = await add_all(git, checkout.top, index, is_key)
         said = await git.run("write-tree", index=index)
         if not said.ok:
             raise trouble(said, f"What is in {checkout.top} cannot be written down")
         return said.line, notes
+
+
+async def _copied_index(git: Git, index: Path, into: str) -> None:
+    try:
+        shutil.copy2(index, into)
+    except OSError:
+        await git.run("read-tree", "--empty", index=into)
 
 
 async def commit_of(git: Git, tree: str, parents: Sequence[str], message: str) -> str:
@@ -136,19 +144,24 @@ async def unpacked(git: Git, body: bytes) -> None:
 
 
 async def has(git: Git, commit: str) -> bool:
-    """Whether a commit is there."""
+    """Whether a commit is there; that says nothing of what it leads to."""
     return (await git.run("cat-file", "-e", f"{commit}^{{commit}}")).ok
 
 
 async def is_whole(git: Git, commit: str, without: Sequence[str] = ()) -> bool:
-    """Whether everything that a commit leads to is there, but for what others lead to."""
-    said = await git.run(
-        "rev-list", "--objects", "--quiet", commit, "--not", *without, "--all", seconds=PACK_SECONDS
-    )
+    """Whether a commit is there with everything that it leads to, but for what others lead to.
+
+    Without a look at worktrees: one that is just being made has no commit yet, which would be an error.
+    """
+    words = ("--single-worktree", commit, "--not", *without, "--all")
+    said = await git.again("rev-list", "--objects", "--quiet", *words, seconds=PACK_SECONDS)
+    if said.code < 0:
+        raise trouble(said, f"Whether all of the commit {commit[:12]} is there could not be found out")
     return said.ok
 
 
-def _is_secret(name: bytes) -> bool:
+def is_key(name: bytes) -> bool:
+    """Whether a file is called like one that holds keys or passwords."""
     return is_secret(folded(os.fsdecode(name)), absolute=False)
 
 

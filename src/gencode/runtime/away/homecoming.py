@@ -121,7 +121,7 @@ class Homecoming:
         """Have both commits in the store: the one the task began at, and the one with what it did."""
         parcel = checked(work.parcel)
         checked(replace(parcel, tip=work.commit))
-        if not await has(git, parcel.tip):
+        if not await is_whole(git, parcel.tip):
             for commit in parcel.known:
                 if not await has(git, commit):
                     raise UserMistake(
@@ -133,7 +133,7 @@ class Homecoming:
                 if pack is None:
                     raise UserMistake("What the task began with is not in the database any more.")
                 await unpacked(git, pack)
-        if not await has(git, work.commit):
+        if not await is_whole(git, work.commit):
             await unpacked(git, body)
         if not await has(git, parcel.tip) or not await is_whole(git, work.commit):
             raise UserMistake("What came back of the task is not all there.")

@@ -3,7 +3,9 @@
 import asyncio
 import fcntl
 import os
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -13,8 +15,8 @@ from msgspec.structs import replace
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.spec import Workspace
 from gencode.permissions.trust import revoke, standing, trust
-from gencode.runtime.away.checkout import has, is_whole, unpacked
-from gencode.runtime.away.mirror import Mirror, Unreachable
+from gencode.runtime.away.checkout import is_whole, unpacked
+from gencode.runtime.away.mirror import Mirror, Unreachable, take_in
 from gencode.runtime.away.parcel import Parcel, Parcels, Returned, Unfit, as_reason, checked
 from gencode.runtime.away.repository import furnish, give_back, is_own
 from gencode.runtime.away.summing import summed
@@ -28,6 +30,7 @@ from gencode.runtime.worktrees.place import (
     remove_record,
     repository_folder,
 )
+from gencode.runtime.worktrees.sweeping import sweep
 from gencode.runtime.worktrees.work import Work
 
 RETURNED = "refs/gencode/returned/"
@@ -143,7 +146,8 @@ class Lodging:
             await asyncio.to_thread(give_back, self.tree)
         except (OSError, RecursionError):
             return failed
-        async with turn(self.tree.path.parent):
+        async with turn(self.tree.path.parent) as held:
+            await sweep(self._git, self.tree.common_dir, self.tree.path.parent, held)
             for words in (
                 ("update-ref", f"{RETURNED}{self.guest.task}-{commit[:12]}", commit),
                 ("worktree", "remove", "--force", str(self.tree.path)),
@@ -233,26 +237,25 @@ async def _earlier(git: Git, guest: Guest, parcels: Parcels) -> _Start:
         return _Start()
     commit, head = found[0].commit, found[0].head
     checked(replace(guest.parcel, tip=commit, head=head))
-    if not await has(git, commit):
-        await unpacked(git, found[1])
-    return await _sound(git, guest.parcel, _Start(commit, head, found[0].left))
+    return await _sound(
+        git, guest.parcel, _Start(commit, head, found[0].left), partial(unpacked, git, found[1])
+    )
 
 
 async def _sent_with(git: Git, parcel: Parcel, parcels: Parcels) -> _Start:
     """What another task did that a fork of it begins with, if there is anything."""
-    if parcel.start and not await has(git, parcel.start):
-        for name in parcel.packs:
-            body = await parcels.pack(name)
-            if body is None:
-                raise Unfit("what was sent of its folder is not in the database any more")
-            await unpacked(git, body)
-    return await _sound(git, parcel, _Start(parcel.start, parcel.start_head)) if parcel.start else _Start()
+    if not parcel.start:
+        return _Start()
+    start = _Start(parcel.start, parcel.start_head)
+    return await _sound(git, parcel, start, partial(take_in, git, parcel, parcels))
 
 
-async def _sound(git: Git, parcel: Parcel, start: _Start) -> _Start:
-    """The same, if all of it is there above what was sent."""
+async def _sound(git: Git, parcel: Parcel, start: _Start, take: Callable[[], Awaitable[None]]) -> _Start:
+    """The same, if all of it is there above what was sent, or is once it was taken in."""
     if not await is_whole(git, start.commit, [parcel.tip]):
-        raise Unfit("what the task did before is not all there")
+        await take()
+        if not await is_whole(git, start.commit, [parcel.tip]):
+            raise Unfit("what the task did before is not all there")
     if start.head and not (await git.run("merge-base", "--is-ancestor", start.head, start.commit)).ok:
         raise Unfit("what the task did before is said to be at a commit that it was not at")
     return start

@@ -14,7 +14,8 @@ from gencode.runtime.away.checkout import FSCK, has, is_whole, unpacked
 from gencode.runtime.away.parcel import Parcel, Parcels, Unfit
 from gencode.runtime.worktrees.git import Git, quiet_git, trouble
 from gencode.runtime.worktrees.making import turn
-from gencode.runtime.worktrees.place import MIRRORS, made_folder, worktrees_folder
+from gencode.runtime.worktrees.place import MIRRORS, made_folder, repository_folder, worktrees_folder
+from gencode.runtime.worktrees.sweeping import sweep
 
 FETCH_SECONDS = 600.0
 MOST_PACKS = 100
@@ -31,6 +32,8 @@ _FETCHING = {
     "protocol.ext.allow": "never",
     "fetch.fsckObjects": "true",
     "fetch.recurseSubmodules": "false",
+    # As a pack, all at once: of loose objects a fetch that was killed leaves some.
+    "fetch.unpackLimit": "1",
     "fetch.writeCommitGraph": "false",
     "fetch.bundleURI": "",
     "submodule.recurse": "false",
@@ -50,6 +53,7 @@ class Mirror:
 
     def __init__(self, home: Path, key: str) -> None:
         self.path = worktrees_folder(home) / MIRRORS / key / "repository.git"
+        self._copies = repository_folder(home, self.path)
 
     async def obtain(self, parcel: Parcel, parcels: Parcels) -> Git:
         """Have everything that a parcel leads to; git for the mirror. Unreachable when some is missing."""
@@ -73,16 +77,12 @@ class Mirror:
 
     async def _filled(self, git: Git, parcel: Parcel, parcels: Parcels) -> None:
         for commit in parcel.known:
-            if not await has(git, commit):
+            if not await is_whole(git, commit):
                 await self._fetched(git, parcel, commit)
-        if not await has(git, parcel.tip):
-            for name in parcel.packs:
-                body = await parcels.pack(name)
-                if body is None:
-                    raise Unfit("what was sent of its folder is not in the database any more")
-                await unpacked(git, body)
-        if not await has(git, parcel.tip) or not await is_whole(git, parcel.tip):
-            raise Unfit("what was sent of its folder is not all of it")
+        if not await is_whole(git, parcel.tip):
+            await take_in(git, parcel, parcels)
+            if not await is_whole(git, parcel.tip):
+                raise Unfit("what was sent of its folder is not all of it")
         said = await git.patiently("update-ref", f"{TIPS}{parcel.tip}", parcel.tip)
         if not said.ok:
             raise trouble(said, "The copy of its repository cannot be written", self.path)
@@ -92,11 +92,14 @@ class Mirror:
 
     async def _fetched(self, git: Git, parcel: Parcel, commit: str) -> None:
         """Fetch a commit: by the branch that has it, or else by its name, which not every server gives."""
+        with made_folder(self._copies):
+            async with turn(self._copies) as held:
+                await sweep(git, self.path, self._copies, held)
         fetching = replace(git, environ=fetching_environment())
         for wanted in (f"refs/heads/{parcel.branch}" if parcel.branch else "", commit):
             if not wanted or not parcel.remote:
                 continue
-            said = await fetching.run(
+            said = await fetching.again(
                 *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"),
                 *("--no-auto-maintenance", "--end-of-options", parcel.remote),
                 f"+{wanted}:refs/gencode/known/{commit}",
@@ -108,6 +111,15 @@ class Mirror:
             if not said.ok and wanted == commit:
                 raise Unreachable(str(trouble(said, f"{parcel.remote} cannot be fetched from")))
         raise Unreachable(f"{parcel.remote or 'No remote'} does not have the commit {commit[:12]}")
+
+
+async def take_in(git: Git, parcel: Parcel, parcels: Parcels) -> None:
+    """Take in all that was sent of a folder; Unfit when some of it is gone."""
+    for name in parcel.packs:
+        body = await parcels.pack(name)
+        if body is None:
+            raise Unfit("what was sent of its folder is not in the database any more")
+        await unpacked(git, body)
 
 
 def fetching_environment() -> dict[str, str]:

@@ -11,7 +11,16 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.core.spec import Copied
 from gencode.permissions.trust import standing
-from gencode.runtime.away.checkout import Checkout, apart, checkout_at, commit_of, key_at, packed, tree_of
+from gencode.runtime.away.checkout import (
+    Checkout,
+    apart,
+    checkout_at,
+    commit_of,
+    is_key,
+    key_at,
+    packed,
+    tree_of,
+)
 from gencode.runtime.away.lightening import heaviest
 from gencode.runtime.away.parcel import (
     MOST_COMMITS,
@@ -24,6 +33,7 @@ from gencode.runtime.away.parcel import (
 )
 from gencode.runtime.worktrees.git import Git, trouble
 from gencode.runtime.worktrees.making import shown
+from gencode.runtime.worktrees.place import recorded
 
 MOST_CHANGED = 256 << 20
 """So many bytes of files that are not committed are looked at."""
@@ -82,6 +92,59 @@ class Packer:
             parcel = replace(parcel, key=key, earlier=earlier)
         self._last = (look, parcel)
         return replace(parcel, trusted=trusted)
+
+
+async def pack_tree(
+    path: Path, folder: Path, home: Path, parcels: Parcels, *, with_work: bool = True
+) -> Parcel | None:
+    """A folder as an agent began with it in a worktree here, and with what is in that; None where it is gone.
+
+    What is trusted in the folder itself is trusted in it. UserMistake when its agent made another checkout of
+    it, or it is one of another repository.
+    """
+    tree = recorded(path)
+    if tree is None or tree.away or not tree.path.is_dir():
+        return None
+    checkout, original = await checkout_at(tree.workspace.cwd), await checkout_at(folder)
+    there, known = (checkout.top, checkout.git_dir), (tree.path, tree.git_dir)
+    if [*map(os.path.realpath, there)] != [*map(os.path.realpath, known)]:
+        raise UserMistake(f"the repository in {tree.path} was redirected to {checkout.git_dir}")
+    if checkout.common_dir != original.common_dir:
+        raise UserMistake(f"{tree.path} is no worktree of the repository around {folder}")
+    upstream = await _upstream(checkout.git, tree.base, None)
+    parcel = await _packed_up(checkout, tree.base, upstream, parcels, clean=True)
+    parcel = replace(parcel, trusted=_trusted(original.cwd, home))
+    return await _with_work(checkout, tree.base, parcel, parcels) if with_work else parcel
+
+
+async def _with_work(checkout: Checkout, base: str, parcel: Parcel, parcels: Parcels) -> Parcel:
+    """The parcel of a worktree with what was done in it since the commit that it began at."""
+    async with apart(checkout) as git:
+        head = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or base
+        if not parcel.head or await _has_keys(git, base, head):
+            head = base  # as one commit: what came in between does not travel
+        tree, notes = await tree_of(git, checkout, head)
+        if not parcel.head:
+            first = await git.tell("rev-parse", "--verify", f"{base}^{{tree}}")
+            base = head = await commit_of(git, first, [], UNCOMMITTED)
+        same = await git.tell("rev-parse", "--verify", f"{head}^{{tree}}") == tree
+        start = head if same else await commit_of(git, tree, [head], UNCOMMITTED)
+        notes = [*parcel.notes, *(f"not sent along: {note}" for note in notes)]
+        parcel = replace(parcel, notes=tuple(notes))
+        if start == base:
+            return parcel
+        pack = await _kept(git, f"s{start}", start, [base], parcels)
+        if pack is None:
+            raise await _too_large(git, checkout.top, base, start)
+        own = head if head != base else ""
+        return replace(parcel, start=start, start_head=own, packs=(*parcel.packs, pack))
+
+
+async def _has_keys(git: Git, base: str, head: str) -> bool:
+    """Whether a file that looks like a key was committed since then, also one that is gone again."""
+    names = ("-z", "--format=", "--name-only", "--no-renames", "--diff-filter=A", "-m")
+    said = await git.run("log", *names, f"{base}..{head}")
+    return not said.ok or any(map(is_key, said.names))
 
 
 async def _changed(checkout: Checkout) -> list[bytes]:

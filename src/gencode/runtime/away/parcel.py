@@ -16,6 +16,8 @@ MOST_PACK = 32 << 20
 """So many bytes of one pack go through the database."""
 MOST_COMMITS = 8
 MOST_ORIGINALS = 8
+COPIED = "copy"
+"""The mark of a folder that is to be made anew also where it is at hand."""
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _KEY = re.compile(r"[0-9a-f]{40}")
 _PACK = re.compile(r"[hst][0-9a-f]{40,64}(?:-[0-9a-f]{1,64})?")

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
-from gencode.runtime.away.checkout import has, is_whole, packed, quoted, unpacked
+from gencode.runtime.away.checkout import is_whole, packed, quoted, unpacked
 from gencode.runtime.away.lightening import heaviest, leave_out, leaving_out
 from gencode.runtime.away.parcel import MOST_PACK, as_reason
 from gencode.runtime.away.repository import Taken, give_back, take
@@ -218,10 +218,10 @@ async def _packed(desk: _Desk, mirror: Git, commit: str) -> tuple[bytes, str]:
 
 
 async def _brought(desk: _Desk, mirror: Git, commit: str, body: bytes) -> None:
-    if not await has(mirror, commit):
-        await unpacked(mirror, body)
     if not await is_whole(mirror, commit, [desk.tree.base]):
-        raise UserMistake("it is not all there")
+        await unpacked(mirror, body)
+        if not await is_whole(mirror, commit, [desk.tree.base]):
+            raise UserMistake("it is not all there")
     said = await mirror.patiently("update-ref", f"refs/heads/{desk.tree.branch}", commit)
     if not said.ok:
         raise trouble(said, f"The branch {desk.tree.branch} cannot be written")

@@ -2,7 +2,10 @@
 
 import os
 import stat
+from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 _OWN_SETTINGS = ".gen"
@@ -14,6 +17,11 @@ _INERT = ".sample"
 """The ending of the examples `git init` puts among the hooks; git never runs them."""
 _MOST_REPOSITORIES = 64
 _MOST_ENTRIES = 2000
+_MOST_FOLDERS = 500
+_MOST_INNER = 16
+_GIT = ".git"
+_TODO = Path("rebase-merge", "git-rebase-todo")
+"""What git does when somebody goes on with a rebase; its lines may be commands."""
 _LARGEST_LINK_FILE = 4096
 
 State = dict[Path, tuple[int, ...]]
@@ -40,6 +48,38 @@ def guarded_names(root: Path) -> list[Path]:
     if stat.S_ISREG(kind(git)):
         names.append(git)
     return list(dict.fromkeys([*names, *_in_git(git)]))
+
+
+@lru_cache(maxsize=64)
+def inner_repositories(root: Path) -> tuple[Path, ...]:
+    """The folders in a workspace that have a repository of their own, the nearest first, up to a limit.
+
+    Those that are there when it is asked first: later ones are made by commands, which have to set them up
+    and may remove them again.
+    """
+    found: list[Path] = []
+    waiting = deque([root])
+    for _ in range(_MOST_FOLDERS):
+        if not waiting or len(found) == _MOST_INNER:
+            break
+        folder = waiting.popleft()
+        try:
+            with os.scandir(folder) as entries:
+                inside = list(islice(entries, _MOST_ENTRIES))
+        except OSError:
+            continue
+        if folder != root and any(entry.name == _GIT for entry in inside):
+            found.append(folder)
+        folders = (each.name for each in inside if each.is_dir(follow_symlinks=False) and each.name != _GIT)
+        waiting.extend(folder / name for name in sorted(folders))
+    return tuple(found)
+
+
+def only_told(roots: Iterable[Path], guarded: Iterable[Path]) -> Iterator[Path]:
+    """What no wall can keep from being changed, because git needs it or it is a link; it can be looked at."""
+    yield from (root / _GIT for root in roots if (root / _GIT).is_symlink())
+    own = (place.parent for place in guarded if place.name == "commondir" and not is_of_linked(place))
+    yield from (folder / _TODO for folder in own)
 
 
 def is_of_linked(place: Path) -> bool:
@@ -123,9 +163,9 @@ def touched(before: State, after: State) -> list[Path]:
 
 
 def _below(place: Path) -> Iterator[Path]:
-    """What is in a folder, at any depth, up to a limit."""
+    """What is in a folder, at any depth, up to a limit; of git's own only the link to it counts."""
     left = _MOST_ENTRIES
-    waiting = [place]
+    waiting = [] if place.name == _GIT else [place]
     while waiting and left > 0:
         try:
             with os.scandir(waiting.pop()) as entries:

@@ -9,7 +9,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from gencode.permissions.secrets import folded, holds_own_settings
-from gencode.runtime.sandbox.guards import guarded_names, is_of_linked, kind, real
+from gencode.runtime.sandbox.guards import (
+    guarded_names,
+    inner_repositories,
+    is_of_linked,
+    kind,
+    only_told,
+    real,
+)
 from gencode.runtime.worktrees.place import worktrees_folder
 
 _RUN = Path("/run")
@@ -58,7 +65,8 @@ class Enclosure(Struct, frozen=True):
 
     def watched(self) -> tuple[Path, ...]:
         """The guarded places to look at after a command; GenCode itself writes to the others."""
-        return tuple(place for place in self.guarded if place not in self.hidden and not is_of_linked(place))
+        kept = (place for place in self.guarded if place not in self.hidden and not is_of_linked(place))
+        return (*kept, *only_told(self.writable, self.guarded))
 
 
 def enclosure(
@@ -81,7 +89,8 @@ def enclosure(
     given = [root for root in roots if not _holds_settings(root, mine)]
     above = [git for root in given for git in _repository_above(root, worktrees_folder(mine))]
     writable = (*given, *above)
-    homes_of_git = [*given, *(git.parent for git in above)]
+    inner = [folder for root in given for folder in inner_repositories(root)]
+    homes_of_git = [*given, *(git.parent for git in above), *inner]
     ways_out, needed = _ways_out(environ, network=network)
     trees = [folder for folder in (worktrees_folder(mine),) if folder.is_relative_to(mine)]
     return Enclosure(

@@ -10,7 +10,7 @@ import re
 import shutil
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
 from random import uniform
@@ -41,7 +41,9 @@ _EMPTIED = re.compile(
 _REFUSED = re.compile(r"filter\..+\.required", re.IGNORECASE | re.DOTALL)
 _DRIVER = re.compile(r"merge\..+\.driver", re.IGNORECASE | re.DOTALL)
 _HOOK = re.compile(r"(?P<hook>hook\..+)\.[^.]+", re.IGNORECASE | re.DOTALL)
-_BUSY = re.compile(r"\.lock'|could not lock|failed to read .*worktrees")
+_HALF = re.compile(r"(?:failed to read .*|bad object )(?P<half>worktrees/[^/\n]+)/")
+_BUSY = re.compile(rf"\.lock'|could not lock|{_HALF.pattern}")
+"""Somebody else has a lock, or a worktree half made."""
 _FULL = ("No space left on device", "Disk quota exceeded")
 
 _SETTINGS = {
@@ -97,6 +99,8 @@ class Git(Struct, frozen=True):
     environ: dict[str, str]
     folder: Path
     where: tuple[str, ...] = ()
+    held: tuple[int, ...] = ()
+    """Locks that are held until git has ended, even if whoever started it is killed before."""
 
     async def run(
         self,
@@ -117,22 +121,24 @@ class Git(Struct, frozen=True):
                 stdout=PIPE,
                 stderr=PIPE,
                 start_new_session=True,
+                pass_fds=self.held,
             )
         except OSError as error:
             raise UserMistake(f"git could not be started: {error.strerror}.") from None
         return await _listen(process, stdin, seconds, most)
 
     async def patiently(self, *words: str) -> Said:
-        """Run a short call that writes, to its end. Where another git holds a lock it is tried again."""
-        return await unbroken(self._again(words))
+        """Run a short call that writes, to its end, and again where another git is in its way."""
+        return await unbroken(self.again(*words))
 
-    async def _again(self, words: Sequence[str]) -> Said:
-        said = await self.run(*words)
+    async def again(self, *words: str, seconds: float = SECONDS) -> Said:
+        """Run git, and again for some seconds where another git is in its way."""
+        said = await self.run(*words, seconds=seconds)
         for number in range(_TRIES):
             if said.ok or not _BUSY.search(said.error):
                 break
             await asyncio.sleep(uniform(0.5, 1) * min(0.05 * 2**number, 1.0))  # noqa: S311
-            said = await self.run(*words)
+            said = await self.run(*words, seconds=seconds)
         return said
 
     async def tell(self, *words: str) -> str:
@@ -183,6 +189,9 @@ def trouble(said: Said, what: str, place: Path | None = None) -> UserMistake:
         )
     if said.code == _CUT or said.cut:
         return UserMistake(f"{what}: git took too long or said too much.")
+    if half := _HALF.search(said.error):
+        left = f"If none runs, it was killed; then remove the folder {half['half']} in git's own folder"
+        return UserMistake(f"{what}: another git is adding a worktree there. {left}, and try again.")
     if _BUSY.search(said.error):
         return UserMistake(
             f"{what}: another git is at work there and holds a lock. Try again when it has ended."

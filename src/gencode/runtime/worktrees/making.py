@@ -23,6 +23,7 @@ from gencode.runtime.worktrees.place import (
     repository_folder,
     write_record,
 )
+from gencode.runtime.worktrees.sweeping import sweep
 
 CHECKOUT_SECONDS = 300.0
 LOCK_SECONDS = 120.0
@@ -47,6 +48,12 @@ class Source(Struct, frozen=True):
     @property
     def first(self) -> str:
         return self.start or self.base
+
+    @property
+    def common_dir(self) -> Path:
+        """What all checkouts of the repository share."""
+        linked = (self.main_dir / "commondir").is_file()
+        return self.main_dir.parents[1] if linked else self.main_dir
 
 
 async def make(workspace: Workspace, home: Path, name: str, start: str = "") -> Worktree:
@@ -86,27 +93,30 @@ async def make_of(source: Source, workspace: Workspace, home: Path, name: str) -
 
 
 @asynccontextmanager
-async def turn(folder: Path) -> AsyncGenerator[None]:
-    """One after the other, also between processes: git itself stumbles over worktrees that are half made."""
+async def turn(folder: Path) -> AsyncGenerator[tuple[int, ...]]:
+    """One after the other, also between processes: git itself stumbles over worktrees that are half made.
+
+    Gives what holds the turn, for a git that may outlive its process; nothing where there are no locks.
+    """
     with (folder / ".lock").open("ab") as file:
         end = time.monotonic() + LOCK_SECONDS
-        while not _locked(file.fileno()):
+        while (held := _locked(file.fileno())) is None:
             if time.monotonic() > end:
                 raise UserMistake(
                     f"Somebody else has been making a worktree in {folder} for too long. Try again."
                 )
             await asyncio.sleep(0.02)
-        yield
+        yield held
 
 
-def _locked(handle: int) -> bool:
+def _locked(handle: int) -> tuple[int, ...] | None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return False
+        return None
     except OSError:
-        return True  # a file system without locks: git's own must do
-    return True
+        return ()  # a file system without locks: git's own must do
+    return (handle,)
 
 
 async def source_of(cwd: Path) -> Source:
@@ -154,11 +164,12 @@ def _must_be_text(*paths: Path) -> None:
 
 async def _in_turn(source: Source, path: Path, git_dirs: list[Path]) -> None:
     """Add the worktree; git's folder of it is put where it is seen even if nobody waits any more."""
-    async with turn(path.parent):
-        git_dirs.append(await _added(source, path))
+    async with turn(path.parent) as held:
+        await sweep(source.git, source.common_dir, path.parent, held)
+        git_dirs.append(await _added(source, path, held))
 
 
-async def _added(source: Source, path: Path) -> Path:
+async def _added(source: Source, path: Path, held: tuple[int, ...]) -> Path:
     """The branch and an empty worktree on it; git's folder of the worktree."""
     branch, what = BRANCHES + path.name, f"No worktree can be made of {source.top}"
     if _is_taken(path):
@@ -176,7 +187,8 @@ async def _added(source: Source, path: Path) -> Path:
         raise trouble(born, what)
     done = False
     try:
-        said = await source.git.patiently("worktree", "add", "--no-checkout", str(path), branch)
+        adding = replace(source.git, held=held)
+        said = await adding.patiently("worktree", "add", "--no-checkout", str(path), branch)
         if not said.ok:
             raise trouble(said, what, path.parent)
         git_dir = Path(await replace(source.git, folder=path, where=()).tell(*_WHOSE))

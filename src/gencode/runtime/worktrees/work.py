@@ -19,6 +19,7 @@ from gencode.runtime.worktrees.git import Git, quiet_git, trouble
 from gencode.runtime.worktrees.making import shown, turn
 from gencode.runtime.worktrees.merging import dirty_files, is_merged, preview
 from gencode.runtime.worktrees.place import Worktree, remove_record
+from gencode.runtime.worktrees.sweeping import sweep
 
 ADD_SECONDS = 300.0
 LARGEST_NEW_FILE = 50 << 20
@@ -313,7 +314,8 @@ async def remove_unused(git: Git, worktree: Worktree) -> Work:
         )
     common = replace(git, folder=worktree.common_dir, where=(f"--git-dir={worktree.common_dir}",))
     try:
-        async with turn(worktree.path.parent):
+        async with turn(worktree.path.parent) as held:
+            await sweep(common, worktree.common_dir, worktree.path.parent, held)
             said = await common.patiently("worktree", "remove", "--force", str(worktree.path))
             if not said.ok:
                 note = str(trouble(said, f"{worktree.path} was not changed and could not be removed"))

@@ -31,7 +31,7 @@ from gencode.surfaces.acp.editor import Editor
 from gencode.surfaces.acp.narrating import Changes, Narrator
 from gencode.surfaces.acp.outbox import Outbox
 from gencode.surfaces.acp.person import EditorPerson
-from gencode.surfaces.acp.prompts import Block, prompt_text
+from gencode.surfaces.acp.prompts import Block, prompt_pictures, prompt_text
 from gencode.surfaces.acp.replaying import replay
 from gencode.surfaces.acp.turns import Prompts
 from gencode.surfaces.commands.opening import check, flags
@@ -137,12 +137,12 @@ class Conversation:
 
     async def prompt(self, blocks: Sequence[Block]) -> PromptResponse:
         """Say something, and wait until the leading agent has answered."""
-        text = prompt_text(blocks, self.folder).strip()
-        if is_command(text):
+        text, images = prompt_text(blocks, self.folder).strip(), prompt_pictures(blocks)
+        if is_command(text) and not images:
             return await self._command(text)
         prompt = self._prompts.begin()
         try:
-            await self.talk.say(text)
+            await self.talk.say(text, images)
             self._bind(text)
             if prompt.cancelled:
                 await self.talk.interrupt()

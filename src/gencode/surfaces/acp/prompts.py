@@ -13,6 +13,9 @@ from acp.schema import (
     TextResourceContents,
 )
 
+from gencode.core.errors import UserMistake
+from gencode.core.messages import Image
+from gencode.runtime.pictures import LARGEST_PICTURE, MOST_PICTURES, picture
 from gencode.surfaces.acp.showing import fenced
 from gencode.surfaces.visible import visible_line
 
@@ -20,6 +23,10 @@ MOST_LINKS = 200
 MOST_OF_ONE = 100_000
 MOST_IN_ALL = 400_000
 NAME_ROOM = 1_000
+TAKEN = (
+    f"At most {MOST_PICTURES} are taken, PNG, JPEG, GIF or WebP, each of at most {LARGEST_PICTURE:,} "
+    "characters of base64."
+)
 Block = (
     TextContentBlock
     | ImageContentBlock
@@ -35,6 +42,7 @@ def prompt_text(blocks: Sequence[Block], cwd: Path) -> str:
     links: list[str] = []
     brought: list[str] = []
     room = MOST_IN_ALL
+    shown = 0
     for block in blocks:
         match block:
             case TextContentBlock():
@@ -51,9 +59,24 @@ def prompt_text(blocks: Sequence[Block], cwd: Path) -> str:
                 brought.append(f"{place}, as the editor shows it:\n{fenced(text)}")
             case EmbeddedResourceContentBlock():
                 words.append(f"[{place_of(block.resource.uri, cwd)} is no text and cannot be shown here]")
-            case ImageContentBlock() | AudioContentBlock():
+            case ImageContentBlock():
+                shown += 1
+                words.append(f"[picture {shown}]")
+            case AudioContentBlock():
                 words.append(f"[something that is no text ({visible_line(block.mime_type, 80)}): not shown]")
     return "\n\n".join(part for part in ("".join(words), _pointed_to(links), *brought) if part)
+
+
+def prompt_pictures(blocks: Sequence[Block]) -> tuple[Image, ...]:
+    """The pictures, in order; UserMistake says what is wrong with the first that cannot be shown."""
+    blocks = [block for block in blocks if isinstance(block, ImageContentBlock)]
+    if len(blocks) > MOST_PICTURES:
+        raise UserMistake(f"{len(blocks)} pictures are too many at once, so nothing was sent. {TAKEN}")
+    found = [picture(block.mime_type, block.data) for block in blocks]
+    for number, each in enumerate(found, start=1):
+        if isinstance(each, str):
+            raise UserMistake(f"Picture {number} is one {each}, so nothing was sent. {TAKEN}")
+    return tuple(each for each in found if isinstance(each, Image))
 
 
 def place_of(uri: str, cwd: Path) -> str:

@@ -22,19 +22,18 @@ from gencode.delegation.reach import Verb
 from gencode.runtime.asking import Asker
 from gencode.runtime.broker import Broker
 from gencode.settings import remember
-from gencode.surfaces.acts import Confirm, act
+from gencode.surfaces.acts import act, strike
 from gencode.surfaces.completing import Offer, Words, files_below, offers
 from gencode.surfaces.history import History
 from gencode.surfaces.notices import Notice, named
 from gencode.surfaces.pages import MODES, next_mode
 from gencode.surfaces.slash import is_command, parse
-from gencode.surfaces.striking import would_hit
 from gencode.surfaces.talk import Talk
 from gencode.surfaces.transcripts import Transcript
 from gencode.surfaces.tui.agent_screen import AgentScreen
 from gencode.surfaces.tui.attention import AttentiveApp
 from gencode.surfaces.tui.board import Board
-from gencode.surfaces.tui.deeds import confirmed, perform
+from gencode.surfaces.tui.deeds import perform
 from gencode.surfaces.tui.dialogs import ConfirmScreen, Dialog, PageScreen, PickScreen
 from gencode.surfaces.tui.keyboard import CarefulDriver
 from gencode.surfaces.tui.looks import NO_COLOURS, shortened
@@ -317,8 +316,7 @@ class TerminalApp(AttentiveApp):
             self.do(self._strike(self.talk, task, verb))
 
     async def _strike(self, talk: Talk, task: str, verb: Verb) -> None:
-        text = would_hit(verb, task, await talk.hits(task, verb))
-        await confirmed(self, talk, Confirm(verb, task, text))
+        await perform(self, talk, await strike(talk, task, verb))
 
     def interrupt(self) -> None:
         """Cut the turn, if one is open."""

@@ -11,6 +11,7 @@ from textual.widgets import Input
 
 from gencode.surfaces.tui.composer import Editor
 from gencode.surfaces.tui.dialogs import Dialog, PageScreen
+from gencode.surfaces.tui.tree import TreePanel
 
 Given = TypeVar("Given")
 QUIET_SECONDS = 1.0
@@ -82,8 +83,9 @@ class AttentiveApp(App[None]):
     def _is_meant(self, event: events.Event) -> bool:
         before, self.pressed_at = self.pressed_at, event.time
         screen: Screen[Any] = self.screen
-        if isinstance(screen, PageScreen) and _begins_text(event):
-            screen.dismiss()
+        if self._leaves_for_text(event, screen):
+            if isinstance(screen, PageScreen):
+                screen.dismiss()
             self.typed_at = event.time
             self._go_on_typing(event, focused=True)
             return False
@@ -97,6 +99,16 @@ class AttentiveApp(App[None]):
             self.typed_at = event.time
             self._go_on_typing(event)
         return False
+
+    def _leaves_for_text(self, event: events.Event, screen: Screen[Any]) -> bool:
+        """Whether somebody begins to write where it means nothing else; the next key goes there as well."""
+        if isinstance(screen, PageScreen):
+            return _begins_text(event)
+        if isinstance(self.focused, Editor | Input) or not screen.query(Editor):
+            return False
+        if isinstance(self.focused, TreePanel) and isinstance(event, events.Key):
+            return event.character == "/"
+        return _is_text(event) and not _erases(event)
 
     def _is_no_answer(self, event: events.Event) -> bool:
         """Whether it is a key that answers nothing: it reads on, or belongs to the whole app."""
@@ -115,7 +127,7 @@ class AttentiveApp(App[None]):
             editor.screen.set_focus(editor)
         if isinstance(event, events.Paste):
             editor.on_paste(event)
-        elif isinstance(event, events.Key) and event.key == _ERASES:
+        elif _erases(event):
             editor.action_delete_left()
         elif isinstance(event, events.Key) and event.character:
             editor.insert(event.character)
@@ -131,5 +143,9 @@ def _begins_text(event: events.Event) -> bool:
 def _is_text(event: events.Event) -> bool:
     """Whether it is a piece of a text, not a key that does something with it."""
     if isinstance(event, events.Key):
-        return event.key == _ERASES or (event.is_printable and bool(event.character))
+        return _erases(event) or (event.is_printable and bool(event.character))
     return isinstance(event, events.Paste)
+
+
+def _erases(event: events.Event) -> bool:
+    return isinstance(event, events.Key) and event.key == _ERASES

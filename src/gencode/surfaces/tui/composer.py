@@ -20,6 +20,7 @@ MOST_PASTED = 2_000_000
 LONGEST_PASTED = 8_000
 MOST_LINES = 100
 """A pasted text that is longer than this is shown as one line."""
+_CHOOSE = ("up", "down", "tab", "enter", "escape")
 _CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
 
 
@@ -83,7 +84,8 @@ class Composer(Vertical):
         self._history = history
         self._offers = offers
         self._offered: Sequence[Offer] = ()
-        self._settled = ""
+        self._offered_for: str | None = None
+        self._settled: str | None = None
         """The text for which no completion is wanted."""
         self._moved = False
         """Whether somebody went through the completions."""
@@ -113,6 +115,7 @@ class Composer(Vertical):
         """Replace what is typed, and stand at its end."""
         text = as_typed(text)
         self._settled = text
+        self._offered_for = None
         self.editor.load_text(text)
         self.editor.move_cursor(self.editor.document.end)
         self.hide()
@@ -123,11 +126,12 @@ class Composer(Vertical):
         self.choices.display = False
 
     def on_text_area_changed(self) -> None:
-        """Offer what may follow."""
-        before = self.editor.get_text_range((0, 0), self.editor.cursor_location)
-        if self.text == self._settled:
+        """Offer what may follow; word of a change may come after the next key."""
+        if self.text in (self._settled, self._offered_for):
             return
-        self._settled = ""
+        before = self.editor.get_text_range((0, 0), self.editor.cursor_location)
+        self._offered_for = self.text
+        self._settled = None
         self._moved = False
         self._offered = self._offers(before) if before == self.text else ()
         self.choices.clear_options()
@@ -147,7 +151,9 @@ class Composer(Vertical):
 
     def _taken(self, key: str) -> bool:
         """What a key means here; False when it is only text."""
-        if self.completing and key in ("up", "down", "tab", "enter", "escape"):
+        if key in _CHOOSE:
+            self.on_text_area_changed()
+        if self.completing and key in _CHOOSE:
             return self._in_choices(key)
         match key:
             case "enter":

@@ -35,12 +35,12 @@ async def perform(app: "TerminalApp", talk: Talk, deed: Deed) -> None:
             if text:
                 app.tell(Notice(text))
         case Confirm():
-            await confirmed(app, talk, deed)
+            await _confirmed(app, talk, deed)
         case Show():
             await _shown(app, talk, deed)
 
 
-async def confirmed(app: "TerminalApp", talk: Talk, deed: Confirm) -> None:
+async def _confirmed(app: "TerminalApp", talk: Talk, deed: Confirm) -> None:
     """Do what cuts or ends once a person has seen what it hits."""
     if await app.ask(ConfirmScreen(deed.text)):
         await talk.strike(deed.task, deed.verb, deed.message)

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -187,19 +186,6 @@ class TranscriptScreen(Screen[None]):
 
     on_screen_suspend = on_screen_resume = on_descendant_focus
 
-    def on_key(self, event: events.Key) -> None:
-        """What is typed where it means nothing is text."""
-        if event.character and event.is_printable:
-            event.stop()
-            self.set_focus(self.composer.editor)
-            self.composer.editor.insert(event.character)
-
-    def on_paste(self, event: events.Paste) -> None:
-        """What is pasted is text, wherever the focus is."""
-        event.stop()
-        self.set_focus(self.composer.editor)
-        self.composer.editor.on_paste(event)
-
     def action_page(self, by: int) -> None:
         """Scroll the transcript, wherever the focus is."""
         if by < 0:
@@ -246,6 +232,12 @@ class ConversationScreen(TranscriptScreen):
         """Where there is room, both are seen."""
         super().on_resize()
         self._arrange()
+
+    async def load(self, most: int | None = None) -> None:
+        """Where nothing was said yet there is no tree to look at."""
+        await super().load(most)
+        if not self.whose and self.branches.display:
+            self.toggle_tree()
 
     def _arrange(self) -> None:
         self.reading.display = not self.branches.display or self.size.width >= 150
@@ -334,7 +326,7 @@ class ConversationScreen(TranscriptScreen):
     def action_page(self, by: int) -> None:
         """The tree has pages as well."""
         if self.branches.has_focus:
-            self.branches.action_move(10 * by)
+            self.branches.move(10 * by)
         else:
             super().action_page(by)
 

@@ -1,10 +1,7 @@
 """The tree of all agents of a session: one line each, whoever sent them, however many there are."""
 
-from typing import ClassVar
-
 from rich.text import Text
 from textual import events
-from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -21,21 +18,15 @@ from gencode.surfaces.view import View
 from gencode.surfaces.visible import visible_line
 
 BACKGROUND = "b"
+_MOVES = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}
 NAME_ROOM = 44
+NOBODY = " Nothing was asked yet, so there is no agent."
 TITLE_ROOM = 12
 """So many cells a title has at least; how the agent stands comes after it."""
 
 
 class TreePanel(ScrollView, can_focus=True):
     """Every agent below its sender. Only the lines that are seen are drawn."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1)", show=False),
-        Binding("down", "move(1)", show=False),
-        Binding("home", "move(-1000000)", show=False),
-        Binding("end", "move(1000000)", show=False),
-        Binding("enter", "open", show=False),
-    ]
 
     class Opened(Message):
         """The transcript of an agent is to be looked at."""
@@ -65,8 +56,6 @@ class TreePanel(ScrollView, can_focus=True):
         self._rows: list[Row] = []
         self._now = ""
         self._chosen = ""
-        self._left = False
-        """Whether a command was begun here: letters that come before the focus has moved belong to it."""
 
     def use(self, paper: Paper) -> None:
         """Draw in other colours."""
@@ -79,13 +68,13 @@ class TreePanel(ScrollView, can_focus=True):
         self._now = now
         if self._rows and self._chosen not in {row.agent.id for row in self._rows}:
             self._chosen = self._rows[0].agent.id
-        self.virtual_size = Size(self.size.width, len(self._rows) + 1)
+        self.virtual_size = Size(self.size.width, max(len(self._rows), 1) + 1)
         self.refresh()
 
     def choose(self, task: str) -> None:
         """Stand on an agent."""
         self._chosen = task
-        self.action_move(0)
+        self.move(0)
 
     @property
     def place(self) -> int:
@@ -102,6 +91,8 @@ class TreePanel(ScrollView, can_focus=True):
             drawn = self._head()
         elif line - 1 < len(self._rows):
             drawn = self._line(self._rows[line - 1], room)
+        elif line == 1:
+            drawn = Text(NOBODY, "faint", no_wrap=True, overflow="ellipsis")
         else:
             return Strip.blank(width, style)
         strip = self._paper.lines(drawn, room)[0]
@@ -151,28 +142,30 @@ class TreePanel(ScrollView, can_focus=True):
             self._chosen = self._rows[place].agent.id
             self.refresh()
             if again:
-                self.action_open()
-
-    def on_focus(self) -> None:
-        """Letters are verbs again."""
-        self._left = False
+                self._open()
 
     def on_key(self, event: events.Key) -> None:
-        """The verbs have a key each; a slash begins a command, and belongs to the text like all behind it."""
-        self._left |= event.character == "/"
-        if not event.is_printable or self._left:
+        """The verbs have a key each, and hit whom the keys before them chose, however fast they came.
+
+        A slash never comes here, since it begins a command.
+        """
+        if not (event.is_printable or event.key in _MOVES or event.key == "enter"):
             return
         event.stop()
         event.prevent_default()
         if not self._rows:
             return
-        if event.character == BACKGROUND:
+        if event.key in _MOVES:
+            self.move(_MOVES[event.key])
+        elif event.key == "enter":
+            self._open()
+        elif event.character == BACKGROUND:
             self.post_message(self.SentBack(self._chosen))
         for verb in VERBS:
             if event.character == verb.key:
                 self.post_message(self.Struck(self._chosen, verb.verb))
 
-    def action_move(self, by: int) -> None:
+    def move(self, by: int) -> None:
         """Stand on another agent."""
         if not self._rows:
             return
@@ -186,10 +179,9 @@ class TreePanel(ScrollView, can_focus=True):
             self.scroll_to(y=place + 2 - height, animate=False, immediate=True)
         self.refresh()
 
-    def action_open(self) -> None:
+    def _open(self) -> None:
         """Look at the agent."""
-        if self._rows:
-            self.post_message(self.Opened(self._chosen))
+        self.post_message(self.Opened(self._chosen))
 
 
 def _colour(row: Row) -> str:

@@ -1,0 +1,120 @@
+"""Agents in processes of their own: what they and those they send spend counts, and one may exceed it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gencode.core.budget import Budget, Part
+from gencode.core.events import BudgetShared, MessageAdded, TaskCreated, TaskStarted
+from gencode.core.messages import AssistantMessage, Usage
+from gencode.delegation.remote import Remote
+from gencode.delegation.slices import Slices
+from gencode.runtime.bus import Bus
+from gencode.runtime.ports import Elsewhere
+from gencode.runtime.purse import Purse, Spent
+from gencode.runtime.stop import Stop
+from gencode.stores.memory import MemoryStore
+from gencode.testing import call, says
+from tests.control.test_queue_story import write_agent
+from tests.control.test_shared_budgets import tokens
+from tests.surfaces.running import gen, script
+
+CALL = 10_000
+"""What every call costs."""
+COSTS = {"inputTokens": CALL - 10, "outputTokens": 10}
+LOOK = says("", call("Glob", pattern="*"), usage=COSTS)
+
+
+def sent(agents: int, **words: object) -> list[dict[str, Any]]:
+    return [call("Task", subagent_type="Explore", prompt=f"{n}", **words) for n in range(agents)]
+
+
+@pytest.mark.parametrize(("left", "spends"), [(1, 1), (25_000, 3), (200_000, 11)])
+def test_several_of_them_at_once_exceed_the_budget_of_their_session_by_one_call_together(
+    tmp_path: Path, home: Path, left: int, spends: int
+) -> None:
+    main = [says("", *sent(4, isolation="process"), usage=COSTS), says("told", usage=COSTS)]
+    model = script(tmp_path, main=main, Explore=[LOOK] * 30)
+    budget = CALL + left
+    ended = gen("-p", "go", "--model", model, "--max-tokens-total", str(budget), "--json", cwd=tmp_path)
+    spent = tokens(home, ended.json["sessionId"])
+    assert CALL * (spends + 1) <= spent < budget + CALL
+
+
+def test_one_that_is_alone_spends_all_it_took_along(tmp_path: Path, home: Path) -> None:
+    main = [says("", *sent(1, isolation="process"), usage=COSTS), says("told", usage=COSTS)]
+    model = script(tmp_path, main=main, Explore=[LOOK] * 30)
+    said = gen("-p", "go", "--max-tokens-total", "215000", "--model", model, "--json", cwd=tmp_path).json
+    [task] = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+    assert said["result"] == "told"
+    assert tokens(home, task["agentId"]) == 110_000
+    assert (task["status"], task["error"]) == (
+        "limit_reached",
+        "The budget of 102,500 tokens of agent Explore is spent.",
+    )
+
+
+def test_what_those_spend_whom_one_of_them_sends_counts_for_the_session(tmp_path: Path, home: Path) -> None:
+    write_agent(home / ".gen" / "agents", "lead", "Task(Explore), Glob")
+    lead = [says("", *sent(4), usage=COSTS), says("led", usage=COSTS)]
+    one = call("Task", subagent_type="lead", prompt="go", isolation="process")
+    main = [says("", one, usage=COSTS), *[LOOK] * 60]
+    model = script(tmp_path, main=main, lead=lead, Explore=[says("found", usage=COSTS)])
+    words = ("-p", "go", "--model", model, "--max-tokens-total", "250000", "--json")
+    ended = gen(*words, cwd=tmp_path, GEN_MAX_DEPTH="2").json
+    assert ended["error"] == "The budget of 250,000 tokens of the session is spent."
+    assert tokens(home, ended["sessionId"]) == 250_000
+
+
+def test_what_one_takes_along_that_a_woken_agent_sends_is_of_the_part_of_that_one(
+    tmp_path: Path, home: Path
+) -> None:
+    write_agent(home / ".gen" / "agents", "lead", "Task(Explore), Glob")
+    again = [says("", *sent(3, isolation="process"), usage=COSTS), *[LOOK] * 60]
+    main = [says("", call("Task", subagent_type="lead", prompt="go"), usage=COSTS), says("told", usage=COSTS)]
+    model = script(tmp_path, main=main, lead=[says("led", usage=COSTS), *again], Explore=[LOOK] * 30)
+    words = ("-p", "go", "--model", model, "--max-tokens-total", "230000", "--json")
+    session = gen(*words, cwd=tmp_path, GEN_MAX_DEPTH="2").json["sessionId"]
+    [task] = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+    more = ("task", "resume", task["agentId"], "more", "--model", model, "--json")
+    woken = gen(*more, cwd=tmp_path, GEN_MAX_DEPTH="2").json
+    assert woken["error"] == "The budget of 230,000 tokens of the session is spent."
+    assert 230_000 <= tokens(home, session) < 230_000 + CALL
+
+
+async def test_what_a_quick_one_has_spent_before_its_sender_looks_counts_as_well() -> None:
+    store, usage = MemoryStore(), Usage(90, 10)
+    lease = await store.create(TaskCreated(agent="Explore"), "there")
+    await store.append(lease, [TaskStarted("m"), MessageAdded(AssistantMessage("found", usage=usage))])
+    state = await store.task(lease.task)
+    assert state is not None
+    remote = Remote(state, Stop(), never, store, Bus(store.events))
+    purse = Purse("the session", Budget(tokens=1_000))
+    remote.spend_from(purse)
+    assert purse.spent == Spent(turns=1, tokens=100)
+
+
+async def never() -> Elsewhere:
+    raise AssertionError("it has begun already")
+
+
+async def test_a_fork_in_another_process_below_a_woken_agent_is_set_aside_beside_the_part_of_that_one() -> (
+    None
+):
+    store, budget = MemoryStore(), Budget(tokens=100_000)
+    top = await store.create(TaskCreated(agent="main", conversation=True, budget=budget), "nobody")
+    woken = await store.create(TaskCreated(agent="lead", parent=top.task), "there")
+    await store.append(woken, [TaskStarted("m", woken=True)])
+    part = Part("there", Budget(tokens=30_000), {woken.task: Budget()})
+    await store.append(top, [BudgetShared((part,))])
+    await store.release(top)
+    own = TaskCreated(
+        agent="Explore", parent=woken.task, forked="earlier", budget=Budget(tokens=20_000), fits=True
+    )
+    await store.append(fork := await store.create(own, "elsewhere"), [TaskStarted("m")])
+    session = await store.task(top.task)
+    assert session is not None
+    abroad = await Slices(store, "here", lambda _: None).look(session, Purse("the session", budget))
+    assert (abroad.kept["tokens"], abroad.holders) == (50_000, (woken.task, fork.task))
+    assert (abroad.last, abroad.giver) == (False, "")

@@ -1,0 +1,125 @@
+"""Agents whose sender was killed: nothing is begun or goes on that nobody waits for, and nothing is lost."""
+
+import json
+import signal
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from gencode import GenCode
+from gencode.core.events import TaskStarted
+from gencode.core.messages import Message, UserMessage
+from gencode.core.status import Status
+from gencode.core.task import transcript_of
+from gencode.delegation.orphans import SENDER_GONE
+from tests.fleet.conftest import PATIENT
+from tests.fleet.driving import Fleet
+from tests.surfaces.running import gen as command
+from tests.surfaces.running import start
+from tests.waiting import PATIENCE, until
+
+pytestmark = pytest.mark.needs("postgres")
+
+SLOW = {"text": "found it", "delay_ms": 90_000}
+
+
+def script(fleet: Fleet, agent: str, *turns: dict[str, Any], **sends: bool) -> str:
+    """Main sends one agent to the workers."""
+    sent = {"subagent_type": agent, "prompt": "look", "isolation": "process", **sends}
+    words = [{"text": f"word {number}"} for number in range(4)]
+    main = [{"calls": [{"name": "Task", "input": sent}]}, *(words if not sends else [SLOW, *words])]
+    path = fleet.folder / f"{agent}.json"
+    path.write_text(json.dumps({"agents": {"main": main, agent: turns}}))
+    return f"scripted:{path}"
+
+
+async def killed(fleet: Fleet, agent: str, model: str, status: str = "pending") -> tuple[str, str]:
+    """A conversation whose process was killed when its agent was so far, and that agent's task."""
+    sender = start("-p", "go", "--model", model, cwd=fleet.folder, GEN_DATABASE_URL=fleet.url)
+
+    def sent() -> list[list[str]]:
+        asked = "SELECT parent, id FROM gen_task WHERE dispatch IS NOT NULL"
+        return fleet.rows(f"{asked} AND agent = '{agent}' AND status = '{status}'")
+
+    await until(lambda: bool(sent()), f"its agent is {status}")
+    sender.send_signal(signal.SIGKILL)
+    sender.communicate()
+    [[session, task]] = sent()
+    return session, task
+
+
+def state(fleet: Fleet, task: str) -> str:
+    return dict(row for row in fleet.rows("SELECT id, status FROM gen_task"))[task]
+
+
+def long_ago(fleet: Fleet) -> None:
+    """Let the conversations have ended long ago, so that nobody is about to go on with them."""
+    fleet.rows("UPDATE gen_task SET ended_at = '2020-01-01T00:00:00Z' WHERE ended_at IS NOT NULL")
+
+
+async def test_what_nobody_waits_for_any_more_is_interrupted_and_can_go_on(fleet: Fleet) -> None:
+    model = script(fleet, "Explore", {"text": "found it"})
+    session, task = await killed(fleet, "Explore", model)
+    where = {"GEN_DATABASE_URL": fleet.url}
+    fleet.start(1, *PATIENT)  # like everybody who opens the journal it closes what belongs to the dead
+    await until(lambda: state(fleet, session) == "interrupted", "the conversation is closed")
+    assert state(fleet, task) == "pending"
+    long_ago(fleet)
+    await until(lambda: state(fleet, task) == "interrupted", "nobody goes on with the conversation")
+    again = command("-p", "go on", "--resume", session, "--model", model, cwd=fleet.folder, **where)
+    assert again.code == 0, again.err
+    fleet.write({"Explore": [{"text": "found it"}]})
+    async with fleet.open() as gen:
+        found = await gen.find(task)
+        assert (found.status, found.error) == (Status.INTERRUPTED, SENDER_GONE)
+        assert not [each for each in await gen.store.events(task) if isinstance(each.fact, TaskStarted)]
+        told = transcript_of(await gen.store.events(session))
+        outcome = await gen.resume(task, "begin after all")
+        messages = transcript_of(await gen.store.events(task))
+    assert deliveries(told) == [
+        (f"[The background task {task} of Explore ended as interrupted: {SENDER_GONE}]", (task,))
+    ]
+    assert (outcome.status, outcome.result) == (Status.COMPLETED, "found it")
+    heard = [each.text for each in messages if isinstance(each, UserMessage) and each.sender == "user"]
+    assert heard == ["look", "begin after all"]
+
+
+def deliveries(told: Sequence[Message]) -> list[tuple[str, tuple[str, ...]]]:
+    return [(each.text, each.delivers) for each in told if isinstance(each, UserMessage) and each.delivers]
+
+
+async def test_who_goes_on_with_the_conversation_gets_what_the_agent_comes_to(fleet: Fleet) -> None:
+    model = script(fleet, "Explore", {"text": "found it"})
+    session, task = await killed(fleet, "Explore", model)
+    where = {"GEN_DATABASE_URL": fleet.url}
+    again = start("-p", "go on", "--resume", session, "--model", model, cwd=fleet.folder, **where)
+    await until(lambda: state(fleet, session) == "running", "the conversation goes on")
+    assert state(fleet, task) == "pending"
+    fleet.start(1, *PATIENT)
+    _, err = again.communicate(timeout=PATIENCE)
+    assert again.returncode == 0, err
+    async with fleet.open() as gen:
+        told = transcript_of(await gen.store.events(session))
+    assert deliveries(told) == [
+        (f"[The background task {task} of Explore ended as completed]\nfound it", (task,))
+    ]
+
+
+async def test_only_a_sender_that_died_takes_its_agents_along_and_none_whose_turn_was_interrupted(
+    fleet: Fleet,
+) -> None:
+    fleet.start(1, "--lease-seconds", "5")
+    _, left = await killed(fleet, "Explore", script(fleet, "Explore", SLOW), "running")
+    model, named = script(fleet, "Plan", SLOW, run_in_background=True), {"database_url": fleet.url}
+    async with GenCode.open(fleet.folder, model=model, settings=named) as gen:
+        turn = await gen.start_turn("go")
+        await until(lambda: fleet.owners("running").keys() - {left, turn.id}, "its agent runs")
+        [kept] = fleet.owners("running").keys() - {left, turn.id}
+        await gen.interrupt(turn.id)
+        assert (await gen.outcome(turn)).status is Status.CANCELLED
+        long_ago(fleet)
+        await until(lambda: state(fleet, left) != "running", "the worker has looked who waits")
+        stopped, goes_on = await gen.find(left), await gen.find(kept)
+    assert (stopped.status.ended, stopped.error) == (True, SENDER_GONE)
+    assert (goes_on.status, goes_on.agent) == (Status.RUNNING, "Plan")

@@ -1,0 +1,161 @@
+"""Agents with `isolation: worktree` on workers: in copies of their own, also where the folder is shared."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gencode import GenCode
+from gencode.core.errors import UserMistake
+from gencode.core.spec import TaskRequest
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.delegation.forks import Fork
+from tests.fleet.conftest import PATIENT
+from tests.fleet.country import Country, call, results, says, told
+from tests.fleet.driving import ended
+from tests.postgres import Postgres
+from tests.runtime.worktrees.yard import git
+from tests.surfaces.running import Ended
+from tests.surfaces.running import gen as typed
+
+pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
+
+
+@pytest.fixture(scope="module")
+def country(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Country]:
+    """A worker that shares the folder, which is on the same machine."""
+    made = Country(postgres, tmp_path_factory.mktemp("country"))
+    made.settle("--concurrency", "4", "--workspace", str(made.folder), *PATIENT)
+    yield made
+    made.close()
+
+
+def gen(country: Country, *words: str) -> Ended:
+    model = ("--model", f"scripted:{country.script}", "--permission-mode", "acceptEdits")
+    named = model if words[1] != "merge" else ()
+    return typed(*words, *named, cwd=country.folder, GEN_DATABASE_URL=country.url)
+
+
+def wrote(name: str) -> dict[str, Any]:
+    """A script in which an agent looks at its folder and writes a file into it."""
+    return says(call("LS", path="."), call("Write", file_path=name, content=f"{name}\n"))
+
+
+def untouched(country: Country) -> bool:
+    return git(country.folder, "status", "--short") == ""
+
+
+async def sent(country: Country, app: GenCode, name: str) -> Task:
+    country.write(wrote(name))
+    begun = gen(country, "task", "run", "general-purpose", "work", "--background", "--isolation", "worktree")
+    assert begun.code == 0, begun.err
+    [found] = await ended(app, [begun.out.strip()])
+    assert (found.status, found.error) == (Status.COMPLETED, None)
+    return found
+
+
+async def test_it_works_in_a_copy_and_what_it_changed_is_only_offered(country: Country) -> None:
+    async with country.gen() as app:
+        found = await sent(country, app, "one.txt")
+        assert f"[It worked in a copy of {country.folder} on " in found.result
+        assert "What it changed there:]\nadded one.txt +1 -0\n" in found.result
+        assert f": gen task merge {found.id}\n" in found.result
+        assert untouched(country)
+        country.write(wrote("two.txt"))
+        await app.detach(TaskRequest("", "and more", resume=found.id))
+        [again] = await ended(app, [found.id])
+        seen = await results(app, found.id)
+    assert (again.status, "one.txt" in seen[-2]) == (Status.COMPLETED, True)
+    assert untouched(country)
+    merged = gen(country, "task", "merge", found.id)
+    assert merged.code == 0, merged.err
+    assert git(country.folder, "status", "--short") == "?? one.txt\n?? two.txt"
+    for name in ("one.txt", "two.txt"):
+        (country.folder / name).unlink()
+
+
+async def test_at_home_it_goes_on_and_is_forked_in_a_worktree(country: Country) -> None:
+    async with country.gen() as app:
+        found = await sent(country, app, "one.txt")
+    country.write(wrote("two.txt"))
+    async with country.gen() as app:
+        forked = await app.fork(found.id, "another way")
+        once = await app.resume(found.id, "go on")
+        heard = await told(app, found.id)
+    country.write(wrote("three.txt"))
+    async with country.gen() as app:
+        twice = await app.resume(found.id, "and on")
+    for each in (once, twice, forked):
+        assert (each.status, "[Its changes are on the branch gencode/" in each.result) == (
+            Status.COMPLETED,
+            True,
+        )
+    assert "added two.txt" in once.result and "added three.txt" not in once.result
+    assert "added two.txt" in twice.result and "added three.txt" in twice.result
+    assert "the one you had was on a worker" in heard[-2]
+    assert untouched(country)
+
+
+async def test_a_fork_of_a_task_in_a_worktree_here_begins_with_its_work(country: Country) -> None:
+    country.write(wrote("one.txt"))
+    first = gen(country, "task", "run", "general-purpose", "work", "--isolation", "worktree", "--json").json
+    async with country.gen() as app:
+        tree = Path((await app.find(first["agentId"])).worktree)
+        (tree / "left.txt").write_text("not committed\n")
+        (tree / ".env").write_text("KEY=1\n")
+        country.write(wrote("two.txt"))
+        task, words = await app.work.fork_apart(first["agentId"], Fork(), TaskRequest("", "another way"))
+        [found] = await ended(app, [task])
+        seen, heard = await results(app, task), await told(app, task)
+        early, early_words = await app.work.fork_apart(first["agentId"], Fork(3), TaskRequest("", "before"))
+        [before] = await ended(app, [early])
+        listed = await results(app, early)
+    begins = f"It begins in a copy of {country.folder} as task {first['agentId']} left it, with what that one"
+    assert (found.status, found.error, words.startswith(begins)) == (Status.COMPLETED, None, True)
+    assert [name in seen[-2] for name in ("a.txt", "one.txt", "left.txt", ".env")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert "It has in it what you had changed in files until then." in heard[-1]
+    assert (
+        "What both changed there:]\nadded left.txt +1 -0\nadded one.txt +1 -0\nadded two.txt" in found.result
+    )
+    assert "not sent along: " in " ".join(found.evidence.warnings)
+    assert (before.status, "as it was when task" in early_words) == (Status.COMPLETED, True)
+    assert ("a.txt" in listed[-2], "one.txt" in listed[-2]) == (True, False)
+    assert untouched(country)
+    merged = gen(country, "task", "merge", task)
+    assert merged.code == 0, merged.err
+    assert git(country.folder, "status", "--short") == "?? left.txt\n?? one.txt\n?? two.txt"
+    for name in ("left.txt", "one.txt", "two.txt"):
+        (country.folder / name).unlink()
+
+
+async def test_a_fork_of_it_and_an_isolated_fork_of_another_one_are_isolated(country: Country) -> None:
+    async with country.gen() as app:
+        first = await sent(country, app, "one.txt")
+        country.write(says(call("LS", path="."), call("LS", path=".")))
+        [plain] = await ended(app, [(await app.detach(TaskRequest("general-purpose", "look"))).agent_id])
+        country.write(wrote("two.txt"))
+        asked = TaskRequest("", "another way", isolation="worktree")
+        forks = [(await app.work.fork_apart(task.id, Fork(), asked))[0] for task in (first, plain)]
+        found = await ended(app, forks)
+        seen = [(await results(app, each.id))[-2] for each in found]
+    assert [(each.status, each.isolated) for each in (*found, plain)] == [
+        (Status.COMPLETED, True),
+        (Status.COMPLETED, True),
+        (Status.COMPLETED, False),
+    ]
+    assert ["one.txt" in each for each in seen] == [True, False]
+    assert untouched(country)
+
+
+async def test_without_git_there_is_no_copy_and_it_is_refused(country: Country, tmp_path: Path) -> None:
+    named = {"database_url": country.url}
+    async with GenCode.open(tmp_path, model=f"scripted:{country.script}", settings=named) as app:
+        with pytest.raises(UserMistake, match=r"no copy of .* can be made: .* is not in a git repository"):
+            await app.detach(TaskRequest("general-purpose", "work", isolation="worktree"))

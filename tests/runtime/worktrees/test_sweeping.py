@@ -1,0 +1,111 @@
+"""What a killed git left of a worktree in a person's own repository: only what is ours is swept away."""
+
+import asyncio
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.runtime.worktrees.halves import STEPS, branches, half_made
+from tests.runtime.worktrees.yard import everything, git, home_of, repository, worktree
+
+from gencode.core.errors import UserMistake
+from gencode.runtime.worktrees.git import quiet_git
+from gencode.runtime.worktrees.making import turn
+from gencode.runtime.worktrees.place import repository_folder
+from gencode.runtime.worktrees.sweeping import sweep
+from gencode.runtime.worktrees.work import remove_unused
+
+pytestmark = pytest.mark.needs("git")
+
+
+def folder_of(repo: Path) -> Path:
+    return repository_folder(home_of(repo), repo)
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_worktree_of_ours_that_is_half_made_is_made_anew(tmp_path: Path, step: str) -> None:
+    repo = repository(tmp_path / "repo")
+    half_made(repo / ".git", folder_of(repo) / "one", step)
+    made = await worktree(repo)
+    assert git(made.path, "status", "--porcelain", "--branch") == "## gencode/one"
+    half_made(repo / ".git", folder_of(repo) / "two", step)
+    assert (await remove_unused(await quiet_git(repo, repo), made)).kept is False
+    assert (branches(repo), (repo / ".git" / "worktrees").exists()) == ([], False)
+
+
+async def test_in_a_worktree_of_a_person_it_is_swept_away_as_well(tmp_path: Path) -> None:
+    repo, side = repository(tmp_path / "repo"), tmp_path / "side"
+    git(repo, "worktree", "add", "--quiet", str(side))
+    entry = half_made(repo / ".git", folder_of(side) / "one", "shared")
+    made = await worktree(side, "two")
+    assert (made.common_dir, entry.exists()) == (repo / ".git", False)
+
+
+async def test_what_is_not_ours_stays_and_is_named(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    entry = half_made(repo / ".git", tmp_path / "mine", "shared")
+    before = everything(entry)
+    with pytest.raises(UserMistake, match="remove the folder worktrees/mine in git's own folder"):
+        await worktree(repo)
+    assert (everything(entry), (tmp_path / "mine" / ".git").is_file()) == (before, True)
+
+
+async def test_links_are_not_followed(tmp_path: Path) -> None:
+    repo, elsewhere = repository(tmp_path / "repo"), repository(tmp_path / "elsewhere")
+    entry = half_made(elsewhere / ".git", folder_of(repo) / "one", "whole")
+    (repo / ".git" / "worktrees").mkdir()
+    (repo / ".git" / "worktrees" / "one").symlink_to(entry)
+    before = everything(elsewhere)
+    await worktree(repo, "two")
+    assert (everything(elsewhere), (folder_of(repo) / "one" / ".git").is_file()) == (before, True)
+
+
+async def test_a_branch_that_nothing_else_leads_to_stays(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    half_made(repo / ".git", folder_of(repo) / "one", "whole")
+    tip = git(repo, "commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "work")
+    git(repo, "update-ref", "refs/heads/gencode/one", tip)
+    await worktree(repo, "two")
+    assert (branches(repo), git(repo, "rev-parse", "gencode/one")) == (["gencode/one", "gencode/two"], tip)
+
+
+async def test_a_branch_that_a_person_is_on_stays(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    half_made(repo / ".git", folder_of(repo) / "one", "pointed")
+    git(repo, "symbolic-ref", "HEAD", "refs/heads/gencode/one")
+    await worktree(repo, "two")
+    assert branches(repo) == ["gencode/one", "gencode/two"]
+
+
+async def test_without_locks_nothing_is_swept_away(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    entry = half_made(repo / ".git", folder_of(repo) / "one", "shared")
+    before = everything(entry)
+    await sweep(await quiet_git(repo, repo), repo / ".git", folder_of(repo), ())
+    assert everything(entry) == before
+
+
+def is_free(folder: Path) -> bool:
+    with (folder / ".lock").open("ab") as file:
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+async def test_a_git_that_outlives_its_process_keeps_the_turn_until_it_ends(tmp_path: Path) -> None:
+    repo, gate = repository(tmp_path / "repo"), tmp_path / "gate"
+    os.mkfifo(gate)
+    async with turn(tmp_path) as held:
+        waiting = replace(await quiet_git(repo, repo), held=held)
+        words = ("-c", f"alias.wait=!read line < '{gate}'", "wait")
+        running = asyncio.create_task(waiting.run(*words))
+        door = await asyncio.to_thread(gate.open, "w")
+    assert not is_free(tmp_path)
+    door.write("on\n")
+    door.close()
+    assert (await running).ok
+    assert is_free(tmp_path)
