@@ -162,7 +162,7 @@ async def tree() -> None:
         screen.main.toggle_tree()
         await pilot.pause(0.1)
         times = [_timed(screen.main.paint) for _ in range(20)]
-        steps = [_timed(lambda: screen.main.branches.action_move(1)) for _ in range(200)]
+        steps = [_timed(lambda: screen.main.branches.move(1)) for _ in range(200)]
         folded = born / 3
         print(
             f"tree: 1,000 agents, {folded:.0f} us for each event, paint {statistics.median(times):.1f} ms, "
