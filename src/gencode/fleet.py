@@ -41,7 +41,7 @@ from gencode.runtime.purse import BudgetSpent
 from gencode.stores.opening import LEASE_SECONDS as LEASE_SECONDS
 from gencode.stores.opening import open_postgres as open_postgres
 from gencode.stores.pg_copy import copy_to as copy_to
-from gencode.stores.pg_fleet import FleetStore
+from gencode.stores.pg_fleet import CLOSED_SECONDS, FleetStore
 from gencode.stores.pg_schema import migrate_url
 from gencode.stores.pg_survey import outlook as outlook
 from gencode.stores.pg_survey import survey as survey
@@ -165,7 +165,7 @@ class Worker:
         sender = _sender(order)
         if not sender or not await self._store.deserted([sender], 0):
             return False
-        if not await self._store.deserted([sender]):
+        if not await self._store.deserted([sender], silent=CLOSED_SECONDS):
             raise Later("whoever waits for it was cut off a moment ago")
         try:
             await close_task(self._store, task, self.name, why=SENDER_GONE)
@@ -207,7 +207,7 @@ class Worker:
     @asynccontextmanager
     async def _seated(self, task: str, order: FarOrder) -> AsyncGenerator[GenCode]:
         """An open GenCode for a task: in its folder, or in a copy of it that is this task's alone."""
-        wanted = Wanted(task, order.cwd, order.mark, order.parcel, order.alone)
+        wanted = Wanted(task, order.cwd, order.mark, order.parcel, order.alone, order.tree)
         async with self._lodgings.place(wanted) as lodged:
             if lodged is None and not self._is_sent_on(order):
                 yield await self._room(order.cwd, order.flags).gen()

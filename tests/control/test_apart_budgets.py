@@ -1,13 +1,18 @@
 """Agents in processes of their own: what they and those they send spend counts, and one may exceed it."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gencode.app import GenCode
 from gencode.core.budget import Budget, Part
-from gencode.core.events import BudgetShared, MessageAdded, TaskCreated, TaskStarted
+from gencode.core.errors import UserMistake
+from gencode.core.events import BudgetShared, MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Usage
+from gencode.core.status import Status
+from gencode.delegation.live import Live
 from gencode.delegation.remote import Remote
 from gencode.delegation.slices import Slices
 from gencode.runtime.bus import Bus
@@ -15,7 +20,7 @@ from gencode.runtime.ports import Elsewhere
 from gencode.runtime.purse import Purse, Spent
 from gencode.runtime.stop import Stop
 from gencode.stores.memory import MemoryStore
-from gencode.testing import call, says
+from gencode.testing import call, says, scripted
 from tests.control.test_queue_story import write_agent
 from tests.control.test_shared_budgets import tokens
 from tests.surfaces.running import gen, script
@@ -83,20 +88,110 @@ def test_what_one_takes_along_that_a_woken_agent_sends_is_of_the_part_of_that_on
     assert 230_000 <= tokens(home, session) < 230_000 + CALL
 
 
+def test_one_that_waits_for_its_turn_keeps_nobody_waiting(tmp_path: Path, home: Path) -> None:
+    """Whoever has the only place goes on, or is told that the rest is set aside."""
+    here = call("Task", subagent_type="Explore", prompt="a", run_in_background=True)
+    apart = call("Task", subagent_type="Plan", prompt="b", isolation="process")
+    main = [says("", here, usage=COSTS), says("", apart, usage=COSTS), *[says("told", usage=COSTS)] * 4]
+    slow = says("", call("Glob", pattern="*"), usage=COSTS, delay_ms=500)
+    found = says("found", usage=COSTS)
+    model = script(tmp_path, main=main, Explore=[*[slow] * 3, found], Plan=[found])
+    words = ("-p", "go", "--model", model, "--max-tokens-total", "85000", "--json")
+    ended = gen(*words, cwd=tmp_path, GEN_MAX_AGENTS="1").json
+    assert tokens(home, ended["sessionId"]) < 85_000 + CALL
+    assert all(each["status"] in ("completed", "limit_reached") for each in ended["tasks"])
+
+
+async def test_those_without_a_conversation_exceed_the_budget_of_their_process_by_one_call_together(
+    tmp_path: Path,
+) -> None:
+    model = script(tmp_path, Explore=[LOOK] * 9)
+    bounds, own = {"max_tokens_total": 46_000}, Budget(tokens=11_000)
+    async with GenCode.open(tmp_path, model=model, settings=bounds) as opened:
+        sent = [opened.task("Explore", f"{n}", isolation="process", budget=own) for n in range(4)]
+        ended = await asyncio.gather(*sent)
+    assert {each.status for each in ended} == {Status.LIMIT_REACHED}
+    assert sum(each.turns for each in ended) * CALL < 46_000 + CALL
+
+
+async def test_a_fork_that_cannot_begin_gives_back_what_was_set_aside_for_it(tmp_path: Path) -> None:
+    bounds = {"max_tokens_total": 100_000, "max_spawns": 3}
+    async with scripted(tmp_path, settings=bounds, main=[says("told")], Explore=[says("found")]) as opened:
+        first = await opened.task("Explore", "look")
+        purse = opened.work.origin().purse
+        assert purse is not None
+        before = (purse.left(), purse.spent)
+        for _ in range(3):
+            with pytest.raises(UserMistake, match="is not in a git repository"):
+                await opened.fork(first.agent_id, "x", isolation="worktree", budget=Budget(tokens=40_000))
+        assert (purse.left(), purse.spent) == before
+
+
+async def test_what_its_agents_cost_is_counted_once_also_where_somebody_looked_meanwhile() -> None:
+    store, live = MemoryStore(), dict[str, Live]()
+    top = await store.create(TaskCreated(agent="main", conversation=True), "here")
+    lead = await store.create(TaskCreated(agent="lead", parent=top.task), "there")
+    below = await store.create(TaskCreated(agent="Explore", parent=lead.task), "there")
+    said = MessageAdded(AssistantMessage("found", usage=Usage(90, 10)))
+    await store.append(lead, [TaskStarted("m"), said])
+    await store.append(below, [TaskStarted("m"), said])
+    session = Purse("the session", Budget(tokens=1_000))
+    remote = Remote(lead.state, Stop(), over, store, Bus(store.events))
+    remote.spend_from(session.below("agent lead", Budget(tokens=500)))
+    live[lead.task] = remote
+    for _ in range(2):
+        state = await store.task(top.task)
+        assert state is not None
+        await Slices(store, "here", live.get).learn(state, session)
+        await store.append(below, [said])
+    await remote.begin()
+    await remote.follow("here")
+    assert session.spent == Spent(turns=4, tokens=400, spawns=2)
+
+
+async def test_one_that_goes_on_later_no_longer_has_to_fit_and_others_know_that() -> None:
+    store, budget = MemoryStore(), Budget(tokens=100_000)
+    top = await store.create(TaskCreated(agent="main", conversation=True, budget=budget), "here")
+    await store.append(top, [TaskStarted("m"), TaskEnded(Status.CANCELLED)], last=True)
+    own = TaskCreated(agent="Explore", parent=top.task, budget=Budget(tokens=20_000), fits=True)
+    first = await store.create(own, "there")
+    lasts: list[bool] = []
+    for ends in (True, False):
+        lease = first if ends else await store.take(first.task, "here")
+        await store.append(lease, [TaskStarted("m")])
+        state = await store.task(top.task)
+        assert state is not None
+        elsewhere = Slices(store, "elsewhere", lambda _: None)
+        lasts.append((await elsewhere.look(state, Purse("the session", budget))).last)
+        if ends:
+            await store.append(lease, [TaskEnded(Status.COMPLETED)], last=True)
+    assert lasts == [False, True]
+
+
 async def test_what_a_quick_one_has_spent_before_its_sender_looks_counts_as_well() -> None:
     store, usage = MemoryStore(), Usage(90, 10)
     lease = await store.create(TaskCreated(agent="Explore"), "there")
     await store.append(lease, [TaskStarted("m"), MessageAdded(AssistantMessage("found", usage=usage))])
     state = await store.task(lease.task)
     assert state is not None
-    remote = Remote(state, Stop(), never, store, Bus(store.events))
+    remote = Remote(state, Stop(), over, store, Bus(store.events))
     purse = Purse("the session", Budget(tokens=1_000))
     remote.spend_from(purse)
     assert purse.spent == Spent(turns=1, tokens=100)
 
 
-async def never() -> Elsewhere:
-    raise AssertionError("it has begun already")
+class Gone:
+    """A process that has ended."""
+
+    task = ""
+    gone = True
+
+    def kill(self) -> None:
+        """It is gone already."""
+
+
+async def over() -> Elsewhere:
+    return Gone()
 
 
 async def test_a_fork_in_another_process_below_a_woken_agent_is_set_aside_beside_the_part_of_that_one() -> (

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarte
 from gencode.core.messages import AssistantMessage, Usage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
+from gencode.core.task import Task
 from gencode.delegation.accounts import spent_by
 from gencode.delegation.slices import Slices
 from gencode.delegation.work import Kept
 from gencode.runtime.ports import TaskQuery
 from gencode.runtime.purse import Purse
+from tests.fleet.driving import Fleet
 from tests.postgres import Postgres
 from tests.waiting import until
 
@@ -149,3 +152,39 @@ async def test_whoever_looks_at_a_session_from_elsewhere_knows_what_is_out(postg
     assert await out() == (4_000, 0)
     await one.close()
     await other.close()
+
+
+async def test_what_an_agent_took_along_is_still_its_own_when_another_worker_goes_on_with_it(
+    fleet: Fleet,
+) -> None:
+    usage = to_builtins(Usage(9_990, 10))
+    read = {"name": "Read", "input": {"file_path": "note.txt"}}
+    asked = {"subagent_type": "general-purpose", "prompt": "look", "isolation": "process"}
+    one = {"name": "Task", "input": {**asked, "budget": {"tokens": 60_000}}}
+    works = [
+        {"calls": [read], "usage": usage},
+        {"calls": [read], "usage": usage, "delay_ms": 4_000},
+        {"text": "done", "usage": usage},
+    ]
+    main = [{"calls": [one], "usage": usage}, {"text": "told", "usage": usage}]
+    path = fleet.folder / "took.json"
+    path.write_text(json.dumps({"agents": {"main": main, "*": works}}))
+    fleet.start(2, "--lease-seconds", "4", "--concurrency", "2")
+    named = {"database_url": fleet.url, "max_tokens_total": 75_000}
+    async with GenCode.open(fleet.folder, model=f"scripted:{path}", settings=named) as gen:
+        turn = await gen.start_turn("go")
+
+        async def sent() -> list[Task]:
+            return [
+                each for each in await gen.store.tasks(TaskQuery()) if each.turns and not each.conversation
+            ]
+
+        await until(sent, "the agent has taken its first turn")
+        first, _ = await fleet.busy()
+        first.send(signal.SIGKILL)
+        outcome = await gen.outcome(turn)
+        [agent] = await sent()
+        spent = await spent_by(gen.store, turn.id)
+    assert (agent.status, agent.error, agent.result) == (Status.COMPLETED, None, "done")
+    assert (outcome.status, outcome.result) == (Status.COMPLETED, "told")
+    assert 40_000 <= spent.tokens <= 75_000

@@ -342,3 +342,56 @@ async def test_what_another_process_spent_is_paid_afterwards_and_wakes_those_who
     with pytest.raises(BudgetSpent):
         await waiting
     assert top.spent == Spent(4, 100, spawns=1)
+
+
+async def test_what_a_bigger_budget_gives_has_to_be_asked_for_where_only_a_part_may_be_spent() -> None:
+    purse = session(Budget(tokens=100, turns=5))
+    await spend(purse, 10)
+    purse.parted = True
+    purse.set_aside({"tokens": 60, "turns": 2})
+    before = purse.left()
+    purse.rebind(Budget(tokens=300, turns=9, usd=1.0))
+    assert purse.left() == Budget(tokens=before.tokens, turns=before.turns, usd=0.0)
+    purse.rebind(Budget(tokens=50))
+    assert (purse.left(), purse.elsewhere["tokens"]) == (Budget(tokens=30), 10)
+
+
+async def test_another_budget_counts_for_all_who_are_at_work() -> None:
+    purse = session(Budget(tokens=100))
+    child = purse.below("a child", Budget())
+    held = await child.reserve(90, 0.0)
+    waiting = reserving(child, 50)
+    await settled()
+    assert not waiting.done()
+    purse.rebind(Budget(tokens=200))
+    (await waiting).drop()
+    held.settle(tokens=90, usd=0.0)
+    purse.rebind(Budget(tokens=80))
+    with pytest.raises(BudgetSpent, match="The budget of 80 tokens of the session is spent"):
+        await child.reserve(1, 0.0)
+
+
+async def test_while_one_elsewhere_may_exceed_a_budget_the_calls_of_all_others_have_to_fit() -> None:
+    purse = session(Budget(tokens=100))
+    one, other = purse.below("one", Budget(tokens=40)), purse.below("other", Budget(tokens=20))
+    assert (one.lend(), other.lend()) == (True, False)
+    await spend(purse, 40)
+    with pytest.raises(BudgetSpent) as refused:
+        await purse.reserve(1, 0.0)
+    assert str(refused.value) == (
+        "The budget of 100 tokens of the session is spent or set aside for agents at work."
+    )
+    one.close()
+    one.close()
+    assert other.lend()
+    other.take_back()
+    call = await purse.reserve(90, 0.0)
+    assert not purse.below("a third", Budget(tokens=10)).lend()
+    call.settle(tokens=60, usd=0.0)
+
+
+async def test_an_agent_that_is_not_sent_after_all_does_not_count() -> None:
+    purse = session(Budget(tokens=100, spawns=2))
+    for _ in range(3):
+        purse.below("a child", Budget(tokens=60)).take_back()
+    assert (purse.left(), purse.spent) == (Budget(tokens=100, spawns=2), Spent())

@@ -288,6 +288,7 @@ def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
         stalled=0.0,
         closing=(),
         woken=fact.woken,
+        fits=task.fits and not task.status.ended,
     )
     if task.closing:
         kept = tuple(each for each in task.evidence.warnings if each not in task.closing)

@@ -1,6 +1,7 @@
 """Budgets in a family of tasks: which of two counts, what was spent so far, and what is set aside."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from gencode.core.budget import Budget
@@ -60,9 +61,9 @@ def bound(
     if above is not None and above.parted and not apart:
         Purse(f"agent {owner}", budget, None, spent).check()
         whole = next((each for each in above.upwards if not each.parted), None)
-        if sent and whole is not None:  # of those of which parts are spent, it takes its own when it is born
-            whole.accounts["spawns"].add(1, 1, 1)
         purse = Purse(f"agent {owner}", budget, above, spent)
+        if sent and whole is not None:  # of those of which parts are spent, it takes its own when it is born
+            purse.count_in(whole)
         purse.close()
         return purse
     if above is not None and above.bounded:
@@ -70,7 +71,7 @@ def bound(
         try:
             purse.check()
         except BudgetSpent:
-            purse.close()
+            purse.take_back()
             raise
         return purse
     if budget == NO_BUDGET:
@@ -80,13 +81,16 @@ def bound(
     return purse if purse.bounded else None
 
 
-def never_sent(above: Purse, purse: Purse | None) -> None:
-    """Take back what `bound` counted and set aside for an agent that could not be sent."""
-    whole = next((each for each in above.upwards if not each.parted), None)
-    if whole is not None:
-        whole.accounts["spawns"].add(-1, -1, -1)
-    if purse is not None:
-        purse.close()
+@contextmanager
+def counted_if_begun(purse: Purse | None) -> Generator[None]:
+    """What `bound` counted and set aside for an agent is taken back where it does not begin in this block."""
+    begun = False
+    try:
+        yield
+        begun = True
+    finally:
+        if not begun and purse is not None:
+            purse.take_back()
 
 
 async def spent_by(store: Store, task: str) -> Spent:

@@ -15,7 +15,15 @@ from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, TaskRequest, same_name
 from gencode.core.task import Task, whole_transcript
-from gencode.delegation.accounts import NO_BUDGET, afforded, bound, share, spent_by, tightest
+from gencode.delegation.accounts import (
+    NO_BUDGET,
+    afforded,
+    bound,
+    counted_if_begun,
+    share,
+    spent_by,
+    tightest,
+)
 from gencode.delegation.apart import Apart, new_task
 from gencode.delegation.desk import Desk
 from gencode.delegation.forks import Fork, forked, remembered
@@ -75,24 +83,16 @@ class Launcher:
     ) -> Live:
         """Start a subagent below `origin`; UserMistake names what is wrong with the request."""
         order, created = await afforded(lambda: self._prepared(request, origin, call, seconds))
-        begun = False
-        try:
+        with counted_if_begun(order.place.purse):
             self._seating.check_price(order.place)
             if (request.isolation or order.spec.isolation) == "process":
-                remote = await self._launch_apart(order, created)
-                begun = True
-                return remote
+                return await self._launch_apart(order, created)
             if in_worktree(order.spec, request.isolation):
                 order, created = await self._in_worktree(order, created)
             elif self._remembers:
                 order = replace(order, remembers=True)
             async with kept_if_begun(order.workplace):
-                job = await self._starting.begin(order, created, Desk(self))
-            begun = True
-            return job
-        finally:
-            if not begun and order.place.purse is not None:
-                order.place.purse.close()
+                return await self._starting.begin(order, created, Desk(self))
 
     async def _launch_apart(self, order: Order, created: TaskCreated) -> Live:
         """Start a subagent in a process of its own; it may spend what is set aside for it, and no more."""
@@ -120,6 +120,7 @@ class Launcher:
             order.place.purse.close()  # the process that runs it keeps its own
         self._seating.check_price(order.place)
         wanted, far = in_worktree(order.spec, request.isolation), self.apart.far
+        created = replace(created, fits=False)  # nobody waits for it who has the same budget
         async with self.workplaces.lent(created, origin.workspace, wanted=wanted, far=far) as (created, _):
             handover = new_task(created, order.place.model, order.limits.seconds, bound=False)
             return await self.apart.detach(handover)
@@ -176,7 +177,7 @@ class Launcher:
             spawned=request.spawned,
             budget=budget,
             output_schema=schema,
-            fits=apart and purse is not None and not purse.lend(),
+            fits=apart and purse is not None and (background or not purse.lend()),
             tools=spec.tools,
             model=model.lasting,
             clone=origin.workspace.clone,
@@ -270,18 +271,12 @@ class Launcher:
         limits = self._limits(place, turns, budget, seconds)
         behind = request.background and not task.background
         more = More(request.prompt, behind=behind, budget=named, over=over)
-        begun = False
-        try:
+        with counted_if_begun(purse):
             self._seating.check_price(place)
             if workplace := await self.workplaces.again(task, place.workspace):
                 place = replace(place, workspace=workplace.workspace.as_clone(task.clone))
             order = Order(spec, place, limits, workplace, woken=woken)
-            job = await self._starting.go_on(task.id, order, more, Desk(self))
-            begun = True
-            return job
-        finally:
-            if not begun and purse is not None:
-                purse.close()
+            return await self._starting.go_on(task.id, order, more, Desk(self))
 
     async def fork(
         self,
@@ -300,13 +295,14 @@ class Launcher:
         place = replace(place, workspace=place.workspace.as_clone(task.clone))
         created, facts = forked(task, events, fork, request, place, tree=tree)
         place = replace(place, purse=bound(place.purse, task.agent, created.budget))
-        self._seating.check_price(place)
-        limits = self._limits(place, created.max_turns, created.budget, seconds)
-        order = Order(spec, place, limits, woken=woken)
-        if tree:
-            order, created = await self._in_worktree(order, created, task)
-        async with kept_if_begun(order.workplace):
-            return await self._starting.begin(order, created, Desk(self), facts)
+        with counted_if_begun(place.purse):
+            self._seating.check_price(place)
+            limits = self._limits(place, created.max_turns, created.budget, seconds)
+            order = Order(spec, place, limits, woken=woken)
+            if tree:
+                order, created = await self._in_worktree(order, created, task)
+            async with kept_if_begun(order.workplace):
+                return await self._starting.begin(order, created, Desk(self), facts)
 
     def agent_of(self, task: Task | TaskCreated) -> AgentSpec:
         """The agent of a task, as its file is now."""

@@ -15,6 +15,7 @@ from gencode.runtime.away.mirror import Unreachable
 from gencode.runtime.away.parcel import COPIED, Parcel, Parcels, mark_of
 from gencode.runtime.ports import Store
 from gencode.runtime.shells import Walls
+from gencode.runtime.worktrees.place import recorded
 
 log = logging.getLogger(__name__)
 
@@ -24,13 +25,17 @@ NOT_HERE = "its folder is not on this machine"
 
 
 class Wanted(Struct, frozen=True):
-    """What a task says of its folder: where it is, its mark, and how it is made anew, or why it cannot be."""
+    """What a task says of its folder: where it is, its mark, and how it is made anew, or why it cannot be.
+
+    One with a `tree` works in that worktree of the folder; the folder is made anew with what is in that.
+    """
 
     task: str
     cwd: str
     mark: str = ""
     parcel: Parcel | None = None
     alone: str = ""
+    tree: str = ""
 
 
 class House(Struct, frozen=True):
@@ -77,7 +82,7 @@ class Lodgings:
 
     async def _prepared(self, wanted: Wanted) -> Lodged:
         task = wanted.task
-        shared = self._house.folders == "shared" and wanted.mark != COPIED
+        shared = self._house.folders == "shared" and wanted.mark != COPIED and not wanted.tree
         if wanted.parcel is None or shared:
             raise Unreachable(NOT_HERE)
         guest = Guest(task, wanted.cwd, wanted.parcel)
@@ -101,6 +106,8 @@ class Lodgings:
             return False
         if wanted.parcel is not None and wanted.parcel.earlier:
             return False  # a copy belongs to the task that it was made for
+        if wanted.tree and recorded(Path(wanted.tree)) is None:
+            return False  # who shares a repository need not share its worktrees
         try:
             folder = Path(wanted.cwd).resolve(strict=True)
         except (OSError, ValueError):

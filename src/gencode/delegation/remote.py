@@ -14,11 +14,11 @@ from gencode.core.events import (
     TaskBackgrounded,
     TaskEnded,
 )
-from gencode.core.messages import AssistantMessage, ToolMessage, Usage
+from gencode.core.messages import AssistantMessage, ToolMessage
 from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
-from gencode.delegation.accounts import spent_by
+from gencode.delegation.accounts import spent_by, total_of
 from gencode.delegation.live import GRACE_SECONDS, Live
 from gencode.delegation.orphans import close_if_orphan
 from gencode.delegation.waits import FindOutlook, Waits
@@ -27,7 +27,7 @@ from gencode.delegation.withdrawing import call_off
 from gencode.runtime.bus import Bus
 from gencode.runtime.fleet import Queued
 from gencode.runtime.ports import Elsewhere, Lease, Store, Wish
-from gencode.runtime.purse import Purse, Spent
+from gencode.runtime.purse import Purse
 from gencode.runtime.slots import Slot
 from gencode.runtime.stop import Stop
 
@@ -58,21 +58,20 @@ class Followed(Live):
     def spend_from(self, purse: Purse | None) -> None:
         """Count in a purse what is spent there, with what a quick one has spent by now."""
         self.purse = purse
-        self._pay(0, Usage())
+        if purse is not None:
+            purse.pay_up_to(total_of([self._task]))
 
-    def _pay(self, turns: int, was: Usage) -> None:
-        """Count here what was spent there since it had taken so many turns and cost so much."""
-        if self.purse is not None and self._task.turns > turns:
-            now = self._task.usage
-            tokens = now.input_tokens + now.output_tokens - was.input_tokens - was.output_tokens
-            self.purse.pay(Spent(self._task.turns - turns, tokens, (now.usd or 0.0) - (was.usd or 0.0)))
+    async def _pay(self) -> None:
+        """Count here what was spent there, also by those it sent itself."""
+        if self.purse is not None:
+            self.purse.pay_up_to(await spent_by(self._store, self.id))
 
     async def _hear(self) -> list[Event]:
         events = await self._store.events(self.id, self._task.seq)
-        before = self._task
         for event in events:
             self._task = fold(self._task, event)
-        self._pay(before.turns, before.usage)
+        if events:
+            await self._pay()
         self._bus.publish(events)
         if any(isinstance(event.fact, TaskBackgrounded) for event in events):
             self.send_back()
@@ -233,5 +232,4 @@ class Remote(Followed):
             await self._call_off(owner)
         await close_if_orphan(self._store, self.id, owner)
         await self._hear()
-        if self.purse is not None:  # what it sent itself was spent there, too
-            self.purse.pay_up_to(await spent_by(self._store, self.id))
+        await self._pay()

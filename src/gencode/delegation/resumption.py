@@ -15,6 +15,7 @@ from gencode.delegation.forks import Fork, Whereabouts, born, kept_policies
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin, link_of
+from gencode.delegation.raising import bounded_above
 from gencode.delegation.treasury import Funds
 from gencode.delegation.trees import had_own, in_worktree
 from gencode.permissions.chain import Chain, Link, Root, narrowed, rebuilt
@@ -91,7 +92,8 @@ class Resumption:
             spot = await self._place(task, request.model, here=request.here, apart=True)
             spot.stop.fall()
             where, model = Whereabouts(task.cwd, spot.model.asked, spot.policies), spot.model
-        created = replace(born(task, request, where), fits=True)
+        created = born(task, request, where)
+        created = replace(created, fits=await bounded_above(self._store, created.parent))
         times = (seconds, created.budget.seconds, self._launcher.seconds)
         most = min((each for each in times if each is not None), default=None)
         here, workplaces = self._here().workspace, self._launcher.workplaces

@@ -43,10 +43,11 @@ from gencode.delegation.portions import (
     unspent,
 )
 from gencode.delegation.slices import Abroad, Slices, part_of
+from gencode.runtime.account import Account
 from gencode.runtime.amounts import NOTHING, Spent, in_numbers, in_units, limits_of
 from gencode.runtime.claims import Claim, Claimed
 from gencode.runtime.ports import Lease, Request, Store
-from gencode.runtime.purse import COSTS_OF_A_CALL, Account, BudgetSpent, Purse
+from gencode.runtime.purse import COSTS_OF_A_CALL, BudgetSpent, Purse
 from gencode.runtime.spending import needs_of
 
 log = logging.getLogger(__name__)
@@ -331,9 +332,8 @@ class Sharing:
             kind: max(0, limit - purse.accounts[kind].spent + unwritten[kind] - rest[kind])
             for kind, limit in bounds(purse)
         }
-        return BudgetShared(
-            (*abroad.parts, part_of(self._owner, amounts, woken, last=purse.loose > 0 or not purse.hard))
-        )
+        last = purse.loose > 0 or purse.lent > 0 or not purse.hard
+        return BudgetShared((*abroad.parts, part_of(self._owner, amounts, woken, last=last)))
 
 
 class Woken(Struct, frozen=True, eq=False):

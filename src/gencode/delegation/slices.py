@@ -65,7 +65,9 @@ class Slices:
         if not family and (top.status.ended or self._live(top.id) is not None):
             return Abroad(spent)
         held = {each.task: each.owner for each in await self._store.owned() if not given_up(each)}
-        return _Family(top, family, held, self._owner, self._live).abroad(spent, purse)
+        relatives = _Family(top, family, held, self._owner, self._live)
+        relatives.count_apart()
+        return relatives.abroad(spent, purse)
 
     async def learn(self, top: Task, purse: Purse) -> Abroad:
         """The same; what was spent is counted in the purse."""
@@ -128,6 +130,13 @@ class _Family:
         """Whether it is a fork in another process, with a budget of its own that is in nobody's part."""
         return bool(task.forked) and self._held.get(task.id) not in (None, self._held.get(above))
 
+    def count_apart(self) -> None:
+        """Count what those cost who were sent from here to other processes, so that none learns it again."""
+        for task in self._family:
+            live = self._live(task.id)
+            if live is not None and not isinstance(live, Job) and live.purse is not None:
+                live.purse.pay_up_to(self._total(task))
+
     def abroad(self, spent: Spent, purse: Purse) -> Abroad:
         """Who else spends from the budget."""
         here = [each for each in (self._top, *self._family) if self._live(each.id) is not None]
@@ -170,8 +179,11 @@ class _Family:
                     found[kind] += max(0, limit - self._cost(task)[kind])
         return found
 
+    def _total(self, task: Task) -> Spent:
+        return total_of([task, *(each for each in self._family if self._below(each, {task.id}))])
+
     def _cost(self, task: Task) -> dict[str, int]:
-        return in_numbers(total_of([task, *(each for each in self._family if self._below(each, {task.id}))]))
+        return in_numbers(self._total(task))
 
     def _of_those(self, elsewhere: Sequence[Task]) -> list[Part]:
         """The parts of which somebody at work spends, or is about to."""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError
 from gencode.core.task import Task
-from gencode.delegation.accounts import NO_BUDGET, afforded, bound, never_sent, share, spent_by, tightest
+from gencode.delegation.accounts import NO_BUDGET, afforded, bound, share, spent_by, tightest
 from gencode.delegation.live import Live
 from gencode.delegation.sharing import Sharing, Woken
 from gencode.runtime.ports import Store
@@ -155,8 +155,8 @@ class Treasury:
             yield budget
             born = True
         finally:
-            if not born:
-                never_sent(purse, aside)
+            if not born and aside is not None:
+                aside.take_back()
         try:
             await self._sharing.keep_for_born(task.parent)
         except GenCodeError as trouble:  # it is born all the same

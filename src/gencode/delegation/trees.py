@@ -229,13 +229,15 @@ async def _copied(source: Task, workspace: Workspace, home: Path, name: str) -> 
             state = await state_of(before)
     start = state or (before.base if before is not None else "")
     made = await make(workspace, home, name, start)
-    words, after = LAST, ""
-    if start and made.base == start:
-        work, unchanged = bool(state), before is not None and state == before.base
+    words, after, origin = LAST, "", made.origin
+    if before is not None and made.base == start:
+        origin = before.first
+        work, unchanged = bool(state), state == before.base
         words, after = (FIRST, "") if unchanged else (WORK, source.id) if work else (BEGAN, "")
     elif source.evidence.files_changed:
         words = MERGED
-    made = replace(made, begun=words.format(task=source.id, repository=made.repository), after=after)
+    begun = words.format(task=source.id, repository=made.repository)
+    made = replace(made, begun=begun, after=after, origin=origin)
     write_record(made)
     return made
 

@@ -22,12 +22,12 @@ from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.orphans import given_up
-from gencode.delegation.raising import bounded_above, check_own, set_budget
+from gencode.delegation.raising import check_own, set_budget
 from gencode.delegation.records import Records
 from gencode.delegation.resumption import Resumption
 from gencode.delegation.sharing import Sharing
 from gencode.delegation.starting import check_prompt
-from gencode.delegation.treasury import Treasury
+from gencode.delegation.treasury import Funds, Treasury
 from gencode.permissions.chain import Root
 from gencode.runtime.limits import Limits
 from gencode.runtime.models import Model, ModelRegistry
@@ -204,18 +204,25 @@ class Work:
         """Start what another process handed over to this one, or go on where a third one died with it."""
         known = handover.seen or (await self._store.task(handover.task) if handover.task else None)
         if known is not None and known.status is Status.RUNNING:
-            return await self._resumption.take_over(known, handover, await self._treasury.of_task(known))
+            return await self._take_over(known, handover)
         if handover.created is not None:
-            created = handover.created
-            shares = created.budget != NO_BUDGET and await bounded_above(self._store, created.parent)
-            job = await self._resumption.take_on(created, handover)
+            job = await self._resumption.take_on(handover.created, handover)
             if job.purse is not None:
-                job.purse.hard = shares and created.fits
+                job.purse.hard = handover.created.fits
             return job
         request = TaskRequest(
             *("", handover.prompt), model=handover.model, max_turns=handover.max_turns, background=True
         )
         return await self.resume(handover.task, request)
+
+    async def _take_over(self, task: Task, handover: Handover) -> Job:
+        """Go on in the place of a process that died. What its agent took along is still set aside for it."""
+        took = handover.bound and task.budget != NO_BUDGET and not task.woken
+        funds = Funds(None) if took else await self._treasury.of_task(task)
+        job = await self._resumption.take_over(task, handover, funds)
+        if took and job.purse is not None:
+            job.purse.hard = task.fits
+        return job
 
     async def turn(self, spec: AgentSpec, prompt: Prompt, session: str | None = None) -> Job:
         """Start a turn of a conversation that this agent leads."""

@@ -110,7 +110,7 @@ class FleetEngine:
         cwd = handover.created.cwd if handover.created else await self._folder_of(handover.task)
         packed = await self.luggage.pack_for(handover, cwd)
         flags = {**self._flags, **self._refused(cwd), "model": handover.model}
-        order = FarOrder(handover, cwd, flags, packed.mark, packed.parcel, packed.alone)
+        order = FarOrder(handover, cwd, flags, packed.mark, packed.parcel, packed.alone, packed.tree)
         try:
             body = msgspec.json.encode(order)
         except (TypeError, OverflowError) as error:

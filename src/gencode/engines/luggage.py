@@ -51,12 +51,13 @@ class FarOrder(WorkOrder, frozen=True):
     """What a worker on any machine is told.
 
     `mark` tells the folder from another one at the same place, `parcel` how it is made anew, `alone` why it
-    cannot be; then only a machine that has it runs the task.
+    cannot be; then only a machine that has it runs the task. `tree` is the worktree that was packed.
     """
 
     mark: str = ""
     parcel: Parcel | None = None
     alone: str = ""
+    tree: str = ""
 
 
 def read_order(body: bytes) -> FarOrder:
@@ -73,13 +74,15 @@ def read_order(body: bytes) -> FarOrder:
 class Packed(Struct, frozen=True):
     """What a worker is told about a folder: its mark, and how to make it anew, or why nobody can.
 
-    `told` is for the person who sends a fork with it.
+    `told` is for the person who sends a fork with it. `tree` is a worktree that the task goes on in where that
+    is at hand, the parcel is what is in it.
     """
 
     mark: str
     parcel: Parcel | None = None
     alone: str = ""
     told: str = ""
+    tree: str = ""
 
 
 class Luggage:
@@ -112,7 +115,7 @@ class Luggage:
         own = tree if earlier is None else ""
         try:
             begun = await pack_tree(Path(own), Path(cwd), self._home, self._store.parcels) if own else None
-            return Packed(mark, begun or await packer.pack())
+            return Packed(mark, begun or await packer.pack(), tree=own if begun else "")
         except UserMistake as mistake:
             if self.around is not None:
                 raise  # nobody shares a copy, so it would wait for ever

@@ -20,6 +20,8 @@ ENOUGH = 3
 FASTER = 7
 """After so many answers requests leave twice as fast as answers came, after so many more three times."""
 LONGEST_GAP = 15.0
+STEP = 4
+"""So many times longer a gap may become at once: less asks too often, more believes a moment too much."""
 
 
 class Cooldown:
@@ -92,7 +94,7 @@ class Cooldown:
             if self._answers < ENOUGH * self._refused:
                 took = (now - self._measured_from) / self._answers
                 # A machine that stood still says nothing of the limit: so it grows step by step.
-                self._gap = min(took, max(pause, 2 * self._gap), LONGEST_GAP)
+                self._gap = min(took, STEP * max(pause, self._gap), LONGEST_GAP)
             self._measure(now)
         self.pauses += 1
         self.refusals += 1

@@ -1,11 +1,12 @@
 """What a task and everything below it may spend: turns, tokens, money and agents that are sent."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
-from gencode.runtime.amounts import NANO, UNITS, in_numbers, in_units, known, limits_of, read
+from gencode.runtime.account import Account
+from gencode.runtime.amounts import NANO, UNITS, in_numbers, in_units, known, limits_of
 from gencode.runtime.amounts import NOTHING as NOTHING
 from gencode.runtime.amounts import Spent as Spent
 from gencode.runtime.amounts import check_budget as check_budget
@@ -61,7 +62,11 @@ class Purse:
         self.parted = False
         """Whether only a part of the budget may be spent here."""
         self.hard = False
-        self._lent = False
+        self.lent = 0
+        """How many below it in other processes may exceed it by a call: one, or none."""
+        self._lends = False
+        self._counted: Purse | None = None
+        """The one above it in which its agent was counted as one that is sent."""
         self.elsewhere = dict.fromkeys(UNITS, 0)
         """What is set aside here, and not above, for those who spend from the same budget elsewhere."""
         self.holders: tuple[str, ...] = ()
@@ -100,13 +105,19 @@ class Purse:
     def lend(self) -> bool:
         """Let who takes it along to another process be the one to exceed those above by a call, if one may.
 
-        Until it is closed it counts there as a call in flight.
+        Until it is closed all other calls have to fit.
         """
         above = self.upwards[1:]
-        if not any(purse.hard or purse.loose or purse._is_tight() for purse in above):
-            self._lent = True
-            _count(above, 1, 1)
-        return self._lent
+        if not any(purse.firm or purse.loose or purse._is_tight() for purse in above):
+            self._lends = True
+            for purse in above:
+                purse.lent += 1
+        return self._lends
+
+    @property
+    def firm(self) -> bool:
+        """Whether a call has to fit, because somebody else may exceed the same budget."""
+        return self.hard or self.lent > 0
 
     def _is_tight(self) -> bool:
         """Whether calls in flight might exceed it."""
@@ -116,7 +127,13 @@ class Purse:
         """Bound all who spend from it by another budget from now on; it may weigh on no purse above."""
         self.budget = budget
         for kind, limit in limits_of(budget).items():
-            self.accounts[kind].limit = limit
+            account, aside = self.accounts[kind], self.elsewhere[kind]
+            room = 0 if account.limit is None else max(0, account.limit - account.kept)
+            account.limit = limit
+            if self.parted:  # what is more than before has to be asked for as well
+                own = account.kept - aside
+                self.elsewhere[kind] = 0 if limit is None else max(0, limit - own - room)
+                account.keep(self.elsewhere[kind] - aside)
         self.turnstile.admit()
 
     def set_aside(self, amounts: Mapping[str, int]) -> None:
@@ -146,9 +163,22 @@ class Purse:
             itself = 1 if kind == "spawns" and not again else 0
             asked = max(0, limit - before[kind]) if limit is not None else 0
             self._refuse(kind, asked, itself)
+        purse = Purse(owner, budget, self, spent)
         if not again:
-            self.accounts["spawns"].add(1, 1, 1)
-        return Purse(owner, budget, self, spent)
+            purse.count_in(self)
+        return purse
+
+    def count_in(self, above: "Purse") -> None:
+        """Count its agent as one that is sent, in a purse above and those above that."""
+        above.accounts["spawns"].add(1, 1, 1)
+        self._counted = above
+
+    def take_back(self) -> None:
+        """Close it for an agent that was not sent after all, and does not count."""
+        if self._counted is not None:
+            self._counted.accounts["spawns"].add(-1, -1, -1)
+            self._counted = None
+        self.close()
 
     def _refuse(self, kind: str, asked: int, itself: int) -> None:
         account = self.accounts[kind]
@@ -164,9 +194,10 @@ class Purse:
         """Give back what was set aside for this purse and is not spent."""
         for account in self.accounts.values():
             account.close()
-        if self._lent:
-            self._lent = False
-            _count(self.upwards[1:], -1, -1)
+        if self._lends:
+            self._lends = False
+            for purse in self.upwards[1:]:
+                purse.lent -= 1
         self.turnstile.admit()
 
     def check(self) -> None:
@@ -235,9 +266,9 @@ class Reservation:
 
     def keep_to(self, reply: int) -> None:
         """Let it cost no more than is kept for it, unless it is the one call that may exceed a budget."""
-        self.loose = not any(purse.hard or purse.calls > 1 for purse in self.purse.upwards)
+        self.loose = not any(purse.firm or purse.calls > 1 for purse in self.purse.upwards)
         self.reply = None if self.loose else reply
-        _count(self.purse.upwards, 0, self.loose)
+        self._count(0, self.loose)
 
     def settle(self, *, tokens: int, usd: float | None, turns: int = 1) -> None:
         """Count what the call did cost; a price that is not known counts as it was estimated."""
@@ -252,7 +283,7 @@ class Reservation:
     def take_off(self) -> None:
         """The call goes: what it may cost is kept for it from here up."""
         self.flying = True
-        _count(self.purse.upwards, 1, 0)
+        self._count(1, 0)
         for kind, amount in self.estimate.items():
             self.purse.accounts[kind].add(0, 0, amount)
 
@@ -274,7 +305,7 @@ class Reservation:
         if not self.flying:
             return
         self.flying = False
-        _count(self.purse.upwards, -1, -self.loose)
+        self._count(-1, -self.loose)
         for kind, amount in cost.items():
             self.purse.accounts[kind].add(amount, amount, amount - self.estimate[kind])
             self.purse.paid[kind] += amount
@@ -282,117 +313,7 @@ class Reservation:
                 purse.dearest[kind] = max(purse.dearest[kind], amount)
         self.purse.turnstile.admit()
 
-
-def _count(purses: tuple[Purse, ...], calls: int, loose: int) -> None:
-    for purse in purses:
-        purse.calls += calls
-        purse.loose += loose
-
-
-class Account:
-    """One kind of cost in one purse.
-
-    `kept` is what is spent or set aside for purses below, `load` that and what calls in flight may cost. A
-    purse with a limit weighs on the one above with this limit from the start: so it is set aside.
-    """
-
-    __slots__ = ("above", "kept", "kind", "limit", "load", "open", "purse", "spent")
-
-    def __init__(
-        self, purse: Purse, kind: str, limit: int | None, spent: int, above: "Account | None"
-    ) -> None:
-        self.purse = purse
-        self.kind = kind
-        self.limit = limit
-        self.above = above
-        self.spent = self.kept = self.load = spent
-        self.open = True
-        if above is not None:
-            above.add(0, self.weight(spent) - spent, self.weight(spent) - spent)
-
-    def weight(self, amount: int) -> int:
-        """How much the account above has to keep for this one when it has this amount."""
-        return max(amount, self.limit) if self.open and self.limit is not None else amount
-
-    def add(self, spent: int, kept: int, load: int) -> None:
-        """Count in all accounts from here up."""
-        for account in self._upwards():
-            kept_before, load_before = account.weight(account.kept), account.weight(account.load)
-            account.spent += spent
-            account.kept += kept
-            account.load += load
-            kept = account.weight(account.kept) - kept_before
-            load = account.weight(account.load) - load_before
-
-    def close(self) -> None:
-        """Weigh no more than what is in here."""
-        kept, load = self.weight(self.kept), self.weight(self.load)
-        self.open = False
-        if self.above is not None:
-            self.above.add(0, self.kept - kept, self.load - load)
-
-    def keep(self, more: int) -> None:
-        """Keep so much more, here only."""
-        self.kept += more
-        self.load += more
-
-    def left(self) -> int | None:
-        """What is left by the tightest limit from here up; what is set aside for this account is its own."""
-        limited = [(each, each.limit) for each in self._upwards() if each.limit is not None]
-        if not limited:
-            return None
-        nearest, limit = limited[0]
-        return max(0, min(limit - nearest.kept, *(most - each.spent for each, most in limited)))
-
-    def short_of(self, amount: int) -> "Account | None":
-        """The first account from here up that has less than this amount, or nothing at all."""
-        for each in self._upwards():
-            if each.limit is not None and each.spent >= each.limit:
-                return each
-            if each.limit is not None and amount and each.kept + amount > each.limit:
-                return each
-            amount = each.weight(each.kept + amount) - each.weight(each.kept)
-        return None
-
-    def tight_for(self, amount: int) -> "Iterator[Account]":
-        """The accounts from here up that this amount might exceed, by what calls in flight may cost."""
-        for each in self._upwards():
-            if each.limit is not None and each.load + amount > each.limit:
-                yield each
-            amount = each.weight(each.load + amount) - each.weight(each.load)
-
-    def too_small_for(self, amount: int) -> "Account | None":
-        """The first account from here up that may not be exceeded and is, when all calls have landed."""
-        tight = (each for each in self.tight_for(amount) if each.purse.hard and not each.purse.calls)
-        return next(tight, None)
-
-    def spent_words(self) -> str:
-        """That nothing is left here."""
-        limit = self.limit or 0
-        unit = UNITS[self.kind]
-        unit = unit.removesuffix("s") if limit == 1 else unit
-        if self.purse.hard and not self.purse.parted and not self.purse.holders and self.spent < limit:
-            left = f"{self.number(limit - self.spent)} of {self.number(limit)} {unit}"
-            return f"The budget of {self.purse.owner} has {left} left, and a call may cost more than that."
-        aside = " or set aside for agents at work" if self.spent < limit else ""
-        aside += f": {', '.join(self.purse.holders)}" if aside and self.purse.holders else ""
-        return f"The budget of {self.number(limit)} {unit} of {self.purse.owner} is spent{aside}."
-
-    def too_little_words(self, asked: int, itself: int) -> str:
-        """That less is left here than was asked for."""
-        limit = self.limit or 0
-        left = f"{self.number(max(0, limit - self.kept))} of {self.number(limit)} {UNITS[self.kind]} left"
-        more = ", and the agent itself counts as one" if itself else ""
-        asked_for = f"{self.number(asked)} {'was' if asked == 1 else 'were'} asked for{more}"
-        less = " Ask for less." if limit > self.kept else ""
-        return f"The budget of {self.purse.owner} has {left}; {asked_for}.{less}"
-
-    def number(self, amount: int) -> str:
-        """An amount of this kind as it is read."""
-        return read(self.kind, amount)
-
-    def _upwards(self) -> "Iterator[Account]":
-        account: Account | None = self
-        while account is not None:
-            yield account
-            account = account.above
+    def _count(self, calls: int, loose: int) -> None:
+        for purse in self.purse.upwards:
+            purse.calls += calls
+            purse.loose += loose

@@ -29,7 +29,8 @@ _LOCK = 1195723332
 FORGOTTEN_SECONDS = 600.0
 """A worker that was silent for so long is not listed any more."""
 CLOSED_SECONDS = 10.0
-"""So long somebody may go on with a task that was closed, before those it waited for are stopped."""
+"""So long somebody may go on with a task that was closed, before those it waited for are stopped, and so long
+one may have stood still, before those are not begun any more."""
 
 _AGAIN = """
 UPDATE gen_task SET dispatch = $2, dispatched_at = clock_timestamp(), wish = 0
@@ -59,7 +60,8 @@ ORDER BY dispatched_at LIMIT 500
 _OVER = "SELECT id FROM gen_task WHERE id = ANY($1::text[]) AND dispatch IS NOT NULL"
 _LED = """
 SELECT id FROM gen_task
-WHERE id = ANY($1::text[]) AND (lease_until > clock_timestamp() OR dispatch IS NOT NULL
+WHERE id = ANY($1::text[]) AND (dispatch IS NOT NULL
+    OR lease_until > clock_timestamp() - make_interval(secs => $3)
     OR status NOT IN ('pending', 'running', 'interrupted')
     OR ended_at::timestamptz > clock_timestamp() - make_interval(secs => $2))
 """
@@ -196,14 +198,16 @@ class FleetStore(PostgresStore):
         """Those of these tasks that workers have nothing more to do with."""
         return {*tasks} - {row[0] for row in await self.link.fetch(_OVER, list(tasks))}
 
-    async def deserted(self, tasks: Sequence[str], since: float = CLOSED_SECONDS) -> set[str]:
+    async def deserted(
+        self, tasks: Sequence[str], closed: float = CLOSED_SECONDS, silent: float = 0.0
+    ) -> set[str]:
         """Those of these tasks whose process has died, as far as one can tell from here: gone, interrupted so
-        many seconds ago, or with a lease that is over.
+        many seconds ago, or with a lease that was over so many seconds ago.
 
-        One that was just closed may be so by whoever is about to go on with it. The process of one that came
-        to an end itself was there then, and calls off what it still has out.
+        One that was just closed may be so by whoever is about to go on with it. One that came to an end itself
+        waits for nothing: what it has out works on for whoever goes on with it, until its process calls it off.
         """
-        return {*tasks} - {row[0] for row in await self.link.fetch(_LED, list(tasks), since)}
+        return {*tasks} - {row[0] for row in await self.link.fetch(_LED, list(tasks), closed, silent)}
 
     async def depth(self) -> tuple[int, int]:
         """How many tasks wait for a worker, and how many workers are at."""

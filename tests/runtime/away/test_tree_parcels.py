@@ -7,11 +7,14 @@ from tests.runtime.away.post import Office, arrived
 from tests.runtime.worktrees.yard import TEN, git, repository
 
 from gencode.core.errors import UserMistake
+from gencode.core.events import Event, TaskCreated
 from gencode.core.spec import Workspace
-from gencode.runtime.away.packing import SHALLOW, pack_tree
+from gencode.core.task import fold
+from gencode.delegation.trees import Workplaces
+from gencode.runtime.away.packing import SHALLOW, Packer, pack_tree
 from gencode.runtime.away.parcel import Parcel
 from gencode.runtime.worktrees.making import make
-from gencode.runtime.worktrees.place import Worktree
+from gencode.runtime.worktrees.place import Worktree, recorded
 from gencode.runtime.worktrees.work import result
 
 pytestmark = pytest.mark.needs("git")
@@ -104,3 +107,71 @@ async def test_a_worktree_that_is_gone_is_no_parcel(tmp_path: Path, office: Offi
     assert await pack_tree(tmp_path / "nowhere", repo, home, office) is None
     await result(tree)
     assert await pack_tree(tree.path, repo, home, office) is None
+
+
+async def forked(repo: Path, tree: Worktree) -> Worktree:
+    """A fork of the agent in a worktree, at home."""
+    created = TaskCreated(cwd=str(repo), worktree=str(tree.path))
+    source = fold(None, Event(tree.name, 1, "2026-01-01T00:00:00Z", created))
+    workspace = Workspace(repo, repo, repo.parent)
+    made = await Workplaces(repo.parent / "own", nobody).make(workspace, source)
+    found = recorded(Path(made.path))
+    assert found is not None
+    return found
+
+
+async def nobody(_name: str) -> list[str]:
+    return []
+
+
+@pytest.mark.parametrize("with_work", [True, False])
+async def test_keys_that_a_fork_began_with_stay_at_home(
+    tmp_path: Path, office: Office, with_work: bool
+) -> None:
+    repo, tree = await worktree(tmp_path)
+    (tree.path / ".env").write_text("KEY=1\n")
+    (tree.path / "a.txt").write_text("changed\n")
+    fork = await forked(repo, await forked(repo, tree))
+    (fork.path / "new.txt").write_text("new\n")
+    parcel = await packed(repo, fork, office, with_work=with_work)
+    lodging = await arrived(parcel, office, tmp_path / "home")
+    status = " M a.txt\n?? new.txt" if with_work else " M a.txt"
+    assert ((fork.path / ".env").read_text(), git(lodging.cwd, "status", "--short")) == ("KEY=1\n", status)
+    assert git(lodging.cwd, "log", "--all", "--format=%s", "--", ".env") == ""
+    assert (parcel.tip, parcel.notes) == (
+        tree.base,
+        ("not sent along: new files that may hold secrets: .env",),
+    )
+
+
+async def test_a_fork_without_keys_goes_on_from_the_work_it_began_with(
+    tmp_path: Path, office: Office
+) -> None:
+    repo, tree = await worktree(tmp_path)
+    (tree.path / "a.txt").write_text("changed\n")
+    fork = await forked(repo, tree)
+    (fork.path / "new.txt").write_text("new\n")
+    parcel = await packed(repo, fork, office)
+    lodging = await arrived(parcel, office, tmp_path / "home")
+    assert (parcel.tip, git(lodging.cwd, "status", "--short")) == (fork.base, "?? new.txt")
+    assert ((lodging.cwd / "a.txt").read_text(), parcel.notes) == ("changed\n", ())
+
+
+async def test_keys_that_were_committed_for_an_agent_do_not_go_with_those_it_sends(
+    tmp_path: Path, office: Office
+) -> None:
+    repo, tree = await worktree(tmp_path)
+    (tree.path / ".env").write_text("KEY=1\n")
+    (tree.path / "a.txt").write_text("changed\n")
+    await result(tree)  # this commits all that its agent left
+    inner = await make(tree.workspace, tmp_path / "own", "4567cdef")
+    sent = [
+        await Packer(tree.path, tmp_path / "own", office).pack(),
+        await packed(tree.path, inner, office),
+    ]
+    for number, parcel in enumerate(sent):
+        lodging = await arrived(parcel, office, tmp_path / "home", f"0123abc{number}")
+        assert (git(lodging.cwd, "status", "--short"), parcel.head) == (" M a.txt", tree.base)
+        assert git(lodging.cwd, "log", "--all", "--format=%s", "--", ".env") == ""
+        assert parcel.notes == ("not sent along: new files that may hold secrets: .env",)
+    assert (inner.path / ".env").read_text() == "KEY=1\n"

@@ -16,7 +16,7 @@ from gencode.core.errors import UserMistake
 from gencode.permissions.secrets import folded, is_secret
 from gencode.runtime.away.parcel import MOST_PACK, Unfit, repository_around
 from gencode.runtime.worktrees.git import Git, quiet_git, trouble
-from gencode.runtime.worktrees.work import add_all
+from gencode.runtime.worktrees.work import add_all, secrets
 
 PACK_SECONDS = 120.0
 _NO_ROOM = "no room left"
@@ -98,6 +98,22 @@ async def tree_of(git: Git, checkout: Checkout, at: str = "") -> tuple[str, list
         if not said.ok:
             raise trouble(said, f"What is in {checkout.top} cannot be written down")
         return said.line, notes
+
+
+async def tree_at(git: Git, commit: str, since: str) -> tuple[str, list[str]]:
+    """What a commit holds as a tree without the keys that came since another one, and those that are missing."""
+    words = ("-r", "-z", "--name-only", "--no-renames", "--diff-filter=A")
+    added = await git.run("diff-tree", *words, since, commit)
+    keys = [name for name in added.names if is_key(name)]
+    with TemporaryDirectory(prefix="gencode-") as folder:
+        index, listed = str(Path(folder, "index")), b"".join(name + b"\0" for name in keys)
+        read = await git.run("read-tree", commit, index=index)
+        left = await git.run("update-index", "--force-remove", "-z", "--stdin", stdin=listed, index=index)
+        said = await git.run("write-tree", index=index)
+        for each in (added, read, left, said):
+            if not each.ok:
+                raise trouble(each, f"What the commit {commit[:12]} holds cannot be written down")
+        return said.line, [secrets(keys)] if keys else []
 
 
 async def _copied_index(git: Git, index: Path, into: str) -> None:

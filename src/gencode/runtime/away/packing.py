@@ -19,6 +19,7 @@ from gencode.runtime.away.checkout import (
     is_key,
     key_at,
     packed,
+    tree_at,
     tree_of,
 )
 from gencode.runtime.away.lightening import heaviest
@@ -85,8 +86,12 @@ class Packer:
             parcel = self._last[1]
             if not await self._parcels.lacking(parcel.packs):
                 return replace(parcel, trusted=trusted)
-        upstream = await _upstream(checkout.git, head, self._around) if head else _Upstream()
-        parcel = await _packed_up(checkout, head, upstream, self._parcels, clean=bool(head) and not changed)
+        tree = recorded(checkout.top)
+        first = head if tree is None or tree.away else await _without_keys(checkout.git, tree.first, head)
+        upstream = await _upstream(checkout.git, first, self._around) if first else _Upstream()
+        clean = bool(head) and not changed and first == head
+        at = first if first != head else ""
+        parcel = await _packed_up(checkout, first, upstream, self._parcels, clean=clean, at=at)
         if self._around is not None:
             key, earlier = self._around.parcel.key, self._around.copied.originals[:MOST_ORIGINALS]
             parcel = replace(parcel, key=key, earlier=earlier)
@@ -111,19 +116,22 @@ async def pack_tree(
         raise UserMistake(f"the repository in {tree.path} was redirected to {checkout.git_dir}")
     if checkout.common_dir != original.common_dir:
         raise UserMistake(f"{tree.path} is no worktree of the repository around {folder}")
-    upstream = await _upstream(checkout.git, tree.base, None)
-    parcel = await _packed_up(checkout, tree.base, upstream, parcels, clean=True)
+    base = await _without_keys(checkout.git, tree.first, tree.base)
+    upstream = await _upstream(checkout.git, base, None)
+    parcel = await _packed_up(checkout, base, upstream, parcels, clean=True)
     parcel = replace(parcel, trusted=_trusted(original.cwd, home))
-    return await _with_work(checkout, tree.base, parcel, parcels) if with_work else parcel
+    if with_work or base != tree.base:
+        at = "" if with_work else tree.base
+        return await _with_work(checkout, base, parcel, parcels, at=at)
+    return parcel
 
 
-async def _with_work(checkout: Checkout, base: str, parcel: Parcel, parcels: Parcels) -> Parcel:
-    """The parcel of a worktree with what was done in it since the commit that it began at."""
+async def _with_work(checkout: Checkout, base: str, parcel: Parcel, parcels: Parcels, *, at: str) -> Parcel:
+    """The parcel of a worktree with what was done in it since a commit, or only what the commit `at` has."""
     async with apart(checkout) as git:
-        head = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or base
-        if not parcel.head or await _has_keys(git, base, head):
-            head = base  # as one commit: what came in between does not travel
-        tree, notes = await tree_of(git, checkout, head)
+        head = "" if at else await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        head = await _without_keys(git, base, head) if head and parcel.head else base
+        tree, notes = await (tree_at(git, at, base) if at else tree_of(git, checkout, head))
         if not parcel.head:
             first = await git.tell("rev-parse", "--verify", f"{base}^{{tree}}")
             base = head = await commit_of(git, first, [], UNCOMMITTED)
@@ -140,11 +148,14 @@ async def _with_work(checkout: Checkout, base: str, parcel: Parcel, parcels: Par
         return replace(parcel, start=start, start_head=own, packs=(*parcel.packs, pack))
 
 
-async def _has_keys(git: Git, base: str, head: str) -> bool:
-    """Whether a file that looks like a key was committed since then, also one that is gone again."""
+async def _without_keys(git: Git, first: str, head: str) -> str:
+    """A commit of an agent; the `first` one if it committed what looks like a key since, also if that is gone.
+
+    What came in between then travels as one commit.
+    """
     names = ("-z", "--format=", "--name-only", "--no-renames", "--diff-filter=A", "-m")
-    said = await git.run("log", *names, f"{base}..{head}")
-    return not said.ok or any(map(is_key, said.names))
+    said = await git.run("log", *names, f"{first}..{head}")
+    return head if said.ok and not any(map(is_key, said.names)) else first
 
 
 async def _changed(checkout: Checkout) -> list[bytes]:
@@ -197,13 +208,13 @@ def _trusted(folder: Path, home: Path) -> dict[str, str]:
 
 
 async def _packed_up(
-    checkout: Checkout, head: str, upstream: _Upstream, parcels: Parcels, *, clean: bool
+    checkout: Checkout, head: str, upstream: _Upstream, parcels: Parcels, *, clean: bool, at: str = ""
 ) -> Parcel:
     async with apart(checkout) as git:
         notes: list[str] = []
         tree, tip = "", head
         if not clean:
-            tree, notes = await tree_of(git, checkout)
+            tree, notes = await tree_of(git, checkout, at)
             tip = await commit_of(git, tree, [head] if head else [], UNCOMMITTED)
         parcel = Parcel(
             key=key_at(checkout, upstream.remote),

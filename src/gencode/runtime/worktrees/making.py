@@ -20,6 +20,7 @@ from gencode.runtime.worktrees.place import (
     Worktree,
     checked_name,
     made_folder,
+    recorded,
     repository_folder,
     write_record,
 )
@@ -81,7 +82,9 @@ async def make_of(source: Source, workspace: Workspace, home: Path, name: str) -
             await unbroken(_in_turn(source, path, git_dirs))
         branch, git_dir = BRANCHES + name, git_dirs[0]
         dirs = (git_dir, source.main_dir, source.away)
-        begun = Worktree(path, source.top, source.base, branch, workspace, (), *dirs)
+        above = recorded(source.top)
+        origin = above.first if above is not None and not source.away else ""
+        begun = Worktree(path, source.top, source.base, branch, workspace, (), *dirs, origin=origin)
         finished = await _filled(begun, source, workspace)
         with made_folder(folder):
             write_record(finished)

@@ -45,6 +45,13 @@ class Worktree(Struct, frozen=True):
     """What it was made from, in words, where that is not just the last commit."""
     after: str = ""
     """The task whose work it began with; a merge takes that over as well."""
+    origin: str = ""
+    """The commit that all of it began at, where agents here have made commits between that and `base`."""
+
+    @property
+    def first(self) -> str:
+        """The last commit that is not the work of an agent here."""
+        return self.origin or self.base
 
     @property
     def name(self) -> str:

@@ -240,7 +240,7 @@ async def add_all(
     if large:
         notes.append(f"too large for a commit, in the worktree only: {some(large)}")
     if secret:
-        notes.append(f"new files that may hold secrets: {some(secret)}")
+        notes.append(secrets(secret))
     # A pattern that leaves out is the only way to keep git from looking into another repository.
     words = [b":/", *(b":(top,exclude,literal)" + name for name in (*modules, *nested, *large, *secret))]
     said = await git.run(
@@ -253,6 +253,11 @@ async def add_all(
         reason = (said.error.splitlines() or ["no reason was given"])[0]
         notes.append(f"not everything could be committed, the rest is in the worktree only: {reason[:200]}")
     return notes
+
+
+def secrets(names: list[bytes]) -> str:
+    """How files are told that are left out because of what they are called."""
+    return f"new files that may hold secrets: {some(names)}"
 
 
 async def _on_branch(git: Git, worktree: Worktree, commit: str) -> list[str]:
