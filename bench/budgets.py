@@ -32,6 +32,8 @@ BUDGETS = (20_000, 35_000, 60_000, 100_000, 150_000, 250_000, 400_000)
 Turn = dict[str, Any]
 AGENTS = ("Explore", "lead")
 LEAD = "---\nname: lead\ndescription: Leads.\ntools: Task(Explore, lead), Glob\n---\nLead others.\n"
+AT_ONCE = (1, 2, 16)
+"""So many agents may be at work at once."""
 SECONDS = 120.0
 LOOK_SECONDS = 0.2
 
@@ -92,12 +94,14 @@ class _Place:
         (agents / "lead.md").write_text(LEAD)
         (self.cwd / "script.json").write_text(json.dumps({"agents": _script(dice)}))
         self.model = f"scripted:{self.cwd / 'script.json'}"
+        self.most = dice.choice(AT_ONCE)
 
     def gen(self, *words: str) -> "subprocess.Popen[str]":
         environment = {
             **os.environ,
             "GEN_HOME": str(self.home),
             "GEN_MAX_DEPTH": "3",
+            "GEN_MAX_AGENTS": str(self.most),
             "GEN_MODEL": self.model,
         }
         whole = (sys.executable, "-m", "gencode", *words)

@@ -76,7 +76,7 @@ def test_the_root_policy_is_the_mode_and_every_rule_with_the_place_it_comes_from
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("modle = 'offline'", "no setting 'modle'. Did you mean model"),
+        ("modle = 'offline'", r"/settings\.toml: There is no setting 'modle'\. Did you mean model"),
         ("max_turns = 'many'", "does not fit"),
         ("[prices.'vllm/mine']\nreply = 0", r"does not fit: Expected `int` >= 1"),
         ("permission_mode = 'bold'", "no permission mode 'bold'"),

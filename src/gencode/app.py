@@ -103,7 +103,7 @@ class GenCode:
     """One open GenCode: a workspace, a journal, agents, models and tools. Use `GenCode.open`."""
 
     def __init__(self, around: Surroundings, supervisor: Supervisor, tools: Iterable[Tool] = ()) -> None:
-        self.settings = around.settings
+        self.settings = told = around.settings
         self.workspace = around.workspace
         self.store = around.store
         self.supervisor = supervisor
@@ -113,7 +113,6 @@ class GenCode:
         above = [standing(each, gen_home()) for each in folders_above(self.workspace.root)]
         self.library = Library(gen_home(), [around.project, *above], amounts_to, self.settings.agents)
         """The agents and skills there are, as their files are now."""
-        told = self.settings
         self.switchboard = Switchboard(told.prices, store=self.store, rates=told.fleet_rates)
         self.models = ModelRegistry(self.switchboard.makers(), self.switchboard.tiers(told.models))
         self.plugins = Plugins()
@@ -130,7 +129,8 @@ class GenCode:
         self._answered: set[str] = set()
         brought = around.project.brought.texts if around.project.trusted else {}
         files = {name: brought[name] for name in FILES if name in brought}
-        self.servers = Session(gen_home(), self.workspace.root, around.servers, files, self._answered)
+        rules = around.policy.rules
+        self.servers = Session(gen_home(), self.workspace.root, around.servers, files, self._answered, rules)
         outside = (told.hooks, self.servers, told.append_system_prompt)
         customs = Customs(told.max_depth, self._price, kept, self.library, *outside)
         seating = Seating(self.library, self.models, self.toolbox, customs)
@@ -202,7 +202,7 @@ class GenCode:
     @property
     def model(self) -> Model:
         """The main agent's model: the one that was named, or the usual one."""
-        if self._model is None:
+        if self._model is None or self._model.absent:
             self._model = self.models.resolve(self.settings.model or self.usual[0])
         return self._model
 

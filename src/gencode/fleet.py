@@ -152,7 +152,10 @@ class Worker:
                     return
                 gen = await self._entered(stack, found, order)
                 await self._must_know(gen, found, order)
-                job = await gen.take_on(_bounded(found, order.handover, self._shape.budget))
+                handover = _bounded(found, order.handover, self._shape.budget)
+                most = handover.created.budget if handover.created else NO_BUDGET
+                await self._must_have_model(gen, found, order, most)
+                job = await gen.take_on(handover)
             except (Later, StoreTrouble, Fenced):
                 raise
             except UserMistake as mistake:
@@ -165,7 +168,7 @@ class Worker:
         sender = _sender(order)
         if not sender or not await self._store.deserted([sender], 0):
             return False
-        if not await self._store.deserted([sender], silent=CLOSED_SECONDS):
+        if not self.lifeline.settled or not await self._store.deserted([sender], silent=CLOSED_SECONDS):
             raise Later("whoever waits for it was cut off a moment ago")
         try:
             await close_task(self._store, task, self.name, why=SENDER_GONE)
@@ -179,10 +182,22 @@ class Worker:
             gen.agents.find(found.agent)
         except UserMistake as mistake:
             self._repertoire.lacks(found.task, found.agent)
-            why = lacking(found.agent, mistake)
-            await self._store.parcels.hinder(found.task, self.name, why)
-            needs = Needs(found.agent, order.cwd, order.mark, either=True)
-            raise Later(why, self._reluctance.again(found.task), needs) from None
+            raise await self._unable(found, order, lacking(found.agent, mistake)) from None
+
+    async def _must_have_model(self, gen: GenCode, found: Dispatch, order: FarOrder, most: Budget) -> None:
+        """Later when the model of a task cannot be asked from this machine, for want of a key say."""
+        try:
+            model = gen.model
+            if most.usd is not None:
+                gen.launcher.check_model(model.name)
+        except UserMistake as mistake:
+            raise await self._unable(found, order, str(mistake)) from None
+
+    async def _unable(self, found: Dispatch, order: FarOrder, why: str) -> Later:
+        """What makes a task wait for another worker, because this machine is not set up for it."""
+        await self._store.parcels.hinder(found.task, self.name, why)
+        needs = Needs(found.agent, order.cwd, order.mark, either=True)
+        return Later(why, self._reluctance.again(found.task), needs)
 
     async def _fits(self, needs: Needs) -> bool:
         """Whether what another worker lacked for a task is here: its agent, or its folder."""
@@ -196,13 +211,19 @@ class Worker:
         return False
 
     async def _entered(self, stack: AsyncExitStack, found: Dispatch, order: FarOrder) -> GenCode:
-        """The GenCode for a task until the stack is left; Later when its folder cannot be had here."""
+        """The GenCode for a task until the stack is left; Later when its folder cannot be had here, or this
+        machine is not set up as it should be.
+        """
         try:
             return await stack.enter_async_context(self._seated(found.task, order))
         except Unreachable as why:
             most = NEAR_SECONDS if str(why) == NOT_HERE else LONGEST_SECONDS
             again = self._reluctance.again(found.task, most)
             raise Later(str(why), again, Needs(found.agent, order.cwd, order.mark)) from None
+        except StoreTrouble:
+            raise
+        except UserMistake as mistake:
+            raise await self._unable(found, order, str(mistake)) from None
 
     @asynccontextmanager
     async def _seated(self, task: str, order: FarOrder) -> AsyncGenerator[GenCode]:
@@ -246,7 +267,7 @@ class Worker:
 
     async def _let_go(self) -> None:
         """Stop the tasks whose sender waited for them and is gone."""
-        if not self._bound:
+        if not self._bound or not self.lifeline.settled:
             return
         gone = await self._store.deserted([sender for _, sender in self._bound.values()])
         for job, sender in list(self._bound.values()):

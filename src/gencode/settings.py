@@ -177,6 +177,7 @@ def merged(found: Iterable[Layer]) -> Settings:
     """
     values: dict[str, Any] = {}
     for layer in found:
+        _known(layer.values, layer.origin)
         if "agents" in layer.values and layer.origin != "--":
             raise UserMistake(
                 f"{layer.place('agents')}: the setting agents counts for one session; {_IN_FILES}."
@@ -345,10 +346,11 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:80]}…"
 
 
-def _known(found: Mapping[str, Any]) -> None:
+def _known(found: Mapping[str, Any], origin: str = "") -> None:
     for key in found:
         if key not in Settings.__struct_fields__:
-            raise UnknownName("setting", key[:80], Settings.__struct_fields__)
+            unknown = UnknownName("setting", key[:80], Settings.__struct_fields__)
+            raise UserMistake(f"{origin}: {unknown}") if origin.endswith(".toml") else unknown
 
 
 def _checked(values: Mapping[str, Any]) -> Settings:

@@ -1,6 +1,5 @@
 """Pictures in a prompt: shown to a model that can see, else refused in a sentence, and nothing is lost."""
 
-import base64
 from pathlib import Path
 from typing import Any
 
@@ -13,32 +12,31 @@ from gencode.core.errors import UserMistake
 from gencode.core.messages import Image, UserMessage
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.pictures import LARGEST_PICTURE, MOST_PICTURES
+from gencode.runtime.pictures import LARGEST_PICTURE, MOST_PICTURES, MOST_TOGETHER
 from gencode.stores.memory import MemoryStore
-from gencode.surfaces.acp.prompts import prompt_pictures, prompt_text
+from gencode.surfaces.acp.prompts import MOST_IN_ALL, NO_SOUNDS, prompt_pictures, prompt_text
+from gencode.surfaces.acp.wire import LONGEST_LINE
 from gencode.surfaces.talk import NO_PICTURES_NOW, Talk
 from gencode.testing import says
 from tests.acp.driving import Wired
+from tests.pictures import WHOLE, packed, png
 from tests.surfaces.running import script
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-BEGINNINGS = {
-    "image/png": b"\x89PNG\r\n\x1a\n",
-    "image/jpeg": b"\xff\xd8\xff\xe0",
-    "image/gif": b"GIF89a",
-    "image/webp": b"RIFF\0\0\0\0WEBP",
-}
-SHOWN = [(kind, base64.b64encode(begins).decode()) for kind, begins in BEGINNINGS.items()]
+SHOWN = [(kind, packed(raw)) for kind, raw in WHOLE.items()]
 PNG = SHOWN[0][1]
 HOSTILE: list[tuple[Any, str]] = [
     (image_block("?" * 8, "image/png"), "one that cannot be read"),
     (image_block("", "image/png"), "one that cannot be read"),
     (image_block(PNG + "=\n", "image/png"), "one that cannot be read"),
+    (image_block(packed(png()[:8]), "image/png"), "one that is cut or broken"),
+    (image_block(packed(png()[:30]), "image/png"), "one that is cut or broken"),
+    (image_block(packed(png(60_000, 60_000)), "image/png"), "one of 60,000 x 60,000 pixels, more than"),
     (image_block(PNG, "image/jpeg"), "one that is no image/jpeg"),
     (image_block(PNG, "image/svg+xml"), "one of the kind 'image/svg"),
-    (image_block("A" * (LARGEST_PICTURE + 1), "image/png"), "one of more than 5,242,880 bytes"),
+    (image_block(packed(png(filling=LARGEST_PICTURE)), "image/png"), "one of more than 3,932,160 bytes"),
 ]
 
 
@@ -66,6 +64,14 @@ async def test_too_many_pictures_are_refused() -> None:
         prompt_pictures([image_block(PNG, "image/png")] * (MOST_PICTURES + 1))
 
 
+async def test_pictures_that_do_not_fit_into_one_request_are_refused_and_others_fit_into_one_line() -> None:
+    large = image_block(packed(png(filling=LARGEST_PICTURE - 100)), "image/png")
+    with pytest.raises(UserMistake, match="The pictures together are too large, so nothing was sent"):
+        prompt_pictures([large] * 4)
+    assert len(prompt_pictures([large] * 3)) == 3
+    assert MOST_TOGETHER + MOST_IN_ALL < LONGEST_LINE
+
+
 async def test_an_editor_sends_a_picture_and_is_told_where_none_is_taken(wire: Wired, tmp_path: Path) -> None:
     told = await wire.introduce()
     assert told.agent_capabilities and told.agent_capabilities.prompt_capabilities
@@ -80,8 +86,14 @@ async def test_an_editor_sends_a_picture_and_is_told_where_none_is_taken(wire: W
         await wire.agent.prompt(session_id=session, prompt=[image_block(PNG, "image/gif")])
     assert (await wire.agent.prompt(session_id=session, prompt=prompt)).stop_reason == "end_turn"
     assert "A picture." in wire.editor.text(session)
-    await wire.say(session, "And now?")
+    with pytest.raises(RequestError, match="A command takes no pictures, so nothing was done"):
+        await wire.agent.prompt(
+            session_id=session, prompt=[image_block(PNG, "image/png"), text_block("/cost")]
+        )
+    sound: list[Any] = [text_block("And now?"), audio_block("AA", "audio/wav")]
+    await wire.agent.prompt(session_id=session, prompt=sound)
     assert "Still here." in wire.editor.text(session)
+    assert f"> {NO_SOUNDS}" in wire.editor.text(session)
 
 
 async def test_a_picture_is_in_the_journal_and_in_every_later_request(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from acp.schema import AcceptElicitationResponse, McpServerStdio, SseMcpServer
 
 from tests.acp.driving import WAIT, Asked, Wired, waiting
 from tests.mcp.fleet import Fleet, offer
+from tests.pictures import PNG
 from tests.surfaces.running import script, send
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -179,7 +180,7 @@ async def test_the_servers_of_an_editor_are_used_through_the_gate(wire: Wired, t
     assert editor.call(session, "mcp__odd__one()")["status"] == "completed"
     assert [each["content"] for each in editor.call(session, "mcp__odd__paint()")["content"]] == [
         {"type": "text", "text": "painted"},
-        {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="},
+        {"type": "image", "mimeType": "image/png", "data": PNG.base64},
     ]
 
 

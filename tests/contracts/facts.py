@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from gencode.core.events import (
     CallDecided,
+    CostEstimated,
     DurableFact,
     MessageAdded,
     TaskBackgrounded,
@@ -114,8 +115,11 @@ summed_up = st.builds(
     words,
     st.none() | usages,
 )
+estimated = st.builds(CostEstimated, usages)
 moved = st.sampled_from([TaskBackgrounded(), TaskImported()])
-durable: st.SearchStrategy[DurableFact] = st.one_of(created, started, added, summed_up, decided, moved, ended)
+durable: st.SearchStrategy[DurableFact] = st.one_of(
+    created, started, added, summed_up, estimated, decided, moved, ended
+)
 
 
 @st.composite
@@ -124,7 +128,7 @@ def lives(draw: Callable[[st.SearchStrategy[Any]], Any], most: int = 12) -> list
     facts: list[DurableFact] = [draw(created)]
     status = Status.PENDING
     for _ in range(draw(st.integers(0, most))):
-        choices: list[st.SearchStrategy[DurableFact]] = [added, summed_up, decided, moved]
+        choices: list[st.SearchStrategy[DurableFact]] = [added, summed_up, estimated, decided, moved]
         if status is not Status.RUNNING:
             choices.append(started)
         if not status.ended:

@@ -157,7 +157,7 @@ async def test_a_fork_in_a_process_of_its_own_begins_with_what_the_other_one_kne
 
 async def test_a_fork_elsewhere_takes_a_part_of_the_budget_of_its_conversation_along(tmp_path: Path) -> None:
     send = call("Task", subagent_type="Explore", prompt="look")
-    used = {"input_tokens": 10, "output_tokens": 0}
+    used = {"inputTokens": 10, "outputTokens": 0}
     model = played(tmp_path, main=[says("", send), says("told")], Explore=[says("found", usage=used)])
     bounds = {"max_spawns": 2, "max_tokens_total": 100_000}
     async with GenCode.open(tmp_path, model=model, settings=bounds) as gen:

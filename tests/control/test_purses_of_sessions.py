@@ -13,6 +13,7 @@ from gencode.testing import call, says, scripted
 from tests.control.test_queue_story import write_agent
 from tests.surfaces.running import gen as command
 from tests.surfaces.running import script
+from tests.waiting import until
 
 COSTS = {"inputTokens": 90, "outputTokens": 10}
 SENT = call("Task", subagent_type="Explore", prompt="look")
@@ -159,3 +160,42 @@ def test_a_session_whose_budget_is_spent_says_so_and_gives_no_earlier_answer(tmp
     spent = "The budget of 50 tokens of the session is spent"
     assert (shown.code, shown.out, told.code, told.out) == (2, "", 2, "")
     assert spent in shown.err and spent in told.err
+
+
+async def test_another_budget_counts_at_once_for_what_is_at_work_in_the_background(tmp_path: Path) -> None:
+    behind = call("Task", subagent_type="Explore", prompt="look", run_in_background=True)
+    look = says("", call("Glob", pattern="*"), usage={"inputTokens": 90, "outputTokens": 10}, delay_ms=20)
+    main = [says("", behind), says("told"), says("again")]
+    async with scripted(tmp_path, store=MemoryStore(), main=main, Explore=[look] * 300) as gen:
+        gen.work.bound(Budget(tokens=1_000_000))
+        turn = await gen.start_turn("go")
+        await until(lambda: any(live.task.turns > 2 for live in gen.supervisor), "the agent has begun")
+        gen.work.bound(Budget(tokens=200))
+        await gen.outcome(turn)
+        [agent] = await gen.tasks(turn.id)
+    assert (agent.status, agent.error) == (
+        Status.LIMIT_REACHED,
+        "The budget of 200 tokens of the session is spent.",
+    )
+
+
+async def test_the_seconds_of_an_agent_bound_what_it_has_in_the_background(
+    tmp_path: Path, home: Path
+) -> None:
+    write_agent(home / ".gen" / "agents", "lead", "Task(Explore), Glob")
+    behind = call("Task", subagent_type="Explore", prompt="look", run_in_background=True)
+    lead, never = [says("", behind), says("sent")], [says("never", delay_ms=600_000)]
+    deep = {"max_depth": 2}
+    async with scripted(tmp_path, store=MemoryStore(), settings=deep, lead=lead, Explore=never) as gen:
+        led = await gen.task("lead", "go", budget=Budget(seconds=1.5))
+        await until(lambda: not [*gen.supervisor], "all have ended")
+        [agent] = await gen.tasks(led.agent_id)
+    assert agent.status is Status.TIMED_OUT
+    assert agent.error is not None and agent.error.startswith("it took longer than 1.")
+
+
+@pytest.mark.parametrize("budget", [Budget(tokens=1.5), Budget(turns=True), Budget(spawns="3")])  # pyright: ignore[reportArgumentType]
+async def test_a_budget_that_is_no_whole_number_is_refused(tmp_path: Path, budget: Budget) -> None:
+    async with scripted(tmp_path, Explore=[says("never")]) as gen:
+        with pytest.raises(UserMistake, match="is a whole number, not"):
+            await gen.task("Explore", "look", budget=budget)

@@ -11,6 +11,7 @@ from gencode.core.errors import CorruptFact
 from gencode.core.events import (
     AnyFact,
     CallDecided,
+    CostEstimated,
     DurableFact,
     Event,
     MessageAdded,
@@ -199,7 +200,8 @@ def test_every_life_adds_up(life: list[DurableFact]) -> None:
     assert messages == [fact.message for fact in life if isinstance(fact, MessageAdded)]
     assert (task.seq, task.turns) == (len(life), len(replies))
     assert task.evidence.tool_calls == sum(len(reply.calls) for reply in replies)
-    assert task.usage == sum((each.usage for each in (*replies, *notes) if each.usage), Usage())
+    costs = [fact.usage for fact in life if isinstance(fact, CostEstimated)]
+    assert task.usage == sum(costs, sum((each.usage for each in (*replies, *notes) if each.usage), Usage()))
     assert task.status.ended == (task.ended_at is not None)
     assert task.created_at == at(1)
 

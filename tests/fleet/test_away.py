@@ -12,8 +12,10 @@ import pytest
 from gencode import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
+from gencode.core.messages import UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
+from gencode.delegation.lodged import LOST, copies_told
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_survey import survey
@@ -293,6 +295,9 @@ async def test_when_a_worker_dies_another_one_goes_on_in_a_copy_of_its_own(count
     assert "added dead3.txt +1 -0" in found.result
     left = await leftovers(victim.log)
     assert [(each.away, bool(each.changed)) for each in left] == [(True, True)]
+    [first, _] = copies_told(UserMessage(text, sender="system") for text in heard)
+    assert first.startswith(str(left[0].path)), (first, left)
+    assert [each for each in found.evidence.warnings if "lost" in each] == [LOST.format(copy=first)]
 
 
 async def test_a_worker_that_is_told_to_end_at_once_hands_over_what_was_done(country: Country) -> None:
@@ -312,6 +317,7 @@ async def test_a_worker_that_is_told_to_end_at_once_hands_over_what_was_done(cou
     assert [line for line in found.result.splitlines() if line.startswith("added")] == [
         f"added told{n}.txt +1 -0" for n in range(4)
     ]
+    assert not [each for each in found.evidence.warnings if "lost" in each]
     async with country.gen() as gen:
         await gen.store.delete(task)
     taken = typed("task", "merge", task, cwd=country.folder, GEN_DATABASE_URL=country.url)

@@ -2,26 +2,45 @@
 
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from gencode import GenCode
-from gencode.core.events import TaskStarted
+from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.messages import Message, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.delegation.orphans import SENDER_GONE
+from gencode.stores.pg_fleet import CLOSED_SECONDS, FleetStore
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet
 from tests.surfaces.running import gen as command
 from tests.surfaces.running import start
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE, until, wait_until
 
 pytestmark = pytest.mark.needs("postgres")
 
 SLOW = {"text": "found it", "delay_ms": 90_000}
+AT_REST = """
+import asyncio, sys
+from gencode import GenCode
+
+async def main(cwd, model, url):
+    async with GenCode.open(cwd, model=model, settings={"database_url": url}) as gen:
+        turn = await gen.start_turn("go")
+        await asyncio.to_thread(sys.stdin.readline)
+        await gen.interrupt(turn.id)
+        await gen.outcome(turn)
+        print(turn.id, flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+"""A process whose turn is interrupted when it hears a line, as with Esc in the app, and that then rests."""
 
 
 def script(fleet: Fleet, agent: str, *turns: dict[str, Any], **sends: bool) -> str:
@@ -123,3 +142,52 @@ async def test_only_a_sender_that_died_takes_its_agents_along_and_none_whose_tur
         stopped, goes_on = await gen.find(left), await gen.find(kept)
     assert (stopped.status.ended, stopped.error) == (True, SENDER_GONE)
     assert (goes_on.status, goes_on.agent) == (Status.RUNNING, "Plan")
+
+
+def rested(fleet: Fleet, model: str) -> str:
+    """A conversation whose turn was interrupted, and whose process was killed afterwards."""
+    words = [sys.executable, "-c", AT_REST, str(fleet.folder), model, fleet.url]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as host:
+        try:
+            assert host.stdin is not None and host.stdout is not None
+            out = "SELECT 1 FROM gen_task WHERE dispatch IS NOT NULL"
+            wait_until(lambda: fleet.rows(out), "it has sent an agent")
+            host.stdin.write("Esc\n")
+            host.stdin.flush()
+            return host.stdout.readline().strip()
+        finally:
+            host.kill()
+
+
+async def test_what_a_conversation_at_rest_has_out_works_on_when_its_process_is_killed(fleet: Fleet) -> None:
+    model = script(fleet, "Explore", {"text": "found it"}, run_in_background=True)
+    session = rested(fleet, model)
+    [[task, parent]] = fleet.rows("SELECT id, parent FROM gen_task WHERE agent = 'Explore'")
+    assert (parent, state(fleet, session), state(fleet, task)) == (session, "cancelled", "pending")
+    long_ago(fleet)
+    fleet.start(1, *PATIENT)
+    await until(lambda: state(fleet, task) == "completed", "its agent has come to an end")
+    model = script(fleet, "Plan")
+    again = command(
+        *("-p", "go on", "--resume", session, "--model", model), cwd=fleet.folder, GEN_DATABASE_URL=fleet.url
+    )
+    assert again.code == 0, again.err
+    async with fleet.open() as gen:
+        told = transcript_of(await gen.store.events(session))
+    assert deliveries(told) == [
+        (f"[The background task {task} of Explore ended as completed]\nfound it", (task,))
+    ]
+
+
+async def test_a_sender_that_stood_still_past_its_lease_is_only_gone_after_a_while(fleet: Fleet) -> None:
+    async with fleet.open() as gen:
+        store = gen.store
+        assert isinstance(store, FleetStore)
+        task = (await store.create(TaskCreated(agent="main"), "nobody-who-renews")).task
+        gone: list[tuple[bool, bool]] = []
+        for ago in (-60, CLOSED_SECONDS / 2, 2 * CLOSED_SECONDS):
+            past = "UPDATE gen_task SET lease_until = clock_timestamp()"
+            fleet.rows(f"{past} - make_interval(secs => {ago})")
+            found = await store.deserted([task], 0), await store.deserted([task], silent=CLOSED_SECONDS)
+            gone.append((task in found[0], task in found[1]))
+    assert gone == [(False, False), (True, False), (True, True)]

@@ -19,6 +19,7 @@ from tests.postgres import Postgres
 from tests.runtime.worktrees.yard import git
 from tests.surfaces.running import Ended
 from tests.surfaces.running import gen as typed
+from tests.waiting import until
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
 
@@ -152,6 +153,48 @@ async def test_a_fork_of_it_and_an_isolated_fork_of_another_one_are_isolated(cou
     ]
     assert ["one.txt" in each for each in seen] == [True, False]
     assert untouched(country)
+
+
+async def at_home(country: Country) -> Task:
+    """A task that wrote a file in a worktree on this machine."""
+    country.write(wrote("one.txt"))
+    async with country.gen() as app:
+        first = await app.task("general-purpose", "work", isolation="worktree")
+        country.write(wrote("two.txt"))
+        return await app.find(first.agent_id)
+
+
+async def gone_on(country: Country, app: GenCode, task: str) -> Task:
+    """A task that was given to workers again, once they are done with it."""
+    theirs = "SELECT id FROM gen_task WHERE dispatch IS NOT NULL"
+    await until(lambda: [task] not in country.rows(theirs), "the workers are done with it")
+    return await app.find(task)
+
+
+async def test_a_task_in_a_worktree_goes_on_in_that_or_in_a_copy_where_only_the_repository_is_shared(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    country = Country(postgres, tmp_path)
+    try:
+        first = await at_home(country)
+        async with country.gen() as app:
+            await app.detach(TaskRequest("", "go on", resume=first.id))
+            Path(first.worktree).parent.rename(tmp_path / "on another disk")
+            country.settle("--workspace", str(country.folder), *PATIENT)
+            away = await gone_on(country, app, first.id)
+            seen = await results(app, first.id)
+        other = await at_home(country)
+        async with country.gen() as app:
+            await app.detach(TaskRequest("", "go on", resume=other.id))
+            near = await gone_on(country, app, other.id)
+    finally:
+        country.close()
+    assert (away.status, away.error, "one.txt" in seen[-2]) == (Status.COMPLETED, None, True)
+    assert f"[It worked in a copy of {country.folder} on " in away.result
+    assert "added two.txt +1 -0\n" in away.result
+    assert (near.status, near.error, untouched(country)) == (Status.COMPLETED, None, True)
+    assert f"[Its changes are on the branch gencode/{other.id}, in {other.worktree}, and" in near.result
+    assert (Path(other.worktree) / "two.txt").read_text() == "two.txt\n"
 
 
 async def test_without_git_there_is_no_copy_and_it_is_refused(country: Country, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 Message = dict[str, Any]
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 ECHO: Message = {
     "name": "echo",
     "description": "Say it again.",
@@ -85,7 +86,7 @@ def call(name: str, arguments: Message, number: Any, token: Any) -> None:
             tell({"method": "notifications/tools/list_changed"})
             answer(number, text("changed"))
         case "paint":
-            picture = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}
+            picture = {"type": "image", "mimeType": "image/png", "data": DOT}
             answer(number, {"content": [{"type": "text", "text": "painted"}, picture]})
         case "large":
             answer(number, text("y" * 3_000_000))

@@ -67,6 +67,22 @@ async def test_a_person_is_asked_once_and_sees_who_would_run(fleet: Fleet) -> No
     assert calls(fleet) == 2
 
 
+async def test_a_server_all_of_whose_tools_are_denied_is_not_started(fleet: Fleet) -> None:
+    table = {"odd": fleet.odd(tools=offer("one")), "other": fleet.odd("other", tools=offer("one"))}
+    denied = {"mcp_servers": table, "deny": ["mcp__odd", "mcp__other__one"]}
+    model = ScriptedProvider.of({"main": [DO_ONE, says("done")]})
+    async with GenCode.open(fleet.folder, model=model, store=MemoryStore(), settings=denied) as gen:
+        outcome = await gen.ask("go").outcome()
+        [_, _, answered, _] = transcript_of(await gen.store.events(outcome.agent_id))
+        assert await eventually(lambda: gen.servers.status()[1].state == "ready")
+        seen = [(each.name, each.state, each.why) for each in gen.servers.status()]
+    assert isinstance(answered, ToolMessage)
+    assert answered.results[0].text.startswith("There is no tool 'mcp__odd__one'")
+    why = "the rule deny mcp__odd(*) denies all of its tools"
+    assert seen == [("odd", "off", why), ("other", "ready", "")]
+    assert not fleet.log("odd").exists()
+
+
 async def test_where_nobody_can_be_asked_nothing_is_used(fleet: Fleet) -> None:
     servers = await fleet.open(odd=fleet.odd(tools=offer("one")))
     ((text, error),) = await told(fleet, servers, None, DO_ONE)

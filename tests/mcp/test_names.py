@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gencode.core.rules import Action, parse_rule
 from gencode.core.spec import AgentSpec, ToolChoice
-from gencode.mcp.names import matches, server_labels, tool_names
+from gencode.mcp.names import denies_all, matches, server_labels, tool_names
 from tests.mcp.fleet import Fleet, box, offer
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "100"))
@@ -94,6 +95,19 @@ async def test_an_agent_gets_what_its_file_asks_for(
     )
     spec = AgentSpec("agent", "", tools=choice, mcp_servers=named)
     assert list(box(servers, spec)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "all_of_it"),
+    [
+        *(("mcp__git", True), ("mcp__Git", True), ("mcp__git__*", True), ("mcp__*", True), ("*", True)),
+        *(("mcp__g*", True), ("mcp__git__log", False), ("mcp__*__log", False), ("mcp__gi", False)),
+        *(("mcp__git(x*)", False), ("mcp__git__", False), ("mcp__git__l*", False), ("Bash", False)),
+    ],
+)
+def test_a_rule_denies_all_of_a_server_or_not(text: str, all_of_it: bool) -> None:
+    assert denies_all(parse_rule(text, Action.DENY), "git") is all_of_it
+    assert not denies_all(parse_rule(text, Action.ASK), "git")
 
 
 async def test_what_an_agent_does_not_get_is_told(fleet: Fleet) -> None:

@@ -20,11 +20,12 @@ EVERYTHING = "npm:@modelcontextprotocol/server-everything"
 FILESYSTEM = "npm:@modelcontextprotocol/server-filesystem"
 
 SDK_SERVER = '''
-import asyncio, sys
+import asyncio, base64, sys
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, Image
 from mcp.server.mcpserver.exceptions import ToolError
 
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 server = MCPServer("sdk")
 
 @server.tool()
@@ -35,7 +36,7 @@ async def add(a: int, b: int) -> int:
 @server.tool()
 async def picture() -> Image:
     """A picture."""
-    return Image(data=b"\\x89PNG", format="png")
+    return Image(data=base64.b64decode(DOT), format="png")
 
 @server.tool()
 async def slow(ctx: Context) -> str:

@@ -1,6 +1,5 @@
 """What servers give back, in every kind."""
 
-import base64
 from typing import Any
 
 import pytest
@@ -9,8 +8,9 @@ from gencode.core.messages import Image
 from gencode.mcp.results import output_of
 from gencode.runtime.pictures import LARGEST_PICTURE
 from gencode.runtime.toolbox import ToolOutput
+from tests.pictures import packed, png
 
-PNG = base64.b64encode(b"\x89PNG").decode()
+PNG = packed(png())
 
 
 def content(*parts: Any, **more: Any) -> dict[str, Any]:
@@ -35,9 +35,10 @@ RESULTS: list[tuple[dict[str, Any], ToolOutput]] = [
     (content(image()), ToolOutput("[no text]", images=(Image("image/png", PNG),))),
     (content(image("image/svg+xml")), ToolOutput("[a picture of the kind 'image/svg+xml' was left out]")),
     (content(image(data="?")), ToolOutput("[a picture that cannot be read was left out]")),
+    (content(image(data=packed(png()[:30]))), ToolOutput("[a picture that is cut or broken was left out]")),
     (
-        content(image(data="A" * (LARGEST_PICTURE + 1))),
-        ToolOutput("[a picture of more than 5,242,880 bytes was left out]"),
+        content(image(data="A" * (2 * LARGEST_PICTURE + 1))),
+        ToolOutput("[a picture of more than 3,932,160 bytes was left out]"),
     ),
     (content({"type": "audio", "mimeType": "audio/wav"}), ToolOutput("[sound (audio/wav) was left out]")),
     (content({"type": "hologram"}), ToolOutput("[something of the kind 'hologram' was left out]")),
@@ -50,7 +51,7 @@ RESULTS: list[tuple[dict[str, Any], ToolOutput]] = [
         ToolOutput("[resource x:1]\nT"),
     ),
     (
-        content({"type": "resource", "resource": {"uri": "x:1", "mimeType": "image/png", "blob": PNG}}),
+        content({"type": "resource", "resource": {"uri": "x:1", "mimeType": "IMAGE/PNG", "blob": PNG}}),
         ToolOutput("[resource x:1]", images=(Image("image/png", PNG),)),
     ),
     (

@@ -1,7 +1,13 @@
 """Pictures of tools and of people, as each of OpenAI's APIs can be shown them."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from gencode import GenCode
+from gencode.core.errors import ProviderError
 from gencode.core.messages import (
     AssistantMessage,
     Image,
@@ -11,8 +17,15 @@ from gencode.core.messages import (
     ToolResult,
     UserMessage,
 )
+from gencode.providers.cooldown import Cooldown
+from gencode.providers.retry import Retrying
 from gencode.runtime.ports import Request
-from tests.providers.dialects import seen
+from gencode.stores.memory import MemoryStore
+from gencode.surfaces.talk import Talk
+from tests.contracts.provider import Play, request
+from tests.pictures import PNG as DOT
+from tests.providers.dialects import DIALECTS, chat, provider_at, seen
+from tests.providers.fake_server import Exchange, events, fake_server, in_json, streamed
 
 PNG, JPEG = Image("image/png", "aGVsbG8="), Image("image/jpeg", "d29ybGQ=")
 HISTORY: list[Message] = [
@@ -84,3 +97,72 @@ async def test_what_a_person_shows_goes_with_the_words_in_each_dialect() -> None
     assert bodies["responses"]["input"] == [
         {"role": "user", "content": [{"type": "input_text", "text": "Look.\n\nHere."}, *shown]}
     ]
+
+
+NOT_TAKEN = {"error": {"message": "Could not process image", "type": "invalid_request_error"}}
+
+
+@pytest.mark.parametrize("dialect", list(DIALECTS))
+@pytest.mark.parametrize(
+    ("status", "unfit"), [("400 Bad", True), ("404 None", True), ("422 Odd", True), ("401 No", False)]
+)
+async def test_a_refusal_of_the_request_itself_is_known(dialect: str, status: str, unfit: bool) -> None:
+    async with fake_server(in_json(NOT_TAKEN, status)) as server:
+        with pytest.raises(ProviderError) as raised:
+            async for _ in Retrying(provider_at(dialect, server.url), Cooldown()).stream(request()):
+                pass
+    assert (raised.value.unfit, raised.value.retryable) == (unfit, False)
+
+
+async def test_a_refusal_inside_of_a_stream_is_known_too() -> None:
+    async with fake_server(streamed(*events(NOT_TAKEN))) as server:
+        with pytest.raises(ProviderError) as raised:
+            async for _ in provider_at("chat", server.url).stream(request()):
+                pass
+    assert raised.value.unfit
+
+
+async def test_a_server_that_cannot_read_a_picture_is_told_without_it_in_every_later_request(
+    tmp_path: Path,
+) -> None:
+    """As one that reads no pictures at all, whatever they are."""
+    refuse, answer = in_json(NOT_TAKEN, "400 Bad Request"), streamed(*chat(Play(("Hello.",))))
+
+    async def act(exchange: Exchange) -> bool | None:
+        return await (refuse if pictures_of(exchange.asked.body) else answer)(exchange)
+
+    async with fake_server(act) as server:
+        model = provider_at("chat", server.url)
+        async with GenCode.open(tmp_path, model=model, store=MemoryStore()) as gen:
+            talk = Talk(gen)
+            for text, images in (("look", (DOT,)), ("hello", ())):
+                await talk.say(text, images)
+                await talk.rest()
+            ended = (await gen.find(talk.session or "")).status
+            await talk.close()
+    assert ended == "completed"
+    assert [len(pictures_of(each.body)) for each in server.asked] == [1, 0, 0]
+
+
+async def test_a_model_that_takes_text_only_is_told_of_pictures_that_another_one_was_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with fake_server(streamed(*chat(Play(("Hello.",))))) as server:
+        monkeypatch.setenv("DEEPSEEK_BASE_URL", server.url)
+        model = provider_at("chat", server.url)
+        async with GenCode.open(tmp_path, model=model, store=MemoryStore()) as gen:
+            talk = Talk(gen)
+            await talk.say("look", (DOT,))
+            await talk.rest()
+            gen.work.use("deepseek/chat")
+            await talk.say("hello")
+            await talk.rest()
+            await talk.close()
+    assert [len(pictures_of(each.body)) for each in server.asked] == [1, 0]
+    told = [each["content"] for each in server.last.body["messages"]]
+    assert "look\n[1 picture left out here: this model takes text only]" in told
+
+
+def pictures_of(body: dict[str, Any]) -> Sequence[object]:
+    said = [each["content"] for each in body["messages"] if isinstance(each["content"], list)]
+    return [piece for pieces in said for piece in pieces if piece["type"] == "image_url"]

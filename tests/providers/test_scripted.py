@@ -70,7 +70,16 @@ async def test_a_script_is_read_from_a_file_with_usage(tmp_path: Path) -> None:
     assert parts[-1] == EndPart(f"scripted:{file}", "end_turn", Usage(input_tokens=3))
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"agents": {"main": [{"txt": "typo"}]}}', '{"agents": 3}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        '{"agents": {"main": [{"txt": "typo"}]}}',
+        '{"agents": {"main": [{"usage": {"input_tokens": 3}}]}}',
+        '{"agents": 3}',
+    ],
+)
 def test_a_file_that_is_no_script_is_the_users_mistake(tmp_path: Path, content: str) -> None:
     file = tmp_path / "play.json"
     file.write_text(content)

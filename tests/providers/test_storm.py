@@ -1,9 +1,11 @@
 """A hundred agents at a model that has had enough: at most twice the requests, and everybody is answered."""
 
 import asyncio
+import random
 import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
+from selectors import DefaultSelector, SelectorKey
 from typing import Protocol
 
 import pytest
@@ -328,3 +330,65 @@ async def test_a_refusal_is_forgotten_when_it_has_been_calm_for_a_while() -> Non
     await asyncio.sleep(0.01)
     assert [await outcome(provider, "a"), cooldown.cold] == ["yes", False]
     assert len(told.asked) == 3
+
+
+class Hurry(DefaultSelector):
+    """Never waits: the time that would pass is only counted."""
+
+    passed = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+        ready = super().select(0)
+        if timeout and not ready:
+            self.passed += timeout
+        return ready
+
+
+class Hurried(asyncio.SelectorEventLoop):
+    """A loop in which an hour of waiting takes no time, and all happens in the same order each time."""
+
+    def __init__(self) -> None:
+        self._hurry = Hurry()
+        super().__init__(self._hurry)
+
+    def time(self) -> float:
+        return 1000 + self._hurry.passed
+
+
+async def requests(limit: Limit, agents: int, turns: int) -> float:
+    """How many requests there were for each answer."""
+    loop = asyncio.get_running_loop()
+    told = Told(lambda _: not limit.wait(loop.time()))
+    provider = Retrying(told, Cooldown(), SCALED)
+
+    async def agent() -> list[str]:
+        return [await heard(provider) for _ in range(turns)]
+
+    assert await asyncio.gather(*(agent() for _ in range(agents))) == [["yes"] * turns] * agents
+    return len(told.asked) / agents / turns
+
+
+@pytest.mark.parametrize(
+    ("limit", "agents", "turns", "most"),
+    [
+        (lambda: Window(5, 1.0), 100, 3, 2.0),
+        (lambda: Bucket(10, 1.0), 100, 3, 2.0),
+        (lambda: Bucket(20, 10.0), 100, 3, 2.0),
+        (lambda: Bucket(1, 1.0), 100, 3, 2.0),
+        (lambda: Bucket(1, 0.5), 100, 1, 2.6),  # each of them is refused once before anything is known
+        (lambda: Bucket(1, 0.5), 40, 1, 2.8),
+    ],
+    ids=["slow window", "slow bucket", "very slow bucket", "one by one", "one turn", "few with one turn"],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_limit_that_is_much_slower_than_the_first_pause_is_met_soon(
+    limit: Callable[[], Limit], agents: int, turns: int, most: float, seed: int
+) -> None:
+    before = random.getstate()
+    loop = Hurried()
+    try:
+        random.seed(seed)
+        assert loop.run_until_complete(requests(limit(), agents, turns)) <= most
+    finally:
+        random.setstate(before)
+        loop.close()

@@ -277,6 +277,14 @@ def test_what_the_model_is_told_is_short() -> None:
     assert told.splitlines()[-2:] == ["- and more", REPAIR]
 
 
+@pytest.mark.parametrize(
+    "text",
+    ['Here: ```json\n{"a": 1}\n```', 'Here: ```json {"a": 1} ```', 'Result: {"a": 1}.', '```{"a": 1}```\n'],
+)
+def test_an_object_is_found_where_a_fence_or_a_full_stop_follows_it(text: str) -> None:
+    assert read_output(text, {"type": "object"}) == {"a": 1}
+
+
 def test_formats_count() -> None:
     schema = {"type": "string", "format": "date"}
     assert read_output('"2026-11-15"', schema) == "2026-11-15"

@@ -60,9 +60,8 @@ async def test_a_wrong_password_is_told_and_a_right_one_opens(postgres: Postgres
         f"DROP ROLE IF EXISTS {WITH_PASSWORD}; CREATE ROLE {WITH_PASSWORD} LOGIN PASSWORD '{PASSWORD}'"
     )
     schema = postgres.new_schema().rpartition("=")[2]
-    assert "refused the user or the password" in await refused(
-        postgres.url(schema, user=WITH_PASSWORD, password="s3cret")
-    )
+    said = await refused(postgres.url(schema, user=WITH_PASSWORD, password="s3cret"))
+    assert "refused the user or the password; look at the address where you gave it (--to, " in said
     store = await PostgresStore.open(postgres.url(schema, user=WITH_PASSWORD, password=PASSWORD))
     lease = await store.create(TaskCreated(), "me")
     assert await store.task(lease.task) == lease.state

@@ -4,6 +4,7 @@ GenCodeError
 ├── UserMistake          the person reads it: one plain sentence with a way out, exit code 2
 │   ├── UnknownName      … with the nearest names
 │   └── StoreTrouble     the database cannot be used as it is
+│       └── StoreAway    … and may be there again a little later
 ├── ToolError            the model reads it and can act on it
 │   └── Denied           … because the gate said no
 ├── ProviderError        the model could not answer; `retryable` says whether waiting helps
@@ -44,6 +45,10 @@ class StoreTrouble(UserMistake):
     """The database cannot be read or written as it is."""
 
 
+class StoreAway(StoreTrouble):
+    """The database did not answer; the same step may work a little later."""
+
+
 class ToolError(GenCodeError):
     """Becomes an error result that the model reads."""
 
@@ -57,7 +62,7 @@ class ProviderError(GenCodeError):
 
     `retryable`: waiting helps. `retry_after`: how many seconds it asked to be left alone. `limited`: it was
     asked too much, so everybody who asks it should wait, not only this one. `too_long`: the conversation is
-    more than the model can hold.
+    more than the model can hold. `unfit`: something in the request is not taken, now or later.
     """
 
     def __init__(
@@ -68,12 +73,14 @@ class ProviderError(GenCodeError):
         retry_after: float | None = None,
         limited: bool = False,
         too_long: bool = False,
+        unfit: bool = False,
     ) -> None:
         super().__init__(message)
         self.retryable = retryable
         self.retry_after = retry_after
         self.limited = limited
         self.too_long = too_long
+        self.unfit = unfit
 
 
 class Stopped(GenCodeError):

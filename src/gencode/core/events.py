@@ -105,6 +105,14 @@ class TranscriptCompacted(Fact, tag="TranscriptCompacted", frozen=True, omit_def
     usage: Usage | None = None
 
 
+class CostEstimated(Fact, tag="CostEstimated", frozen=True):
+    """What a call of the model cost, about, where no reply says so: it was cut, or broke off, or its provider
+    does not tell.
+    """
+
+    usage: Usage
+
+
 class CallDecided(Fact, tag="CallDecided", frozen=True, omit_defaults=True):
     """The gate decided about a call, by this rule and this chain of policies (whose, and in which mode)."""
 
@@ -217,6 +225,7 @@ DurableFact = (
     | TaskStarted
     | MessageAdded
     | TranscriptCompacted
+    | CostEstimated
     | CallDecided
     | TaskBackgrounded
     | TaskStalled

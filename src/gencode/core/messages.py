@@ -93,7 +93,8 @@ class UserMessage(Struct, frozen=True, gc=False, tag="user", tag_field="role", o
     `delivers` are the tasks whose results are in it: with this message they count as handed over. `ends` is
     when each of them had ended, which says of which of its runs the result is. `mail` is the number of the
     letter it is, if it was sent to the agent while that was at work. `replaces` is how many replies it stands
-    for, if it is a summary of what was said before.
+    for, if it is a summary of what was said before. `unseen` is how many of the pictures before it, the
+    latest, are left out from here on, since a provider refused them.
     """
 
     text: str
@@ -103,6 +104,7 @@ class UserMessage(Struct, frozen=True, gc=False, tag="user", tag_field="role", o
     replaces: int = 0
     ends: tuple[str, ...] = ()
     images: tuple[Image, ...] = ()
+    unseen: int = 0
 
 
 class AssistantMessage(Struct, frozen=True, gc=False, tag="assistant", tag_field="role", omit_defaults=True):
@@ -137,6 +139,13 @@ def beginning(messages: Sequence[Message]) -> int:
 def is_summed_up(messages: Iterable[Message]) -> bool:
     """Whether a summary stands for a part of these."""
     return any(isinstance(each, UserMessage) and each.replaces for each in messages)
+
+
+def shows_pictures(message: Message) -> bool:
+    """Whether a person or a tool shows one in it."""
+    if isinstance(message, UserMessage):
+        return bool(message.images)
+    return isinstance(message, ToolMessage) and any(result.images for result in message.results)
 
 
 def pictures_in(messages: Iterable[Message]) -> list[Image]:

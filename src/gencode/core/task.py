@@ -15,6 +15,7 @@ from gencode.core.events import (
     BudgetSet,
     BudgetShared,
     CallDecided,
+    CostEstimated,
     Event,
     MessageAdded,
     TaskBackgrounded,
@@ -242,6 +243,8 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             return replace(task, background=True)
         case TaskForked():
             return task
+        case CostEstimated(usage):
+            return replace(task, usage=task.usage + usage, stalled=0.0)
         case TranscriptCompacted():
             return replace(task, usage=task.usage + (fact.usage or Usage()), stalled=0.0)
         case TaskStalled():

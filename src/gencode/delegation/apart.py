@@ -8,6 +8,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.task import Task, fold
 from gencode.delegation.remote import Remote
+from gencode.delegation.steady import Steady
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.withdrawing import call_off
 from gencode.runtime.bus import Bus
@@ -72,7 +73,7 @@ class Apart:
         begun = False
         try:
             process = await self._start(handover)
-            events = await self._first_facts(process.task)
+            events = await self._first_facts(process.task, stop)
             begun = True
         finally:
             if not begun:
@@ -82,11 +83,12 @@ class Apart:
         self._bus.publish(events)
         return remote
 
-    async def _first_facts(self, task: str) -> list[Event]:
+    async def _first_facts(self, task: str, stop: Stop) -> list[Event]:
         """What is written of a task that was just given away; who is stopped meanwhile calls it off."""
         read = False
         try:
-            events = await self._store.events(task)
+            steady = Steady(stop, partial(self._bus.tell, task))
+            events = await steady.read(lambda: self._store.events(task))
             read = True
             return events
         finally:

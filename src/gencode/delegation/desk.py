@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from gencode.core.errors import ToolError, UserMistake
+from gencode.core.errors import StoreAway, ToolError, UserMistake
 from gencode.core.ids import clean_id
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
 from gencode.delegation.inbox import Arrivals
-from gencode.delegation.live import Live
+from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin
 from gencode.runtime.asking import Hearing, Inquiry, Reply
 from gencode.runtime.ports import Sent
@@ -52,13 +52,22 @@ class Desk:
             return self._launcher.told(job.task)
         try:
             if await job.in_foreground():
-                return await self._launcher.outcome(job)
+                return await self._answered(job)
             job.stop.move(self._origin.session)
             self._inbox.expect(job)
             return self._launcher.told(job.task)
         except asyncio.CancelledError:  # the sender was stopped or ran out of time, and its agent ends first
             await job.halt("the agent that sent it was stopped")
             raise
+
+    async def _answered(self, job: Live) -> Outcome:
+        """The outcome of an agent that was waited for; as it was, where the database did not come back."""
+        try:
+            return await self._launcher.outcome(job)
+        except StoreAway:
+            if isinstance(job, Job):
+                raise
+            return self._launcher.told(job.task)
 
     async def look(self, task: str, seconds: float) -> Outcome:
         """The outcome of a task, after at most so many seconds of waiting for its end.

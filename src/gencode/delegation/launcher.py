@@ -42,6 +42,7 @@ from gencode.delegation.trees import Workplaces, in_worktree, kept_if_begun
 from gencode.delegation.watch import Watch, facts_of
 from gencode.runtime.bus import Bus
 from gencode.runtime.limits import Limits
+from gencode.runtime.models import elsewhere
 from gencode.runtime.ports import Handover, Store, TaskQuery
 from gencode.runtime.purse import NOTHING
 
@@ -134,6 +135,7 @@ class Launcher:
         workspace = (given.workspace if given else place.workspace).as_clone(created.clone)
         place = replace(place, purse=purse, workspace=workspace)
         self._seating.check_price(place)
+        place = place.ending(created.budget.seconds)
         order = Order(self.agent_of(created), place, Limits(created.max_turns, handover.seconds), given)
         return await self._starting.begin(order, created, Desk(self), before, handover)
 
@@ -151,11 +153,12 @@ class Launcher:
 
             schema = check_schema(schema)
         background = request.background or spec.background
-        model = self._seating.model(request.model, spec, origin.model)
+        sent, apart = origin.task is not None, (request.isolation or spec.isolation) == "process"
+        with elsewhere(far=apart and self.apart.far):
+            model = self._seating.model(request.model, spec, origin.model)
         grant = origin.grant(spec)
         place = origin.below(spec, model, background=background, link=link_of(spec, grant))
         budget = tightest(request.budget, self._seating.budget_of(spec, model))
-        sent, apart = origin.task is not None, (request.isolation or spec.isolation) == "process"
         if apart and origin.purse is not None:
             budget = share(origin.purse.left(), budget, all_of_it=not sent)
         purse = bound(origin.purse, spec.name, budget, sent=sent, apart=apart)
@@ -182,7 +185,7 @@ class Launcher:
             model=model.lasting,
             clone=origin.workspace.clone,
         )
-        return Order(spec, place, limits), created
+        return Order(spec, place.ending(budget.seconds), limits), created
 
     def _sendable(self, request: TaskRequest, origin: Origin) -> AgentSpec:
         """The agent that a request names, if it may be sent from here."""
@@ -212,9 +215,7 @@ class Launcher:
         leads: Leads | None = None,
     ) -> Job:
         """Start the main conversation, or go on with an earlier one; what `leads` it is done before."""
-        place = origin.talking(spec)
-        if limits.seconds is not None:
-            place = replace(place, until=time.monotonic() + limits.seconds)
+        place = origin.talking(spec).ending(limits.seconds)
         self._seating.check_price(place)
         order = Order(spec, place, limits, images=said.images)
         budget = place.purse.budget if place.purse else NO_BUDGET
@@ -275,7 +276,7 @@ class Launcher:
             self._seating.check_price(place)
             if workplace := await self.workplaces.again(task, place.workspace):
                 place = replace(place, workspace=workplace.workspace.as_clone(task.clone))
-            order = Order(spec, place, limits, workplace, woken=woken)
+            order = Order(spec, place.ending(budget.seconds), limits, workplace, woken=woken)
             return await self._starting.go_on(task.id, order, more, Desk(self))
 
     async def fork(
@@ -298,7 +299,7 @@ class Launcher:
         with counted_if_begun(place.purse):
             self._seating.check_price(place)
             limits = self._limits(place, created.max_turns, created.budget, seconds)
-            order = Order(spec, place, limits, woken=woken)
+            order = Order(spec, place.ending(created.budget.seconds), limits, woken=woken)
             if tree:
                 order, created = await self._in_worktree(order, created, task)
             async with kept_if_begun(order.workplace):

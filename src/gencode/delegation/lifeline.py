@@ -28,6 +28,7 @@ class Lifeline:
         self._seconds = lease_seconds
         self._lost = lost
         self._last = 0.0
+        self._back = 0.0
         self._alarm: asyncio.TimerHandle | None = None
 
     @property
@@ -39,6 +40,11 @@ class Lifeline:
     def well(self) -> bool:
         """Whether leases are being renewed."""
         return self.age < self._seconds * ENOUGH
+
+    @property
+    def settled(self) -> bool:
+        """Whether those of others can be judged, too: who was cut off with this one had time to renew."""
+        return self.well and asyncio.get_running_loop().time() - self._back >= self._seconds
 
     async def run(self) -> None:
         """Renew until cancelled."""
@@ -60,6 +66,8 @@ class Lifeline:
 
     def _arm(self, begun: float) -> None:
         """From here on the leases count; what is begun late counts from its beginning."""
+        if self._last and begun - self._last >= self._seconds * ENOUGH:
+            self._back = begun
         self._last = begun
         if self._alarm is not None:
             self._alarm.cancel()

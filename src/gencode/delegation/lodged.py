@@ -15,7 +15,7 @@ from gencode.delegation.earlier import COPY, MOVE
 from gencode.delegation.trees import Workplace, listed
 from gencode.permissions.paths import is_inside
 from gencode.runtime.away.lodging import Guest, Lodging, lodge
-from gencode.runtime.away.parcel import Parcel, Parcels, as_reason
+from gencode.runtime.away.parcel import Parcel, Parcels, Returned, as_reason
 from gencode.runtime.away.telling import OFFER
 from gencode.runtime.seat import Ending
 from gencode.runtime.shells import Walls
@@ -45,6 +45,10 @@ ANEW = (
     "sent: what you had changed in files before is not in it, so look before you rely on it. {names}"
 )
 MOVED = "{move} Your folder is {here} on {worker} now, with what you had changed in files before. {names}"
+LOST = (
+    "it had begun in the copy {copy}, and that worker was lost: what it had changed there is only there, and "
+    "gen doctor on that machine lists it"
+)
 LEFT = " Of what you changed, this was too large to travel and is only where you were then: {left}."
 
 _IN_COPY = "in the copy only"
@@ -58,6 +62,13 @@ def copies_told(messages: Iterable[Message]) -> list[str]:
     return [place[1] for place in places if place]
 
 
+def lost_copies(messages: Iterable[Message], returned: Returned | None) -> list[str]:
+    """The copies from which nothing was handed in, of a task that did not end: their workers were lost."""
+    copies = copies_told(messages)
+    handed = [at for at, copy in enumerate(copies) if returned and copy.endswith(f" on {returned.worker}")]
+    return copies[handed[-1] + 1 :] if handed else copies
+
+
 class Lodged(Workplace):
     """The lodging of one task. `owner` is who runs it, `worker` the machine as people know it."""
 
@@ -68,6 +79,8 @@ class Lodged(Workplace):
         self._parcels = parcels
         self._worker = worker
         self.owner = ""
+        self.lost: tuple[str, ...] = ()
+        """Copies elsewhere in which the task worked, and from which nothing came."""
         self._found_at: tuple[str, ...] = ()
         self._over = False
         """Whether nothing more is done here: it is handed in, or somebody else may have the task."""
@@ -145,7 +158,8 @@ class Lodged(Workplace):
             text, notes = "", [f"its folder {self.path} on {self._worker} is kept as it is: {trouble}"]
         told = "\n\n".join(part for part in (ending.text.strip(), text) if part)
         sent = self._lodging.guest.parcel.notes
-        return replace(ending, text=told, warnings=(*ending.warnings, *sent, *notes))
+        lost = [LOST.format(copy=copy) for copy in self.lost]
+        return replace(ending, text=told, warnings=(*ending.warnings, *sent, *lost, *notes))
 
     async def hand_over(self) -> None:
         """Hand in what is there for whoever goes on with the task; what cannot be handed in stays."""

@@ -9,7 +9,10 @@ from typing import Literal
 from msgspec import Struct
 
 from gencode.core.errors import StoreTrouble, UserMistake
-from gencode.delegation.lodged import Lodged
+from gencode.core.status import Status
+from gencode.core.task import Task, whole_transcript
+from gencode.delegation.earlier import is_away
+from gencode.delegation.lodged import Lodged, lost_copies
 from gencode.runtime.away.lodging import Guest
 from gencode.runtime.away.mirror import Unreachable
 from gencode.runtime.away.parcel import COPIED, Parcel, Parcels, mark_of
@@ -96,9 +99,19 @@ class Lodgings:
             raise
         known = await self._store.task(task)
         if known is not None and known.started_at and not lodged.same_place:
+            lodged.lost = await self._lost(known)
             with suppress(UserMistake):  # so many letters wait that one more says nothing
                 await self._store.post(task, lodged.heard_again(), "system")
         return lodged
+
+    async def _lost(self, known: Task) -> tuple[str, ...]:
+        """The copies elsewhere with work of a task that nobody handed in."""
+        told = whole_transcript(await self._store.events(known.id))
+        cut = known.status is Status.INTERRUPTED or not known.status.ended
+        if not cut or not is_away(told):
+            return ()
+        found = await self._parcels.returned(known.id)
+        return tuple(lost_copies(told, found[0] if found else None))
 
     def _is_here(self, wanted: Wanted) -> bool:
         """Whether a folder is one of those this worker works in; links out of it do not count."""
@@ -106,7 +119,7 @@ class Lodgings:
             return False
         if wanted.parcel is not None and wanted.parcel.earlier:
             return False  # a copy belongs to the task that it was made for
-        if wanted.tree and recorded(Path(wanted.tree)) is None:
+        if wanted.tree and not (recorded(tree := Path(wanted.tree)) and tree.is_dir()):
             return False  # who shares a repository need not share its worktrees
         try:
             folder = Path(wanted.cwd).resolve(strict=True)

@@ -21,6 +21,7 @@ from gencode.core.task import Task, fold
 from gencode.delegation.accounts import spent_by, total_of
 from gencode.delegation.live import GRACE_SECONDS, Live
 from gencode.delegation.orphans import close_if_orphan
+from gencode.delegation.steady import Steady
 from gencode.delegation.waits import FindOutlook, Waits
 from gencode.delegation.watch import LOOK_SECONDS
 from gencode.delegation.withdrawing import call_off
@@ -45,6 +46,7 @@ class Followed(Live):
         self._task = task
         self._store = store
         self._bus = bus
+        self._steady = Steady(stop, self.tell)
 
     @property
     def task(self) -> Task:
@@ -64,10 +66,10 @@ class Followed(Live):
     async def _pay(self) -> None:
         """Count here what was spent there, also by those it sent itself."""
         if self.purse is not None:
-            self.purse.pay_up_to(await spent_by(self._store, self.id))
+            self.purse.pay_up_to(await self._steady.read(lambda: spent_by(self._store, self.id)))
 
     async def _hear(self) -> list[Event]:
-        events = await self._store.events(self.id, self._task.seq)
+        events = await self._steady.read(lambda: self._store.events(self.id, self._task.seq))
         for event in events:
             self._task = fold(self._task, event)
         if events:
@@ -195,7 +197,8 @@ class Remote(Followed):
         return self._process.outlook if isinstance(self._process, Queued) else None
 
     async def _followed(self) -> None:
-        events = [each for each in await self._store.events(self.id) if (each.seq or 0) <= self._task.seq]
+        events = await self._steady.read(lambda: self._store.events(self.id))
+        events = [each for each in events if (each.seq or 0) <= self._task.seq]
         while not self._task.status.ended and not self._gone:
             for event in events:
                 self._unanswered.hear(event.fact)
@@ -220,11 +223,16 @@ class Remote(Followed):
         if self.slot is not None and self._returning is None and not self.slot.try_take():
             self._returning = asyncio.get_running_loop().create_task(self.slot.take())
 
+    def _comes_home(self) -> bool:
+        """Whether what it changed is waited for, however many others are before it; a stop ends that."""
+        well = self._task.status is Status.COMPLETED and not self.stop.stopped
+        return well and isinstance(self._process, Queued) and self._process.comes_home()
+
     async def _let_go(self, owner: str, patience: float) -> None:
         """Wait for the process and close what it left open: a crash there ends this task, nothing else."""
         until = time.monotonic() + patience
         while self._process is not None and not self._process.gone:
-            if time.monotonic() >= until:
+            if time.monotonic() >= until and not self._comes_home():
                 self._process.kill()
             await asyncio.sleep(LOOK_SECONDS / 10)
         await self._hear()

@@ -35,6 +35,7 @@ from gencode.runtime.limits import Limits
 from gencode.runtime.ports import Handover, Lease, Letter, Request, Store
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
+from gencode.runtime.shown import as_shown
 from gencode.runtime.slots import Slot
 from gencode.runtime.toolbox import Toolbox
 
@@ -136,7 +137,7 @@ class Starting:
         at_once = slot is None or slot.try_take()
         born = False
         try:
-            request = Request(origin.model.name, system, told, toolbox.schemas())
+            request = Request(origin.model.name, system, as_shown(told, origin.model.name), toolbox.schemas())
             async with paid(order.woken, request, self._seating.price(origin)) as tell:
                 named = order.workplace.named if order.workplace else ""
                 lease, events = await self._born(created, then if at_once else (), handover, named)
@@ -291,7 +292,8 @@ class Starting:
             seat = self._seat(order, record, toolbox, slot, lease.state.system or system)
             _hand_out_again(seat, record)
             if order.woken is not None:
-                request = Request(seat.model, seat.system, [*earlier, *heard], toolbox.schemas())
+                shown = as_shown([*earlier, *heard], seat.model)
+                request = Request(seat.model, seat.system, shown, toolbox.schemas())
                 await order.woken.begin(lease.state, request, seat.price)
             job = self._job(order, seat, [*earlier, *heard], record, desk, as_sent(before, children))
             if slot is None or slot.try_take():

@@ -155,7 +155,7 @@ class Supervisor:
             raise
         except Exception as bug:
             if isinstance(bug, TimeoutError) and clock is not None and clock.expired():
-                return Ending(Status.TIMED_OUT, error=f"it took longer than {job.seat.limits.seconds} s")
+                return Ending(Status.TIMED_OUT, error=f"it took longer than {job.seat.limits.seconds:.4g} s")
             if words := blamed(bug):  # what a program brought along failed, and says so in its own words
                 log.info("task %s failed: %s", job.id, words, exc_info=bug)
                 return Ending(Status.FAILED, error=words)

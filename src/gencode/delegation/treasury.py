@@ -58,10 +58,13 @@ class Treasury:
         self.lead = sharing.lead
 
     def bound(self, budget: Budget) -> None:
-        """Bound sessions by another budget from their next turn on; what they spent before counts."""
+        """Bound sessions by another budget, also those at work that had one; what they spent counts."""
         check_budget(budget)
         self.budget = budget
         self._set = True
+        for purse in self._purses.values():
+            if purse.owner == SESSION:  # what is at work spends from it by now
+                purse.rebind(budget)
         if self.own is not None and budget != NO_BUDGET:
             self.own.rebind(budget)
         else:

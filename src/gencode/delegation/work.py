@@ -30,7 +30,7 @@ from gencode.delegation.starting import check_prompt
 from gencode.delegation.treasury import Funds, Treasury
 from gencode.permissions.chain import Root
 from gencode.runtime.limits import Limits
-from gencode.runtime.models import Model, ModelRegistry
+from gencode.runtime.models import Model, ModelRegistry, elsewhere
 from gencode.runtime.ports import Handover, Store, TaskQuery
 from gencode.runtime.purse import BudgetSpent
 from gencode.runtime.seen import Seen
@@ -90,7 +90,9 @@ class Work:
 
     async def start(self, request: TaskRequest) -> Live:
         """Start one subagent without a main conversation: the settings are its root policy."""
-        live = await self._launcher.launch(request, self._origin().afresh(), seconds=self._terms.seconds)
+        with elsewhere(far=self._launcher.apart.far and request.isolation == "process"):
+            origin = self._origin().afresh()
+        live = await self._launcher.launch(request, origin, seconds=self._terms.seconds)
         self._treasury.begun(live.id)
         return live
 
@@ -194,11 +196,12 @@ class Work:
 
     async def detach(self, request: TaskRequest) -> str:
         """Start one subagent, or go on with an earlier one, in a process that outlives this one; its id."""
-        if request.resume:
-            earlier = await self._records.find(request.resume)
-            await check_own(self._store, earlier)  # a worker would say so to nobody
-            return await self._resumption.detach(earlier, request, self._terms.seconds)
-        return await self._launcher.detach(request, self._origin(), self._terms.seconds)
+        with elsewhere(far=self._launcher.apart.far):
+            if request.resume:
+                earlier = await self._records.find(request.resume)
+                await check_own(self._store, earlier)  # a worker would say so to nobody
+                return await self._resumption.detach(earlier, request, self._terms.seconds)
+            return await self._launcher.detach(request, self._origin(), self._terms.seconds)
 
     async def take_on(self, handover: Handover) -> Live:
         """Start what another process handed over to this one, or go on where a third one died with it."""
@@ -269,7 +272,9 @@ class Work:
         return self._model
 
     def bound(self, budget: Budget) -> None:
-        """Bound conversations by another budget from their next turn on; what they spent before counts.
+        """Bound conversations by another budget; what they spent before counts.
+
+        At once where one is at work that had a budget, else from its next turn on.
 
         UserMistake for dollars where the price of the model is not known.
         """

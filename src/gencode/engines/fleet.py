@@ -5,8 +5,9 @@ Whoever sent a task knows it only through the journal from then on, as with any 
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -39,11 +40,18 @@ TAKEN_BACK = "whoever sent it was stopped meanwhile"
 class Away:
     """A task that some worker runs, or will."""
 
-    def __init__(self, task: str, created: TaskCreated | None, store: Dispatching) -> None:
+    def __init__(
+        self, task: str, created: TaskCreated | None, store: Dispatching, looked: Callable[[], float]
+    ) -> None:
+        """`looked` tells since when it was not looked which tasks are over; infinity: nobody looks."""
         self._task = task
         self._store = store
+        self._looked = looked
+        self._asked: float | None = None
         self._gone = False
         self.created = created
+        self.in_line = False
+        """Whether it is over, and what it changed is brought here when those before it are done."""
         self.unpacking = False
         """Whether what it changed is being brought here; it is not gone before that is done."""
         self.begins = ""
@@ -62,6 +70,12 @@ class Away:
     async def outlook(self) -> Outlook | None:
         """What it waits for that no worker is at; None where one is, or none is needed any more."""
         return await self._store.outlook(self._task)
+
+    def comes_home(self) -> bool:
+        """Whether what it changed is on its way here: in line, or not looked for since first asked."""
+        if self._asked is None:
+            self._asked = time.monotonic()
+        return self.in_line or (self.created is not None and self._looked() < self._asked)
 
     def kill(self) -> None:
         """Wait no longer. Nobody here can end a process of another machine; its lease decides."""
@@ -89,6 +103,7 @@ class FleetEngine:
         self._flags = {name: flags[name] for name in flags if name in TRAVELLING.difference(BUDGETS)}
         self._followed: set[Away] = set()
         self._following: asyncio.Task[None] | None = None
+        self._last_look = 0.0
         self._ready = False
 
     @property
@@ -120,7 +135,7 @@ class FleetEngine:
             await self._again(task, body, priority, delay)
         else:
             task = await self._given(self._give(handover, body, priority, delay))
-        away = Away(task, handover.created, self._store)
+        away = Away(task, handover.created, self._store, self._looked)
         away.begins = packed.told
         if handover.bound:
             self._follow(away)
@@ -189,7 +204,10 @@ class FleetEngine:
 
     async def _unpacked(self, away: Away) -> None:
         """Bring what a task changed elsewhere to the folder it was asked from."""
-        if away.created is None or away.gone:
+        if away.created is None:
+            return
+        if away.gone:
+            log.info("what task %s changed is not brought home: it is not waited for any more", away.task)
             return
         away.unpacking = True
         try:
@@ -206,15 +224,25 @@ class FleetEngine:
     async def _followed_all(self) -> None:
         while self._followed:
             await asyncio.sleep(LOOK_SECONDS)
+            self._followed -= {away for away in self._followed if away.gone}
+            began = time.monotonic()
             try:
                 over = await self._store.over([away.task for away in self._followed])
             except GenCodeError as trouble:
                 log.warning("it is not known which tasks are over: %s", trouble)
                 continue
-            for away in [each for each in self._followed if each.gone or each.task in over]:
+            line = [away for away in self._followed if away.task in over]
+            for away in line:
+                away.in_line = True
+            self._last_look = began
+            for away in line:
                 await self._unpacked(away)
                 away.kill()
                 self._followed.discard(away)
+
+    def _looked(self) -> float:
+        """When it was last looked which tasks are over."""
+        return math.inf if self._following is None or self._following.done() else self._last_look
 
 
 def _as_led(policy: Policy, cwd: str) -> dict[str, list[str]]:

@@ -1,7 +1,9 @@
 """What goes with a task to a worker that has not its folder, and what comes back with it (engines rack)."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import reduce
 from pathlib import Path
 from typing import Protocol
@@ -33,6 +35,8 @@ from gencode.runtime.ports import Handover, Store
 
 log = logging.getLogger(__name__)
 
+UNPACK_SECONDS = 900.0
+"""So long it may take to bring home what one task changed."""
 BEGAN = ("it began with ", "it begins in a copy of ")
 """How notes begin that tell of another task what it began with."""
 FORKS = {
@@ -74,8 +78,8 @@ def read_order(body: bytes) -> FarOrder:
 class Packed(Struct, frozen=True):
     """What a worker is told about a folder: its mark, and how to make it anew, or why nobody can.
 
-    `told` is for the person who sends a fork with it. `tree` is a worktree that the task goes on in where that
-    is at hand, the parcel is what is in it.
+    `told` is for the person who sends a fork with it. `tree` is a worktree that the task goes on in where it
+    is at hand, and the parcel what is in that.
     """
 
     mark: str
@@ -175,21 +179,36 @@ class Luggage:
         return read_order(given.order).parcel if given is not None and given.order is not None else None
 
     async def unpack(self, task: str, created: TaskCreated) -> None:
-        """Bring what a task changed elsewhere to its sender, where it is allowed and fits."""
+        """Bring what a task changed elsewhere to its sender, if it is allowed and fits, or tell why not."""
         try:
-            found = await self._store.parcels.returned(task)
-            now = await self._store.task(task)
-            if found is None or found[0].taken or now is None or now.status is not Status.COMPLETED:
-                return
-            from gencode.runtime.away.homecoming import Homecoming
-            from gencode.runtime.away.telling import noted
+            async with asyncio.timeout(UNPACK_SECONDS):
+                await self._brought(task, created)
+        except (GenCodeError, OSError) as trouble:  # a TimeoutError is one of these
+            from gencode.runtime.away.telling import not_brought
 
-            homecoming = Homecoming(Path(created.cwd), self._store.parcels)
-            copied = self.around.copied if self.around else None
-            arrived = await homecoming.bring(*found, lambda path: may_write(path, created, copied))
-            await noted(self._store, task, arrived)
-        except GenCodeError as trouble:
-            log.warning("what task %s changed could not be brought home: %s", task, trouble)
+            why = _reason(trouble)
+            log.warning("what task %s changed could not be brought home: %s", task, why)
+            with suppress(GenCodeError):  # the database may be what is away
+                await not_brought(self._store, task, why)
+
+    async def _brought(self, task: str, created: TaskCreated) -> None:
+        found = await self._store.parcels.returned(task)
+        now = await self._store.task(task)
+        if found is None or found[0].taken or now is None or now.status is not Status.COMPLETED:
+            return
+        from gencode.runtime.away.homecoming import Homecoming
+        from gencode.runtime.away.telling import noted
+
+        homecoming = Homecoming(Path(created.cwd), self._store.parcels)
+        copied = self.around.copied if self.around else None
+        arrived = await homecoming.bring(*found, lambda path: may_write(path, created, copied))
+        await noted(self._store, task, arrived)
+
+
+def _reason(trouble: Exception) -> str:
+    if isinstance(trouble, TimeoutError):
+        return f"it took longer than {UNPACK_SECONDS / 60:.0f} minutes"
+    return trouble.strerror or str(trouble) if isinstance(trouble, OSError) else str(trouble)
 
 
 def _begun(created: TaskCreated, fork: ForkPoint, parcel: Parcel, *, with_work: bool) -> Packed:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from hashlib import sha256
 
+from gencode.core.rules import Action, Rule
+
 PREFIX = "mcp__"
 LONGEST = 64
 _LONGEST_SERVER = 24
@@ -42,6 +44,13 @@ def matches(pattern: str, label: str, tool: str) -> bool:
     if pattern in (f"{PREFIX}{label}", "mcp", "mcp__*"):
         return True
     return fnmatchcase(tool, pattern.replace("[", "[[]"))
+
+
+def denies_all(rule: Rule, label: str) -> bool:
+    """Whether a rule denies every call of every tool that a server has or may get."""
+    if rule.action is not Action.DENY or not rule.blanket or not rule.names(f"{PREFIX}{label}__"):
+        return False
+    return rule.tool.endswith("*") or rule.tool.casefold() == f"{PREFIX}{label}".casefold()
 
 
 def _server_part(name: str) -> str:

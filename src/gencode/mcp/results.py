@@ -7,7 +7,7 @@ import msgspec
 
 from gencode.core.messages import Image
 from gencode.mcp.wire import Message
-from gencode.runtime.pictures import KINDS, MOST_PICTURES, picture
+from gencode.runtime.pictures import KINDS, MOST_PICTURES, kind_of, picture
 from gencode.runtime.toolbox import ToolOutput, clip
 
 LONGEST_RESULT = 1_000_000
@@ -58,7 +58,7 @@ def _resource(inner: Any, texts: list[str], images: list[Image]) -> None:
     name = f"[resource {_text(held.get('uri'))[:500]}]"
     if isinstance(held.get("text"), str):
         texts.append(f"{name}\n{held['text']}")
-    elif held.get("mimeType") in KINDS:
+    elif kind_of(_text(held.get("mimeType"))) in KINDS:
         texts.append(name)
         _picture({"mimeType": held["mimeType"], "data": held.get("blob")}, texts, images)
     else:

@@ -81,6 +81,10 @@ class Server:
         """Do not start it before a person has approved it."""
         self._enter("unapproved", "how it is started has changed since it was approved")
 
+    def forbid(self, rule: str) -> None:
+        """Never start it: a rule denies all of its tools."""
+        self._enter("off", f"the rule {rule} denies all of its tools")
+
     async def tried(self) -> None:
         """Return when the first try to reach it has ended, well or not; at once if there is none."""
         if self._life is not None:

@@ -2,15 +2,16 @@
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from gencode.core.errors import UnknownName
+from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
 from gencode.mcp.approvals import Approvals
 from gencode.mcp.definition import Definition, of_agent
-from gencode.mcp.names import PREFIX, is_pattern, matches, server_labels, tool_names
+from gencode.mcp.names import PREFIX, denies_all, is_pattern, matches, server_labels, tool_names
 from gencode.mcp.server import Server, Status
 from gencode.mcp.tool import Door, ServerTool
 from gencode.permissions.brought import agent_dialect
@@ -29,6 +30,7 @@ class Servers:
 
     `home` is the per-user folder, `cwd` where programs are started. `answered` is the session's memory of
     what a person said yes to; a tool that the person calls reading in the settings is noted there as such.
+    A server all of whose tools are denied by `rules` is not started.
     """
 
     def __init__(
@@ -39,12 +41,14 @@ class Servers:
         *,
         answered: set[str] | None = None,
         environ: Mapping[str, str] | None = None,
+        rules: Sequence[Rule] = (),
     ) -> None:
         self._home = home
         self._cwd = cwd
         self._environ = dict(os.environ if environ is None else environ)
         self._approvals = Approvals(home)
         self._door = Door(self._approvals)
+        self._rules = rules
         self._answered = set[str]() if answered is None else answered
         self._commands: dict[frozenset[str], Commands] = {}
         self._all: dict[tuple[str, str], Server] = {}
@@ -132,6 +136,10 @@ class Servers:
         """Start a server. One that an agent of a project brings is started once a person has seen how."""
         definition = server.definition
         if self._closed or definition.disabled:
+            return
+        label = server_labels((*self._session, definition.name))[definition.name]
+        if rule := next((each for each in self._rules if denies_all(each, label)), None):
+            server.forbid(str(rule))
             return
         seen = not brought or self._approvals.knows(definition.name)
         if seen and self._approvals.covers_start(definition.name, definition.digest):

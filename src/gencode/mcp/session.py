@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
 from gencode.runtime.toolbox import Tool
 
@@ -38,17 +39,24 @@ def told_servers(entries: Sequence[Any], files: Mapping[str, bytes], origin: str
 class Session:
     """Servers that the settings, a project and agents name; they are started when there are any.
 
-    `answered` is what a person said yes to in this session.
+    `answered` is what a person said yes to in this session, `rules` what counts in all of it.
     """
 
     def __init__(
-        self, home: Path, cwd: Path, tables: Tables, files: Mapping[str, bytes], answered: set[str]
+        self,
+        home: Path,
+        cwd: Path,
+        tables: Tables,
+        files: Mapping[str, bytes],
+        answered: set[str],
+        rules: Sequence[Rule] = (),
     ) -> None:
         self._home = home
         self._cwd = cwd
         self._tables = tables
         self._files = files
         self._answered = answered
+        self._rules = rules
         self._problems: tuple[str, ...] = ()
         self._servers: Servers | None = None
         self.patience = FIRST_WAIT
@@ -92,6 +100,8 @@ class Session:
 
             found = gathered(self._tables, self._files)
             self._problems = tuple(found.problems)
-            self._servers = Servers(self._home, self._cwd, found.definitions, answered=self._answered)
+            self._servers = Servers(
+                self._home, self._cwd, found.definitions, answered=self._answered, rules=self._rules
+            )
             self._servers.start()
         return self._servers

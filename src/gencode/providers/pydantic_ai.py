@@ -188,9 +188,9 @@ class PydanticAIProvider:
                 f"cannot answer just now ({words}).", retryable=True, retry_after=wait, limited=limited
             )
         if isinstance(error, known.ModelAPIError):
-            return say(f"refused the request ({words}).")
+            return say(f"refused the request ({words}).", unfit=True)
         if isinstance(error, known.UserError):
-            return say(f"cannot be used: {words}")
+            return say(f"cannot be used: {words}", unfit=True)
         if isinstance(error, OSError):
             return say(f"cannot be reached, or broke off ({words or type(error).__name__}).", retryable=True)
         if isinstance(error, known.UnexpectedModelBehavior | ValueError):

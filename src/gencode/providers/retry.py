@@ -92,7 +92,11 @@ def _told(error: ProviderError, tries: int, *, late: bool) -> ProviderError:
             f"{text.removesuffix('.')}. The provider asks to wait {_long(error.retry_after)}; try again then."
         )
     return ProviderError(
-        text, retryable=error.retryable, retry_after=error.retry_after, too_long=error.too_long
+        text,
+        retryable=error.retryable,
+        retry_after=error.retry_after,
+        too_long=error.too_long,
+        unfit=error.unfit,
     )
 
 

@@ -31,6 +31,10 @@ class ScriptedCall(Struct, frozen=True, forbid_unknown_fields=True):
     input: dict[str, Any] = {}
 
 
+class ScriptedUsage(Usage, frozen=True, forbid_unknown_fields=True):
+    """What a turn is said to have cost; a name that is not known would count as nothing."""
+
+
 class Turn(Struct, frozen=True, forbid_unknown_fields=True):
     """One reply of the script."""
 
@@ -38,7 +42,7 @@ class Turn(Struct, frozen=True, forbid_unknown_fields=True):
     calls: tuple[ScriptedCall, ...] = ()
     delay_ms: float = 0
     error: str = ""
-    usage: Usage | None = None
+    usage: ScriptedUsage | None = None
 
 
 class Script(Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,7 +86,8 @@ class ScriptedProvider:
             raise ProviderError(message, retryable=turn.error in RETRYABLE)
         for place, call in enumerate(turn.calls):
             yield CallPart(ToolCall(f"call_{number}_{place}", call.name, call.input))
-        yield EndPart(self._name, "tool_use" if turn.calls else "end_turn", turn.usage)
+        usage = Usage() + turn.usage if turn.usage else None
+        yield EndPart(self._name, "tool_use" if turn.calls else "end_turn", usage)
 
     def _next(self, request: Request) -> tuple[int, Turn]:
         if request.sums_up:

@@ -30,6 +30,9 @@ WAITING_HELPS = frozenset(
     }
 )
 TOO_LONG = (400, 413, 422)
+UNFIT = (400, 404, 413, 415, 422)
+"""Something in a request is not taken; 404 is also said of a model of this name that sees pictures."""
+NOT_TAKEN = ("invalid_request_error", "invalid_image", "invalid_image_format", "image_parse_error")
 LENGTH = (
     *("context_length", "context length", "context window", "context size", "context_size", "context limit"),
     *("prompt is too long", "input is too long", "input token count", "too many tokens", "too many input"),
@@ -59,11 +62,17 @@ class Speaker:
         retry_after: float | None = None,
         limited: bool = False,
         too_long: bool = False,
+        unfit: bool = False,
     ) -> ProviderError:
         """The error for a sentence that goes on after the model's name."""
         sentence = self._without_keys(f"{self.name} {text}")
         return ProviderError(
-            sentence, retryable=retryable, retry_after=retry_after, limited=limited, too_long=too_long
+            sentence,
+            retryable=retryable,
+            retry_after=retry_after,
+            limited=limited,
+            too_long=too_long,
+            unfit=unfit,
         )
 
     def refusal(
@@ -80,14 +89,16 @@ class Speaker:
             return self.trouble(f"refused the API key ({said}). Check the key and what it may be used for.")
         if status == 404:
             return self.trouble(
-                f"was not found at {self.address} ({said}). Check the model's name and the base URL."
+                f"was not found at {self.address} ({said}). Check the model's name and the base URL.",
+                unfit=True,
             )
         if status == 407:
             return self.trouble(f"cannot be reached: the proxy wants a name and password ({said}).")
         if not may_be_retried(status, code):
             advice = f" {_advice(thinking)}" if thinking and (not words or speaks_of_thinking(body)) else ""
             too_long = status in TOO_LONG and speaks_of_length(code, told)
-            return self.trouble(f"refused the request ({said}).{advice}", too_long=too_long)
+            sentence = f"refused the request ({said}).{advice}"
+            return self.trouble(sentence, too_long=too_long, unfit=status in UNFIT)
         pause = "has had too many requests" if status == 429 else "cannot answer just now"
         wait = wait_asked_for(headers)
         limited = status in ASKED_TOO_MUCH or code in TOO_MUCH
@@ -102,9 +113,9 @@ class Speaker:
         limited = status in ASKED_TOO_MUCH or code in TOO_MUCH
         retryable = may_be_retried(status, code)
         too_long = not retryable and speaks_of_length(code, words)
-        return self.trouble(
-            f"broke off with an error ({said}).", retryable=retryable, limited=limited, too_long=too_long
-        )
+        unfit = not retryable and (status in UNFIT or code in NOT_TAKEN)
+        sentence = f"broke off with an error ({said})."
+        return self.trouble(sentence, retryable=retryable, limited=limited, too_long=too_long, unfit=unfit)
 
     def nothing(self) -> ProviderError:
         """The error for a connection that was closed before the first byte of an answer."""

@@ -29,6 +29,9 @@ def check_budget(budget: Budget) -> None:
     """UserMistake for a budget that allows nothing."""
     for name in budget.__struct_fields__:
         amount: float | None = getattr(budget, name)
+        whole = name in UNITS and name != "usd"
+        if isinstance(amount, bool) or (whole and not isinstance(amount, int | None)):
+            raise UserMistake(f"A budget of {UNITS.get(name, name)} is a whole number, not {amount!r}.")
         if amount is not None and not 0 < amount < math.inf:
             unit = UNITS.get(name, name)
             raise UserMistake(

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from gencode.core.errors import ProviderError
-from gencode.core.events import ProgressMade, TranscriptCompacted
-from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, beginning
+from gencode.core.events import CostEstimated, ProgressMade, TranscriptCompacted
+from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage, beginning
 from gencode.core.task import compacted
 from gencode.runtime import summaries
-from gencode.runtime.loop import admitted, beside, settle
+from gencode.runtime.loop import admitted, beside, broken_off, cost_so_far, settle
 from gencode.runtime.ports import AgainPart, EndPart, Request, TextPart
 from gencode.runtime.purse import BudgetSpent
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
-from gencode.runtime.spending import cost, kept_to, taken, weight
+from gencode.runtime.spending import kept_to, taken, weight
 from gencode.runtime.stop import Stop
 
 if TYPE_CHECKING:
@@ -179,7 +179,8 @@ async def _written(seat: Seat, record: Recorder, stop: Stop, question: str) -> t
                         case TextPart():
                             text.append(part.text)
                         case AgainPart():
-                            text = []
+                            lost, text = text, []
+                            await broken_off(paid, cost_so_far(seat, request, lost), record)
                         case EndPart():
                             end = part
                         case _:
@@ -189,5 +190,7 @@ async def _written(seat: Seat, record: Recorder, stop: Stop, question: str) -> t
         return "", None
     finally:
         if paid is not None:
-            settle(paid, seat, cost(end.usage, request, text, free=seat.price.input == 0))
+            settle(paid, seat, spent := end.usage or cost_so_far(seat, request, text))
+            if end.usage is None and spent != Usage():
+                record.defer(CostEstimated(spent))
     return "".join(text).strip(), end

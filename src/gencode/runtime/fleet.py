@@ -104,6 +104,10 @@ class Queued(Protocol):
         """What it waits for that no worker is at; None where one is, or none is needed any more."""
         ...
 
+    def comes_home(self) -> bool:
+        """Of a task that has ended: whether what it changed is on its way here."""
+        ...
+
 
 @runtime_checkable
 class Dispatching(Protocol):

@@ -20,6 +20,8 @@ _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 _FENCE = re.compile(r"^[ \t]*(?P<marks>`{3,}|~{3,})(?P<info>[^`\n]*)$", re.MULTILINE)
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,80}")
 _LOOKS = ("{", "[")
+_AFTER = "`~. \t\r\n"
+"""What may follow an object or array that ends the text: a fence in the same line, the end of a sentence."""
 _PAIRS = {"}": "{", "]": "["}
 
 
@@ -96,8 +98,9 @@ def _candidates(text: str) -> Iterator[str]:
     blocks = deque(_fenced(text), maxlen=_MOST_BLOCKS)
     yield from (block for likely, block in reversed(blocks) if likely)
     yield from (block for likely, block in reversed(blocks) if not likely)
-    if (begins := _ending(text)) > 0:
-        yield text[begins:]
+    bare = text.rstrip(_AFTER)
+    if (begins := _ending(bare)) >= 0:
+        yield bare[begins:]
 
 
 def _fenced(text: str) -> Iterator[tuple[bool, str]]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.core.errors import Interrupted, ProviderError, ToolError
-from gencode.core.events import MessageAdded, ReplyRestarted, TextArrived, ThinkingArrived
+from gencode.core.errors import Interrupted, ProviderError, ToolError, UserMistake
+from gencode.core.events import CostEstimated, MessageAdded, ReplyRestarted, TextArrived, ThinkingArrived
 from gencode.core.messages import (
     AssistantMessage,
     Message,
@@ -198,11 +198,27 @@ async def heard(
     if seat.scale.taken(transcript, beside(seat)) > seat.context * FULL:
         await slim(seat, transcript, record, stop, "the model holds no more")
     try:
-        return await listen(seat, transcript, tools, record, stop)
+        return await listen(seat, transcript, asked_of(seat, transcript, tools, record), record, stop)
     except ProviderError as refused:
         if not refused.too_long or not await slim(seat, transcript, record, stop, str(refused)):
-            raise
-    return await listen(seat, transcript, tools, record, stop)
+            if not refused.unfit or not seat.scale.pictures:
+                raise
+            return await without_pictures(seat, transcript, tools, record, stop, refused)
+    return await listen(seat, transcript, asked_of(seat, transcript, tools, record), record, stop)
+
+
+async def without_pictures(
+    seat: Seat,
+    transcript: list[Message],
+    tools: Sequence[ToolSchema],
+    record: Recorder,
+    stop: Stop,
+    refused: ProviderError,
+) -> AssistantMessage:
+    """One reply to what was refused, if its pictures are to blame; that is loaded when it is first needed."""
+    from gencode.runtime.refusals import look_away
+
+    return await look_away(seat, transcript, tools, record, stop, refused)
 
 
 async def slim(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> bool:
@@ -218,23 +234,19 @@ def beside(seat: Seat) -> int:
 
 
 async def listen(
-    seat: Seat, transcript: list[Message], tools: Sequence[ToolSchema], record: Recorder, stop: Stop
+    seat: Seat, transcript: list[Message], request: Request, record: Recorder, stop: Stop
 ) -> AssistantMessage:
     """One reply of the model. Half a reply is kept in the journal when it is cut."""
-    request = Request(
-        *(seat.model, seat.system, transcript, tools, seat.agent, record.lease.task),
-        effort=seat.effort,
-        temperature=seat.temperature,
-    )
     text: list[str] = []
     thinking: list[ThinkingPart] = []
     calls: list[ToolCall] = []
     end = EndPart(seat.model)
     paid: Reservation | None = None
-    whole = False
+    asked = whole = False
     try:
         with stop.interrupts():
             paid = await admitted(seat, request, record)
+            asked = True
             async with aclosing(seat.provider.stream(kept_to(request, paid))) as parts:
                 async for part in parts:
                     match part:
@@ -247,20 +259,47 @@ async def listen(
                         case CallPart():
                             calls.append(part.call)
                         case AgainPart():
-                            text, thinking, calls = [], [], []
+                            lost, text, thinking, calls = text, [], [], []
                             record.tell(ReplyRestarted(part.why))
+                            await broken_off(paid, cost_so_far(seat, request, lost), record)
                         case EndPart():
                             end = part
         whole = True
+    except (ProviderError, UserMistake):
+        asked = bool(text)  # what was refused at once costs nothing
+        raise
     finally:
+        told = end.usage is not None or (whole and paid is None)
+        spent = (end.usage or Usage()) if told or not asked else cost_so_far(seat, request, text)
         if paid is not None:
-            settle(paid, seat, cost(end.usage, request, text, free=seat.price.input == 0))
+            settle(paid, seat, spent, turns=1 if whole or text else 0)
+        if not told and spent != Usage():
+            record.defer(CostEstimated(spent))
         if not whole and text:
             half = AssistantMessage("".join(text), model=end.model, partial=True)
             transcript.append(half)
             await record.commit(MessageAdded(half))
     said = "".join(text)
     return AssistantMessage(said, tuple(_numbered(calls)), _blocks(thinking), end.usage, end.model, end.stop)
+
+
+def asked_of(
+    seat: Seat, transcript: Sequence[Message], tools: Sequence[ToolSchema], record: Recorder
+) -> Request:
+    """Everything the model of a seat is told for one turn."""
+    messages = pictured(transcript, seat.model) if seat.scale.pictures else transcript
+    return Request(
+        *(seat.model, seat.system, messages, tools, seat.agent, record.lease.task),
+        effort=seat.effort,
+        temperature=seat.temperature,
+    )
+
+
+def pictured(transcript: Sequence[Message], model: str) -> Sequence[Message]:
+    """A transcript with the pictures that are shown; what chooses them is loaded when it is first needed."""
+    from gencode.runtime.shown import as_shown
+
+    return as_shown(transcript, model)
 
 
 async def admitted(seat: Seat, request: Request, record: Recorder) -> "Reservation | None":
@@ -275,10 +314,24 @@ async def admitted(seat: Seat, request: Request, record: Recorder) -> "Reservati
         return await seat.purse.reserve(*at_most(request, seat.price, said), said)
 
 
-def settle(paid: "Reservation", seat: Seat, usage: Usage) -> None:
+def cost_so_far(seat: Seat, request: Request, text: Sequence[str]) -> Usage:
+    """About what a call cost of which no more was heard than this."""
+    usage = cost(None, request, text, free=seat.price.input == 0)
+    return replace(usage, usd=seat.price.of(usage)) if usage != Usage() else usage
+
+
+async def broken_off(paid: "Reservation | None", usage: Usage, record: Recorder) -> None:
+    """Count a call that is about to be made again; BudgetSpent when nothing is left for that."""
+    if usage != Usage():
+        await record.commit(CostEstimated(usage))
+    if paid is not None:
+        paid.lose(tokens=usage.input_tokens + usage.output_tokens, usd=usage.usd)
+
+
+def settle(paid: "Reservation", seat: Seat, usage: Usage, turns: int = 1) -> None:
     """Pay what a call did cost."""
     usd = seat.price.of(usage) if usage.usd is None else usage.usd
-    paid.settle(tokens=usage.input_tokens + usage.output_tokens, usd=usd or 0.0)
+    paid.settle(tokens=usage.input_tokens + usage.output_tokens, usd=usd or 0.0, turns=turns)
 
 
 def _numbered(calls: Sequence[ToolCall]) -> Iterator[ToolCall]:

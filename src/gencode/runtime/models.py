@@ -1,13 +1,15 @@
 """Which model answers: names, tiers, inheritance, and what was asked for beside what was used."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.core.errors import UnknownName, UserMistake
+from gencode.core.errors import ProviderError, UnknownName, UserMistake
 from gencode.core.spec import AgentSpec, Effort
-from gencode.runtime.ports import Provider
+from gencode.runtime.ports import Part, Provider, Request
 
 TIERS = ("fast", "balanced", "powerful")
 OFFLINE = "offline-search"
@@ -18,6 +20,29 @@ ALIASES = {"haiku": "fast", "sonnet": "balanced", "opus": "powerful"}
 
 MakeProvider = Callable[[str], Provider]
 """Makes the provider for what stands behind `PROVIDER/` or `scripted:` in a model's name."""
+_elsewhere: ContextVar[bool] = ContextVar("elsewhere", default=False)
+
+
+@contextmanager
+def elsewhere(*, far: bool) -> Generator[None]:
+    """Within it, if it is `far`, models count that cannot be asked from here: a worker will ask them."""
+    token = _elsewhere.set(far or _elsewhere.get())
+    try:
+        yield
+    finally:
+        _elsewhere.reset(token)
+
+
+class Absent:
+    """Stands for a model that another machine may ask, and this one cannot."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        """It has nothing to say."""
+        raise ProviderError(f"{request.model} cannot be asked from here: {self._why}")
+        yield
 
 
 class Model(Struct, frozen=True):
@@ -38,9 +63,14 @@ class Model(Struct, frozen=True):
         return "offline" if self.name == OFFLINE else self.name
 
     @property
+    def absent(self) -> bool:
+        """Whether it can be asked from another machine only."""
+        return isinstance(self.provider, Absent)
+
+    @property
     def sees(self) -> bool:
         """Whether it may be shown pictures; False where it is known to take text only."""
-        return not self.name.startswith(_TEXT_ONLY)
+        return sees(self.name)
 
     def for_agent(self, spec: AgentSpec) -> "Model":
         """This model, asked as an agent's file says; what it does not say stays as its sender has it."""
@@ -48,6 +78,11 @@ class Model(Struct, frozen=True):
             return self
         warmth = self.temperature if spec.temperature is None else spec.temperature
         return replace(self, effort=spec.effort or self.effort, temperature=warmth)
+
+
+def sees(model: str) -> bool:
+    """Whether the model of this name may be shown pictures; False where it is known to take text only."""
+    return not model.startswith(_TEXT_ONLY)
 
 
 class ModelRegistry:
@@ -73,7 +108,7 @@ class ModelRegistry:
         if parent is not None and (parent.binding or asked in ("", "inherit")):
             return replace(parent, asked=asked or "inherit", warnings=(), why="")
         try:
-            return self._known(asked)
+            return self._known(asked, far=_elsewhere.get() and not from_file)
         except UserMistake as mistake:
             if parent is None or not from_file:
                 raise
@@ -102,7 +137,7 @@ class ModelRegistry:
             )
         return self._tiers[tier]
 
-    def _known(self, asked: str) -> Model:
+    def _known(self, asked: str, *, far: bool) -> Model:
         name = self.target(asked)
         if name.casefold() == "offline":
             return Model(asked, OFFLINE, self._provider("offline", ""), binding=True)
@@ -113,7 +148,12 @@ class ModelRegistry:
         maker, slash, model = name.partition("/")
         if not slash or not model or maker in ("offline", "scripted") or maker not in self._makers:
             raise UnknownName("model", asked, self.names())
-        return Model(asked, name, self._provider(maker, model))
+        try:
+            return Model(asked, name, self._provider(maker, model))
+        except UserMistake as mistake:
+            if not far:
+                raise
+            return Model(asked, name, Absent(str(mistake)))
 
     def _provider(self, maker: str, model: str) -> Provider:
         key = f"{maker}/{model}"

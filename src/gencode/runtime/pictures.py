@@ -4,31 +4,53 @@ import base64
 import binascii
 
 from gencode.core.messages import Image
+from gencode.runtime.picture_forms import FORMS
 
-LARGEST_PICTURE = 5 * 1024 * 1024
-"""So many characters of base64 a picture has at most."""
+LARGEST_PICTURE = 3_932_160
+"""So many bytes a picture has at most: vendors take 5 MiB of it as base64."""
 MOST_PICTURES = 20
-_BEGINNINGS = {
-    "image/png": (0, (b"\x89PNG",)),
-    "image/jpeg": (0, (b"\xff\xd8\xff",)),
-    "image/gif": (0, (b"GIF87a", b"GIF89a")),
-    "image/webp": (8, (b"WEBP",)),
-}
-KINDS = frozenset(_BEGINNINGS)
-_LONGEST_BEGINNING = 12
+MOST_TOGETHER = 3 * LARGEST_PICTURE // 3 * 4
+"""So many characters of base64 the pictures of a request have together, as vendors bound it: three large."""
+WIDEST = 8_000
+"""So many pixels a picture is wide and high at most."""
+KINDS = frozenset(FORMS)
+_OTHER_NAMES = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
 
 
-def picture(kind: str, content: str) -> Image | str:
-    """A picture from its media type and its bytes as base64, or what is wrong with it, in a few words."""
+def kind_of(said: str) -> str:
+    """A media type as it is usually written."""
+    kind = said.partition(";")[0].strip().lower()
+    return _OTHER_NAMES.get(kind, kind)
+
+
+def picture(said: str, content: str) -> Image | str:
+    """A picture from its media type and its bytes as base64, or what is wrong with it, in a few words.
+
+    It is not decoded: what only looks like one may still be refused by a model's provider.
+    """
+    kind = kind_of(said)
     if kind not in KINDS:
-        return f"of the kind {kind[:60]!r}"
-    if len(content) > LARGEST_PICTURE:
+        return f"of the kind {said[:60]!r}"
+    if len(content) > 2 * LARGEST_PICTURE:
         return f"of more than {LARGEST_PICTURE:,} bytes"
     try:
-        head = base64.b64decode(content, validate=True)[:_LONGEST_BEGINNING]
+        raw = base64.b64decode("".join(content.split()), validate=True)
     except (binascii.Error, ValueError):
-        head = b""
-    if not head:
+        raw = b""
+    if not raw:
         return "that cannot be read"
-    at, beginnings = _BEGINNINGS[kind]
-    return Image(kind, content) if head[at:].startswith(beginnings) else f"that is no {kind}"
+    if len(raw) > LARGEST_PICTURE:
+        return f"of more than {LARGEST_PICTURE:,} bytes"
+    return _sound(kind, raw)
+
+
+def _sound(kind: str, raw: bytes) -> Image | str:
+    form = FORMS[kind]
+    if not form.begins(raw):
+        return f"that is no {kind}"
+    size = form.size(raw)
+    if size is None or not all(size):
+        return "that is cut or broken"
+    if max(size) > WIDEST:
+        return f"of {size[0]:,} x {size[1]:,} pixels, more than {WIDEST:,} in a row or column"
+    return Image(kind, base64.b64encode(raw).decode())

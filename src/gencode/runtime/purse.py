@@ -276,6 +276,13 @@ class Reservation:
         cost = in_numbers(Spent(turns, tokens, usd or 0.0))
         self._land(cost if usd is not None else {**cost, "usd": self.estimate["usd"]})
 
+    def lose(self, *, tokens: int, usd: float | None) -> None:
+        """Count what it cost until it broke off; BudgetSpent when nothing is left to make it again."""
+        for kind, amount in in_numbers(Spent(0, tokens, known(usd) or 0.0)).items():
+            self.purse.accounts[kind].add(amount, amount, amount)
+            self.purse.paid[kind] += amount
+        self.purse.check()
+
     def drop(self) -> None:
         """The call was not made: it cost nothing."""
         self._land(in_numbers(NOTHING))

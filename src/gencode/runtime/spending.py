@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gencode.core.budget import Budget
-from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage, pictures_in
+from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage, pictures_in, shows_pictures
 from gencode.core.prices import MILLION, Price
 from gencode.runtime.amounts import Spent, in_numbers
 from gencode.runtime.ports import Request
@@ -110,11 +110,12 @@ def cost(usage: Usage | None, request: Request, text: Sequence[str], *, free: bo
 
 
 class Scale:
-    """Weighs one transcript that grows, each message once."""
+    """Weighs one transcript that grows, each message once; `pictures` says whether any was seen in it."""
 
-    __slots__ = ("_counted", "_said", "_tokens")
+    __slots__ = ("_counted", "_said", "_tokens", "pictures")
 
     def __init__(self) -> None:
+        self.pictures = False
         self.forget()
 
     def forget(self) -> None:
@@ -137,6 +138,7 @@ class Scale:
                 self._said = True
             else:
                 self._tokens += weight(message)
+                self.pictures = self.pictures or shows_pictures(message)
         self._counted = len(transcript)
         return self._tokens if self._said else self._tokens + beside
 

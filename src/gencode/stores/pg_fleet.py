@@ -204,8 +204,9 @@ class FleetStore(PostgresStore):
         """Those of these tasks whose process has died, as far as one can tell from here: gone, interrupted so
         many seconds ago, or with a lease that was over so many seconds ago.
 
-        One that was just closed may be so by whoever is about to go on with it. One that came to an end itself
-        waits for nothing: what it has out works on for whoever goes on with it, until its process calls it off.
+        One that was just closed may be so by whoever is about to go on with it. One that came to an end by
+        itself waits for nothing: what it has out works on until its process calls it off, also for whoever
+        goes on with it later.
         """
         return {*tasks} - {row[0] for row in await self.link.fetch(_LED, list(tasks), closed, silent)}
 

@@ -4,7 +4,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
-from gencode.core.errors import StoreTrouble, UserMistake
+from gencode.core.errors import StoreAway, StoreTrouble, UserMistake
 
 _WAITING_HELPS = (
     asyncpg.PostgresConnectionError,
@@ -44,7 +44,8 @@ def unreadable() -> UserMistake:
     """What somebody hears whose address cannot be read; it shows nothing of it."""
     return UserMistake(
         "The database address is not one of Postgres; write postgresql://USER:PASSWORD@HOST/DATABASE "
-        "(GEN_DATABASE_URL, or database_url in the user's settings), with %40 for an @ inside a password."
+        "(in --to, GEN_DATABASE_URL, or database_url in the user's settings), with %40 for an @ inside a "
+        "password."
     )
 
 
@@ -66,7 +67,7 @@ def waiting_helps(error: BaseException) -> bool:
 
 def trouble(error: BaseException, address: str) -> StoreTrouble:
     """The sentence for an error."""
-    return StoreTrouble(_sentence(error, address))
+    return (StoreAway if waiting_helps(error) else StoreTrouble)(_sentence(error, address))
 
 
 def too_old(version: int, address: str) -> StoreTrouble:
@@ -82,8 +83,8 @@ def _sentence(error: BaseException, address: str) -> str:
             return str(unreadable())
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
             return (
-                f"The database {address} refused the user or the password; look at the address in "
-                "GEN_DATABASE_URL (or database_url), and at what the server allows."
+                f"The database {address} refused the user or the password; look at the address where you "
+                "gave it (--to, GEN_DATABASE_URL or database_url), and at what the server allows."
             )
         case asyncpg.InvalidCatalogNameError():
             return f"There is no database {address}; create it with createdb, or name another one."

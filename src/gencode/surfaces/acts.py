@@ -33,7 +33,10 @@ from gencode.surfaces.view import View, seen
 from gencode.surfaces.visible import visible_line
 
 GO_ON = "Go on where you were."
-LATER = "The conversation is at work: this counts from its next turn on, in other processes too."
+LATER = (
+    "The conversation is at work: where it had a budget this counts at once, else from its next turn on, and "
+    "then in other processes too."
+)
 Place = Literal["tree", "agent", "sessions", "agents", "new", "edit", "trust", "theme", "quit", "opened"]
 
 

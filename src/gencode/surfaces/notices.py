@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from gencode.core.events import (
     Event,
+    MessageAdded,
     ProgressMade,
     TaskBackgrounded,
     TaskCreated,
@@ -14,6 +15,7 @@ from gencode.core.events import (
     TaskStalled,
     TranscriptCompacted,
 )
+from gencode.core.messages import UserMessage
 from gencode.core.status import Status
 from gencode.core.task import Task, was_given
 from gencode.delegation.family import as_sent
@@ -23,6 +25,7 @@ from gencode.surfaces.view import View
 from gencode.surfaces.visible import visible_line
 
 MOST_NAMED = 10
+MOST_SAID = 800
 Kind = Literal["note", "result", "warning", "error"]
 
 
@@ -37,7 +40,8 @@ class Notice(Struct, frozen=True):
 def notice_of(view: View, event: Event) -> Notice | None:
     """The line about an event that `view` has already taken in; None for what needs no word."""
     agent = view.agents.get(event.task)
-    if agent is None or (agent.conversation and not isinstance(event.fact, TranscriptCompacted)):
+    told = TranscriptCompacted | MessageAdded
+    if agent is None or (agent.conversation and not isinstance(event.fact, told)):
         return None
     match event.fact:
         case TaskCreated(background=True):
@@ -54,6 +58,8 @@ def notice_of(view: View, event: Event) -> Notice | None:
             return Notice(text, "warning", agent.id)
         case ProgressMade(text, note=True):
             return Notice(noted(view, event.task, text), "warning", agent.id)
+        case MessageAdded(UserMessage(unseen=count, text=text)) if count:
+            return Notice(visible_line(text, MOST_SAID), "warning", agent.id)
         case TranscriptCompacted():
             return Notice(f"{visible_line(agent.agent)} summed up what was said so far.", task=agent.id)
         case _:

@@ -8,6 +8,7 @@ from gencode.core.events import (
     BudgetSet,
     CallFinished,
     CallStarted,
+    CostEstimated,
     Event,
     MessageAdded,
     ProgressMade,
@@ -140,7 +141,7 @@ def _after(agent: AgentView, event: Event) -> AgentView:
         case TaskEnded() as fact:
             end = replace(agent, status=fact.status, result=fact.result, error=fact.error)
             return replace(end, ended_at=event.at, step="", place=0, resting=False)
-        case TranscriptCompacted() as fact:
+        case TranscriptCompacted() | CostEstimated() as fact:
             return replace(agent, usage=agent.usage + (fact.usage or Usage()))
         case MessageAdded() as fact:
             return _told(agent, fact)

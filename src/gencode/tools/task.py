@@ -53,7 +53,9 @@ async def TASK(
     if run_in_background or not outcome.status.ended:
         if outcome.output_file:
             ctx.hand_out(Path(outcome.output_file))
-        return ToolOutput(started(outcome), Trace(children=(outcome.agent_id,)))
+        # Who was waited for and cannot be followed any more is told of as one in the background.
+        left = () if run_in_background or outcome.background else (outcome.agent_id,)
+        return ToolOutput(started(outcome), Trace(children=(outcome.agent_id,), left=left))
     trace = Trace(children=(outcome.agent_id,))
     if outcome.background:  # it was in the background once; its result is here and comes no second time
         trace = replace(trace, delivered=(outcome.agent_id,), ends=(outcome.ended_at or "",))

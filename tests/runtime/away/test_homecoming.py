@@ -12,7 +12,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.rules import Action, Mode, Policy, Rule
 from gencode.engines.luggage import may_write
-from gencode.runtime.away.homecoming import Arrival, Homecoming
+from gencode.runtime.away.homecoming import TURN, Arrival, Homecoming
 from gencode.runtime.away.telling import listed, told
 
 pytestmark = pytest.mark.needs("git")
@@ -169,9 +169,9 @@ async def test_work_that_is_forged_or_not_whole_is_refused(tmp_path: Path, offic
     ):
         with pytest.raises(UserMistake):
             await homecoming.bring(wrong, pack, lambda _: False)
-    assert {name: text for name, text in everything(repo).items() if "objects" not in name} == {
-        name: text for name, text in before.items() if "objects" not in name
-    }
+    assert {
+        name: text for name, text in everything(repo).items() if "objects" not in name and TURN not in name
+    } == {name: text for name, text in before.items() if "objects" not in name}
 
 
 async def test_a_checkout_without_the_beginning_is_told_so(tmp_path: Path, office: Office) -> None:

@@ -160,7 +160,7 @@ async def test_a_fork_without_keys_goes_on_from_the_work_it_began_with(
 async def test_keys_that_were_committed_for_an_agent_do_not_go_with_those_it_sends(
     tmp_path: Path, office: Office
 ) -> None:
-    repo, tree = await worktree(tmp_path)
+    _, tree = await worktree(tmp_path)
     (tree.path / ".env").write_text("KEY=1\n")
     (tree.path / "a.txt").write_text("changed\n")
     await result(tree)  # this commits all that its agent left

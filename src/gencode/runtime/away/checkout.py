@@ -6,6 +6,7 @@ import shutil
 import socket
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,10 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
-from gencode.permissions.secrets import folded, is_secret
+from gencode.runtime.away.keys import holds_key, is_key
 from gencode.runtime.away.parcel import MOST_PACK, Unfit, repository_around
 from gencode.runtime.worktrees.git import Git, quiet_git, trouble
-from gencode.runtime.worktrees.work import add_all, secrets
+from gencode.runtime.worktrees.work import Hidden, add_all, secrets
 
 PACK_SECONDS = 120.0
 _NO_ROOM = "no room left"
@@ -84,8 +85,8 @@ async def apart(checkout: Checkout) -> AsyncGenerator[Git]:
 async def tree_of(git: Git, checkout: Checkout, at: str = "") -> tuple[str, list[str]]:
     """Everything in a checkout that is not ignored as a tree, and what could not be put into it.
 
-    Keys that nobody has committed do not travel. What is committed is told by the commit `at`, if there is
-    one, and else by the index.
+    Keys that nobody has committed do not travel, staged or not. What is committed is told by the commit `at`,
+    if there is one, and else by HEAD.
     """
     with TemporaryDirectory(prefix="gencode-") as folder:
         index = str(Path(folder, "index"))
@@ -93,7 +94,10 @@ async def tree_of(git: Git, checkout: Checkout, at: str = "") -> tuple[str, list
             await git.run("read-tree", at, index=index)
         else:
             await _copied_index(git, checkout.index, index)
-        notes = await add_all(git, checkout.top, index, is_key)
+            at = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or await git.tell(
+                "mktree"
+            )
+        notes = await add_all(git, checkout.top, index, Hidden(at, partial(_stays, checkout.top)))
         said = await git.run("write-tree", index=index)
         if not said.ok:
             raise trouble(said, f"What is in {checkout.top} cannot be written down")
@@ -101,7 +105,7 @@ async def tree_of(git: Git, checkout: Checkout, at: str = "") -> tuple[str, list
 
 
 async def tree_at(git: Git, commit: str, since: str) -> tuple[str, list[str]]:
-    """What a commit holds as a tree without the keys that came since another one, and those that are missing."""
+    """What a commit holds as a tree, but for keys that came since another one, and what is missing in it."""
     words = ("-r", "-z", "--name-only", "--no-renames", "--diff-filter=A")
     added = await git.run("diff-tree", *words, since, commit)
     keys = [name for name in added.names if is_key(name)]
@@ -176,9 +180,8 @@ async def is_whole(git: Git, commit: str, without: Sequence[str] = ()) -> bool:
     return said.ok
 
 
-def is_key(name: bytes) -> bool:
-    """Whether a file is called like one that holds keys or passwords."""
-    return is_secret(folded(os.fsdecode(name)), absolute=False)
+def _stays(top: Path, name: bytes) -> bool:
+    return is_key(name) or holds_key(top, name)
 
 
 def _real(path: Path) -> Path:

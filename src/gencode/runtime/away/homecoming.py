@@ -6,7 +6,8 @@ as a whole or not at all, to the files as they are, committed or not.
 
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -26,13 +27,16 @@ from gencode.runtime.away.checkout import (
 )
 from gencode.runtime.away.parcel import Parcels, Returned, checked
 from gencode.runtime.worktrees.changes import FileChange, changed_files, diff_text
-from gencode.runtime.worktrees.git import Git, trouble
-from gencode.runtime.worktrees.making import shown
+from gencode.runtime.worktrees.git import Git, trouble, unbroken
+from gencode.runtime.worktrees.making import locked, shown
 from gencode.runtime.worktrees.merging import Preview, preview
 from gencode.runtime.worktrees.place import BRANCHES, checked_name
 
 MOST_PATCH = 256 << 20
 APPLY_SECONDS = 120.0
+TURN = "gencode-applying.lock"
+"""The file in git's folder of a checkout that whoever brings work there holds."""
+TURN_SECONDS = 300.0
 _PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/")
 _WHOLLY = (
     *("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "-r"),
@@ -88,15 +92,20 @@ class Homecoming:
             return (await self._compared(git, checkout, work, body)).seen
 
     async def bring(self, work: Returned, body: bytes, allowed: Allowed | None = None) -> Arrival:
-        """Apply it where it fits and every file may be written, or else make a branch of it."""
+        """Apply it where it fits and every file may be written, or else make a branch of it.
+
+        One after the other in a checkout: what another one wrote after the look would be overwritten.
+        """
         checkout = await checkout_at(self._folder)
-        async with apart(checkout) as git:
-            home = await self._compared(git, checkout, work, body)
-            arrived = await _applied(git, home, allowed) if home.seen.state == "fits" else home.seen
-        if arrived.state in {"applied", "there"}:
-            await self._parcels.taken(work.task, work.commit)
-            return arrived
-        return await self._on_branch(checkout, work, body, arrived)
+        async with turn(checkout) as held:
+            async with apart(checkout) as git:
+                home = await self._compared(git, checkout, work, body)
+                mine = replace(git, held=held)
+                arrived = await _applied(mine, home, allowed) if home.seen.state == "fits" else home.seen
+            if arrived.state in {"applied", "there"}:
+                await self._parcels.taken(work.task, work.commit)
+                return arrived
+            return await self._on_branch(checkout, work, body, arrived)
 
     async def _compared(self, git: Git, checkout: Checkout, work: Returned, body: bytes) -> _Home:
         await self._taken_in(git, work, body)
@@ -152,6 +161,18 @@ class Homecoming:
         return replace(seen, state="offered", branch=branch, how=how, why=seen.why or _why(seen))
 
 
+@asynccontextmanager
+async def turn(checkout: Checkout) -> AsyncGenerator[tuple[int, ...]]:
+    """One after the other in a checkout, also between processes; gives what holds the turn, for git."""
+    path = checkout.git_dir / TURN
+    try:  # no link is followed, and nobody is waited for who would read a pipe
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        raise UserMistake(f"{path} cannot be written: {error.strerror}.") from None
+    with os.fdopen(handle, "wb"):
+        yield await locked(handle, f"taking work over into {checkout.top}", TURN_SECONDS)
+
+
 async def _applied(git: Git, home: _Home, allowed: Allowed | None) -> Arrival:
     """Write what a merge gives into the files of the checkout, if all of them may be written."""
     top = home.checkout.top
@@ -167,7 +188,8 @@ async def _applied(git: Git, home: _Home, allowed: Allowed | None) -> Arrival:
     )
     if not patch.ok:
         return replace(home.seen, why=str(trouble(patch, "It cannot be told as a patch")))
-    said = await git.run("apply", "--whitespace=nowarn", "-", stdin=patch.out, seconds=APPLY_SECONDS)
+    apply = git.run("apply", "--whitespace=nowarn", "-", stdin=patch.out, seconds=APPLY_SECONDS)
+    said = await unbroken(apply)
     if not said.ok:
         return replace(home.seen, why=str(trouble(said, "It could not be applied")))
     return replace(home.seen, state="applied")

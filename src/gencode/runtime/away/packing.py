@@ -149,7 +149,7 @@ async def _with_work(checkout: Checkout, base: str, parcel: Parcel, parcels: Par
 
 
 async def _without_keys(git: Git, first: str, head: str) -> str:
-    """A commit of an agent; the `first` one if it committed what looks like a key since, also if that is gone.
+    """A commit of an agent; the `first` one if what looks like a key was committed since, also if it is gone.
 
     What came in between then travels as one commit.
     """

@@ -51,11 +51,23 @@ async def begins_behind_of(parcels: Parcels, task: Task) -> str:
 
 async def noted(journal: Journal, task: str, arrival: Arrival) -> None:
     """Write down what became of the changes of a task; what was taken over is offered no more."""
+    await _written(journal, task, "\n".join(told(arrival)), withdraw=arrival.state in TAKEN)
+
+
+async def not_brought(journal: Journal, task: str, why: str) -> None:
+    """Write down why the changes of a task did not come; they are offered as before."""
+    await _written(journal, task, f"{_not_brought(task)}{as_reason(why)}.]", withdraw=False)
+
+
+def _not_brought(task: str) -> str:
+    return f"[The changes of task {task} were not brought here: "
+
+
+async def _written(journal: Journal, task: str, text: str, *, withdraw: bool) -> None:
     try:
         lease = await journal.take(task, new_owner())
-        withdrawn = offers(lease.state.result, f"{BRANCHES}{task}") if arrival.state in TAKEN else ()
-        fact = WorkReturned("\n".join(told(arrival)), withdrawn)
-        await journal.append(lease, [fact], last=True)
+        withdrawn = offers(lease.state.result, f"{BRANCHES}{task}") if withdraw else ()
+        await journal.append(lease, [WorkReturned(text, withdrawn)], last=True)
     except (UserMistake, Fenced) as busy:
         log.info("what became of the changes of task %s was not noted: %s", task, busy)
 
@@ -63,8 +75,9 @@ async def noted(journal: Journal, task: str, arrival: Arrival) -> None:
 def offers(result: str, branch: str) -> tuple[str, ...]:
     """The lines of a result that say how work on a branch can be taken over, or that it was not."""
     lines = result.split("\n")
-    by_name = f"{OFFER}{branch.removeprefix(BRANCHES)}"
-    found = [line for line in lines if line == by_name or (_COMMAND.match(line) and branch in line)]
+    task = branch.removeprefix(BRANCHES)
+    found = [line for line in lines if line == f"{OFFER}{task}" or line.startswith(_not_brought(task))]
+    found += [line for line in lines if _COMMAND.match(line) and branch in line]
     for at, line in enumerate(lines):
         if line.startswith(f"[Its changes are on the branch {branch}"):
             found.append(line)

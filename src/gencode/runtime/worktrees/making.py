@@ -102,14 +102,17 @@ async def turn(folder: Path) -> AsyncGenerator[tuple[int, ...]]:
     Gives what holds the turn, for a git that may outlive its process; nothing where there are no locks.
     """
     with (folder / ".lock").open("ab") as file:
-        end = time.monotonic() + LOCK_SECONDS
-        while (held := _locked(file.fileno())) is None:
-            if time.monotonic() > end:
-                raise UserMistake(
-                    f"Somebody else has been making a worktree in {folder} for too long. Try again."
-                )
-            await asyncio.sleep(0.02)
-        yield held
+        yield await locked(file.fileno(), f"making a worktree in {folder}")
+
+
+async def locked(handle: int, what: str, seconds: float = LOCK_SECONDS) -> tuple[int, ...]:
+    """Wait until a file is ours alone; what holds it. UserMistake when others are at it for too long."""
+    end = time.monotonic() + seconds
+    while (held := _locked(handle)) is None:
+        if time.monotonic() > end:
+            raise UserMistake(f"Somebody else has been {what} for too long. Try again.")
+        await asyncio.sleep(0.02)
+    return held
 
 
 def _locked(handle: int) -> tuple[int, ...] | None:

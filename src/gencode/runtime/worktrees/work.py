@@ -51,6 +51,16 @@ class Work(Struct, frozen=True):
     """Whether all of it is in that checkout already."""
 
 
+class Hidden(Struct, frozen=True):
+    """Which files that are new since a commit are to be left out."""
+
+    since: str
+    is_so: Callable[[bytes], bool]
+
+    def among(self, names: list[bytes]) -> list[bytes]:
+        return [name for name in names if self.is_so(name)]
+
+
 class _Taken(Struct, frozen=True):
     """The commit that holds everything, and what could not be put into it."""
 
@@ -213,34 +223,29 @@ async def _begin_index(git: Git, worktree: Worktree, head: str, index: Path) -> 
         raise trouble(said, f"The work in {worktree.path} cannot be committed")
 
 
-def _nothing(_name: bytes) -> bool:
-    return False
-
-
-async def add_all(
-    git: Git, folder: Path, index: str, hidden: Callable[[bytes], bool] = _nothing
-) -> list[str]:
+async def add_all(git: Git, folder: Path, index: str, hidden: Hidden | None = None) -> list[str]:
     """Put everything into the index but what is in repositories of its own, and what is very large.
 
-    New files that are `hidden` are left out as well.
+    New files that are `hidden` are left out as well, and taken out of the index if they are staged there.
     """
     notes: list[str] = []
     entries = (await git.run("ls-files", "--stage", "-z", index=index)).names
     modules = [entry.partition(b"\t")[2] for entry in entries if entry.startswith(_GITLINK)]
+    staged = await _unstaged(git, index, hidden) if hidden else []
     fresh = await git.run("ls-files", "--others", "--exclude-standard", "-z", index=index)
     if not fresh.ok:
         raise trouble(fresh, f"The new files in {folder} cannot be seen")
     nested = [name.rstrip(b"/") for name in fresh.names if name.endswith(b"/")]
     large = [name for name in fresh.names if _size(folder, name) > LARGEST_NEW_FILE]
-    secret = [name for name in fresh.names if hidden(name)]
+    secret = await asyncio.to_thread(hidden.among, fresh.names) if hidden else []
     if filled := [name for name in modules if _is_filled(folder, name)]:
         notes.append(f"what is in submodules stays in the worktree only: {some(filled)}")
     if nested:
         notes.append(f"repositories made inside stay in the worktree only: {some(nested)}")
     if large:
         notes.append(f"too large for a commit, in the worktree only: {some(large)}")
-    if secret:
-        notes.append(secrets(secret))
+    if kept := sorted({*staged, *secret}):
+        notes.append(secrets(kept))
     # A pattern that leaves out is the only way to keep git from looking into another repository.
     words = [b":/", *(b":(top,exclude,literal)" + name for name in (*modules, *nested, *large, *secret))]
     said = await git.run(
@@ -253,6 +258,23 @@ async def add_all(
         reason = (said.error.splitlines() or ["no reason was given"])[0]
         notes.append(f"not everything could be committed, the rest is in the worktree only: {reason[:200]}")
     return notes
+
+
+async def _unstaged(git: Git, index: str, hidden: Hidden) -> list[bytes]:
+    """The new files that are hidden and staged; they are taken out of the index."""
+    words = ("--cached", "--name-only", "-z", "--no-renames", "--ita-visible-in-index", "--diff-filter=AU")
+    staged = await git.run("diff-index", *words, hidden.since, index=index)
+    found = await asyncio.to_thread(hidden.among, staged.names)
+    # What is in conflict counts as staged, and may be in the commit all the same.
+    paths = [os.fsdecode(name) for name in found]
+    old = (await git.run("ls-tree", "-z", "--name-only", hidden.since, "--", *paths)).names if paths else []
+    found = [name for name in found if name not in old]
+    listed = b"".join(name + b"\0" for name in found)
+    said = await git.run("update-index", "--force-remove", "-z", "--stdin", stdin=listed, index=index)
+    for each in (staged, said):
+        if not each.ok:
+            raise trouble(each, f"The new files in {git.folder} cannot be seen")
+    return found
 
 
 def secrets(names: list[bytes]) -> str:

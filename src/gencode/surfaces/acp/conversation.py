@@ -31,14 +31,20 @@ from gencode.surfaces.acp.editor import Editor
 from gencode.surfaces.acp.narrating import Changes, Narrator
 from gencode.surfaces.acp.outbox import Outbox
 from gencode.surfaces.acp.person import EditorPerson
-from gencode.surfaces.acp.prompts import Block, prompt_pictures, prompt_text
+from gencode.surfaces.acp.prompts import (
+    NO_SOUNDS,
+    Block,
+    command_in,
+    has_sounds,
+    prompt_pictures,
+    prompt_text,
+)
 from gencode.surfaces.acp.replaying import replay
 from gencode.surfaces.acp.turns import Prompts
 from gencode.surfaces.commands.opening import check, flags
 from gencode.surfaces.family import busy
 from gencode.surfaces.follow import CLOSING
 from gencode.surfaces.notices import Notice
-from gencode.surfaces.slash import is_command
 from gencode.surfaces.talk import Talk
 from gencode.surfaces.visible import visible_line
 
@@ -137,12 +143,15 @@ class Conversation:
 
     async def prompt(self, blocks: Sequence[Block]) -> PromptResponse:
         """Say something, and wait until the leading agent has answered."""
-        text, images = prompt_text(blocks, self.folder).strip(), prompt_pictures(blocks)
-        if is_command(text) and not images:
-            return await self._command(text)
+        text = prompt_text(blocks, self.folder).strip()
+        if command := command_in(blocks, text):
+            return await self._command(command)
+        images = prompt_pictures(blocks)
         prompt = self._prompts.begin()
         try:
             await self.talk.say(text, images)
+            if has_sounds(blocks):
+                self._tell(Notice(NO_SOUNDS, "warning"))
             self._bind(text)
             if prompt.cancelled:
                 await self.talk.interrupt()

@@ -15,8 +15,9 @@ from acp.schema import (
 
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Image
-from gencode.runtime.pictures import LARGEST_PICTURE, MOST_PICTURES, picture
+from gencode.runtime.pictures import LARGEST_PICTURE, MOST_PICTURES, MOST_TOGETHER, WIDEST, picture
 from gencode.surfaces.acp.showing import fenced
+from gencode.surfaces.slash import is_command
 from gencode.surfaces.visible import visible_line
 
 MOST_LINKS = 200
@@ -24,9 +25,11 @@ MOST_OF_ONE = 100_000
 MOST_IN_ALL = 400_000
 NAME_ROOM = 1_000
 TAKEN = (
-    f"At most {MOST_PICTURES} are taken, PNG, JPEG, GIF or WebP, each of at most {LARGEST_PICTURE:,} "
-    "characters of base64."
+    f"At most {MOST_PICTURES} are taken, PNG, JPEG, GIF or WebP, each of at most {LARGEST_PICTURE:,} bytes "
+    f"and {WIDEST:,} x {WIDEST:,} pixels, together of at most {MOST_TOGETHER // 4 * 3:,} bytes."
 )
+NO_COMMAND = "A command takes no pictures, so nothing was done. Send it alone."
+NO_SOUNDS = "Sounds are not taken; what you sent went on without."
 Block = (
     TextContentBlock
     | ImageContentBlock
@@ -76,7 +79,25 @@ def prompt_pictures(blocks: Sequence[Block]) -> tuple[Image, ...]:
     for number, each in enumerate(found, start=1):
         if isinstance(each, str):
             raise UserMistake(f"Picture {number} is one {each}, so nothing was sent. {TAKEN}")
-    return tuple(each for each in found if isinstance(each, Image))
+    pictures = tuple(each for each in found if isinstance(each, Image))
+    if sum(len(each.base64) for each in pictures) > MOST_TOGETHER:
+        raise UserMistake(f"The pictures together are too large, so nothing was sent. {TAKEN}")
+    return pictures
+
+
+def command_in(blocks: Sequence[Block], text: str) -> str:
+    """The command that a prompt is; empty where it is none. UserMistake for one with pictures."""
+    if not any(isinstance(block, ImageContentBlock) for block in blocks):
+        return text if is_command(text) else ""
+    typed = "".join(block.text for block in blocks if isinstance(block, TextContentBlock))
+    if is_command(typed.strip()):
+        raise UserMistake(NO_COMMAND)
+    return ""
+
+
+def has_sounds(blocks: Sequence[Block]) -> bool:
+    """Whether something is left out that only can be heard."""
+    return any(isinstance(block, AudioContentBlock) for block in blocks)
 
 
 def place_of(uri: str, cwd: Path) -> str:

@@ -12,6 +12,7 @@ from gencode.app import GenCode
 from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
+from gencode.runtime.models import elsewhere
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.commands.awaiting import all_awaited, awaited
 from gencode.surfaces.commands.life import go_on, leaving, tell_begun, tell_outcome
@@ -52,7 +53,9 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
     output = "json" if "json" in args else "text"
     painter = painter_for(output, verbose="verbose" in args)
     async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
-        told = check(gen, args)
+        apart = request.background or request.isolation == "process"
+        with elsewhere(far=apart and gen.launcher.apart.far):
+            told = check(gen, args)
         if request.background:  # it has a process of its own in any case
             outcome = await gen.detach(request)
             awaits = "" if output == "json" else await awaited(gen, outcome)

@@ -1,0 +1,98 @@
+"""away: which files stay at home, because they look like keys or passwords.
+
+What is left behind is only told, so this is wider than what the gate asks about. Code must travel.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gencode.permissions.secrets import folded, is_secret
+
+LARGEST_KEY = 128 << 10
+"""Larger files are not looked into."""
+_DATA = "(json|ya?ml|toml|ini|cfg|conf|xml|csv|txt|properties)"
+_NAMES = re.compile(
+    "|".join(
+        (
+            r"\.env[-_~].*|.+\.env|\.dev\.vars(\..+)?|local\.settings\.json",
+            rf"\.?(credentials?|secrets?|passwords?|passwd)(\.{_DATA})?|\.passwd-s3fs|\.smbcredentials",
+            r"application_default_credentials\.json|credentials\.tfrc\.json|gha-creds-.*\.json",
+            r"client[-_]?secrets?.*\.json|service[-_]?accounts?.*\.json|(auth|token)\.json|\.token",
+            r"id_(rsa|dsa|ecdsa|ed25519|xmss)([-_][^.]*)?|ssh_host_[a-z0-9]+_key",
+            r".+\.(jks|bks|keystore|truststore|keytab|p8|pkcs12|ppk|kdbx|ovpn|agekey|keychain(-db)?)",
+            r"\.?keystore|(key|keystore|signing)\.properties|secring\.(gpg|pgp|skr)",
+            r".+\.(tfstate|tfvars|tfvars\.json)|\.terraformrc|terraform\.rc",
+            r"\.?kubeconfig(\.(ya?ml|json|conf))?|.+\.kubeconfig",
+            r"\.dockercfg|\.dockerconfigjson|\.vault[-_](token|pass(word)?)(\..+)?|\.?htpasswd",
+            r"_netrc|pgpass\.conf|\.(my|mylogin)\.cnf|\.s3cfg|\.boto|\.databrickscfg|\.msmtprc|\.fetchmailrc",
+            r"\.[a-z0-9_]+_history",
+        )
+    )
+)
+_PLACES = frozenset(
+    {
+        (".docker", "config.json"),
+        (".m2", "settings.xml"),
+        (".m2", "settings-security.xml"),
+        (".oci", "config"),
+    }
+)
+_FOLDERS = frozenset({".password-store", ".terraform.d"})
+_SAMPLE = re.compile(r"(example|sample|template)[-_.].*|.*[-_.](example|sample|template|dist)(\.[a-z]+)?")
+_SPARE = re.compile(r"(.+?)(~|[._-](bak|backup|old|orig|save|copy|tmp|swp|swo))")
+_KEY = re.compile(
+    rb"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----(?:\\[rn]|\s)+"
+    rb"(?:[A-Za-z-]+: [^\n]*(?:\\[rn]|\s)+)*[A-Za-z0-9+/]{16}"
+    rb"|AGE-SECRET-KEY-1[0-9A-Z]{16}"
+)
+
+
+def is_key(name: bytes) -> bool:
+    """Whether a file is called like one that holds keys or passwords, or like an old version of one."""
+    components = folded(os.fsdecode(name))
+    return any(_is_named(each) for each in _versions(components))
+
+
+def holds_key(folder: Path, name: bytes) -> bool:
+    """Whether a file that is not large has a private key in it, whatever it is called."""
+    path = os.fsencode(folder) + b"/" + name
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        seen = os.fstat(handle)
+        plain = stat.S_ISREG(seen.st_mode) and seen.st_size <= LARGEST_KEY
+        return plain and _KEY.search(os.read(handle, LARGEST_KEY)) is not None
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+
+
+def _versions(components: Sequence[str]) -> Iterator[Sequence[str]]:
+    """A path, and the same without what editors and people put at the end of a file's name."""
+    yield components
+    if not components:
+        return
+    *above, last = components
+    bare = last.strip("#")
+    while spare := _SPARE.fullmatch(bare):
+        bare = spare[1]
+        yield (*above, bare)
+        yield (*above, bare.removeprefix("."))
+    if bare != last:
+        yield (*above, bare)
+
+
+def _is_named(components: Sequence[str]) -> bool:
+    if is_secret(components, absolute=False) or not _FOLDERS.isdisjoint(components):
+        return True
+    if tuple(components[-2:]) in _PLACES:
+        return True
+    return (
+        bool(components) and bool(_NAMES.fullmatch(components[-1])) and not _SAMPLE.fullmatch(components[-1])
+    )

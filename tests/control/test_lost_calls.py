@@ -1,0 +1,102 @@
+"""Calls that come to nothing cost something: it is written down, and counts wherever the task goes on."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+from gencode.app import GenCode
+from gencode.core.budget import Budget
+from gencode.core.events import CostEstimated
+from gencode.core.messages import Usage
+from gencode.core.status import Status
+from gencode.runtime.ports import AgainPart, EndPart, Part, Request, TextPart
+from gencode.stores.memory import MemoryStore
+from gencode.testing import call, says, scripted
+from tests.waiting import until
+
+SLOW = says("never", delay_ms=600_000)
+
+
+class Breaks:
+    """A model whose replies break off so many times, each after this text."""
+
+    def __init__(self, times: int, text: str = "half " * 400) -> None:
+        self.times = times
+        self.text = text
+        self.asked = 0
+
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        """Begin again and again."""
+        for _ in range(self.times):
+            self.asked += 1
+            yield TextPart(self.text)
+            yield AgainPart("the line broke")
+        self.asked += 1
+        yield TextPart("found")
+        yield EndPart("m", usage=Usage(90, 10))
+
+
+async def costs(gen: GenCode, task: str) -> list[Usage]:
+    """What calls of a task cost that came to nothing."""
+    facts = [event.fact for event in await gen.store.events(task)]
+    return [fact.usage for fact in facts if isinstance(fact, CostEstimated)]
+
+
+async def test_a_reply_that_broke_off_is_paid_each_time_and_not_asked_for_when_nothing_is_left(
+    tmp_path: Path,
+) -> None:
+    model = Breaks(100)
+    async with GenCode.open(tmp_path, model=model, store=MemoryStore()) as gen:
+        ended = await gen.task("Explore", "look", budget=Budget(tokens=12_000))
+        lost = await costs(gen, ended.agent_id)
+    spent = sum(each.input_tokens + each.output_tokens for each in lost)
+    assert (ended.status, ended.error) == (
+        Status.LIMIT_REACHED,
+        "The budget of 12,000 tokens of agent Explore is spent.",
+    )
+    assert 1 < len(lost) == model.asked < 100
+    assert 12_000 <= spent < 12_000 + spent // len(lost) + 1
+    assert ended.usage.input_tokens + ended.usage.output_tokens == spent
+
+
+async def test_without_a_budget_the_cost_of_replies_that_broke_off_is_told_all_the_same(
+    tmp_path: Path,
+) -> None:
+    async with GenCode.open(tmp_path, model=Breaks(2), store=MemoryStore()) as gen:
+        ended = await gen.task("Explore", "look")
+        lost = await costs(gen, ended.agent_id)
+    assert (ended.result, len(lost)) == ("found", 2)
+    assert ended.usage.tree == Usage(90, 10) + lost[0] + lost[1]
+    assert lost[0].output_tokens == 500
+
+
+async def test_a_call_that_is_cut_counts_in_the_next_process_too(tmp_path: Path) -> None:
+    store = MemoryStore()
+    sent = call("Task", subagent_type="Explore", prompt="look")
+    async with scripted(
+        tmp_path, store=store, main=[says("", sent), says("told")], Explore=[SLOW, says("found")]
+    ) as gen:
+        gen.work.bound(Budget(tokens=200_000))
+        turn = await gen.start_turn("go")
+        await until(lambda: any(live.task.agent == "Explore" for live in gen.supervisor), "it is at work")
+        [task] = [live.id for live in gen.supervisor if live.task.agent == "Explore"]
+        await until(lambda: asked(gen, task), "the model was asked")
+        await gen.stop(task)
+        await asyncio.wait_for(gen.outcome(turn), 60)
+        [lost, *_] = await costs(gen, task)
+        found = await store.task(task)
+        assert found is not None
+    assert lost.input_tokens > 100
+    assert found.usage.input_tokens >= lost.input_tokens
+
+
+async def asked(gen: GenCode, task: str) -> bool:
+    live = gen.launcher.live(task)
+    return live is not None and live.purse is not None and live.purse.calls > 0
+
+
+async def test_what_a_provider_refuses_at_once_costs_nothing(tmp_path: Path) -> None:
+    async with scripted(tmp_path, store=MemoryStore(), Explore=[says(error="no such model")]) as gen:
+        ended = await gen.task("Explore", "look", budget=Budget(tokens=100_000))
+        assert await costs(gen, ended.agent_id) == []
+    assert (ended.status, ended.usage.tree) == (Status.FAILED, Usage())

@@ -1,0 +1,111 @@
+"""A database that is away for longer than any step waits for it: no result of an agent is lost by that."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gencode import GenCode
+from gencode.core.errors import StoreAway
+from gencode.core.events import Event, ProgressMade
+from gencode.core.messages import ToolMessage, UserMessage
+from gencode.core.status import Status
+from gencode.core.task import transcript_of
+from gencode.delegation import steady
+from gencode.delegation.live import Live
+from gencode.engines.fleet import FleetEngine
+from gencode.runtime.bus import Listener
+from gencode.settings import gen_home
+from gencode.stores.pg_fleet import FleetStore
+from tests.fleet.conftest import PATIENT
+from tests.fleet.driving import Fleet
+from tests.waiting import PATIENCE, Gate, until
+
+pytestmark = pytest.mark.needs("postgres")
+
+HASTE = 0.1
+"""For so many seconds a step of the sender is tried again, so that the database need not be away for long."""
+SENT = {"subagent_type": "general-purpose", "prompt": "go", "isolation": "process"}
+
+
+class Uncertain(FleetStore):
+    """A database that says nothing of one task."""
+
+    silent = ""
+
+    async def events(self, task: str, after: int = 0) -> list[Event]:
+        if task == self.silent:
+            raise StoreAway("it did not answer")
+        return await super().events(task, after)
+
+
+@asynccontextmanager
+async def sending(fleet: Fleet, store: FleetStore) -> AsyncGenerator[tuple[GenCode, Live, Gate]]:
+    """A conversation that waits for an agent of a worker, which waits at a gate."""
+    gate = Gate(fleet.folder)
+    main = [{"calls": [{"name": "Task", "input": SENT}]}, {"text": "main done"}, {"text": "heard"}]
+    fleet.write({"main": main, "general-purpose": [{"calls": [gate.call]}, {"text": "sub done"}]})
+    fleet.start(1, *PATIENT)
+    model, settings = f"scripted:{fleet.folder}/script.json", {"allow": ["Task"]}
+    try:
+        async with GenCode.open(fleet.folder, model=model, settings=settings, store=store) as gen:
+            gen.launcher.apart.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
+            job = await gen.start_turn("go")
+            await until(lambda: len(fleet.owners("running")) == 2, "the agent is at work")
+            yield gen, job, gate
+    finally:
+        await store.close()
+
+
+async def told(listener: Listener) -> None:
+    async for event in listener:
+        if event.fact == ProgressMade(steady.WAITS, note=True):
+            return
+    raise AssertionError("nobody said that the database is away")
+
+
+def answers(events: list[Event]) -> list[tuple[str, bool, tuple[str, ...]]]:
+    """The results of calls, whether they are errors, and which agents they left behind."""
+    said = [each for each in transcript_of(events) if isinstance(each, ToolMessage)]
+    return [(each.text, each.error, each.trace.left) for message in said for each in message.results]
+
+
+async def test_who_waits_for_an_agent_goes_on_to_wait_when_the_database_was_away(fleet: Fleet) -> None:
+    store = await FleetStore.open(fleet.url, patience=HASTE)
+    async with sending(fleet, store) as (gen, job, gate):
+        listener = gen.listen()
+        fleet.postgres.stop()
+        try:
+            await asyncio.wait_for(told(listener), PATIENCE)
+        finally:
+            fleet.postgres.start()
+        gate.open()
+        outcome = await gen.outcome(job)
+        assert (outcome.status, outcome.result) == (Status.COMPLETED, "main done")
+        assert answers(await store.events(job.id)) == [("sub done", False, ())]
+
+
+async def test_the_result_of_an_agent_that_could_not_be_followed_any_more_comes_by_itself(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steady, "AWAY_SECONDS", 0.5)
+    store = await Uncertain.open(fleet.url)
+    async with sending(fleet, store) as (gen, job, gate):
+        [sub] = [each.agent_id for each in await gen.tasks(job.id)]
+        store.silent = sub
+        outcome = await gen.outcome(job)
+        [(text, error, left)] = answers(await store.events(job.id))
+        assert (outcome.result, text.partition(".")[0], error, left) == (
+            *("main done", f"general-purpose works in the background as task {sub}", False),
+            (sub,),
+        )
+        store.silent = ""
+        gate.open()
+        await gen.watch.ended(sub, PATIENCE)
+        again = await gen.outcome(await gen.start_turn("next", job.id))
+        said = [
+            each.text for each in transcript_of(await store.events(job.id)) if isinstance(each, UserMessage)
+        ]
+        news = f"[The background task {sub} of general-purpose ended as completed]\nsub done"
+        assert (again.result, said) == ("heard", ["go", "next", news])
