@@ -2,9 +2,10 @@
 
 import asyncio
 
+from tests.waiting import until
+
 from gencode.core.errors import StoreTrouble
 from gencode.delegation.lifeline import Lifeline
-from tests.waiting import until
 
 LEASE_SECONDS = 0.4
 

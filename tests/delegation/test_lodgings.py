@@ -7,9 +7,10 @@ from msgspec.structs import replace
 from tests.runtime.away.post import TASK, Office, sent
 from tests.runtime.worktrees.yard import TEN, repository
 
-from gencode.core.errors import UserMistake
+from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.status import Status
+from gencode.core.task import Task
 from gencode.delegation.lodgings import NOT_HERE, Folders, House, Lodgings, Wanted
 from gencode.runtime.away.mirror import Unreachable
 from gencode.runtime.away.parcel import COPIED, Parcel, mark_of
@@ -99,3 +100,20 @@ async def test_an_agent_that_began_elsewhere_is_told_where_it_is_now(tmp_path: P
     offer = f"To take it over, where that was not done: gen task merge {lease.task}"
     assert (first, rest[0].startswith(f"{head}\n{offer}\n```diff\n")) == ("said", True)
     assert office.back[lease.task][0].cwd == str(repo)
+
+
+async def test_a_copy_is_free_again_when_the_database_went_away_while_it_was_made(tmp_path: Path) -> None:
+    class Gone(MemoryStore):
+        gone = True
+
+        async def task(self, task: str) -> Task | None:
+            if self.gone:
+                raise StoreTrouble("it did not answer")
+            return await super().task(task)
+
+    office, store = Office(), Gone()
+    place, it = lodgings(tmp_path, office, store=store), await wanted(repository(tmp_path / "repo"), office)
+    with pytest.raises(StoreTrouble) as kept:  # whoever keeps what was raised keeps all that it held
+        await used(place, it)
+    store.gone = False
+    assert (await used(place, it), str(kept.value)) == ("a copy", "it did not answer")

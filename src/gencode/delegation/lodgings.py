@@ -72,6 +72,7 @@ class Lodgings:
         lodged = await self._prepared(wanted)
         self._open[wanted.task] = lodged
         try:
+            await self._tell_of(lodged, wanted.task)
             yield lodged
         finally:
             self._open.pop(wanted.task, None)
@@ -97,12 +98,15 @@ class Lodgings:
             with suppress(StoreTrouble):
                 await self._parcels.hinder(task, self._house.worker, str(why))
             raise
+        return lodged
+
+    async def _tell_of(self, lodged: Lodged, task: str) -> None:
+        """Let an agent that began elsewhere know where it is now."""
         known = await self._store.task(task)
         if known is not None and known.started_at and not lodged.same_place:
             lodged.lost = await self._lost(known)
             with suppress(UserMistake):  # so many letters wait that one more says nothing
                 await self._store.post(task, lodged.heard_again(), "system")
-        return lodged
 
     async def _lost(self, known: Task) -> tuple[str, ...]:
         """The copies elsewhere with work of a task that nobody handed in."""

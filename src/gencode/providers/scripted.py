@@ -61,7 +61,7 @@ class ScriptedProvider:
     @classmethod
     def of(cls, agents: Mapping[str, Sequence[Mapping[str, Any]]]) -> "ScriptedProvider":
         """A script written in Python, in the same form as the file."""
-        return cls(msgspec.convert({"agents": agents}, Script))
+        return cls(msgspec.convert(msgspec.to_builtins({"agents": agents}), Script))
 
     @classmethod
     def load(cls, file: str) -> "ScriptedProvider":

@@ -86,7 +86,7 @@ async def test_nothing_is_compared_while_another_process_brings_work(tmp_path: P
     await asyncio.sleep(0.3)
     assert not bringing.done()
     (repo / "a.txt").write_text(TEN.replace("5\n", "five\n"))
-    await other.communicate()
+    await other.communicate(b"")  # its input ends, and so does it
     found = await bringing
     both = TEN.replace("3\n", "three\n").replace("5\n", "five\n")
     assert (found.state, state(repo), is_held(repo)) == ("applied", (both, "main"), False)
