@@ -35,6 +35,7 @@ from gencode.engines.repertoire import Repertoire
 from gencode.room import Room
 from gencode.room import Shape as Shape
 from gencode.runtime.away.mirror import Unreachable
+from gencode.runtime.away.parcel import Unfit
 from gencode.runtime.fleet import Dispatch, WorkerCard, lacking
 from gencode.runtime.ports import Handover, Lease
 from gencode.runtime.purse import BudgetSpent
@@ -220,7 +221,7 @@ class Worker:
             most = NEAR_SECONDS if str(why) == NOT_HERE else LONGEST_SECONDS
             again = self._reluctance.again(found.task, most)
             raise Later(str(why), again, Needs(found.agent, order.cwd, order.mark)) from None
-        except StoreTrouble:
+        except (StoreTrouble, Unfit):
             raise
         except UserMistake as mistake:
             raise await self._unable(found, order, str(mistake)) from None
