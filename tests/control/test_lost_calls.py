@@ -6,9 +6,10 @@ from pathlib import Path
 
 from gencode.app import GenCode
 from gencode.core.budget import Budget
-from gencode.core.events import CostEstimated
-from gencode.core.messages import Usage
+from gencode.core.events import CostEstimated, MessageAdded, TaskCreated, TaskStarted
+from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
 from gencode.core.status import Status
+from gencode.delegation.orphans import close_task
 from gencode.runtime.ports import AgainPart, EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
@@ -100,3 +101,20 @@ async def test_what_a_provider_refuses_at_once_costs_nothing(tmp_path: Path) -> 
         ended = await gen.task("Explore", "look", budget=Budget(tokens=100_000))
         assert await costs(gen, ended.agent_id) == []
     assert (ended.status, ended.usage.tree) == (Status.FAILED, Usage())
+
+
+async def test_a_call_in_flight_counts_when_its_process_died_where_there_is_a_budget() -> None:
+    costs: list[Usage] = []
+    for budget in (Budget(tokens=100_000), Budget()):
+        store = MemoryStore()
+        dead = await store.create(TaskCreated(agent="Explore", prompt="look", budget=budget), "dead")
+        said = AssistantMessage("", (ToolCall("c1", "LS", {}),), usage=Usage(900, 100, usd=0.5))
+        heard = ToolMessage((ToolResult("c1", "LS", "x" * 4_000),))
+        messages = [UserMessage("look"), said, heard]
+        await store.append(dead, [TaskStarted("m"), *map(MessageAdded, messages)])
+        await close_task(store, dead.task, "here", "dead")
+        found = await store.task(dead.task)
+        assert found is not None
+        assert found.status is Status.INTERRUPTED
+        costs.append(found.usage)
+    assert costs == [Usage(900 + 2_008, 100, usd=0.5 + 1.004), Usage(900, 100, usd=0.5)]

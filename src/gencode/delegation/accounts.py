@@ -1,6 +1,6 @@
 """Budgets in a family of tasks: which of two counts, what was spent so far, and what is set aside."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -97,6 +97,29 @@ async def spent_by(store: Store, task: str) -> Spent:
     """What a task and everything below it have cost so far."""
     found = await store.task(task)
     return total_of([*([found] if found is not None else ()), *await below(store, task)])
+
+
+async def bounded_above(store: Store, parent: str | None) -> bool:
+    """Whether somebody from this task up has a budget."""
+    found = await store.task(parent) if parent is not None else None
+    if found is None:
+        return False
+    return found.budget != NO_BUDGET or any(
+        [each.budget != NO_BUDGET async for each in tasks_above(store, found)]
+    )
+
+
+async def tasks_above(store: Store, task: Task) -> AsyncGenerator[Task, None]:
+    """The tasks above one, the nearest first; what was imported may go round in circles."""
+    passed = {task.id}
+    parent = task.parent
+    while parent is not None and parent not in passed:
+        passed.add(parent)
+        found = await store.task(parent)
+        if found is None:
+            return
+        yield found
+        parent = found.parent
 
 
 async def below(store: Store, task: str) -> list[Task]:

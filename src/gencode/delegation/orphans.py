@@ -11,14 +11,25 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError
-from gencode.core.events import DurableFact, MessageAdded, TaskEnded
-from gencode.core.messages import ToolCall, ToolMessage, ToolResult, Trace, unanswered
+from gencode.core.events import CostEstimated, DurableFact, MessageAdded, TaskEnded
+from gencode.core.messages import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Trace,
+    Usage,
+    unanswered,
+)
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
+from gencode.delegation.accounts import bounded_above
 from gencode.delegation.outputs import make_whole
 from gencode.runtime.calls import interrupted
 from gencode.runtime.owner import fate
 from gencode.runtime.ports import Ownership, Store, TaskQuery
+from gencode.runtime.spending import USUAL_TOKEN, taken
 
 log = logging.getLogger(__name__)
 
@@ -50,17 +61,37 @@ def given_up(held: Ownership) -> bool:
 
 
 def interruption(
-    task: Task, open_calls: Sequence[ToolCall], why: str = DIED, children: Sequence[Task] = ()
+    task: Task,
+    transcript: list[Message],
+    why: str = DIED,
+    children: Sequence[Task] = (),
+    *,
+    bounded: bool,
 ) -> list[DurableFact]:
-    """The facts that end a task whose process died: its cut calls answered, then its end."""
+    """The facts that end a task whose process died: its cut calls answered, then its end.
+
+    Where it has a budget, or somebody above it, the call of the model counts that may have been in flight.
+    """
     if task.status.ended:
         return []
     ended = TaskEnded(Status.INTERRUPTED, task.result, why)
+    open_calls = unanswered(transcript)
     if not open_calls:
-        return [ended]
+        return [*(_in_flight(task, transcript) if bounded else ()), ended]
     answers = interrupted(open_calls, why).results
     named = [_naming(task, *each, children) for each in zip(open_calls, answers, strict=True)]
     return [MessageAdded(ToolMessage(tuple(named))), ended]
+
+
+def _in_flight(task: Task, transcript: Sequence[Message]) -> list[DurableFact]:
+    """About what a call cost that nobody heard the reply of; nothing where it was not the model's turn."""
+    told = task.usage.input_tokens + task.usage.output_tokens
+    silent = task.turns > 0 and not told  # it costs nothing, or nobody knows what
+    if silent or not transcript or isinstance(transcript[-1], AssistantMessage):
+        return []
+    tokens = taken(transcript, len(task.system) // USUAL_TOKEN)
+    usd = None if task.usage.usd is None else task.usage.usd * tokens / max(told, 1)
+    return [CostEstimated(Usage(tokens, usd=usd))]
 
 
 def _naming(task: Task, call: ToolCall, answer: ToolResult, children: Sequence[Task]) -> ToolResult:
@@ -95,9 +126,9 @@ async def close_task(
     written = False
     try:
         transcript = transcript_of(await store.events(task))
-        open_calls = unanswered(transcript)
-        children = await store.tasks(TaskQuery(parent=task)) if open_calls else []
-        facts = interruption(lease.state, open_calls, why, children)
+        children = await store.tasks(TaskQuery(parent=task)) if unanswered(transcript) else []
+        bounded = await bounded_above(store, task)
+        facts = interruption(lease.state, transcript, why, children, bounded=bounded)
         if facts := [*facts, and_also] if and_also else facts:
             await store.append(lease, facts, last=True)
             written = True

@@ -1,12 +1,12 @@
 """Another budget for one task at rest: in its journal, never more than is left above it (delegation)."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import BudgetSet
 from gencode.core.task import Task
-from gencode.delegation.accounts import NO_BUDGET, bound, spent_by
+from gencode.delegation.accounts import NO_BUDGET, bound, spent_by, tasks_above
 from gencode.delegation.portions import Borrow
 from gencode.delegation.slices import set_aside_below
 from gencode.runtime.amounts import check_budget, in_numbers, limits_of
@@ -30,7 +30,7 @@ async def set_budget(store: Store, borrow: Borrow, task: Task, budget: Budget, s
         for kind, limit in limits_of(budget).items()
         if limit is not None and limit > spent[kind]
     }
-    async for above in _above(store, task):
+    async for above in tasks_above(store, task):
         limits = session(above) if above.conversation else above.budget
         if not asked or limits == NO_BUDGET:
             continue
@@ -55,24 +55,3 @@ async def check_own(store: Store, task: Task) -> None:
         raise UserMistake(
             f"{spent} A bigger one lets it go on: gen task budget {task.id} {spent.kind} N."
         ) from None
-
-
-async def bounded_above(store: Store, parent: str | None) -> bool:
-    """Whether somebody from this task up has a budget."""
-    found = await store.task(parent) if parent is not None else None
-    if found is None:
-        return False
-    return found.budget != NO_BUDGET or any([each.budget != NO_BUDGET async for each in _above(store, found)])
-
-
-async def _above(store: Store, task: Task) -> AsyncGenerator[Task, None]:
-    """The tasks above one, the nearest first; what was imported may go round in circles."""
-    passed = {task.id}
-    parent = task.parent
-    while parent is not None and parent not in passed:
-        passed.add(parent)
-        found = await store.task(parent)
-        if found is None:
-            return
-        yield found
-        parent = found.parent

@@ -9,13 +9,13 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest, Workspace
 from gencode.core.task import Task
+from gencode.delegation.accounts import bounded_above
 from gencode.delegation.apart import new_task
 from gencode.delegation.earlier import is_here
 from gencode.delegation.forks import Fork, Whereabouts, born, kept_policies
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin, link_of
-from gencode.delegation.raising import bounded_above
 from gencode.delegation.treasury import Funds
 from gencode.delegation.trees import had_own, in_worktree
 from gencode.permissions.chain import Chain, Link, Root, narrowed, rebuilt

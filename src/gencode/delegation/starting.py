@@ -13,9 +13,10 @@ from gencode.core.budget import Budget
 from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import DurableFact, Event, MessageAdded, TaskBackgrounded, TaskCreated, settle
 from gencode.core.ids import stamp
-from gencode.core.messages import Image, Message, UserMessage, unanswered
+from gencode.core.messages import Image, Message, UserMessage
 from gencode.core.spec import AgentSpec
 from gencode.core.task import Task, fold, transcript_of
+from gencode.delegation.accounts import bounded_above
 from gencode.delegation.cache import find, given_again
 from gencode.delegation.desk import Desk
 from gencode.delegation.earlier import told_first, told_place, tools_of
@@ -316,7 +317,8 @@ class Starting:
         """
         task = record.task
         events = await self._store.events(task.id)
-        cut = interruption(task, unanswered(transcript_of(events)), children=children)
+        bounded = await bounded_above(self._store, task.id)
+        cut = interruption(task, transcript_of(events), children=children, bounded=bounded)
         if not cut:
             return events, task
         if at_once:
