@@ -17,9 +17,11 @@ CALM = 60.0
 """So many seconds after a refusal it is forgotten; most limits count by the minute."""
 ENOUGH = 3
 """With so many answers for each refusal there is no need to ask more slowly."""
-FASTER = 7
+FASTER = 10
 """After so many answers requests leave twice as fast as answers came, after so many more three times."""
 LONGEST_GAP = 15.0
+STUBBORN = 4
+"""After so many refusals one lets all others ask first: it may be the only one that is too much."""
 STEP = 4
 """So many times longer a gap may become at once: less asks too often, more believes a moment too much."""
 
@@ -51,11 +53,14 @@ class Cooldown:
         """Whether somebody waits in line."""
         return bool(self._line)
 
-    def turn(self, patience: float) -> "Turn":
-        """One's turn to ask; one gives up waiting for it when nobody was answered for so many seconds."""
-        return Turn(self, patience)
+    def turn(self, patience: float, refused: int = 0) -> "Turn":
+        """One's turn to ask; one gives up waiting for it when nobody was answered for so many seconds.
 
-    async def wait(self, patience: float) -> int | None:
+        One that was refused so often in its turn is mostly the next, so that nobody is always too late.
+        """
+        return Turn(self, patience, first=refused % STUBBORN > 0)
+
+    async def wait(self, patience: float, *, first: bool) -> int | None:
         """Wait in line; the number of pauses before this request, or None where nobody has to wait."""
         loop = asyncio.get_running_loop()
         came = loop.time()
@@ -63,7 +68,10 @@ class Cooldown:
             self.cold = False
             return None
         place: asyncio.Future[int] = loop.create_future()
-        self._line.append(place)
+        if first:
+            self._line.appendleft(place)
+        else:
+            self._line.append(place)
         self._move()
         try:
             while not place.done():
@@ -148,16 +156,18 @@ class Cooldown:
 class Turn:
     """One's turn to ask; every request takes one, so it is a class and no generator."""
 
-    __slots__ = ("_before", "_cooldown", "_in_line", "_patience")
+    __slots__ = ("_before", "_cooldown", "_first", "_in_line", "_patience")
 
-    def __init__(self, cooldown: Cooldown, patience: float) -> None:
+    def __init__(self, cooldown: Cooldown, patience: float, *, first: bool) -> None:
         self._cooldown = cooldown
         self._patience = patience
         self._before = 0
         self._in_line = False
+        self._first = first
 
     async def __aenter__(self) -> "Turn":
-        place = await self._cooldown.wait(self._patience) if self._cooldown.cold else None
+        cold = self._cooldown.cold
+        place = await self._cooldown.wait(self._patience, first=self._first) if cold else None
         self._in_line = place is not None
         self._before = self._cooldown.pauses if place is None else place
         return self
@@ -166,6 +176,11 @@ class Turn:
         if self._in_line:
             self._in_line = False
             self._cooldown.leave(self._before)
+
+    @property
+    def in_line(self) -> bool:
+        """Whether it waited for this."""
+        return self._in_line
 
     @property
     def shared(self) -> bool:

@@ -49,10 +49,10 @@ class Retrying:
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """The inner provider's reply, asked for again after trouble that passes."""
         began = asyncio.get_running_loop().time()
-        failed = 0
+        failed = refused = 0
         while True:
             said = False
-            async with self._cooldown.turn(self._patience.whole) as turn:
+            async with self._cooldown.turn(self._patience.whole, refused) as turn:
                 try:
                     async with aclosing(self._inner.stream(request)) as parts:
                         async for part in parts:
@@ -63,6 +63,7 @@ class Retrying:
                         return
                 except ProviderError as error:
                     trouble = error
+                refused += trouble.limited and turn.in_line
                 failed += not (trouble.limited and turn.shared)
                 pause = self._pause(turn, trouble, failed, began)
             if said:
