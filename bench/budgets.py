@@ -5,7 +5,8 @@
 Each tree is one conversation with a budget. Its agents work in this process, in processes of their own and in
 the background, some with budgets of their own; meanwhile other commands wake agents of it and fork them. When
 all have ended, what everything below the conversation has cost is added up from the journal. The exit code is
-1 if that is a call or more above the budget, or if anything did not end.
+1 if that is a call or more above the budget, if anything did not end, or if somebody who asked for a part of
+the budget got no answer.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gencode.core.task import Task
 from gencode.delegation.accounts import spent_by
 from gencode.runtime.ports import TaskQuery
 from gencode.stores.sqlite import SqliteStore
@@ -34,22 +36,27 @@ AGENTS = ("Explore", "lead")
 LEAD = "---\nname: lead\ndescription: Leads.\ntools: Task(Explore, lead), Glob\n---\nLead others.\n"
 AT_ONCE = (1, 2, 16)
 """So many agents may be at work at once."""
+UNHEARD = "did not answer within"
 SECONDS = 120.0
 LOOK_SECONDS = 0.2
 
 
 class Tree(NamedTuple):
-    """What one tree was allowed, what it cost, how many agents were in it, and how many never ended."""
+    """What one tree was allowed, what it cost, how many agents and forks of these were in it, how many never
+    ended, and how many commands got no answer.
+    """
 
     budget: int
     spent: int
     agents: int
+    forks: int
     stuck: int
+    unheard: int
 
     @property
     def well(self) -> bool:
-        """Whether the budget was kept, and everything ended."""
-        return self.spent < self.budget + CALL and not self.stuck
+        """Whether the budget was kept, everything ended, and nobody waited for an answer in vain."""
+        return self.spent < self.budget + CALL and not self.stuck and not self.unheard
 
 
 def _look(dice: random.Random) -> Turn:
@@ -115,8 +122,8 @@ class _Place:
             text=True,
         )
 
-    async def family(self) -> tuple[int, list[tuple[str, bool]]]:
-        """What the conversation has cost with everything below it, and the agents with whether they ended."""
+    async def family(self) -> tuple[int, list[Task]]:
+        """What the conversation has cost with everything below it, and the agents."""
         if not (self.home / "gencode.db").exists():
             return 0, []
         store = await SqliteStore.open(self.home / "gencode.db")
@@ -124,7 +131,7 @@ class _Place:
             tasks = await store.tasks(TaskQuery())
             [session] = [each.id for each in tasks if each.conversation] or [""]
             spent = (await spent_by(store, session)).tokens
-            return spent, [(each.id, each.status.ended) for each in tasks if not each.conversation]
+            return spent, [each for each in tasks if not each.conversation]
         finally:
             await store.close()
 
@@ -136,23 +143,22 @@ def tree(seed: int) -> Tree:
         place = _Place(Path(name), dice)
         budget = dice.choice(BUDGETS) + dice.randrange(CALL)
         commands = [place.gen("-p", "go", "--max-tokens-total", str(budget))]
-        for _ in range(dice.randint(0, 4)):
+        for _ in range(dice.randint(1, 6)):
             time.sleep(dice.uniform(0.2, 0.9))
             _, agents = asyncio.run(place.family())
             if agents:
-                task, _ = dice.choice(agents)
-                fork = ("fork", task, "again", "--background")
-                commands.append(
-                    place.gen("task", *dice.choice((("send", task, "more"), ("resume", task, "more"), fork)))
-                )
-        for each in commands:
-            each.communicate(timeout=SECONDS)
+                task = dice.choice(agents).id
+                fork = ("fork", task, "again")
+                ways = (("send", task, "more"), ("resume", task, "more"), fork, (*fork, "--background"))
+                commands.append(place.gen("task", *dice.choice(ways)))
+        said = [each.communicate(timeout=SECONDS)[1] for each in commands]
         until = time.monotonic() + SECONDS
         while True:
             spent, agents = asyncio.run(place.family())
-            stuck = sum(not ended for _, ended in agents)
+            stuck = sum(not each.status.ended for each in agents)
             if not stuck or time.monotonic() > until:
-                return Tree(budget, spent, len(agents), stuck)
+                forks = sum(bool(each.forked) for each in agents)
+                return Tree(budget, spent, len(agents), forks, stuck, sum(UNHEARD in each for each in said))
             time.sleep(LOOK_SECONDS)
 
 
@@ -168,11 +174,10 @@ def main() -> int:
         found = tree(seed)
         failed += not found.well
         verdict = "holds" if found.well else f"does NOT hold (--seed {seed})"
-        stuck = f", {found.stuck} did not end" if found.stuck else ""
-        print(
-            f"{found.agents} agents spent {found.spent:,} of {found.budget:,} tokens{stuck}: {verdict}",
-            flush=True,
-        )
+        troubles = f", {found.stuck} did not end" if found.stuck else ""
+        troubles += f", {found.unheard} got no answer" if found.unheard else ""
+        family = f"{found.agents} agents ({found.forks} of them forks)"
+        print(f"{family} spent {found.spent:,} of {found.budget:,} tokens{troubles}: {verdict}", flush=True)
     print(f"{chosen.trees} trees, {failed} over their budget by a call or more, or stuck")
     return 1 if failed else 0
 

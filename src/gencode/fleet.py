@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
@@ -25,8 +26,10 @@ from gencode.core.status import Status
 from gencode.delegation.accounts import NO_BUDGET, tightest
 from gencode.delegation.lifeline import Lifeline
 from gencode.delegation.live import Job, Live
-from gencode.delegation.lodgings import NOT_HERE, House, Lodgings, Wanted
+from gencode.delegation.lodgings import House, Lodgings, Wanted
 from gencode.delegation.orphans import SENDER_GONE, close_task
+from gencode.delegation.waits import Vigil
+from gencode.delegation.withdrawing import give_up
 from gencode.engines.luggage import FarOrder, read_order
 from gencode.engines.offers import Needs
 from gencode.engines.pgqueuer import Later, Serving, Share, ensure_queue, prune, reconcile
@@ -36,7 +39,7 @@ from gencode.room import Room
 from gencode.room import Shape as Shape
 from gencode.runtime.away.mirror import Unreachable
 from gencode.runtime.away.parcel import Unfit
-from gencode.runtime.fleet import Dispatch, WorkerCard, lacking
+from gencode.runtime.fleet import NOT_HERE, Dispatch, WorkerCard, lacking
 from gencode.runtime.ports import Handover, Lease
 from gencode.runtime.purse import BudgetSpent
 from gencode.stores.opening import LEASE_SECONDS as LEASE_SECONDS
@@ -89,6 +92,7 @@ class Worker:
         self._serving = Serving(store, share, self.run)
         self.lifeline = Lifeline(self._renew, shape.lease_seconds, self._lost)
         self._reluctance = Reluctance()
+        self._vigil = Vigil(store, partial(give_up, store))
         house = House(self.name, shape.workspace, shape.home, shape.folders, shape.walls)
         self._lodgings = Lodgings(store, store.parcels, house)
         self.last_word: Callable[[], None] = lambda: None
@@ -333,12 +337,20 @@ class Worker:
                     pruned = time.monotonic()
                     await prune(self._store)
                     await self._store.parcels.forget()
+                await self._end_in_vain()
                 if missing := await reconcile(self._store):
                     log.warning("put back into the queue: %s", ", ".join(missing))
                 if not self._repertoire.named and self._repertoire.review(await self._waiting()):
                     self._serving.begin_anew()
             except GenCodeError as trouble:
                 log.warning("the queue could not be looked after: %s", trouble)
+
+    async def _end_in_vain(self) -> None:
+        """End what no worker could take for too long; after a cut, others have to report again first."""
+        if not self.lifeline.settled:
+            self._vigil.lose_sight()
+        elif ended := await self._vigil.look():
+            log.warning("no worker could take these in time, they have ended: %s", ", ".join(ended))
 
     async def _waiting(self) -> list[tuple[str, str]]:
         """The tasks that nobody is at, each with its agent."""

@@ -16,7 +16,7 @@ from gencode.delegation.live import Live
 from gencode.delegation.remote import Remote
 from gencode.delegation.slices import Slices
 from gencode.runtime.bus import Bus
-from gencode.runtime.ports import Elsewhere
+from gencode.runtime.ports import Elsewhere, TaskQuery
 from gencode.runtime.purse import Purse, Spent
 from gencode.runtime.stop import Stop
 from gencode.stores.memory import MemoryStore
@@ -45,6 +45,15 @@ def test_several_of_them_at_once_exceed_the_budget_of_their_session_by_one_call_
     ended = gen("-p", "go", "--model", model, "--max-tokens-total", str(budget), "--json", cwd=tmp_path)
     spent = tokens(home, ended.json["sessionId"])
     assert CALL * (spends + 1) <= spent < budget + CALL
+
+
+async def test_several_of_them_that_are_sent_at_once_take_equal_parts_along(tmp_path: Path) -> None:
+    main = [says("", *sent(4, isolation="process"), usage=COSTS), says("told", usage=COSTS)]
+    model = script(tmp_path, main=main, Explore=[LOOK] * 6 + [says("found", usage=COSTS)])
+    async with GenCode.open(tmp_path, model=model, settings={"max_tokens_total": CALL * 41}) as opened:
+        talk = await opened.ask("go").outcome()
+        tasks = await opened.store.tasks(TaskQuery(parent=talk.agent_id))
+    assert [(each.budget, each.status) for each in tasks] == [(Budget(tokens=CALL * 8), Status.COMPLETED)] * 4
 
 
 def test_one_that_is_alone_spends_all_it_took_along(tmp_path: Path, home: Path) -> None:
@@ -194,22 +203,40 @@ async def over() -> Elsewhere:
     return Gone()
 
 
-async def test_a_fork_in_another_process_below_a_woken_agent_is_set_aside_beside_the_part_of_that_one() -> (
-    None
-):
-    store, budget = MemoryStore(), Budget(tokens=100_000)
+async def test_a_fork_counts_in_a_budget_from_the_moment_it_has_a_part_of_it() -> None:
+    store, budget = MemoryStore(), Budget(tokens=100_000, spawns=3)
     top = await store.create(TaskCreated(agent="main", conversation=True, budget=budget), "nobody")
-    woken = await store.create(TaskCreated(agent="lead", parent=top.task), "there")
-    await store.append(woken, [TaskStarted("m", woken=True)])
-    part = Part("there", Budget(tokens=30_000), {woken.task: Budget()})
-    await store.append(top, [BudgetShared((part,))])
+    lead = await store.create(TaskCreated(agent="lead", parent=top.task), "there")
+    await store.append(lead, [TaskStarted("m", woken=True)])
+    first = Part("there", Budget(tokens=30_000, spawns=1), {lead.task: Budget(spawns=0)})
+    await store.append(top, [BudgetShared((first,))])
     await store.release(top)
-    own = TaskCreated(
-        agent="Explore", parent=woken.task, forked="earlier", budget=Budget(tokens=20_000), fits=True
-    )
-    await store.append(fork := await store.create(own, "elsewhere"), [TaskStarted("m")])
+    born = TaskCreated(agent="Explore", parent=lead.task, forked="earlier", woken=True)
+    fork = await store.create(born, "elsewhere")
+
+    async def look() -> tuple[int, int | None, int | None, tuple[str, ...], str]:
+        session = await store.task(top.task)
+        assert session is not None
+        abroad = await Slices(store, "here", lambda _: None).look(session, Purse("the session", budget))
+        kept = abroad.kept
+        return abroad.spent.spawns, kept["tokens"], kept["spawns"], abroad.holders, abroad.giver
+
+    assert await look() == (1, 30_000, 1, (lead.task,), "")
+    second = Part("elsewhere", Budget(tokens=20_000, spawns=0), {fork.task: Budget(spawns=0)})
+    await store.append(again := await store.take(top.task, "nobody"), [BudgetShared((first, second))])
+    await store.release(again)
+    assert await look() == (2, 50_000, 1, (lead.task, fork.task), "")
+
+
+async def test_an_agent_that_was_sent_is_no_longer_set_aside_for_who_sent_it() -> None:
+    store, budget = MemoryStore(), Budget(spawns=5)
+    top = await store.create(TaskCreated(agent="main", conversation=True, budget=budget), "nobody")
+    lead = await store.create(TaskCreated(agent="lead", parent=top.task), "there")
+    await store.append(lead, [TaskStarted("m", woken=True)])
+    part = Part("there", Budget(spawns=3), {lead.task: Budget(spawns=0)})
+    await store.append(top, [BudgetShared((part,)), TaskStarted("m"), TaskEnded(Status.COMPLETED)], last=True)
+    await store.create(TaskCreated(agent="Explore", parent=lead.task), "there")
     session = await store.task(top.task)
     assert session is not None
     abroad = await Slices(store, "here", lambda _: None).look(session, Purse("the session", budget))
-    assert (abroad.kept["tokens"], abroad.holders) == (50_000, (woken.task, fork.task))
-    assert (abroad.last, abroad.giver) == (False, "")
+    assert (abroad.spent.spawns, abroad.kept["spawns"]) == (2, 2)

@@ -1,4 +1,4 @@
-"""A budget that is being spent: agents are woken elsewhere while their conversation is at work."""
+"""A budget that is being spent: agents are woken and forked elsewhere while their conversation is at work."""
 
 import asyncio
 import os
@@ -25,6 +25,7 @@ from gencode.runtime.claims import Claim
 from gencode.runtime.ports import TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
+from tests.control.test_last_parts import forks as forked
 from tests.control.test_shared_budgets import (
     BEFORE,
     EXPLORE,
@@ -45,6 +46,8 @@ from tests.waiting import Gate as Pipe
 from tests.waiting import until, wait_until
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "8"))
+AGENTS = 2
+"""So many agents may be sent, or forked, beside the four that were sent before."""
 CALL = 10_000
 COSTS = {"inputTokens": CALL - 10, "outputTokens": 10}
 FIRST = [says("", *SENT[:2], usage=COSTS), says("told", usage=COSTS)]
@@ -182,8 +185,10 @@ async def test_an_agent_in_the_background_gives_of_what_its_conversation_left(tm
             ended = await woken(other, tasks[0])
             assert isinstance(ended, Outcome)
             assert ended.result == "found more"
-            with pytest.raises(UserMistake, match="is spent or set aside for agents at work"):
-                await other.fork(tasks[0], "again")  # nobody gives an agent away
+            forked = await other.fork(tasks[0], "again")  # it is the last agent that is left
+            assert forked.status is Status.COMPLETED
+            with pytest.raises(UserMistake, match="The budget of 6 agents of the session is spent. 6 are"):
+                await other.fork(tasks[0], "one too many")
         gate.open.set()
         assert (await led).status is Status.COMPLETED
 
@@ -193,15 +198,16 @@ async def test_an_agent_in_the_background_gives_of_what_its_conversation_left(tm
     left=st.integers(1, 14),
     pauses=st.lists(st.integers(0, 40), min_size=1, max_size=4),
     together=st.lists(st.integers(0, 1), min_size=4, max_size=4),
+    forks=st.lists(st.booleans(), min_size=4, max_size=4),
     pace=st.integers(0, 30),
     stop=st.none() | st.integers(20, 200),
 )
-def test_who_leads_and_who_is_woken_meanwhile_never_spend_more_than_is_left(
-    left: int, pauses: list[int], together: list[int], pace: int, stop: int | None
+def test_who_leads_and_who_is_woken_or_forked_meanwhile_never_spend_more_than_is_left(
+    left: int, pauses: list[int], together: list[int], forks: list[bool], pace: int, stop: int | None
 ) -> None:
     async def scenario(folder: Path) -> None:
         store = MemoryStore()
-        session, tasks = await begun(store, folder, Budget(turns=BEFORE + left))
+        session, tasks = await begun(store, folder, Budget(turns=BEFORE + left, spawns=4 + AGENTS))
         main: list[Any] = [*MAIN[:2], *({**MAIN[-1], "delay_ms": pace} for _ in range(30))]
         async with AsyncExitStack() as stack:
             leader = await stack.enter_async_context(scripted(folder, store=store, main=main))
@@ -210,13 +216,13 @@ def test_who_leads_and_who_is_woken_meanwhile_never_spend_more_than_is_left(
                 await stack.enter_async_context(scripted(folder, store=store, **scripts)) for _ in range(2)
             ]
 
-            async def later(task: str, pause: int, process: int) -> Outcome | str:
+            async def later(task: str, pause: int, process: int, fork: bool) -> Outcome | str:
                 await asyncio.sleep(pause / 1000)
-                return await woken(others[process], task)
+                return await (forked if fork else woken)(others[process], task)
 
             led = asyncio.ensure_future(leader.ask("go on", session=session).outcome())
             await so(store, session, lambda task: task.turns > 2 or task.status.ended)
-            crowd = [later(*each) for each in zip(tasks, pauses, together, strict=False)]
+            crowd = [later(*each) for each in zip(tasks, pauses, together, forks, strict=False)]
             if stop is not None:
                 asyncio.get_running_loop().call_later(stop / 1000, led.cancel)
             await asyncio.gather(led, *crowd, return_exceptions=True)
@@ -225,6 +231,9 @@ def test_who_leads_and_who_is_woken_meanwhile_never_spend_more_than_is_left(
                     pass
                 assert await turns(store) == BEFORE + left
         assert await turns(store) <= BEFORE + left
+        everybody = await store.tasks(TaskQuery(parent=session))
+        assert len(everybody) <= 4 + AGENTS
+        assert all(each.started_at and each.status.ended for each in everybody)
 
     with TemporaryDirectory() as folder:
         asyncio.run(scenario(Path(folder)))
@@ -255,6 +264,37 @@ def test_processes_share_a_budget_that_is_being_spent_and_a_killed_one_keeps_not
     # One that was given a part and dies leaves it to the leader.
     assert gen("task", "send", first, "and more", "--json", cwd=tmp_path).json["woken"]
     os.kill(worker_of(home, first), signal.SIGKILL)
+    pipe.open()
+    said = leader.communicate(timeout=SECONDS)[1]
+    assert "ended as limit_reached: The budget of 300,000 tokens of the session is spent." in said
+    assert 300_000 <= tokens(home, session) < 300_000 + CALL
+
+
+def test_agents_are_forked_by_other_commands_while_their_conversation_is_at_work(
+    tmp_path: Path, home: Path
+) -> None:
+    pipe = Pipe(tmp_path)
+    main = [*FIRST, says("", pipe.call, usage=COSTS), *[LOOK] * 30]
+    model = script(tmp_path, main=main, Explore=[FOUND, *[LOOK] * 3, FOUND])
+    words = ("--model", model, "--json")
+    bounds = ("--max-tokens-total", "300000", "--max-spawns", "4")
+    session = gen("-p", "go", *bounds, *words, cwd=tmp_path).json["sessionId"]
+    first = gen("task", "list", "--json", cwd=tmp_path).json["tasks"][0]["agentId"]
+    leader = start("-p", "wait", "--session", session, *words, cwd=tmp_path)
+    wait_until(lambda: tokens(home, session) == 5 * CALL, "the conversation waits at its gate")
+
+    here = gen("task", "fork", first, "another way", *words, cwd=tmp_path).json
+    assert (here["status"], here["parentId"]) == ("completed", session)
+    begun = gen("task", "fork", first, "and another", "--background", *words, cwd=tmp_path).json
+    there = gen("task", "output", begun["agentId"], "--json", cwd=tmp_path).json
+    assert (there["status"], there["parentId"]) == ("completed", session)
+
+    # Both count as agents, so none is left for a third one.
+    refused = gen("task", "fork", first, "one too many", cwd=tmp_path)
+    assert (refused.code, "The budget of 4 agents of the session is spent. 4 are spent" in refused.err) == (
+        2,
+        True,
+    )
     pipe.open()
     said = leader.communicate(timeout=SECONDS)[1]
     assert "ended as limit_reached: The budget of 300,000 tokens of the session is spent." in said
@@ -292,23 +332,24 @@ def test_who_waits_for_a_part_is_told_that_the_one_that_should_give_it_does_not_
     session = gen("-p", "go", "--max-tokens-total", "300000", *words, cwd=tmp_path).json["sessionId"]
     task = gen("task", "list", "--json", cwd=tmp_path).json["tasks"][0]["agentId"]
 
-    async def more() -> None:
+    async def more() -> list[Outcome | str]:
         async with GenCode.open(tmp_path, model=model) as opened:
-            await opened.resume(task, "more")
+            return [await woken(opened, task), await forked(opened, task)]
 
     leader = start("-p", "wait", "--session", session, *words, cwd=tmp_path)
     try:
         wait_until(lambda: tokens(home, session) == 5 * CALL, "the conversation waits at its gate")
         os.kill(leader.pid, signal.SIGSTOP)
-        with pytest.raises(UserMistake) as refused:
-            asyncio.run(more())
+        refused = asyncio.run(more())
     finally:
         leader.kill()
         leader.communicate(timeout=SECONDS)
-    assert str(refused.value) == (
+    words = (
         f"The process that works at {session} has the budget, and did not answer within 1 s. Try again, or "
         f"stop it: gen task stop {session}"
     )
+    assert refused == [words, words]
+    assert len(gen("task", "list", "--json", cwd=tmp_path).json["tasks"]) == 2
 
 
 @pytest.mark.needs("postgres")

@@ -7,13 +7,14 @@ from msgspec.structs import replace
 from tests.runtime.away.post import TASK, Office, sent
 from tests.runtime.worktrees.yard import TEN, repository
 
-from gencode.core.errors import StoreTrouble, UserMistake
+from gencode.core.errors import StoreAway, StoreTrouble, UserMistake
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.lodgings import NOT_HERE, Folders, House, Lodgings, Wanted
+from gencode.delegation.lodgings import Folders, House, Lodgings, Wanted
 from gencode.runtime.away.mirror import Unreachable
 from gencode.runtime.away.parcel import COPIED, Parcel, mark_of
+from gencode.runtime.fleet import NOT_HERE
 from gencode.runtime.seat import Ending
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.stores.memory import MemoryStore
@@ -117,3 +118,19 @@ async def test_a_copy_is_free_again_when_the_database_went_away_while_it_was_mad
         await used(place, it)
     store.gone = False
     assert (await used(place, it), str(kept.value)) == ("a copy", "it did not answer")
+
+
+async def test_a_task_that_could_not_be_told_where_it_is_now_does_not_begin_there(tmp_path: Path) -> None:
+    class Dumb(MemoryStore):
+        why: UserMistake = StoreAway("it did not answer")
+
+        async def post(self, task: str, text: str, sender: str) -> int:
+            raise self.why
+
+    office, store = Office(), Dumb()
+    lease = await store.create(TaskCreated(agent="x", prompt="y"), "dead", (TaskStarted(),))
+    here = replace(await wanted(repository(tmp_path / "repo"), office), task=lease.task)
+    with pytest.raises(StoreAway):
+        await used(lodgings(tmp_path, office, store=store), here)
+    store.why = UserMistake("so many letters wait")
+    assert await used(lodgings(tmp_path, office, store=store), here) == "a copy"

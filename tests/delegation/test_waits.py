@@ -2,9 +2,10 @@
 
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import PassingFact, ProgressMade
-from gencode.delegation.waits import FIRST_SECONDS, LOOK_SECONDS, Waits
+from gencode.delegation.waits import BLIND_SECONDS, FIRST_SECONDS, LOOK_SECONDS, Vain, Waits
 from gencode.runtime.fleet import Outlook
 
+HOPELESS = Outlook("no worker is there", "gen worker", 10.0)
 NONE = Outlook("no worker is there", "gen worker")
 BUSY = Outlook("all workers have enough to do", "gen worker")
 
@@ -32,13 +33,17 @@ class Watched:
         self.sent = Sent()
         self.said: list[PassingFact] = []
         self.waits = Waits(self.said.append, lambda: self.clock)
+        self.ends: list[float] = []
+        """When it was to be ended."""
 
     async def pass_by(self, seconds: float, *, quiet: bool = True) -> list[PassingFact]:
         """What is said in this time."""
         before, until = len(self.said), self.clock + seconds
         while self.clock < until:
             self.clock += 0.1
-            await self.waits.look(self.sent.outlook, quiet=quiet)
+            if why := await self.waits.look(self.sent.outlook, quiet=quiet):
+                assert why == HOPELESS.end
+                self.ends.append(self.clock)
         return self.said[before:]
 
 
@@ -83,3 +88,54 @@ def test_a_worker_that_may_come_at_any_time_is_waited_for_without_a_reason() -> 
         "a worker",
         "a worker: no worker is there (what helps: gen worker)",
     )
+
+
+async def test_a_task_that_no_worker_can_take_is_to_end_when_that_has_lasted_as_long_as_it_may_take() -> None:
+    sender = Watched()
+    sender.sent.now = HOPELESS
+    text = f"waits for {HOPELESS.words}; if none comes within 10 s, it ends"
+    assert await sender.pass_by(FIRST_SECONDS + 9.9) == [ProgressMade(text, note=True)]
+    assert sender.ends == []
+    await sender.pass_by(3 * LOOK_SECONDS)
+    assert len(sender.ends) > 1  # who was refused tries again
+    sender.sent.now = BUSY
+    sender.ends.clear()
+    await sender.pass_by(100)
+    assert sender.ends == []
+
+
+async def test_the_wait_begins_anew_when_a_worker_could_take_it_or_something_is_heard_of_it() -> None:
+    sender = Watched()
+    for now in (BUSY, Outlook(), None):
+        sender.sent.now = HOPELESS
+        await sender.pass_by(FIRST_SECONDS + 8)
+        sender.sent.now = now
+        await sender.pass_by(2 * LOOK_SECONDS)
+    sender.sent.now = HOPELESS
+    await sender.pass_by(FIRST_SECONDS + 8)
+    await sender.pass_by(0.1, quiet=False)
+    await sender.pass_by(FIRST_SECONDS + 8)
+    assert sender.ends == []
+
+
+async def test_the_wait_stands_still_while_the_database_is_away() -> None:
+    sender = Watched()
+    sender.sent.now = HOPELESS
+    await sender.pass_by(FIRST_SECONDS + 6)
+    sender.sent.trouble = True
+    await sender.pass_by(600)
+    sender.sent.trouble = False
+    await sender.pass_by(3)
+    assert sender.ends == []
+    await sender.pass_by(6)
+    assert sender.ends
+
+
+def test_a_time_in_which_nobody_looked_does_not_count() -> None:
+    now = [0.0]
+    vain = Vain(lambda: now[0])
+    told: list[bool] = []
+    for passed in (0.0, 6.0, BLIND_SECONDS + 1, 3.0, 1.0):
+        now[0] += passed
+        told.append(vain.over(HOPELESS))
+    assert told == [False, False, False, False, True]

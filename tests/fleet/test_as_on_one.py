@@ -16,6 +16,7 @@ from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
+from gencode.delegation import apart
 from gencode.delegation.forks import Fork
 from gencode.runtime.asking import Answer, Question
 from gencode.runtime.broker import Broker
@@ -68,9 +69,10 @@ async def stage(
     path.write_text(json.dumps({"agents": {"main": main, "*": agent}}).replace("CHILD", child))
     named = {"database_url": fleet.url, "permission_mode": "dontAsk", **words.pop("settings", {})}
     async with GenCode.open(fleet.folder, model=f"scripted:{path}", settings=named, **words) as gen:
-        ids = [session, child]
-        gen.store.draw = lambda: ids.pop(0) if ids else new_id()  # type: ignore[attr-defined]
-        yield Stage(gen, child)
+        ids = [child]
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(apart, "new_id", lambda: ids.pop() if ids else new_id())
+            yield Stage(gen, child)
 
 
 async def test_an_agent_speaks_to_one_on_a_worker_and_waits_for_its_result_which_comes_once(

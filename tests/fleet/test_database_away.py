@@ -8,7 +8,7 @@ import pytest
 
 from gencode import GenCode
 from gencode.core.errors import StoreAway
-from gencode.core.events import Event, ProgressMade
+from gencode.core.events import Event, ProgressMade, TaskCreated
 from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
@@ -16,6 +16,7 @@ from gencode.delegation import steady
 from gencode.delegation.live import Live
 from gencode.engines.fleet import FleetEngine
 from gencode.runtime.bus import Listener
+from gencode.runtime.fleet import Enqueue
 from gencode.settings import gen_home
 from gencode.stores.pg_fleet import FleetStore
 from tests.fleet.conftest import PATIENT
@@ -38,6 +39,19 @@ class Uncertain(FleetStore):
         if task == self.silent:
             raise StoreAway("it did not answer")
         return await super().events(task, after)
+
+
+class Deaf(FleetStore):
+    """A database whose first answers that a task is queued are lost."""
+
+    lost = 2
+
+    async def submit(self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "") -> str:
+        task = await super().submit(fact, order, enqueue, named)
+        self.lost -= 1
+        if self.lost >= 0:
+            raise StoreAway("it did not answer")
+        return task
 
 
 @asynccontextmanager
@@ -84,6 +98,16 @@ async def test_who_waits_for_an_agent_goes_on_to_wait_when_the_database_was_away
         outcome = await gen.outcome(job)
         assert (outcome.status, outcome.result) == (Status.COMPLETED, "main done")
         assert answers(await store.events(job.id)) == [("sub done", False, ())]
+
+
+async def test_an_agent_is_queued_once_however_often_the_answer_is_lost(fleet: Fleet) -> None:
+    async with sending(fleet, await Deaf.open(fleet.url)) as (gen, job, gate):
+        gate.open()
+        outcome = await gen.outcome(job)
+        assert (outcome.status, outcome.result, len(await gen.tasks(job.id))) == (
+            *(Status.COMPLETED, "main done"),
+            1,
+        )
 
 
 async def test_the_result_of_an_agent_that_could_not_be_followed_any_more_comes_by_itself(

@@ -1,7 +1,8 @@
 """Forks of tasks that worked in a copy on a worker: they begin there too, with what is known of its files."""
 
-from collections.abc import Generator, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+import asyncio
+from collections.abc import AsyncGenerator, Generator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from gencode.core.events import MessageAdded
 from gencode.core.messages import ToolMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
+from gencode.core.task import Task
 from gencode.delegation.forks import Fork
+from gencode.runtime.ports import TaskQuery
 from gencode.runtime.worktrees.leftovers import leftovers
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, detached, results, said, says, told
@@ -214,3 +217,58 @@ async def test_in_a_clone_a_task_goes_on_is_forked_and_its_work_is_taken_over(
     assert (git(other, "status", "--short"), [first] in waiting) == ("", True)
     assert (merged.code, (clone / "two.txt").read_text()) == (0, "two\n"), merged.err
     assert f"this is a clone of its repository: {clone}" in merged.err
+
+
+@asynccontextmanager
+async def talking(country: Country, **bounds: int) -> AsyncGenerator[tuple[GenCode, Task]]:
+    """Another process beside one that waits for its model, and the agent that it had sent before."""
+    costs = {"inputTokens": 990, "outputTokens": 10}
+    sends = call("Task", subagent_type="Explore", prompt="look")
+    slow = {"text": "told", "usage": costs, "delay_ms": 600_000}
+    country.write(
+        {
+            "main": [{"text": "", "calls": [sends], "usage": costs}, slow],
+            "*": [{"text": "found", "usage": costs}, {"text": "found more", "usage": costs}],
+        }
+    )
+    async with country.gen(**bounds) as leader, country.gen() as gen:
+        turn = asyncio.ensure_future(leader.ask("go").outcome())
+        await until(lambda: ended_below(leader), "its agent has ended")
+        [first] = await ended_below(leader)
+        yield gen, first
+        await leader.stop(first.parent or "")
+        await turn
+
+
+async def test_a_fork_on_a_worker_spends_a_part_of_a_budget_while_its_conversation_is_at_work(
+    country: Country,
+) -> None:
+    async with talking(country, max_tokens_total=300_000, max_spawns=2) as (gen, first):
+        task, _ = await gen.work.fork_apart(first.id, Fork(), TaskRequest("", "another way"))
+        [found] = await ended(gen, [task])
+        talk = await gen.store.task(first.parent or "")
+        with pytest.raises(UserMistake, match="The budget of 2 agents of the session is spent. 2 are spent"):
+            await gen.work.fork_apart(first.id, Fork(), TaskRequest("", "one too many"))
+    assert (found.status, found.error, found.woken, found.result) == (
+        Status.COMPLETED,
+        None,
+        True,
+        "found more",
+    )
+    assert talk is not None and not talk.status.ended
+    assert [(each.before.keys(), each.budget.spawns) for each in talk.parts] == [({task}, 0)]
+
+
+async def test_a_fork_that_a_worker_gets_no_part_for_ends_with_the_reason(country: Country) -> None:
+    async with talking(country, max_tokens_total=9_000) as (gen, first):
+        task, _ = await gen.work.fork_apart(first.id, Fork(), TaskRequest("", "another way"))
+        [found] = await ended(gen, [task])
+    assert (found.status, found.turns, found.started_at) == (Status.LIMIT_REACHED, 0, None)
+    assert found.error is not None and f"{first.parent} itself is at work in another process" in found.error
+
+
+async def ended_below(gen: GenCode) -> list[Task]:
+    """The agents that have ended of conversations that are led here."""
+    talks = [live.id for live in gen.supervisor if live.task.conversation and live.task.turns == 1]
+    found = [each for talk in talks for each in await gen.store.tasks(TaskQuery(parent=talk))]
+    return [each for each in found if each.status.ended]

@@ -95,7 +95,8 @@ async def test_at_home_it_goes_on_and_is_forked_in_a_worktree(country: Country) 
         )
     assert "added two.txt" in once.result and "added three.txt" not in once.result
     assert "added two.txt" in twice.result and "added three.txt" in twice.result
-    assert "the one you had was on a worker" in heard[-2]
+    assert "which was made with what you changed on " in heard[-2]
+    assert "[It began with the work of task " in forked.result and "added one.txt" in once.result
     assert untouched(country)
 
 
@@ -195,6 +196,26 @@ async def test_a_task_in_a_worktree_goes_on_in_that_or_in_a_copy_where_only_the_
     assert (near.status, near.error, untouched(country)) == (Status.COMPLETED, None, True)
     assert f"[Its changes are on the branch gencode/{other.id}, in {other.worktree}, and" in near.result
     assert (Path(other.worktree) / "two.txt").read_text() == "two.txt\n"
+
+
+async def test_a_worker_that_shares_only_the_repository_goes_on_with_what_is_on_the_branch(
+    country: Country, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEN_HOME", str(tmp_path / "first"))
+    first = await at_home(country)
+    (tmp_path / "first").rename(tmp_path / "not here")
+    monkeypatch.setenv("GEN_HOME", str(tmp_path / "second"))
+    async with country.gen() as app:
+        await app.detach(TaskRequest("", "go on", resume=first.id))
+        found = await gone_on(country, app, first.id)
+        seen, heard = await results(app, first.id), await told(app, first.id)
+    assert (found.status, found.error, "one.txt" in seen[-2]) == (Status.COMPLETED, None, True)
+    assert f"[Its changes are on the branch gencode/{first.id}-at-" in found.result
+    assert f"from the branch gencode/{first.id}, because the worktree you had is on another" in heard[-2]
+    assert (git(country.folder, "show", f"gencode/{first.id}:one.txt"), untouched(country)) == (
+        "one.txt",
+        True,
+    )
 
 
 async def test_without_git_there_is_no_copy_and_it_is_refused(country: Country, tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ def refused(purse: Purse, budget: Budget) -> str:
         (Budget(turns=-1), "A budget has to be more than 0 turns, not -1; leave it out for no limit."),
         (Budget(usd=0.0), "A budget has to be more than 0 USD, not 0.0; leave it out for no limit."),
         (Budget(usd=float("nan")), "A budget has to be more than 0 USD, not nan; leave it out for no limit."),
+        (Budget(usd=1e-12), "A budget has to be at least a billionth of a USD, not 1e-12."),
         (Budget(spawns=0), "A budget has to be more than 0 agents, not 0; leave it out for no limit."),
         (Budget(seconds=0), "A budget has to be more than 0 seconds, not 0; leave it out for no limit."),
     ],

@@ -1,11 +1,12 @@
 """A new task and its place in a queue are written with one statement: both or neither, and once."""
 
 from collections.abc import AsyncGenerator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
-from gencode.core.errors import StoreTrouble
+from gencode.core.errors import StoreAway, StoreTrouble, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.runtime.ports import TaskQuery
 from tests.postgres import Postgres
@@ -13,6 +14,7 @@ from tests.stores.losing import first_replies_lost
 
 pytestmark = pytest.mark.needs("postgres")
 
+NAME = "0123abcd"
 IDS = ("a" * 12, "a" * 12, "b" * 12)
 _PUT = "WITH put AS (INSERT INTO places (task, n) SELECT $1, $2 RETURNING n) SELECT n FROM put"
 
@@ -81,6 +83,44 @@ async def test_a_reply_that_got_lost_is_not_written_twice(store: Any) -> None:
     with first_replies_lost(store):
         task = await store.submit(TaskCreated(), b"{}", putting(1))
     assert await there(store) == ([task], [task])
+
+
+async def test_a_task_that_may_be_there_is_submitted_again_under_its_name_and_is_there_once(
+    store: Any,
+) -> None:
+    from gencode.stores.pg_fleet import IN_DOUBT
+
+    born = TaskCreated(agent="Explore", prompt="look")
+    with first_replies_lost(store, all_of_them=True), pytest.raises(StoreAway) as doubt:
+        await store.submit(born, b"{}", putting(1), NAME)
+    assert str(doubt.value).endswith(IN_DOUBT.format(task=NAME))
+    assert await store.submit(born, b"{ }", putting(1), NAME) == NAME
+    assert await there(store) == ([NAME], [NAME])
+    other = await store.submit(TaskCreated(agent="Explore"), b"{}", putting(1), NAME)
+    assert await there(store) == (sorted([NAME, other]), sorted([NAME, other]))
+
+
+async def test_where_no_server_answered_nothing_can_have_been_queued(store: Any, postgres: Postgres) -> None:
+    await store.link.pool.expire_connections()  # what is sent on one that has just died is in doubt
+    postgres.stop()
+    try:
+        with pytest.raises(StoreAway) as away:
+            await store.submit(TaskCreated(), b"{}", putting(1), NAME)
+    finally:
+        postgres.start()
+    assert NAME not in str(away.value)
+
+
+@pytest.mark.parametrize("lost", [True, False])
+async def test_a_task_that_waited_for_its_turn_is_given_to_workers_once(store: Any, lost: bool) -> None:
+    lease = await store.create(TaskCreated(agent="Explore"), "keeper")
+    for number in range(2):
+        with first_replies_lost(store) if lost else nullcontext():
+            await store.hand_on(lease.task, "keeper", b"{}" + b" " * number, putting(1))
+    assert (await store.dispatched(lease.task)).order == b"{}"
+    await store.take(lease.task, "somebody")
+    with pytest.raises(UserMistake):
+        await store.hand_on((await store.create(TaskCreated(), "keeper")).task, "other", b"{}", putting(1))
 
 
 @pytest.mark.parametrize(

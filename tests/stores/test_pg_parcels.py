@@ -44,9 +44,9 @@ async def test_only_who_has_a_task_says_what_came_of_it(store: FleetStore) -> No
     late = Returned(first.task, PARCEL, "d" * 40)
     assert not await parcels.hand_in(late, b"late", "first")
     assert (await parcels.waiting(), await parcels.returned("none")) == ([work], None)
-    await parcels.taken(first.task, "d" * 40)
+    assert not await parcels.taken(first.task, "d" * 40)
     assert await parcels.waiting() == [work]
-    await parcels.taken(first.task, "c" * 40)
+    assert [await parcels.taken(first.task, "c" * 40) for _ in range(2)] == [True, False]
     found = await parcels.returned(first.task)
     assert found is not None and (await parcels.waiting(), found[0].taken) == ([], True)
     assert await parcels.hand_in(late, b"again", "second")
@@ -60,11 +60,14 @@ async def test_what_nobody_has_taken_over_is_never_forgotten(store: FleetStore) 
         await parcels.keep(pack, b"body")
     await parcels.hand_in(Returned(lease.task, PARCEL, "c" * 40), b"body", "me")
     await parcels.hinder(lease.task, "worker", "no git")
-    assert await parcels.hindrances(lease.task) == ["worker: no git"]
+    assert await parcels.hindrances([lease.task]) == {}
+    await store.link.fetch("UPDATE gen_task SET lease_until = now() - interval '2 years'")
+    [told] = (await parcels.hindrances([lease.task]))[lease.task]
+    assert (told.worker, told.why) == ("worker", "no git")
     for table, column in (("gen_pack", "used_at"), ("gen_returned", "at"), ("gen_hindrance", "at")):
         await store.link.fetch(f"UPDATE {table} SET {column} = now() - interval '1 year'")  # noqa: S608
     await parcels.forget()
-    assert (await parcels.lacking(["one", "two"]), await parcels.hindrances(lease.task)) == (["two"], [])
+    assert (await parcels.lacking(["one", "two"]), await parcels.hindrances([lease.task])) == (["two"], {})
     await parcels.taken(lease.task, "c" * 40)
     await store.link.fetch("UPDATE gen_returned SET taken_at = now() - interval '1 year'")
     await store.link.fetch("UPDATE gen_pack SET used_at = now() - interval '1 year'")

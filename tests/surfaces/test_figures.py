@@ -21,14 +21,18 @@ from gencode.surfaces.view import AgentView
 
 @pytest.mark.parametrize(
     ("amount", "text"),
-    [(0, "0"), (999, "999"), (1_000, "1.0k"), (99_949, "99.9k"), (123_456, "123k"), (2_500_000, "2.5M")],
+    [
+        *((0, "0"), (999, "999"), (1_000, "1.0k"), (99_949, "99.9k"), (123_456, "123k"), (2_500_000, "2.5M")),
+        *((3_000_000_000, "3.0B"), (10**26, "1e+26")),
+    ],
 )
 def test_counts_are_short(amount: int, text: str) -> None:
     assert number(amount) == text
 
 
 def test_money_is_shown_when_it_is_known() -> None:
-    assert [money(None), money(0.0), money(0.0123), money(1.5)] == ["", "$0.00", "$0.0123", "$1.50"]
+    known = {0.0: "$0.00", 1e-9: "<$0.0001", 0.0123: "$0.0123", 1.5: "$1.50", 1e30: "$1e+30"}
+    assert (money(None), {usd: money(usd) for usd in known}) == ("", known)
 
 
 def test_every_bound_of_a_budget_is_a_bar() -> None:

@@ -64,6 +64,23 @@ def test_a_signal_stops_softly_and_keeps_what_was_said(
     ]
 
 
+def test_a_run_whose_tree_was_stopped_elsewhere_does_not_say_that_it_stops_it(tmp_path: Path) -> None:
+    behind = {"subagent_type": "Explore", "description": "d", "prompt": "p", "run_in_background": True}
+    calls = [{"name": "Task", "input": behind} for _ in range(3)]
+    never = {"text": "never", "delay_ms": 600_000}
+    model = script(tmp_path, main=[{"text": "First words.", "calls": calls}, never], Explore=[LOOK, never])
+    process = start("-p", "go", "--verbose", "--model", model, cwd=tmp_path)
+    assert process.stderr is not None
+    thinking = 0
+    while thinking < 3:
+        thinking += process.stderr.readline().startswith("[Explore] Glob")
+    main = listed(tmp_path)[0]["agentId"]
+    stopped = gen("task", "stop", "--tree", main, cwd=tmp_path)
+    _, err = process.communicate(timeout=SECONDS)
+    assert (stopped.code, process.returncode, "Stopping what still runs" in err) == (0, 1, False)
+    assert {task["status"] for task in listed(tmp_path)} == {"cancelled"}
+
+
 def test_an_interrupted_task_still_prints_its_object(tmp_path: Path) -> None:
     process = thinking("task", "run", "Explore", "go", folder=tmp_path)
     process.send_signal(signal.SIGINT)

@@ -59,6 +59,8 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
     """The model that was chosen for it, so that it goes on with that even if it never began."""
     clone: Copied | None = None
     """What its folder was a clone of: what is refused there is refused to it wherever it goes on."""
+    woken: bool = False
+    """Whether it spends only parts of the budgets above it; until it has got one it counts in none."""
 
 
 class TaskForked(Fact, tag="TaskForked", frozen=True, omit_defaults=True):

@@ -223,6 +223,7 @@ def _created(task_id: str, at: str, seq: int, fact: TaskCreated) -> Task:
         isolated=fact.isolated,
         forked=fact.forked,
         fits=fact.fits,
+        woken=fact.woken,
         tools=fact.tools,
         clone=fact.clone,
         chosen_model=fact.model,

@@ -7,8 +7,9 @@ from typing import TypeVar
 from gencode.core.budget import Budget
 from gencode.core.messages import Usage
 from gencode.core.task import Task
+from gencode.runtime.amounts import limits_of
 from gencode.runtime.ports import Store, TaskQuery
-from gencode.runtime.purse import NOTHING, BudgetSpent, Purse, Spent
+from gencode.runtime.purse import COSTS_OF_A_CALL, NOTHING, BudgetSpent, Purse, Spent
 
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
@@ -28,19 +29,28 @@ def tightest(one: Budget, other: Budget) -> Budget:
     )
 
 
-def share(left: Budget, asked: Budget, *, all_of_it: bool) -> Budget:
+def share(purse: Purse, asked: Budget, agents: int) -> Budget:
     """What an agent gets whose spending nobody here can watch call by call: what is asked for it.
 
-    Where nothing is asked but something is bounded, all of what is left, or half of it beside others.
+    Where nothing is asked but something is bounded: as much of what is left as each of so many `agents` that
+    are sent at once, and their sender. All of it where nobody sends them.
     """
-    part = 1 if all_of_it else 2
+    left, parts = purse.left(), _parts(purse, agents)
     return Budget(
-        turns=asked.turns or _part(left.turns, part),
-        tokens=asked.tokens or _part(left.tokens, part),
-        usd=asked.usd or (None if left.usd is None else left.usd / part),
+        turns=asked.turns or _part(left.turns, parts),
+        tokens=asked.tokens or _part(left.tokens, parts),
+        usd=asked.usd or (None if left.usd is None else left.usd / parts),
         seconds=asked.seconds,
-        spawns=asked.spawns or _part(left.spawns, part),
+        spawns=asked.spawns or _part(left.spawns, parts),
     )
+
+
+def _parts(purse: Purse, agents: int) -> int:
+    """How many parts what is left is divided into: in each should be a call, as far as half is enough."""
+    left, dearest = limits_of(purse.left()), purse.upwards[-1].dearest
+    known = [(kind, amount) for kind in COSTS_OF_A_CALL if (amount := left[kind]) is not None]
+    calls = [amount // max(1, dearest[kind]) for kind, amount in known]
+    return max(min(2, agents + 1), min((agents + 1, *calls)))
 
 
 def bound(

@@ -6,9 +6,10 @@ from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated
+from gencode.core.ids import new_id
 from gencode.core.task import Task, fold
 from gencode.delegation.remote import Remote
-from gencode.delegation.steady import Steady
+from gencode.delegation.steady import QUEUES, Steady
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.withdrawing import call_off
 from gencode.runtime.bus import Bus
@@ -72,7 +73,8 @@ class Apart:
     async def _at_once(self, handover: Handover, stop: Stop, slot: Slot) -> Remote:
         begun = False
         try:
-            process = await self._start(handover)
+            tell = partial(self._bus.tell, (handover.created and handover.created.parent) or "")
+            process = await Steady(stop, tell).read(partial(self._start, handover), QUEUES)
             events = await self._first_facts(process.task, stop)
             begun = True
         finally:
@@ -120,6 +122,7 @@ def new_task(created: TaskCreated, model: Model, seconds: float | None, *, bound
         warnings=model.warnings,
         background=created.background,
         bound=bound,
+        named=new_id(),
     )
 
 

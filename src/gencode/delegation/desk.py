@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from gencode.core.errors import StoreAway, ToolError, UserMistake
 from gencode.core.ids import clean_id
-from gencode.core.messages import ToolCall
+from gencode.core.messages import AssistantMessage, ToolCall
 from gencode.core.outcome import Outcome
-from gencode.core.spec import TaskRequest
+from gencode.core.spec import TaskRequest, same_name
 from gencode.core.task import Task
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job, Live
@@ -171,7 +171,18 @@ class Desk:
             job.work.add_done_callback(ended)
 
     async def _sent(self, request: TaskRequest, call: ToolCall) -> Live:
-        return await self._launcher.launch(request, self._origin, call)
+        return await self._launcher.launch(request, replace(self._origin, beside=self._beside(call)), call)
+
+    def _beside(self, call: ToolCall) -> int:
+        """How many agents the same reply sends to processes of their own, from this call on."""
+        live = self._launcher.live(self._origin.task or "")
+        said = live.transcript[-1] if isinstance(live, Job) and live.transcript else None
+        calls = said.calls if isinstance(said, AssistantMessage) else ()
+        at = next((place for place, each in enumerate(calls) if each.id == call.id), len(calls))
+        specs = self._launcher.spawnable(self._origin)
+        usual = {same_name(spec.name): spec.isolation for spec in specs}
+        named = [(each.input.get("isolation"), str(each.input.get("subagent_type"))) for each in calls[at:]]
+        return max(1, sum((how or usual.get(same_name(agent))) == "process" for how, agent in named))
 
     async def _resumed(self, request: TaskRequest) -> Live:
         if request.isolation:

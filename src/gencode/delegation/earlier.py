@@ -8,13 +8,7 @@ from gencode.core.messages import Message, UserMessage
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task
-
-COPY = "You work in a copy of"
-MOVE = "You go on on another machine."
-TREE = "You work in a git worktree"
-CLONE = "You work in a clone of"
-BACK = "You are back in the folder itself,"
-"""How an agent is told where it is."""
+from gencode.runtime.whereabouts import BACK, CLONE, TREE, last_place
 
 _CUT = {
     Status.CANCELLED: "You were stopped",
@@ -40,23 +34,12 @@ def told_first(task: Task) -> list[UserMessage]:
 
 def told_place(earlier: Sequence[Message], here: Workspace) -> list[UserMessage]:
     """What an agent hears that last worked in a copy or a worktree and goes on in the folder itself."""
-    place, cwd = _last_place(earlier), here.cwd
+    place, cwd = last_place(earlier), here.cwd
     if here.copied is not None or not place or place.startswith(BACK):
         return []
     where = "worktree" if place.startswith(TREE) else "clone" if place.startswith(CLONE) else "copy"
     text = f"{BACK} {cwd}. What you changed in your {where} is in it only if somebody took it over, so look."
     return [UserMessage(text, sender="system")]
-
-
-def is_away(earlier: Sequence[Message]) -> bool:
-    """Whether an agent last worked in a copy of its folder on another machine."""
-    return _last_place(earlier).startswith((COPY, MOVE))
-
-
-def _last_place(earlier: Sequence[Message]) -> str:
-    """What an agent was last told about where it is."""
-    said = [each.text for each in earlier if isinstance(each, UserMessage) and each.sender == "system"]
-    return next((text for text in reversed(said) if text.startswith((COPY, MOVE, TREE, CLONE, BACK))), "")
 
 
 def tools_of(events: Sequence[Event]) -> tuple[str, ...]:

@@ -13,12 +13,13 @@ from gencode.core.messages import ToolMessage, UserMessage, unanswered
 from gencode.core.rules import Policy
 from gencode.core.spec import ForkPoint, TaskRequest, Workspace
 from gencode.core.task import Task, transcript_of
-from gencode.delegation.earlier import is_away, told_place
+from gencode.delegation.earlier import told_place
 from gencode.delegation.origin import Origin
 from gencode.delegation.seating import DELEGATES
 from gencode.permissions.chain import narrowed, narrower
 from gencode.runtime.calls import interrupted
 from gencode.runtime.ports import Handover, Store
+from gencode.runtime.whereabouts import is_away
 
 AFTERWARDS = "this is a copy that begins before they were answered"
 LATER = (

@@ -17,7 +17,6 @@ from gencode.core.budget import Budget, Part
 from gencode.core.errors import Fenced, StoreTrouble, UserMistake
 from gencode.core.events import BudgetShared, Event
 from gencode.core.task import Task
-from gencode.delegation.accounts import costs_of
 from gencode.delegation.live import Job, Live
 from gencode.delegation.portions import Borrow, bounds, kept_elsewhere, needed_for
 from gencode.delegation.slices import Abroad, Slices, part_of
@@ -76,14 +75,6 @@ class Giving:
             abroad = await self._slices.learn(task, purse)
             purse.set_aside(kept_elsewhere(purse, abroad))
 
-    async def keep_for_born(self, parent: str | None) -> None:
-        """Set aside what somebody may spend who was born elsewhere below a task that is led here."""
-        while parent is not None and isinstance(leader := self._live(parent), Job):
-            if leader.purse is not None and not leader.purse.parted:
-                await self._look(leader.task, leader.purse)
-                self.watch(leader.purse, parent)
-            parent = leader.task.parent
-
     async def _answer(self, claim: Claim) -> None:
         leader = self._live(claim.task)
         if isinstance(leader, Job):
@@ -103,14 +94,17 @@ class Giving:
         """Write a part down for who claims it, and keep it from everybody here; nothing where it is short."""
         abroad = await self._slices.learn(lease.state, purse)
         spenders = [await self._store.task(task) for task in claim.tasks]
-        before = {task.id: costs_of(task) for task in spenders if task is not None}
+        before = {task.id: abroad.costs_of(task) for task in spenders if task is not None}
+        promised = {task for part in lease.state.parts for task in part.before}
+        born = sum(each.started_at is None and each.id not in promised for each in spenders if each)
         # From here on nothing else happens in this process until the part is set aside.
         kept = kept_elsewhere(purse, abroad)
         purse.set_aside(kept)
-        given = _half(purse, abroad, claim)
+        given = _half(purse, abroad, claim, born)
         if given is None:
             return []
-        purse.set_aside({kind: kept[kind] + given[kind] for kind in kept})
+        counted = {"spawns": born}  # who begins with it is one agent more, as the journal tells from now on
+        purse.set_aside({kind: kept[kind] + given[kind] + counted.get(kind, 0) for kind in kept})
         written = False
         try:
             events = await self._store.append(lease, [self._shared(claim, abroad, given, before, lease)])
@@ -140,15 +134,23 @@ class Giving:
         return BudgetShared((*others, *own, part_of(claim.owner, amounts, before, last=last)))
 
 
-def _half(purse: Purse, abroad: Abroad, claim: Claim) -> dict[str, int] | None:
-    """Half of what is left of each kind that is needed; None when a call does not fit into that."""
+def _half(purse: Purse, abroad: Abroad, claim: Claim, born: int) -> dict[str, int] | None:
+    """Half of what is left of each kind that is needed; None when a call does not fit into that.
+
+    There have to be as many agents as are `born`. Of what is left then one that is needed is given, too.
+    """
     needed = needed_for(purse, abroad, claim.needs)
     kinds = COSTS_OF_A_CALL if "turns" in claim.needs else tuple(claim.needs)
     has = abroad.holds.get(claim.owner, {})
-    given: dict[str, int] = {}
-    for kind, limit in bounds(purse):
-        free = max(0, limit - purse.accounts[kind].load)
-        given[kind] = free // 2 if kind in kinds else 0
-        if kind in kinds and has.get(kind, 0) + given[kind] < needed[kind]:
+    room = {kind: max(0, limit - purse.accounts[kind].load) for kind, limit in bounds(purse)}
+    if room.get("spawns", born) < born:
+        return None
+    given = dict.fromkeys(room, 0)
+    for kind in (each for each in room if each in kinds):
+        missing = needed[kind] - has.get(kind, 0)
+        given[kind] = room[kind] // 2
+        if kind == "spawns":  # a leader needs a call to go on, and no agent
+            given[kind] = max(given[kind], min(missing, room[kind]))
+        if given[kind] < missing:
             return None
     return given

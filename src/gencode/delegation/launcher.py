@@ -64,7 +64,7 @@ class Launcher:
         self._seating = seating
         self.seconds = means.seconds
         self._remembers = means.remembers
-        self.workplaces = Workplaces(means.home, store.ids)
+        self.workplaces = Workplaces(means.home, store)
         self._starting = Starting(store, bus, supervisor, seating, self._outputs)
         self.apart = Apart(store, bus, supervisor, means.engine)
         self.watch = Watch(store, supervisor.owner, self._outputs)
@@ -126,7 +126,9 @@ class Launcher:
             handover = new_task(created, order.place.model, order.limits.seconds, bound=False)
             return await self.apart.detach(handover)
 
-    async def take_on(self, created: TaskCreated, place: Origin, handover: Handover) -> Job:
+    async def take_on(
+        self, created: TaskCreated, place: Origin, handover: Handover, *, woken: Woken | None = None
+    ) -> Job:
         """Start a subagent that another process asked for, and that it may have written down."""
         given = self.workplaces.handed(created, handover.task)
         lodged = given is not None and not created.worktree
@@ -136,7 +138,8 @@ class Launcher:
         place = replace(place, purse=purse, workspace=workspace)
         self._seating.check_price(place)
         place = place.ending(created.budget.seconds)
-        order = Order(self.agent_of(created), place, Limits(created.max_turns, handover.seconds), given)
+        limits = Limits(created.max_turns, handover.seconds)
+        order = Order(self.agent_of(created), place, limits, given, woken=woken)
         return await self._starting.begin(order, created, Desk(self), before, handover)
 
     def _prepared(
@@ -160,7 +163,7 @@ class Launcher:
         place = origin.below(spec, model, background=background, link=link_of(spec, grant))
         budget = tightest(request.budget, self._seating.budget_of(spec, model))
         if apart and origin.purse is not None:
-            budget = share(origin.purse.left(), budget, all_of_it=not sent)
+            budget = share(origin.purse, budget, origin.beside if sent else 0)
         purse = bound(origin.purse, spec.name, budget, sent=sent, apart=apart)
         place = replace(place, purse=purse)
         limits = self._limits(place, request.max_turns or spec.max_turns, budget, seconds)

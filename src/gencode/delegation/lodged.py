@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gencode.core.errors import GenCodeError
 from gencode.core.messages import Message, UserMessage
 from gencode.core.spec import Copied, Workspace
-from gencode.delegation.earlier import COPY, MOVE
+from gencode.delegation.grounds import LEFT
 from gencode.delegation.trees import Workplace, listed
 from gencode.permissions.paths import is_inside
 from gencode.runtime.away.lodging import Guest, Lodging, lodge
@@ -19,13 +19,14 @@ from gencode.runtime.away.parcel import Parcel, Parcels, Returned, as_reason
 from gencode.runtime.away.telling import OFFER
 from gencode.runtime.seat import Ending
 from gencode.runtime.shells import Walls
+from gencode.runtime.whereabouts import COPY, MOVE
 
 log = logging.getLogger(__name__)
 
 HERE = (
     "{copy} {there} that was made for you with git, at {here} on {worker}. {names} "
-    "What you change in it, committed or not, goes back when you end. Files that git ignores, "
-    "and branches but the one you are on, stay behind."
+    "What you change in it, committed or not, goes back when you end. Files that git ignores "
+    "or that look like keys, and branches but the one you are on, stay behind."
 )
 NAMES = "Tools for files and commands take names that begin with {tops} for those in your copy."
 NAMES_OF_TOOLS = (
@@ -49,7 +50,6 @@ LOST = (
     "it had begun in the copy {copy}, and that worker was lost: what it had changed there is only there, and "
     "gen doctor on that machine lists it"
 )
-LEFT = " Of what you changed, this was too large to travel and is only where you were then: {left}."
 
 _IN_COPY = "in the copy only"
 _PLACE = re.compile(r"(?:, at |Your folder is )(/[^\n]*? on [^\s]+?)(?:\. Tools| now[,.])")

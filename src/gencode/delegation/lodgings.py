@@ -11,20 +11,20 @@ from msgspec import Struct
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
-from gencode.delegation.earlier import is_away
 from gencode.delegation.lodged import Lodged, lost_copies
 from gencode.runtime.away.lodging import Guest
 from gencode.runtime.away.mirror import Unreachable
 from gencode.runtime.away.parcel import COPIED, Parcel, Parcels, mark_of
+from gencode.runtime.fleet import NOT_HERE
 from gencode.runtime.ports import Store
 from gencode.runtime.shells import Walls
+from gencode.runtime.whereabouts import is_away
 from gencode.runtime.worktrees.place import recorded
 
 log = logging.getLogger(__name__)
 
 Folders = Literal["auto", "shared", "away"]
 """Which folders a worker uses as they are: those it really shares, those at the same place, or none."""
-NOT_HERE = "its folder is not on this machine"
 
 
 class Wanted(Struct, frozen=True):
@@ -88,6 +88,8 @@ class Lodgings:
         task = wanted.task
         shared = self._house.folders == "shared" and wanted.mark != COPIED and not wanted.tree
         if wanted.parcel is None or shared:
+            if task:
+                await self._hinder(task, NOT_HERE)
             raise Unreachable(NOT_HERE)
         guest = Guest(task, wanted.cwd, wanted.parcel)
         try:
@@ -95,18 +97,25 @@ class Lodgings:
             await lodged.look_around(self._house.walls)
         except Unreachable as why:
             log.warning("the folder of task %s cannot be had here: %s", task, why)
-            with suppress(StoreTrouble):
-                await self._parcels.hinder(task, self._house.worker, str(why))
+            await self._hinder(task, str(why))
             raise
         return lodged
+
+    async def _hinder(self, task: str, why: str) -> None:
+        with suppress(StoreTrouble):
+            await self._parcels.hinder(task, self._house.worker, why)
 
     async def _tell_of(self, lodged: Lodged, task: str) -> None:
         """Let an agent that began elsewhere know where it is now."""
         known = await self._store.task(task)
         if known is not None and known.started_at and not lodged.same_place:
             lodged.lost = await self._lost(known)
-            with suppress(UserMistake):  # so many letters wait that one more says nothing
+            try:
                 await self._store.post(task, lodged.heard_again(), "system")
+            except StoreTrouble:  # it is begun when it can be told, by whoever gets it then
+                raise
+            except UserMistake:  # so many letters wait that one more says nothing
+                log.info("task %s has too many letters to be told where it is now", task)
 
     async def _lost(self, known: Task) -> tuple[str, ...]:
         """The copies elsewhere with work of a task that nobody handed in."""

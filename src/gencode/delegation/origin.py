@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from gencode.core.messages import UserMessage
 from gencode.core.rules import Mode, Policy
 from gencode.core.spec import AgentSpec, Copied, Workspace
-from gencode.delegation.earlier import CLONE
 from gencode.permissions.calls import grant_key
 from gencode.permissions.chain import Chain, Link
 from gencode.permissions.given import Given, Once
@@ -22,6 +21,7 @@ from gencode.runtime.purse import Purse
 from gencode.runtime.seen import Ledger, Seen
 from gencode.runtime.stop import Stop
 from gencode.runtime.toolbox import no_shells
+from gencode.runtime.whereabouts import CLONE
 
 if TYPE_CHECKING:
     from gencode.runtime.shells import Shells
@@ -33,7 +33,7 @@ class Origin(Struct, frozen=True, eq=False):
     `stop` is the branch of the turn, `session` the one that background work hangs from. `disturb` lets the
     questions of agents in the background reach the person too. What is asked for here is paid from `purse`
     (None: nothing is bounded) and ends at the moment `until`. `sends` are the agents that may be sent from
-    here (None: every one).
+    here (None: every one); so many as `beside` says are being sent to processes of their own.
     """
 
     chain: Chain
@@ -53,6 +53,7 @@ class Origin(Struct, frozen=True, eq=False):
     purse: Purse | None = None
     until: float | None = None
     sends: tuple[str, ...] | None = None
+    beside: int = 1
     ledger: Ledger = field(default_factory=Ledger)
     seen: Seen | None = None
     """What the agent at this place knows of files from before."""

@@ -67,6 +67,7 @@ def interruption(
     children: Sequence[Task] = (),
     *,
     bounded: bool,
+    status: Status = Status.INTERRUPTED,
 ) -> list[DurableFact]:
     """The facts that end a task whose process died: its cut calls answered, then its end.
 
@@ -74,7 +75,7 @@ def interruption(
     """
     if task.status.ended:
         return []
-    ended = TaskEnded(Status.INTERRUPTED, task.result, why)
+    ended = TaskEnded(status, task.result, why)
     open_calls = unanswered(transcript)
     if not open_calls:
         return [*(_in_flight(task, transcript) if bounded else ()), ended]
@@ -125,10 +126,7 @@ async def close_task(
     lease = await store.take(task, owner, instead_of)
     written = False
     try:
-        transcript = transcript_of(await store.events(task))
-        children = await store.tasks(TaskQuery(parent=task)) if unanswered(transcript) else []
-        bounded = await bounded_above(store, task)
-        facts = interruption(lease.state, transcript, why, children, bounded=bounded)
+        facts = await interrupting(store, lease.state, why)
         if facts := [*facts, and_also] if and_also else facts:
             await store.append(lease, facts, last=True)
             written = True
@@ -136,6 +134,16 @@ async def close_task(
     finally:
         if not written:
             await store.release(lease)
+
+
+async def interrupting(
+    store: Store, task: Task, why: str, status: Status = Status.INTERRUPTED
+) -> list[DurableFact]:
+    """The facts that end a task which is leased here and that nobody works on any more."""
+    transcript = transcript_of(await store.events(task.id))
+    children = await store.tasks(TaskQuery(parent=task.id)) if unanswered(transcript) else []
+    bounded = await bounded_above(store, task.id)
+    return interruption(task, transcript, why, children, bounded=bounded, status=status)
 
 
 async def _closed(store: Store, task: str, owner: str, instead_of: str | None, outputs: Path | None) -> None:

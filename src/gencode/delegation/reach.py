@@ -51,11 +51,13 @@ class Reach:
         """
         family = [await self._watch.task(task), *await self._below(task)]
         running = {each.id for each in family if not each.status.ended}
+        below = [each.id for each in family[1:] if tree and each.id in running]
+        for each in below if not report else ():  # so that the process of the task knows it of them, too
+            if self._supervisor.find(each) is None:
+                await self._store.ask(each, Wish.STOP)
         if task in running:
             await self._stopped(task, why, report=report)
-        if tree:
-            below = [each.id for each in family[1:] if each.id in running]
-            await asyncio.gather(*(self._stopped(each, why, report=False) for each in below))
+        await asyncio.gather(*(self._stopped(each, why, report=False) for each in below))
         now = [await self._watch.task(each.id) for each in family]
         return Stops(now[0], tuple(each for each in now if each.id in running and each.status.ended))
 

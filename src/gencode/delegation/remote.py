@@ -21,10 +21,10 @@ from gencode.core.task import Task, fold
 from gencode.delegation.accounts import spent_by, total_of
 from gencode.delegation.live import GRACE_SECONDS, Live
 from gencode.delegation.orphans import close_if_orphan
-from gencode.delegation.steady import Steady
+from gencode.delegation.steady import QUEUES, Steady
 from gencode.delegation.waits import FindOutlook, Waits
 from gencode.delegation.watch import LOOK_SECONDS
-from gencode.delegation.withdrawing import call_off
+from gencode.delegation.withdrawing import call_off, give_up
 from gencode.runtime.bus import Bus
 from gencode.runtime.fleet import Queued
 from gencode.runtime.ports import Elsewhere, Lease, Store, Wish
@@ -165,7 +165,7 @@ class Remote(Followed):
             with self.stop.interrupts():
                 if self.slot is not None:
                     await self.slot.take()
-                await self.begin()
+                await self._steady.read(self.begin, QUEUES)
             return True
         except Stopped as stopped:
             ended = TaskEnded(Status.CANCELLED, error=str(stopped))
@@ -208,7 +208,8 @@ class Remote(Followed):
                 self._unpark()
             await asyncio.sleep(LOOK_SECONDS)
             events = await self._hear()
-            await self._waits.look(self._outlook, quiet=not events)
+            if why := await self._waits.look(self._outlook, quiet=not events):
+                await give_up(self._store, self.id, why)
 
     def _park(self) -> None:
         """Let others work."""

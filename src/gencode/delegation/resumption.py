@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest, Workspace
 from gencode.core.task import Task
-from gencode.delegation.accounts import bounded_above
 from gencode.delegation.apart import new_task
 from gencode.delegation.earlier import is_here
 from gencode.delegation.forks import Fork, Whereabouts, born, kept_policies
@@ -77,11 +77,12 @@ class Resumption:
         return _is_far(task, far=self._launcher.apart.far)
 
     async def fork_apart(
-        self, task: Task, point: ForkPoint, request: TaskRequest, seconds: float | None
+        self, task: Task, point: ForkPoint, request: TaskRequest, seconds: float | None, *, woken: bool
     ) -> tuple[str, str]:
         """Begin a fork in a process that outlives this one; its id, and what to know of its folder.
 
         The folder need not be here: then its permissions stay as they were, and today's rules narrow them.
+        One that is `woken` gets there what it spends, as parts of the budgets above it.
         """
         far = self._launcher.apart.far
         if self.is_far(task):
@@ -92,10 +93,8 @@ class Resumption:
             spot = await self._place(task, request.model, here=request.here, apart=True)
             spot.stop.fall()
             where, model = Whereabouts(task.cwd, spot.model.asked, spot.policies), spot.model
-        created = born(task, request, where)
-        created = replace(created, fits=await bounded_above(self._store, created.parent))
-        times = (seconds, created.budget.seconds, self._launcher.seconds)
-        most = min((each for each in times if each is not None), default=None)
+        created = replace(born(task, request, where), woken=woken)
+        most = self._most(seconds, created.budget)
         here, workplaces = self._here().workspace, self._launcher.workplaces
         async with workplaces.lent(created, here, task, wanted=tree, far=far) as (created, news):
             handover = new_task(created, model, most, bound=False)
@@ -123,21 +122,26 @@ class Resumption:
             task=task.id,
             prompt=request.prompt,
             max_turns=request.max_turns,
-            seconds=seconds,
+            seconds=self._most(seconds, task.budget),
             background=True,
         )
         return await self._launcher.apart.detach(handover)
 
-    async def take_on(self, created: TaskCreated, handover: Handover) -> Job:
-        """Start a new task that another process prepared."""
+    def _most(self, seconds: float | None, budget: Budget) -> float | None:
+        """How long a task may take in another process, and be waited for while nobody can take it."""
+        times = (seconds, budget.seconds, self._launcher.seconds)
+        return min((each for each in times if each is not None), default=None)
+
+    async def take_on(self, created: TaskCreated, handover: Handover, funds: Funds) -> Job:
+        """Start a new task that another process prepared, paid from these funds."""
         spec = self._launcher.agent_of(created)
         here = self._here()
         model = replace(
             here.model, asked=created.asked_model, effort=handover.effort, warnings=handover.warnings
         )
         spot = _place(created, here, model, _chain(created, spec, here.chain, None), spec)
-        spot = replace(spot, background=created.background)
-        return await self._launcher.take_on(created, spot, handover)
+        spot = replace(spot, background=created.background, purse=funds.purse)
+        return await self._launcher.take_on(created, spot, handover, woken=funds.woken)
 
     async def take_over(self, task: Task, handover: Handover, funds: Funds) -> Job:
         """Go on with a task in the place of a process that died with it; who waits for it goes on waiting."""

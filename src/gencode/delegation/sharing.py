@@ -13,8 +13,8 @@ that got it is at work; nobody has to give it back, and a process that dies keep
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from weakref import WeakKeyDictionary
 
@@ -25,7 +25,6 @@ from gencode.core.errors import Fenced, StoreTrouble, UserMistake
 from gencode.core.events import BudgetShared
 from gencode.core.prices import Price
 from gencode.core.task import Task
-from gencode.delegation.accounts import NO_BUDGET, costs_of, tightest
 from gencode.delegation.giving import Giving
 from gencode.delegation.live import Live
 from gencode.delegation.orphans import close_if_orphan, given_up
@@ -44,7 +43,7 @@ from gencode.delegation.portions import (
 )
 from gencode.delegation.slices import Abroad, Slices, part_of
 from gencode.runtime.account import Account
-from gencode.runtime.amounts import NOTHING, Spent, in_numbers, in_units, limits_of
+from gencode.runtime.amounts import NOTHING, Spent, in_numbers, limits_of
 from gencode.runtime.claims import Claim, Claimed
 from gencode.runtime.ports import Lease, Request, Store
 from gencode.runtime.purse import COSTS_OF_A_CALL, BudgetSpent, Purse
@@ -52,7 +51,6 @@ from gencode.runtime.spending import needs_of
 
 log = logging.getLogger(__name__)
 
-Told = Callable[[Task], Awaitable[None]]
 OPTIONS = {"tokens": "--max-tokens-total", "usd": "--max-usd", "spawns": "--max-spawns"}
 """By which a session gets more of a kind."""
 PATIENCE = 10.0
@@ -75,7 +73,6 @@ class Sharing:
         self._slices = Slices(store, owner, live)
         self._giving = Giving(store, owner, live, borrow, self._slices)
         self.heed = self._giving.heed
-        self.keep_for_born = self._giving.keep_for_born
         self._tops: WeakKeyDictionary[Purse, str] = WeakKeyDictionary()
         """Of which task that is not led here a purse has the budget."""
         self._mute: WeakKeyDictionary[Purse, str] = WeakKeyDictionary()
@@ -89,7 +86,7 @@ class Sharing:
         """
         abroad = await self._slices.learn(top, purse)
         room = room_of(purse, abroad)
-        if abroad.giver and self._claims is not None and not sends:  # it is asked for a part
+        if abroad.giver and self._claims is not None:  # it is asked for a part
             room = {kind: limit - purse.accounts[kind].spent for kind, limit in bounds(purse)}
         for kind in (*COSTS_OF_A_CALL, "spawns") if sends else COSTS_OF_A_CALL:
             if room.get(kind, 1) < 1:
@@ -170,53 +167,11 @@ class Sharing:
 
     async def _nothing(self, purse: Purse, top: str) -> BudgetSpent:
         """Why there is no part."""
-        bounded = next(each for each in purse.accounts.values() if each.limit is not None)
+        bounded = [purse.accounts[kind] for kind, _ in bounds(purse)]
         if mute := self._mute.pop(purse, ""):
-            return BudgetSpent(NO_ANSWER.format(task=mute, seconds=PATIENCE), bounded)
-        return _refusal(bounded, await self._store.task(top))
-
-    @asynccontextmanager
-    async def birth(self, purse: Purse, needs: Needs) -> AsyncGenerator[Told, None]:
-        """While nobody else gets a part, so that a task can be born, which this has to be told.
-
-        BudgetSpent when it cannot be.
-        """
-        async with AsyncExitStack() as stack:
-            found: list[tuple[Purse, Lease, Abroad]] = []
-            for each in self._parted(purse):
-                lease, abroad = await self._entered(stack, each, self._tops[each])
-                if lease is None:
-                    raise await self._nothing(each, self._tops[each])
-                if room_of(each, abroad).get("spawns", 1) < 1:
-                    raise _refusal(each.accounts["spawns"], lease.state)
-                _check(each, lease.state, abroad, needed_for(each, abroad, needs))
-                found.append((each, lease, abroad))
-
-            async def born(task: Task) -> None:
-                for each, lease, abroad in found:
-                    each.learn(Spent(spawns=each.accounts["spawns"].spent + 1))
-                    await self._promise(each, lease, abroad, task, needs)
-
-            yield born
-
-    @asynccontextmanager
-    async def portion(self, purse: Purse) -> AsyncGenerator[Budget, None]:
-        """What is left for a task that is born elsewhere, while nobody else gets a part of it.
-
-        BudgetSpent when that is no agent more, or nothing for a call.
-        """
-        async with AsyncExitStack() as stack:
-            left = NO_BUDGET
-            for each in self._parted(purse):
-                lease, abroad = await self._entered(stack, each, self._tops[each])
-                if lease is None:
-                    raise await self._nothing(each, self._tops[each])
-                room = room_of(each, abroad)
-                for kind in (*COSTS_OF_A_CALL, "spawns"):
-                    if room.get(kind, 1) < 1:
-                        raise _refusal(each.accounts[kind], lease.state)
-                left = tightest(left, in_units({kind: room.get(kind) for kind in each.accounts}))
-            yield left
+            return BudgetSpent(NO_ANSWER.format(task=mute, seconds=PATIENCE), bounded[0])
+        short = next((each for each in bounded if each.spent >= (each.limit or 0)), bounded[0])
+        return _refusal(short, await self._store.task(top))
 
     def _parted(self, purse: Purse) -> list[Purse]:
         """The purses of which only parts may be spent here, from the top down."""
@@ -268,9 +223,10 @@ class Sharing:
                 self._mute[purse] = abroad.giver if await self._claims.waits(number) else ""
         finally:
             await self._claims.drop(number)
-        part = self._part(await self._store.task(top))
-        if part is None or part == before or not {*tasks} <= part.before.keys():
+        part = self._part(now := await self._store.task(top))
+        if now is None or part is None or part == before or not {*tasks} <= part.before.keys():
             return False
+        await self._slices.learn(now, purse)  # who has just begun counts as an agent
         since = {
             kind: unwritten[kind] + purse.accounts[kind].spent - purse.learned[kind] - own[kind]
             for kind in own
@@ -313,12 +269,19 @@ class Sharing:
         return True
 
     async def _promise(self, purse: Purse, lease: Lease, abroad: Abroad, task: Task, needs: Needs) -> None:
-        """Write a part down for a task that begins, and all that spend from it here."""
+        """Write a part down for a task that begins, and all that spend from it here.
+
+        One that has never begun counts as an agent from now on.
+        """
+        if task.started_at is None:
+            if room_of(purse, abroad).get("spawns", 1) < 1:
+                raise _refusal(purse.accounts["spawns"], lease.state)
+            purse.learn(Spent(spawns=purse.accounts["spawns"].spent + 1))
         needed = needed_for(purse, abroad, needs)
         _check(purse, lease.state, abroad, needed)
         rest = rest_of(purse, abroad, needed)
         purse.hard = has_to_fit(purse, abroad, needed)
-        woken = {**abroad.woken, task.id: costs_of(task)}
+        woken = {**abroad.woken, task.id: abroad.costs_of(task)}
         await self._store.append(lease, [self._shared(purse, abroad, rest, woken)])
         purse.set_aside(rest)
 
@@ -345,20 +308,6 @@ class Woken(Struct, frozen=True, eq=False):
     async def begin(self, task: Task, request: Request, price: Price) -> None:
         """Before a task goes on that is leased here, with such a call; BudgetSpent when it cannot."""
         await self.sharing.begin(self.purse, task, needs_of(request, price))
-
-
-@asynccontextmanager
-async def paid(woken: Woken | None, request: Request, price: Price) -> AsyncGenerator[Told, None]:
-    """While a task is born that begins with such a call, and that this has to be told."""
-    if woken is None:
-        yield _untold
-        return
-    async with woken.sharing.birth(woken.purse, needs_of(request, price)) as told:
-        yield told
-
-
-async def _untold(_: Task) -> None:
-    """Nobody has to hear of a task that is paid like any other."""
 
 
 def _check(purse: Purse, top: Task, abroad: Abroad, needed: Needs) -> None:

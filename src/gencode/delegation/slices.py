@@ -5,9 +5,11 @@ One that is woken there gets parts of the budgets above it, which are written do
 Whatever else is at work elsewhere may spend all that is left.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.core.budget import Budget, Part
 from gencode.core.task import Task
@@ -48,6 +50,12 @@ class Abroad(Struct, frozen=True):
     """A task at work elsewhere that may spend all that is left, so that its process can give of it."""
     last: bool = False
     """Whether one of the others may exceed the budget by a call."""
+    sent: Mapping[str, int] = {}
+    """How many agents each task sent itself."""
+
+    def costs_of(self, task: Task) -> Budget:
+        """What a task cost itself until now, also in agents."""
+        return _costs_of(task, self.sent)
 
 
 class Slices:
@@ -60,7 +68,7 @@ class Slices:
 
     async def look(self, top: Task, purse: Purse) -> Abroad:
         """What was spent of the budget of a task, and who else may spend from it than this purse."""
-        family = await below(self._store, top.id)
+        family = await _begun_below(self._store, top)
         spent = total_of([top, *family])
         if not family and (top.status.ended or self._live(top.id) is not None):
             return Abroad(spent)
@@ -87,9 +95,16 @@ class Slices:
 
 async def set_aside_below(store: Store, top: Task) -> dict[str, int]:
     """What is written down for all who are at work below a task, anywhere: parts, and their own budgets."""
-    family = await below(store, top.id)
+    family = await _begun_below(store, top)
     held = {each.task: each.owner for each in await store.owned() if not given_up(each)}
     return _Family(top, family, held, "", lambda _: None).set_aside()
+
+
+async def _begun_below(store: Store, top: Task) -> list[Task]:
+    """Everything below a task but the forks that wait for a part of its budget, or never got one."""
+    promised = {task for part in top.parts for task in part.before}
+    family = await below(store, top.id)
+    return [each for each in family if each.started_at or not each.woken or each.id in promised]
 
 
 class _Family:
@@ -109,10 +124,9 @@ class _Family:
         self._owner = owner
         self._live = live
         self._parents = {each.id: each.parent for each in family}
-        promised = {task for part in top.parts for task in part.before}
-        self._woken = {
-            each.id for each in family if each.woken or (each.started_at is None and each.id in promised)
-        }
+        # Whoever makes a fork of an agent does not spend what its sender has.
+        self._sent = Counter(each.parent for each in family if each.parent and not each.forked)
+        self._woken = {each.id for each in family if each.woken}
         self._covers: dict[str, str] = {}
         """By which task above it, or itself, a task is paid that does not spend what is left of all."""
         for task in family:
@@ -123,12 +137,8 @@ class _Family:
         # What one may spend that was sent to a process of its own is set aside in this one.
         if task.id in self._woken or (above is None and not isinstance(self._live(task.id), Job | None)):
             self._covers[task.id] = task.id
-        elif above is not None and not self._is_apart(task, above):
+        elif above is not None:
             self._covers[task.id] = above
-
-    def _is_apart(self, task: Task, above: str) -> bool:
-        """Whether it is a fork in another process, with a budget of its own that is in nobody's part."""
-        return bool(task.forked) and self._held.get(task.id) not in (None, self._held.get(above))
 
     def count_apart(self) -> None:
         """Count what those cost who were sent from here to other processes, so that none learns it again."""
@@ -157,10 +167,11 @@ class _Family:
             holders=self._holders(parts, elsewhere),
             parts=tuple(parts),
             holds=holds,
-            woken={each.id: costs_of(each) for each in here if self._covers.get(each.id) in self._woken},
+            woken={each.id: _costs_of(each, self._sent) for each in self._family if self._gets_parts(each)},
             alone=not any(each.id not in self._covers for each in here),
             giver=self._giver(elsewhere, purse),
             last=any(part.last for part in parts) or any(not each.fits for each in self._sliced(elsewhere)),
+            sent=self._sent,
         )
 
     def set_aside(self) -> dict[str, int]:
@@ -220,11 +231,20 @@ class _Family:
         return Spent(found["turns"], found["tokens"], found["usd"] / NANO, found["spawns"])
 
     def _at_work(self, task: Task) -> bool:
-        return task.id in self._held and not task.status.ended and self._live(task.id) is None
+        """Whether somebody else is at it: not one here, nor this process, which is about to."""
+        elsewhere = self._held.get(task.id) not in (None, self._owner) and self._live(task.id) is None
+        return elsewhere and not task.status.ended
 
     def _begins(self, part: Part, task: Task) -> bool:
         """Whether a task has got a part and is about to go on with it."""
         return task.status.ended and task.id in part.before and self._held.get(task.id) == part.owner
+
+    def _gets_parts(self, task: Task) -> bool:
+        """Whether a task at work here spends parts, or has got one and is about to go on with it."""
+        if self._live(task.id) is not None:
+            return self._covers.get(task.id) in self._woken
+        own = (part for part in self._top.parts if part.owner == self._owner)
+        return self._held.get(task.id) == self._owner and any(task.id in part.before for part in own)
 
     def _others(self) -> list[Part]:
         """The parts of others, without tasks that went on here."""
@@ -245,7 +265,7 @@ class _Family:
         for task in self._family:
             if task.id not in part.before or not self._at_work(task):
                 continue
-            now, before = limits_of(costs_of(task)), limits_of(part.before[task.id])
+            now, before = limits_of(_costs_of(task, self._sent)), limits_of(part.before[task.id])
             for kind, amount in left.items():
                 since = (now[kind] or 0) - (before[kind] or 0)
                 left[kind] = None if amount is None else max(0, amount - max(0, since))
@@ -291,6 +311,10 @@ class _Family:
         while parent is not None and parent not in tops:
             parent = self._parents.get(parent)
         return parent is not None
+
+
+def _costs_of(task: Task, sent: Mapping[str, int]) -> Budget:
+    return replace(costs_of(task), spawns=sent.get(task.id, 0))
 
 
 def part_of(owner: str, amounts: Mapping[str, int], before: Mapping[str, Budget], *, last: bool) -> Part:

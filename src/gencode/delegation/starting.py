@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -14,9 +15,11 @@ from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import DurableFact, Event, MessageAdded, TaskBackgrounded, TaskCreated, settle
 from gencode.core.ids import stamp
 from gencode.core.messages import Image, Message, UserMessage
+from gencode.core.prices import Price
 from gencode.core.spec import AgentSpec
 from gencode.core.task import Task, fold, transcript_of
 from gencode.delegation.accounts import bounded_above
+from gencode.delegation.births import Begins, Birth
 from gencode.delegation.cache import find, given_again
 from gencode.delegation.desk import Desk
 from gencode.delegation.earlier import told_first, told_place, tools_of
@@ -27,11 +30,10 @@ from gencode.delegation.origin import Origin
 from gencode.delegation.orphans import close_if_orphan, given_up, interruption
 from gencode.delegation.returns import Returns
 from gencode.delegation.seating import Seating
-from gencode.delegation.sharing import Woken, paid
+from gencode.delegation.sharing import Woken
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.trees import Workplace
 from gencode.runtime.bus import Bus
-from gencode.runtime.fleet import Dispatching
 from gencode.runtime.limits import Limits
 from gencode.runtime.ports import Handover, Lease, Letter, Request, Store
 from gencode.runtime.recorder import Recorder
@@ -67,6 +69,10 @@ class Order(Struct, frozen=True, eq=False):
     """How it gets what it spends where that is only parts of the budgets above it."""
     images: tuple[Image, ...] = ()
     """What it is shown with its prompt."""
+
+    def begins(self, request: Request, price: Price) -> Begins | None:
+        """What it has to get before it begins with such a call; None where that is nothing."""
+        return partial(self.woken.begin, request=request, price=price) if self.woken else None
 
     def minded(self) -> "Order":
         """With the model asked as the agent's file says, so that those it sends are asked likewise."""
@@ -139,10 +145,10 @@ class Starting:
         born = False
         try:
             request = Request(origin.model.name, system, as_shown(told, origin.model.name), toolbox.schemas())
-            async with paid(order.woken, request, self._seating.price(origin)) as tell:
-                named = order.workplace.named if order.workplace else ""
-                lease, events = await self._born(created, then if at_once else (), handover, named)
-                await tell(lease.state)
+            named = order.workplace.named if order.workplace else ""
+            birth = Birth(created, then if at_once else (), handover, named)
+            begins = order.begins(request, self._seating.price(origin))
+            lease, events = await birth.written(self._store, self._supervisor.owner, begins)
             born = True
         finally:
             if not born and slot is not None:
@@ -155,21 +161,6 @@ class Starting:
         job.remembers = order.remembers and not known
         job.ready = given_again(known) if known else None
         return self._supervisor.start(job)
-
-    async def _born(
-        self, created: TaskCreated, then: Sequence[DurableFact], handover: Handover | None, named: str
-    ) -> tuple[Lease, list[Event]]:
-        """The lease of a new task, or of one that was written down for whoever takes it first; its facts."""
-        owner = self._supervisor.owner
-        if handover is not None and handover.task:
-            instead = handover.keeper or None
-            if handover.seen is not None and then and isinstance(self._store, Dispatching):
-                return await self._store.begin(handover.seen, owner, then, instead)
-            lease = await self._store.take(handover.task, owner, instead)
-            return lease, await self._store.append(lease, then)
-        lease = await self._store.create(created, owner, then, named)
-        facts, at = enumerate((created, *then), start=1), lease.state.created_at
-        return lease, [Event(lease.task, seq, at, settle(fact)[0]) for seq, fact in facts]
 
     async def go_on(self, task: str, order: Order, more: More, desk: Desk) -> Job:
         """Go on with a task that nobody else may be working on and that can be read as a whole."""

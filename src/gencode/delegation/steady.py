@@ -1,4 +1,4 @@
-"""Reads the journal for whoever waits for an agent elsewhere, also when the database is away for a while."""
+"""Takes steps in the journal for whoever waits for an agent elsewhere, also when the database is away."""
 
 import asyncio
 import time
@@ -16,6 +16,7 @@ AWAY_SECONDS = 300.0
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
 WAITS = "waits for the database, which cannot be reached; the agent itself may be at work"
+QUEUES = "waits for the database, which cannot be reached, to give an agent to the workers"
 
 
 class Steady:
@@ -25,7 +26,7 @@ class Steady:
         self._stop = stop
         self._tell = tell
 
-    async def read(self, step: Callable[[], Awaitable[T]]) -> T:
+    async def read(self, step: Callable[[], Awaitable[T]], note: str = WAITS) -> T:
         """What a step gives that may be repeated; StoreAway when the database stays away."""
         until, pause = time.monotonic() + AWAY_SECONDS, FIRST_PAUSE
         while True:
@@ -35,6 +36,6 @@ class Steady:
                 if self._stop.stopped or time.monotonic() > until:
                     raise
             if pause == FIRST_PAUSE:
-                self._tell(ProgressMade(WAITS, note=True))
+                self._tell(ProgressMade(note, note=True))
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)

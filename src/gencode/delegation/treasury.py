@@ -1,22 +1,17 @@
 """The budgets of sessions: one purse for each conversation, and one for all work that belongs to none."""
 
-import logging
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.budget import Budget
-from gencode.core.errors import GenCodeError
 from gencode.core.task import Task
-from gencode.delegation.accounts import NO_BUDGET, afforded, bound, share, spent_by, tightest
+from gencode.delegation.accounts import NO_BUDGET, afforded, bounded_above, spent_by, tightest
 from gencode.delegation.live import Live
 from gencode.delegation.sharing import Sharing, Woken
 from gencode.runtime.ports import Store
 from gencode.runtime.purse import COSTS_OF_A_CALL, BudgetSpent, Purse, check_budget
-
-log = logging.getLogger(__name__)
 
 SESSION = "the session"
 
@@ -128,45 +123,20 @@ class Treasury:
             self.own.pay(await spent_by(self._store, top))
         return funds
 
-    @asynccontextmanager
-    async def portion(self, task: Task, asked: Budget) -> AsyncGenerator[Budget, None]:
-        """What a fork of a task may spend in another process; nobody else gets that until it is born.
+    async def taken_along(self, task: Task, asked: Budget) -> tuple[Budget, bool]:
+        """What a fork of a task may spend in another process, and whether it gets parts of budgets there.
 
         It counts as an agent itself, so that 0 may be left for it to send. BudgetSpent when there is nothing.
         """
         funds = await self.above(task.parent, sends=True)
+        if (purse := funds.purse) is None:
+            return asked, False
         if funds.woken is not None:
-            async with funds.woken.sharing.portion(funds.woken.purse) as left:
-                yield _beside_others(left, asked)
-        elif (purse := funds.purse) is None:
-            yield asked
-        elif purse is self.own:
-            _check(purse)
-            yield tightest(asked, _without_itself(purse.left()))
-        else:
-            await afforded(lambda: _check(purse))
-            async with self._set_aside(purse, task, asked) as budget:
-                yield budget
-
-    @asynccontextmanager
-    async def _set_aside(self, purse: Purse, task: Task, asked: Budget) -> AsyncGenerator[Budget, None]:
-        """A part of what somebody at work here has; once the fork is born, as the journals tell."""
-        budget = _beside_others(purse.left(), asked)
-        aside = bound(purse, task.agent, replace(budget, spawns=budget.spawns or None))
-        born = False
-        try:
-            yield budget
-            born = True
-        finally:
-            if not born and aside is not None:
-                aside.take_back()
-        try:
-            await self._sharing.keep_for_born(task.parent)
-        except GenCodeError as trouble:  # it is born all the same
-            log.warning("what a fork of task %s may spend stays set aside: %s", task.id, trouble)
-            return
-        if aside is not None:
-            aside.close()
+            return asked, True
+        await afforded(lambda: _check(purse))
+        if await bounded_above(self._store, task.parent):  # who is at work with it here gives a part of it
+            return asked, True
+        return tightest(asked, _without_itself(purse.left())), False
 
     def _kept(self, task: str, owner: str, budget: Budget, parent: Purse | None) -> Purse:
         """The one purse of a task that is at rest, for as long as those above are the same."""
@@ -188,13 +158,6 @@ def _check(purse: Purse) -> None:
 def _without_itself(left: Budget) -> Budget:
     """What is left for an agent that counts as one."""
     return left if left.spawns is None else replace(left, spawns=left.spawns - 1)
-
-
-def _beside_others(left: Budget, asked: Budget) -> Budget:
-    """A budget of its own for an agent that works elsewhere while others may spend the rest."""
-    left = _without_itself(left)
-    budget = tightest(share(left, asked, all_of_it=False), left)
-    return replace(budget, spawns=0) if left.spawns == 0 else budget
 
 
 def _upwards(purse: Purse | None) -> tuple[Purse, ...]:

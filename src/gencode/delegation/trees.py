@@ -3,10 +3,9 @@
 What makes worktrees is loaded when the first one is wanted.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -18,10 +17,12 @@ from gencode.core.messages import UserMessage
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.earlier import TREE
+from gencode.runtime.ports import Store
 from gencode.runtime.seat import Ending
+from gencode.runtime.whereabouts import TREE
 
 if TYPE_CHECKING:
+    from gencode.delegation.grounds import Told
     from gencode.runtime.worktrees.leftovers import Leftover
     from gencode.runtime.worktrees.place import Worktree
     from gencode.runtime.worktrees.work import Work
@@ -33,29 +34,18 @@ THERE = (
     "{tree} of your own, {cwd}, on the branch {branch}, which was made from {begun}. "
     "What you change in it, committed or not, is on that branch only until somebody merges it."
 )
-ANEW = (
-    "{tree}, {cwd}, that was made anew, on a new branch {branch}, from the last commit of {repository}: the "
-    "one you had {lost}. What you changed in that is in it only if somebody took it over, so look."
-)
 LAST = "the last commit of {repository}"
-WORK = "the work of task {task}, as it was when the fork began"
-FIRST = "the commit that task {task} began with"
-REMOVED = "was removed"
-AWAY = "was on a worker"
-BEGAN = f"{FIRST}: what that task changed is not in it"
-MERGED = "the last commit of {repository}: what task {task} changed is in it only if somebody merged that"
-GONE = "The worktree {path} of task {task} is gone, so it cannot go on there"
 
 
 class Workplace:
-    """The worktree of one agent. One that is `fresh` was made just now; `lost` says what became of an earlier
-    one that the agent had.
+    """The worktree of one agent. One that is `fresh` was made just now; `anew` is told of one that is not
+    just the one that the agent had.
     """
 
-    def __init__(self, tree: "Worktree", *, fresh: bool = False, lost: str = "") -> None:
+    def __init__(self, tree: "Worktree", *, fresh: bool = False, anew: "Told | None" = None) -> None:
         self._tree = tree
         self._fresh = fresh
-        self._lost = lost
+        self._anew = anew
 
     @property
     def workspace(self) -> Workspace:
@@ -74,28 +64,24 @@ class Workplace:
 
     def heard(self) -> list[UserMessage]:
         """What an agent should know about its folder before it begins."""
-        return [UserMessage(self._said(THERE), sender="system")]
+        tree = self._tree
+        begun = tree.begun or LAST.format(repository=tree.repository)
+        place = {"tree": TREE, "cwd": tree.workspace.cwd, "branch": tree.branch, "begun": begun}
+        return [UserMessage(THERE.format(**place), sender="system")]
 
     def heard_anew(self) -> list[UserMessage]:
         """What an agent should know before it goes on: that it is not in the worktree it had."""
-        return [UserMessage(self._said(ANEW), sender="system")] if self._lost else []
+        return [UserMessage(self._anew.agent, sender="system")] if self._anew else []
 
     @property
     def news(self) -> str:
         """What a person should know when the agent begins; mostly nothing."""
         tree = self._tree
-        if self._lost:
-            made = f"from the last commit of {tree.repository}, because the one it had {self._lost}"
-            return f"Its worktree {tree.path} was made anew {made}."
+        if self._anew:
+            return self._anew.person
         if self._fresh and tree.begun:
             return f"It works in a git worktree of its own, {tree.path}, made from {tree.begun}."
         return ""
-
-    def _said(self, words: str) -> str:
-        tree = self._tree
-        begun = tree.begun or LAST.format(repository=tree.repository)
-        place = {"cwd": tree.workspace.cwd, "branch": tree.branch, "repository": tree.repository}
-        return words.format(tree=TREE, begun=begun, lost=self._lost, **place)
 
     async def given_up(self) -> None:
         """Remove it, where it was made for an agent that did not begin after all."""
@@ -120,11 +106,11 @@ class Workplace:
 
 
 class Workplaces:
-    """Makes worktrees below the folder `home`. `ids` are those of tasks that begin in some way."""
+    """Makes worktrees below the folder `home`, for tasks in a journal."""
 
-    def __init__(self, home: Path | None, ids: Callable[[str], Awaitable[Sequence[str]]]) -> None:
+    def __init__(self, home: Path | None, store: Store) -> None:
         self.home = home
-        self._ids = ids
+        self._store = store
         self.given: dict[str, Workplace] = {}
         """Those that were prepared for tasks which are about to begin here."""
 
@@ -138,11 +124,14 @@ class Workplaces:
         if self.home is None:
             raise UserMistake(NO_HOME)
         name = new_id()
-        while await self._ids(name):
+        while await self._store.ids(name):
             name = new_id()
         if source is None:
             return Workplace(await make(workspace, self.home, name), fresh=True)
-        return Workplace(await _copied(source, workspace, self.home, name), fresh=True)
+        from gencode.delegation.grounds import copied, ground_of
+
+        ground = await ground_of(self._store, source)
+        return Workplace(await copied(ground, workspace, self.home, name), fresh=True)
 
     @asynccontextmanager
     async def lent(
@@ -175,16 +164,18 @@ class Workplaces:
         return Workplace(tree)
 
     async def again(self, task: Task, workspace: Workspace) -> Workplace | None:
-        """The worktree for a task that goes on, if it has one. One that is gone is made anew."""
-        if task.id in self.given or not (task.worktree or task.isolated):
+        """The worktree for a task that goes on, if it has one, with its newest work as far as that is known.
+
+        One that is gone is made anew.
+        """
+        if task.id in self.given or not had_own(task):
             return self.given.get(task.id)
-        if tree := _there(task.worktree):
-            return Workplace(tree)
         if self.home is None:
             raise UserMistake(NO_HOME)
-        if task.isolated:
-            return await _at_home(task, workspace, self.home)
-        return Workplace(await _anew(task, workspace, self.home), fresh=True, lost=REMOVED)
+        from gencode.delegation.grounds import ground_of, stand
+
+        found = await stand(await ground_of(self._store, task), workspace, self.home)
+        return Workplace(found.tree, fresh=found.fresh, anew=found.told)
 
 
 @asynccontextmanager
@@ -214,59 +205,6 @@ def _there(path: str) -> "Worktree | None":
 
     tree = recorded(Path(path)) if path else None
     return tree if tree is not None and tree.path.is_dir() else None
-
-
-async def _copied(source: Task, workspace: Workspace, home: Path, name: str) -> "Worktree":
-    """A worktree that begins as the one of a task is; else where that began, else at the last commit."""
-    from gencode.runtime.worktrees.making import make
-    from gencode.runtime.worktrees.place import recorded, write_record
-    from gencode.runtime.worktrees.work import state_of
-
-    before = recorded(Path(source.worktree)) if source.worktree else None
-    state = ""
-    if before is not None:
-        with suppress(GenCodeError):
-            state = await state_of(before)
-    start = state or (before.base if before is not None else "")
-    made = await make(workspace, home, name, start)
-    words, after, origin = LAST, "", made.origin
-    if before is not None and made.base == start:
-        origin = before.first
-        work, unchanged = bool(state), state == before.base
-        words, after = (FIRST, "") if unchanged else (WORK, source.id) if work else (BEGAN, "")
-    elif source.evidence.files_changed:
-        words = MERGED
-    begun = words.format(task=source.id, repository=made.repository)
-    made = replace(made, begun=begun, after=after, origin=origin)
-    write_record(made)
-    return made
-
-
-async def _anew(task: Task, workspace: Workspace, home: Path) -> "Worktree":
-    """The worktree of a task that was removed, made again under its name; UserMistake if it cannot be."""
-    from gencode.runtime.worktrees.making import make, source_of
-    from gencode.runtime.worktrees.place import BRANCHES, repository_folder
-
-    path, gone = Path(task.worktree), GONE.format(path=task.worktree, task=task.id)
-    source = await source_of(workspace.cwd)
-    if repository_folder(home, source.top) / path.name != path:
-        raise UserMistake(f"{gone}; send the agent anew.")
-    branch = f"{BRANCHES}{path.name}"
-    if await source.git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}"):
-        there = f"git -C {quote(str(source.top))} worktree add -f {quote(str(path))} {branch}"
-        raise UserMistake(f"{gone}. Its branch {branch} is still there; check it out again: {there}")
-    return await make(workspace, home, path.name)
-
-
-async def _at_home(task: Task, workspace: Workspace, home: Path) -> Workplace:
-    """The worktree for a task that had copies on workers and goes on here."""
-    from gencode.runtime.worktrees.making import make, source_of
-    from gencode.runtime.worktrees.place import repository_folder
-
-    name, source = f"{task.id}-home", await source_of(workspace.cwd)
-    if tree := _there(str(repository_folder(home, source.top) / name)):
-        return Workplace(tree)
-    return Workplace(await make(workspace, home, name), fresh=True, lost=AWAY)
 
 
 def told(tree: "Worktree", work: "Work") -> Iterator[str]:

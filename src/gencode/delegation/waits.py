@@ -1,21 +1,52 @@
-"""A task that was given to workers and that none is at: its sender says what it waits for (delegation)."""
+"""A task that was given to workers and that none is at: what it waits for, and for how long (delegation)."""
 
 import time
 from collections.abc import Awaitable, Callable
 
 from gencode.core.errors import GenCodeError
 from gencode.core.events import PassingFact, ProgressMade
-from gencode.runtime.fleet import Outlook
+from gencode.runtime.fleet import Dispatching, Outlook
 
 FIRST_SECONDS = 2.0
 """For so long nothing is said: most tasks are begun at once."""
 LOOK_SECONDS = 1.5
+BLIND_SECONDS = 60.0
+"""Of a longer time between two looks nobody knows who was there."""
 FindOutlook = Callable[[], Awaitable[Outlook | None]]
 """Finds out what a task waits for that no worker is at."""
+GiveUp = Callable[[str, str], Awaitable[bool]]
+"""Ends a task that was waited for in vain, and says why; False when somebody has it by now."""
+
+
+class Vain:
+    """Counts for how long no worker that was there could take a task, as far as anybody looked.
+
+    It begins anew when one could. While the database is away it stands still: nobody sees workers then.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last: float | None = None
+        self._lasted = 0.0
+
+    def over(self, seen: Outlook | None) -> bool:
+        """One more look; whether it has been so for as long as the task is waited for."""
+        now, last = self._clock(), self._last
+        if seen is None or seen.most is None:
+            self._last, self._lasted = None, 0.0
+            return False
+        if last is not None and now - last <= BLIND_SECONDS:
+            self._lasted += now - last
+        self._last = now
+        return self._lasted >= seen.most
+
+    def lose_sight(self) -> None:
+        """A look was not possible."""
+        self._last = None
 
 
 class Waits:
-    """Tells a person why nothing happens, once, and again when that changes."""
+    """Tells a person why nothing happens, once, and again when that changes; and when to wait no longer."""
 
     def __init__(
         self, tell: Callable[[PassingFact], None], clock: Callable[[], float] = time.monotonic
@@ -25,24 +56,63 @@ class Waits:
         self._next = clock() + FIRST_SECONDS
         self._seen: Outlook | None = None
         self._said: Outlook | None = None
+        self._vain = Vain(clock)
 
-    async def look(self, outlook: FindOutlook | None, *, quiet: bool) -> None:
-        """Look why a task is `quiet`, if it may not have begun; what is so twice in a row is said."""
-        if outlook is None:
-            return
+    async def look(self, outlook: FindOutlook | None, *, quiet: bool) -> str:
+        """Look why a task is `quiet`, if it may not have begun; what is so twice in a row is said.
+
+        Why it has to end, where it was waited for long enough.
+        """
         now = self._clock()
+        if outlook is None or (quiet and now < self._next):
+            return ""
         if not quiet:
             self._next, self._seen = now + FIRST_SECONDS, None
-        elif now >= self._next:
-            self._next = now + LOOK_SECONDS
-            before, self._seen = self._seen, await _found(outlook)
-            if self._seen and self._seen.why and self._seen == before and self._seen != self._said:
-                self._said = self._seen
-                self._tell(ProgressMade(f"waits for {self._seen.words}", note=True))
+            self._vain.over(None)
+            return ""
+        self._next = now + LOOK_SECONDS
+        before, self._seen = self._seen, None
+        try:
+            self._seen = seen = await outlook()
+        except GenCodeError:  # it is looked again, and whoever follows the task says what is wrong
+            self._vain.lose_sight()
+            return ""
+        if seen and seen.why and seen == before and seen != self._said:
+            self._said = seen
+            self._tell(ProgressMade(f"waits for {_in_full(seen)}", note=True))
+        return seen.end if self._vain.over(seen) and seen else ""
 
 
-async def _found(outlook: FindOutlook) -> Outlook | None:
-    try:
-        return await outlook()
-    except GenCodeError:  # it is looked again, and whoever follows the task says what is wrong
-        return None
+class Vigil:
+    """A worker's: ends what no worker could take for too long, also where whoever sent it is gone."""
+
+    def __init__(
+        self, store: Dispatching, give_up: GiveUp, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._store = store
+        self._give_up = give_up
+        self._clock = clock
+        self._vain: dict[str, Vain] = {}
+
+    async def look(self) -> list[str]:
+        """Look at all that nobody has been at for a while; the tasks that have ended by that."""
+        try:
+            late = await self._store.overdue(2 * self._store.lease_seconds)
+            seen = await self._store.outlooks([each.task for each in late])
+        except GenCodeError:
+            self.lose_sight()
+            raise
+        self._vain = {task: self._vain.get(task) or Vain(self._clock) for task in seen}
+        over = [task for task, vain in self._vain.items() if vain.over(seen[task])]
+        return [task for task in over if await self._give_up(task, seen[task].end)]
+
+    def lose_sight(self) -> None:
+        """A look was not possible, or others cannot be judged."""
+        for vain in self._vain.values():
+            vain.lose_sight()
+
+
+def _in_full(seen: Outlook) -> str:
+    if seen.most is None:
+        return seen.words
+    return f"{seen.words}; if none comes within {seen.most:.4g} s, it ends"

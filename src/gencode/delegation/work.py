@@ -122,10 +122,10 @@ class Work:
         check_prompt(request.prompt)
         point = point_of(found, await self._store.events(found.id), fork)
         asked = request.budget if request.budget != NO_BUDGET else found.budget
-        async with self._treasury.portion(found, asked) as budget:
-            request = replace(request, background=True, budget=replace(budget, spawns=budget.spawns or None))
-            found = found if budget.spawns != 0 else alone(found)
-            return await self._resumption.fork_apart(found, point, request, self._terms.seconds)
+        budget, woken = await self._treasury.taken_along(found, asked)
+        request = replace(request, background=True, budget=replace(budget, spawns=budget.spawns or None))
+        found = found if budget.spawns != 0 else alone(found)
+        return await self._resumption.fork_apart(found, point, request, self._terms.seconds, woken=woken)
 
     async def fork_anywhere(self, task: str, fork: Fork, request: TaskRequest) -> Task:
         """A fork that nobody waits for: here, or on a worker where its folder is not here; as it is then."""
@@ -209,9 +209,12 @@ class Work:
         if known is not None and known.status is Status.RUNNING:
             return await self._take_over(known, handover)
         if handover.created is not None:
-            job = await self._resumption.take_on(handover.created, handover)
+            created = handover.created
+            above = self._treasury.above
+            funds = await above(created.parent, sends=True) if created.woken else Funds(self._treasury.own)
+            job = await self._resumption.take_on(created, handover, funds)
             if job.purse is not None:
-                job.purse.hard = handover.created.fits
+                job.purse.hard = created.fits
             return job
         request = TaskRequest(
             *("", handover.prompt), model=handover.model, max_turns=handover.max_turns, background=True

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.2
 BEGIN_SECONDS = 5.0
+AWAY_SECONDS = 300.0
+"""So long it may not be known whether a task is over, because the database is away."""
 WAITED_FOR = 10
 """The priority of a task that somebody waits for; of any other it is 0."""
 _PERMISSIONS = ("permission_mode", "allow", "ask", "deny")
@@ -72,10 +74,14 @@ class Away:
         return await self._store.outlook(self._task)
 
     def comes_home(self) -> bool:
-        """Whether what it changed is on its way here: in line, or not looked for since first asked."""
+        """Whether what it changed is on its way here: in line, or not looked for since first asked.
+
+        A database that is away is not waited for without an end.
+        """
         if self._asked is None:
             self._asked = time.monotonic()
-        return self.in_line or (self.created is not None and self._looked() < self._asked)
+        unseen = self._looked() < self._asked and time.monotonic() < self._asked + AWAY_SECONDS
+        return self.in_line or (self.created is not None and unseen)
 
     def kill(self) -> None:
         """Wait no longer. Nobody here can end a process of another machine; its lease decides."""
@@ -150,7 +156,7 @@ class FleetEngine:
             raise ValueError("only a new task is given away")
         enqueue = enqueuing(created.agent, priority, delay)
         if not handover.task:
-            return await self._store.submit(created, order, enqueue)
+            return await self._store.submit(created, order, enqueue, handover.named)
         await self._store.hand_on(handover.task, handover.keeper, order, enqueue)
         return handover.task
 

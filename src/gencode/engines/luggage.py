@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import reduce
@@ -17,7 +18,7 @@ from gencode.core.messages import ToolMessage
 from gencode.core.rules import Action
 from gencode.core.spec import Copied, ForkPoint, Workspace
 from gencode.core.status import Status
-from gencode.core.task import fold
+from gencode.core.task import Task, fold, whole_transcript
 from gencode.engines.process import WorkOrder
 from gencode.permissions.chain import rebuilt
 from gencode.permissions.paths import decide_path, resolve
@@ -32,6 +33,7 @@ from gencode.runtime.away.parcel import (
 )
 from gencode.runtime.fleet import TRAVELLING, Dispatching
 from gencode.runtime.ports import Handover, Store
+from gencode.runtime.whereabouts import is_away, last_branch
 
 log = logging.getLogger(__name__)
 
@@ -101,25 +103,27 @@ class Luggage:
         self.around: Around | None = None
         """On a worker: what is known of the copy that the folders are in."""
 
-    async def pack(self, cwd: str, task: str = "", tree: str = "") -> Packed:
+    async def pack(self, cwd: str, task: Task | None = None) -> Packed:
         """A folder for a task. An earlier task whose changes nobody has taken over goes on from there.
 
-        One that had a worktree here, and was nowhere else, goes on from what is in that.
+        One that last worked in a worktree goes on from what is in that.
         """
-        from gencode.runtime.away.packing import Packer, pack_tree
+        from gencode.runtime.away.packing import Packer
 
         mark = mark_of(cwd)
-        earlier = await self._store.parcels.returned(task) if task else None
-        if earlier is not None and not (earlier[0].taken and mark):
-            return Packed(mark, _as_it_was(earlier[0]))
-        if not mark:
-            return Packed(mark, alone=f"{cwd} is not on the machine that sent it")
-        made = Packer(Path(cwd), self._home, self._store.parcels, self.around)
-        packer = self._packers.setdefault(cwd, made)
-        own = tree if earlier is None else ""
+        earlier = await self._store.parcels.returned(task.id) if task else None
+        events = await self._store.events(task.id) if task and (task.worktree or task.isolated) else []
+        none = earlier is None or earlier[0].nothing
+        own = mark and events and (none or not is_away(whole_transcript(events)))
         try:
-            begun = await pack_tree(Path(own), Path(cwd), self._home, self._store.parcels) if own else None
-            return Packed(mark, begun or await packer.pack(), tree=own if begun else "")
+            if task and own and (begun := await self._pack_own(task, events)):
+                return Packed(mark, begun[0], tree=begun[1])
+            if earlier is not None and not (earlier[0].taken and mark):
+                return Packed(mark, _as_it_was(earlier[0]))
+            if not mark:
+                return Packed(mark, alone=f"{cwd} is not on the machine that sent it")
+            made = Packer(Path(cwd), self._home, self._store.parcels, self.around)
+            return Packed(mark, await self._packers.setdefault(cwd, made).pack())
         except UserMistake as mistake:
             if self.around is not None:
                 raise  # nobody shares a copy, so it would wait for ever
@@ -133,9 +137,8 @@ class Luggage:
             earlier = await (self._pack_fork if fork.away else self._pack_tree)(created, fork)
             if earlier is not None:
                 return earlier
-        known = created or await self._store.task(handover.task)
-        tree = known.worktree if known is not None and created is None else ""
-        packed = await self.pack(cwd, "" if created else handover.task, tree)
+        task = await self._store.task(handover.task) if created is None else None
+        packed, known = await self.pack(cwd, task), created or task
         if known is not None and known.isolated:
             packed = _alone(packed, cwd)
         if fork is None or packed.parcel is None:
@@ -162,16 +165,34 @@ class Luggage:
         return _begun(created, fork, parcel, with_work=work is not None)
 
     async def _pack_tree(self, created: TaskCreated, fork: ForkPoint) -> Packed | None:
-        """The folder as another task began with it in a worktree on this machine, and its work there."""
-        from gencode.runtime.away.packing import pack_tree
-
+        """The folder as another task began with it in a worktree, and its work there."""
         source = await self._store.task(created.forked)
-        if source is None or not source.worktree or source.cwd != created.cwd:
+        if source is None or not (source.worktree or source.isolated) or source.cwd != created.cwd:
             return None
-        ended = ends_with(await self._store.events(source.id), fork.at)
-        tree = Path(source.worktree)
-        parcel = await pack_tree(tree, Path(created.cwd), self._home, self._store.parcels, with_work=ended)
-        return None if parcel is None else _begun(created, fork, parcel, with_work=ended)
+        events = await self._store.events(source.id)
+        ended = ends_with(events, fork.at)
+        begun = await self._pack_own(source, events, with_work=ended)
+        return None if begun is None else _begun(created, fork, begun[0], with_work=ended)
+
+    async def _pack_own(
+        self, task: Task, events: Sequence[Event], *, with_work: bool = True
+    ) -> tuple[Parcel, str] | None:
+        """What is in the worktree of a task, with its place if it is here; None where nothing is left of it.
+
+        If it last worked in one on another machine, that is what is on its branch.
+        """
+        from gencode.runtime.away.packing import pack_branch, pack_tree
+        from gencode.runtime.worktrees.place import tree_here, tree_name
+
+        folder, name = Path(task.cwd), tree_name(task.id, task.worktree)
+        around = _around(folder)
+        branch, rest = last_branch(whole_transcript(events), name), (folder, self._home, self._store.parcels)
+        tree = tree_here(self._home, around, name, task.worktree, branch) if around else None
+        if tree is not None and branch in ("", tree.branch):
+            parcel = await pack_tree(tree.path, *rest, with_work=with_work)
+            return None if parcel is None else (parcel, str(tree.path))
+        parcel = await pack_branch(branch, *rest, with_work=with_work) if around and branch else None
+        return None if parcel is None else (parcel, "")
 
     async def _sent_with(self, task: str) -> Parcel | None:
         """The folder of a task that has not ended, as it was sent with it."""
@@ -202,7 +223,12 @@ class Luggage:
         homecoming = Homecoming(Path(created.cwd), self._store.parcels)
         copied = self.around.copied if self.around else None
         arrived = await homecoming.bring(*found, lambda path: may_write(path, created, copied))
-        await noted(self._store, task, arrived)
+        if homecoming.news:
+            await noted(self._store, task, arrived)
+
+
+def _around(folder: Path) -> Path | None:
+    return repository_around(Path(os.path.realpath(folder)))
 
 
 def _reason(trouble: Exception) -> str:

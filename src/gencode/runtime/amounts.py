@@ -37,6 +37,8 @@ def check_budget(budget: Budget) -> None:
             raise UserMistake(
                 f"A budget has to be more than 0 {unit}, not {amount}; leave it out for no limit."
             )
+        if name == "usd" and amount is not None and round(amount * NANO) < 1:
+            raise UserMistake(f"A budget has to be at least a billionth of a USD, not {amount:g}.")
 
 
 def limits_of(budget: Budget) -> dict[str, int | None]:
@@ -72,5 +74,6 @@ def read(kind: str, amount: int) -> str:
     """A whole number of one kind as a person reads it."""
     if kind != "usd":
         return f"{amount:,}"
-    whole, _, cents = f"{amount / NANO:,.6f}".partition(".")
+    digits = 6 if amount >= NANO // 10**6 else 9
+    whole, _, cents = f"{amount / NANO:,.{digits}f}".partition(".")
     return f"{whole}.{cents.rstrip('0'):0<2}"

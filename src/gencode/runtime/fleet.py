@@ -29,6 +29,7 @@ BUDGETS = ("max_tokens_total", "max_usd", "max_spawns")
 
 
 NO_AGENT = "it has no agent {agent}"
+NOT_HERE = "its folder is not on this machine"
 
 
 def lacking(agent: str, mistake: UserMistake) -> str:
@@ -83,17 +84,38 @@ class Stuck(Struct, frozen=True):
     way: str = ""
 
 
+class Hindrance(Struct, frozen=True):
+    """Why a worker could not run a task, as it said so many seconds ago."""
+
+    worker: str
+    why: str
+    seconds: float = 0.0
+
+
 class Outlook(Struct, frozen=True):
-    """Why no worker is at a task, and the way out of that; both are empty while one may come at any time."""
+    """Why no worker is at a task, and the way out of that; both are empty while one may come at any time.
+
+    It ends when no worker that is there can take it for `most` seconds; None while one may.
+    """
 
     why: str = ""
     way: str = ""
+    most: float | None = None
 
     @property
     def words(self) -> str:
         """What is waited for, as a person is told."""
+        return f"a worker{self._because}"
+
+    @property
+    def end(self) -> str:
+        """Why it has ended, once it was waited for long enough."""
+        return f"no worker took it within {self.most or 0:.4g} s{self._because}"
+
+    @property
+    def _because(self) -> str:
         why = f": {self.why}" if self.why else ""
-        return f"a worker{why}{f' (what helps: {self.way})' if self.way else ''}"
+        return f"{why}{f' (what helps: {self.way})' if self.way else ''}"
 
 
 @runtime_checkable
@@ -122,8 +144,11 @@ class Dispatching(Protocol):
         """Where folders wait that travel with tasks, and what comes back of them."""
         ...
 
-    async def submit(self, fact: TaskCreated, order: bytes, enqueue: Enqueue) -> str:
-        """Write a new task for workers and put it into a queue, all or nothing; its id."""
+    async def submit(self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "") -> str:
+        """Write a new task for workers and put it into a queue, all or nothing; its id.
+
+        Under the id that is `named`, the same task is there once, however often it is submitted.
+        """
         ...
 
     async def submit_again(self, task: str, order: bytes, enqueue: Enqueue) -> None:
@@ -153,6 +178,10 @@ class Dispatching(Protocol):
 
     async def outlook(self, task: str) -> Outlook | None:
         """What a task waits for that no worker is at; None where one is, or none is needed."""
+        ...
+
+    async def outlooks(self, tasks: Sequence[str]) -> dict[str, Outlook]:
+        """The same for each of these tasks that has one."""
         ...
 
     async def over(self, tasks: Sequence[str]) -> set[str]:

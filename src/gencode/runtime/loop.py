@@ -203,22 +203,10 @@ async def heard(
         if not refused.too_long or not await slim(seat, transcript, record, stop, str(refused)):
             if not refused.unfit or not seat.scale.pictures:
                 raise
-            return await without_pictures(seat, transcript, tools, record, stop, refused)
+            from gencode.runtime.refusals import look_away  # most runs have no pictures
+
+            return await look_away(seat, transcript, tools, record, stop, refused)
     return await listen(seat, transcript, asked_of(seat, transcript, tools, record), record, stop)
-
-
-async def without_pictures(
-    seat: Seat,
-    transcript: list[Message],
-    tools: Sequence[ToolSchema],
-    record: Recorder,
-    stop: Stop,
-    refused: ProviderError,
-) -> AssistantMessage:
-    """One reply to what was refused, if its pictures are to blame; that is loaded when it is first needed."""
-    from gencode.runtime.refusals import look_away
-
-    return await look_away(seat, transcript, tools, record, stop, refused)
 
 
 async def slim(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> bool:

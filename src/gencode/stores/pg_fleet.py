@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from gencode.core.errors import StoreTrouble
-from gencode.core.events import DurableFact, Event, TaskCreated
+from gencode.core.errors import StoreAway, StoreTrouble
+from gencode.core.events import DurableFact, Event, TaskCreated, settle
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.fleet import Dispatch, Enqueue, Outlook, Stuck, WorkerCard
 from gencode.runtime.ports import Lease
-from gencode.stores.facts import DRAWS, first, held, lost, missing
+from gencode.stores.facts import DRAWS, drawn, first, held, lost, missing
 from gencode.stores.folding import snapshot_of
 from gencode.stores.pg_beginning import Beginning
 from gencode.stores.pg_carrier import Carrier, Unfit
@@ -43,6 +43,11 @@ UPDATE gen_task SET dispatch = $2, dispatched_at = clock_timestamp(), owner = NU
 WHERE id = $1 AND owner = $3 AND dispatch IS NULL AND status = 'pending' RETURNING id
 """
 _SAME = "SELECT 1 FROM gen_task WHERE id = $1 AND dispatch = $2"
+_GIVEN = "SELECT 1 FROM gen_task WHERE id = $1 AND dispatch IS NOT NULL"
+IN_DOUBT = (
+    "Whether task {task} was queued before that is not known; when the database is there again, "
+    "gen task show {task} tells."
+)
 _DISPATCHED = """
 SELECT t.id, t.agent, t.status, t.dispatch, coalesce(t.owner, ''),
        t.lease_until IS NULL OR t.lease_until <= clock_timestamp(), t.epoch, s.body
@@ -56,6 +61,11 @@ FROM gen_task
 WHERE dispatch IS NOT NULL
   AND coalesce(lease_until, dispatched_at) < clock_timestamp() - make_interval(secs => $1)
 ORDER BY dispatched_at LIMIT 500
+"""
+_UNATTENDED = """
+SELECT id, agent, dispatch FROM gen_task
+WHERE id = ANY($1::text[]) AND dispatch IS NOT NULL
+  AND (lease_until IS NULL OR lease_until <= clock_timestamp())
 """
 _OVER = "SELECT id FROM gen_task WHERE id = ANY($1::text[]) AND dispatch IS NOT NULL"
 _LED = """
@@ -110,15 +120,22 @@ class FleetStore(PostgresStore):
 
         return PostgresParcels(self.link)
 
-    async def submit(self, fact: TaskCreated, order: bytes, enqueue: Enqueue) -> str:
-        """Write a new task for workers and put it into a queue, all or nothing; its id."""
-        for _ in range(DRAWS):
-            new = NewTask(first(self.draw(), (fact,)), self.lease_seconds, dispatch=order)
+    async def submit(self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "") -> str:
+        """Write a new task for workers and put it into a queue, all or nothing; its id.
 
-            async def at_once(connection: Connection, again: bool, new: NewTask = new) -> bool:
+        Under the id that is `named`, the same task is there once, however often it is submitted.
+        """
+        for task in drawn(self.draw, named):
+            new = NewTask(first(task, (fact,)), self.lease_seconds, dispatch=order)
+            tried: list[Carrier] = []
+
+            async def at_once(
+                connection: Connection, again: bool, new: NewTask = new, tried: list[Carrier] = tried
+            ) -> bool:
                 if again and await new.written(connection):
                     return True
                 carrier = Carrier(connection, new)
+                tried.append(carrier)
                 await enqueue(carrier, new.task)
                 return not carrier.taken and (carrier.sent or await new.write(connection, again))
 
@@ -132,9 +149,15 @@ class FleetStore(PostgresStore):
                 written = await self.link.patiently(at_once)
             except Unfit:
                 written = await self.in_transaction(write)
-            if written:
-                return new.task
+            except StoreAway as away:
+                raise StoreAway(f"{away} {IN_DOUBT.format(task=task)}" if tried else str(away)) from None
+            if written or (task == named and await self._is_there(task, fact)):
+                return task
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self.link.address}.")
+
+    async def _is_there(self, task: str, fact: TaskCreated) -> bool:
+        """Whether a task was born with this fact; then it was submitted before."""
+        return [event.fact for event in (await self.events(task))[:1]] == [settle(fact)[0]]
 
     async def submit_again(self, task: str, order: bytes, enqueue: Enqueue) -> None:
         """Give an earlier task to workers; UserMistake while somebody is at it."""
@@ -150,11 +173,14 @@ class FleetStore(PostgresStore):
         await self.in_transaction(write)
 
     async def hand_on(self, task: str, keeper: str, order: bytes, enqueue: Enqueue) -> None:
-        """Give a task to workers that `keeper` had written down and not begun; UserMistake otherwise."""
+        """Give a task to workers that `keeper` had written down and not begun; UserMistake otherwise.
 
-        async def write(connection: Connection, again: bool) -> bool:
+        Only its keeper can do that, so one that workers have was given to them by an earlier try.
+        """
+
+        async def write(connection: Connection, _again: bool) -> bool:
             given = await connection.fetchval(_HANDED, task, order, keeper)
-            if given is None and not (again and await connection.fetchval(_SAME, task, order)):
+            if given is None and not await connection.fetchval(_GIVEN, task):
                 raise held(task)
             await enqueue(connection, task)
             return True
@@ -188,11 +214,19 @@ class FleetStore(PostgresStore):
         """The tasks of workers that nobody has been at for so long."""
         return [Stuck(*row) for row in await self.link.fetch(_OVERDUE, seconds)]
 
+    async def unattended(self, tasks: Sequence[str]) -> list[tuple[str, str, bytes]]:
+        """Those of these tasks that no worker is at, each with its agent and its order."""
+        return [(row[0], row[1], row[2]) for row in await self.link.fetch(_UNATTENDED, list(tasks))]
+
     async def outlook(self, task: str) -> Outlook | None:
         """What a task waits for that no worker is at; None where one is, or none is needed."""
-        from gencode.stores.pg_survey import outlook
+        return (await self.outlooks([task])).get(task)
 
-        return await outlook(self, task)
+    async def outlooks(self, tasks: Sequence[str]) -> dict[str, Outlook]:
+        """The same for each of these tasks that has one."""
+        from gencode.stores.pg_survey import outlooks
+
+        return await outlooks(self, tasks)
 
     async def over(self, tasks: Sequence[str]) -> set[str]:
         """Those of these tasks that workers have nothing more to do with."""

@@ -7,6 +7,7 @@ import msgspec
 
 from gencode.core.errors import UserMistake
 from gencode.runtime.away.parcel import Returned
+from gencode.runtime.fleet import Hindrance
 from gencode.stores.pg_link import Link
 from gencode.stores.pg_pen import storable
 
@@ -57,12 +58,21 @@ RETURNING task
 """
 _RETURNED = "SELECT told, taken_at IS NOT NULL, body FROM gen_returned WHERE task = $1"
 _WAITING = "SELECT told FROM gen_returned WHERE taken_at IS NULL ORDER BY at LIMIT $1"
-_TAKEN = "UPDATE gen_returned SET taken_at = clock_timestamp() WHERE task = $1 AND commit = $2"
+_TAKEN = """
+UPDATE gen_returned SET taken_at = clock_timestamp() WHERE task = $1 AND commit = $2 AND taken_at IS NULL
+RETURNING task
+"""
 _HINDER = """
 INSERT INTO gen_hindrance (task, worker, why) VALUES ($1, $2, $3)
 ON CONFLICT (task, worker) DO UPDATE SET why = excluded.why, at = clock_timestamp()
 """
-_HINDRANCES = "SELECT worker, why FROM gen_hindrance WHERE task = $1 ORDER BY at DESC LIMIT 5"
+# What was said before somebody had the task, or before it was sent again, need not be so any more.
+_HINDRANCES = """
+SELECT h.task, h.worker, h.why, extract(epoch FROM clock_timestamp() - h.at)::float8
+FROM gen_hindrance h JOIN gen_task t ON t.id = h.task
+WHERE h.task = ANY($1::text[]) AND h.at >= coalesce(t.lease_until, t.dispatched_at)
+ORDER BY h.at DESC
+"""
 _FORGET = (
     "DELETE FROM gen_hindrance WHERE at < clock_timestamp() - interval '1 day'",
     """
@@ -112,17 +122,20 @@ class PostgresParcels:
         """All that was changed elsewhere and not taken over yet, the oldest first."""
         return [_read(row[0]) for row in await self._link.fetch(_WAITING, MOST_TOLD)]
 
-    async def taken(self, task: str, commit: str) -> None:
-        """Note that what a task changed was taken over."""
-        await self._link.fetch(_TAKEN, task, commit)
+    async def taken(self, task: str, commit: str) -> bool:
+        """Note that what a task changed was taken over; False where that was known."""
+        return bool(await self._link.fetch(_TAKEN, task, commit))
 
     async def hinder(self, task: str, worker: str, why: str) -> None:
         """Note why a worker cannot run a task."""
         await self._link.fetch(_HINDER, task, worker, storable(why[:1_000]))
 
-    async def hindrances(self, task: str) -> list[str]:
-        """Why workers could not run a task, the newest first."""
-        return [f"{row[0]}: {row[1]}" for row in await self._link.fetch(_HINDRANCES, task)]
+    async def hindrances(self, tasks: Sequence[str]) -> dict[str, list[Hindrance]]:
+        """Why workers could not run tasks that nobody is at, of each the newest first."""
+        found: dict[str, list[Hindrance]] = {}
+        for task, *told in await self._link.fetch(_HINDRANCES, list(tasks)):
+            found.setdefault(task, []).append(Hindrance(*told))
+        return found
 
     async def forget(self) -> None:
         """Remove what nobody needs any more; what nobody has taken over stays."""

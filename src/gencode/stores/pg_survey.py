@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gencode.core.ids import new_id
 from gencode.runtime.away.parcel import Parcel, Returned
-from gencode.runtime.fleet import NO_AGENT, Dispatch, Outlook, Stuck, WorkerCard
+from gencode.runtime.fleet import NO_AGENT, NOT_HERE, Hindrance, Outlook, Stuck, WorkerCard
 from gencode.runtime.ports import Store
 from gencode.stores.opening import LEASE_SECONDS
 from gencode.stores.pg_fleet import FleetStore
@@ -25,6 +25,12 @@ SILENT_SECONDS = 30.0
 """A worker of which nothing was heard for so long takes nothing."""
 BUSY = "all workers have enough to do"
 """The one reason that goes away by itself."""
+USUAL_SECONDS = 3_600.0
+"""So long a task is waited for whose order says nothing of its time."""
+FRESH_SECONDS = 120.0
+"""So long ago a worker put a task back at most that is offered to all others again and again."""
+MOST_NAMED = 5
+"""Of so many workers it is said why they could not run a task."""
 
 
 class Survey(Struct, frozen=True):
@@ -41,12 +47,19 @@ class Survey(Struct, frozen=True):
     """What was changed on workers and not taken over yet."""
 
 
-class _Folder(Struct, frozen=True):
-    """What an order says about its folder."""
+class _Time(Struct, frozen=True):
+    """What an order says of how long its task may take."""
+
+    seconds: float | None = None
+
+
+class _Order(Struct, frozen=True):
+    """What an order says about its folder, and its time."""
 
     cwd: str = ""
     parcel: Parcel | None = None
     alone: str = ""
+    handover: _Time = _Time()
 
 
 async def survey(url: str, stuck_seconds: float = STUCK_SECONDS) -> Survey:
@@ -59,12 +72,11 @@ async def survey(url: str, stuck_seconds: float = STUCK_SECONDS) -> Survey:
         store = FleetStore(link, LEASE_SECONDS, new_id)
         waiting, running = await store.depth()
         stuck = await store.overdue(stuck_seconds)
-        workers = await store.workers()
-        looked = [await _looked(store, each, workers) for each in stuck[:MOST_ASKED]]
-        looked += await _hopeless(store, workers, {each.task for each in stuck})
+        looked = await _looked(store, stuck[:MOST_ASKED], late=True)
+        looked += await _hopeless(store, {each.task for each in stuck})
         return replace(
             found,
-            workers=workers,
+            workers=await store.workers(),
             waiting=waiting,
             running=running,
             stuck=looked + stuck[MOST_ASKED:],
@@ -76,75 +88,105 @@ async def survey(url: str, stuck_seconds: float = STUCK_SECONDS) -> Survey:
 
 async def outlook(store: Store, task: str) -> Outlook | None:
     """What a task waits for that no worker is at; None where one is, or none is needed."""
-    if not isinstance(store, FleetStore):
-        return None
-    found = await store.dispatched(task)
-    if found is None or found.order is None or not found.free:
-        return None
-    return _outlook(found, await store.workers(), await store.parcels.hindrances(task), late=False)
+    return await store.outlook(task) if isinstance(store, FleetStore) else None
 
 
-async def _looked(
-    store: FleetStore, stuck: Stuck, workers: Sequence[WorkerCard], *, late: bool = True
-) -> Stuck:
-    """A task that nobody is at, with the reason as far as that is known."""
-    found = await store.dispatched(stuck.task)
-    if found is None:
-        return stuck
-    seen = _outlook(found, workers, await store.parcels.hindrances(stuck.task), late=late)
-    return replace(stuck, why=seen.why, way=seen.way)
+async def outlooks(store: FleetStore, tasks: Sequence[str], *, late: bool = False) -> dict[str, Outlook]:
+    """The same for each of these tasks that has one; `late`: they have waited for long."""
+    found = await store.unattended(tasks)
+    workers = await store.workers()
+    there = [each for each in workers if each.silent < SILENT_SECONDS and not each.draining]
+    hindrances = await store.parcels.hindrances([task for task, _, _ in found])
+    seen: dict[str, Outlook] = {}
+    for task, agent, order in found:
+        takers = [each for each in there if _takes(each, agent)]
+        names = {each.name for each in takers}
+        known = [each for each in hindrances.get(task, ()) if each.worker in names]
+        said = _read(order)
+        hope = _hope(takers, known)
+        reason = _reason(agent, said, takers, known, late=late or not hope) if there else _nobody(said)
+        seen[task] = reason if hope else replace(reason, most=said.handover.seconds or USUAL_SECONDS)
+    return seen
 
 
-async def _hopeless(store: FleetStore, workers: Sequence[WorkerCard], known: set[str]) -> list[Stuck]:
+async def _looked(store: FleetStore, stuck: Sequence[Stuck], *, late: bool) -> list[Stuck]:
+    """Tasks that nobody is at, with the reason as far as that is known."""
+    seen = await outlooks(store, [each.task for each in stuck], late=late)
+    found = [(each, seen.get(each.task, Outlook())) for each in stuck]
+    return [replace(each, why=outlook.why, way=outlook.way) for each, outlook in found]
+
+
+async def _hopeless(store: FleetStore, known: set[str]) -> list[Stuck]:
     """Those that wait for a short time only and that no worker can take as things are."""
     fresh = [each for each in await store.overdue(0) if each.task not in known]
-    looked = [await _looked(store, each, workers, late=False) for each in fresh[:MOST_ASKED]]
+    looked = await _looked(store, fresh[:MOST_ASKED], late=False)
     return [each for each in looked if each.why not in ("", BUSY)]
 
 
-def _outlook(
-    found: Dispatch, workers: Sequence[WorkerCard], hindrances: Sequence[str], *, late: bool
+def _hope(takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance]) -> bool:
+    """Whether a worker that is there may take a task yet: one that has not looked at it.
+
+    While others put it back again and again, all that have room hear of it; who has what it needs takes it.
+    """
+    looked = {each.worker for each in hindrances}
+    offered = any(each.seconds < FRESH_SECONDS for each in hindrances)
+    return any(each.name not in looked and (_full(each) or not offered) for each in takers)
+
+
+def _reason(
+    agent: str, said: _Order, takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance], *, late: bool
 ) -> Outlook:
-    folder = _folder(found)
-    there = [each for each in workers if each.silent < SILENT_SECONDS and not each.draining]
-    takers = [each for each in there if _takes(each, found.agent)]
-    place = ""
-    if folder.alone and folder.cwd:
-        place = f" --workspace {_typed(folder.cwd)}, on a machine that has this folder"
-    if not there:
-        return Outlook("no worker is there", f"gen worker{place}")
+    """Why none of the workers that are there has begun with a task, of these takers in particular."""
+    place = _place(said)
     if not takers:
-        why = f"no worker that is there takes tasks of {found.agent}"
-        return Outlook(why, f"gen worker --agents {shlex.quote(found.agent)}{place}")
-    if hindrances and all(each.endswith(NO_AGENT.format(agent=found.agent)) for each in hindrances):
-        return _without_agent(found.agent, takers, hindrances)
-    if hindrances:
-        return Outlook("; ".join(hindrances), "put right what a worker lacks, and it goes on by itself")
-    if folder.alone:
-        near = [each for each in takers if PurePath(folder.cwd).is_relative_to(each.workspace)]
+        why = f"no worker that is there takes tasks of {agent}"
+        return Outlook(why, f"gen worker --agents {shlex.quote(agent)}{place}")
+    told = [each for each in hindrances if each.why != NOT_HERE]
+    if told and all(each.why.endswith(NO_AGENT.format(agent=agent)) for each in told):
+        return _without_agent(agent, takers, told)
+    if not told and not said.alone and late:
+        told = hindrances
+    if told:
+        words = "; ".join(sorted(f"{each.worker}: {each.why}" for each in told)[:MOST_NAMED])
+        return Outlook(words, "put right what a worker lacks, and it goes on by itself")
+    if said.alone:
+        near = [each for each in takers if PurePath(said.cwd).is_relative_to(each.workspace)]
         if late or not near:
             none = "" if near else ", and none says that it works there"
-            why = f"only a worker that shares its folder can run it, because {folder.alone}{none}"
+            why = f"only a worker that shares its folder can run it, because {said.alone}{none}"
             return Outlook(why, f"gen worker{place}")
         takers = near
-    if all(each.running >= each.most for each in takers):
-        return Outlook(BUSY, f"gen worker{place}")
-    return Outlook()
+    return Outlook(BUSY, f"gen worker{place}") if all(map(_full, takers)) else Outlook()
 
 
-def _without_agent(agent: str, takers: Sequence[WorkerCard], hindrances: Sequence[str]) -> Outlook:
+def _nobody(said: _Order) -> Outlook:
+    return Outlook("no worker is there", f"gen worker{_place(said)}")
+
+
+def _place(said: _Order) -> str:
+    """Where a worker has to be started, if only one that has the folder will do."""
+    if not said.alone or not said.cwd:
+        return ""
+    return f" --workspace {_typed(said.cwd)}, on a machine that has this folder"
+
+
+def _full(worker: WorkerCard) -> bool:
+    return worker.running >= worker.most
+
+
+def _without_agent(agent: str, takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance]) -> Outlook:
     """The way to an agent that is missing wherever somebody looked; the others let its tasks pass by."""
-    looked = {each.rpartition(": ")[0] for each in hindrances}
-    full = any(each.running >= each.most and each.name not in looked for each in takers)
+    looked = {each.worker for each in hindrances}
+    full = any(_full(each) and each.name not in looked for each in takers)
     why = f"no worker{' that is free' if full else ''} has the agent {agent}"
     return Outlook(why, f"put {agent}.md into ~/.gen/agents on a worker, and it goes on by itself")
 
 
-def _folder(found: Dispatch) -> _Folder:
+def _read(order: bytes) -> _Order:
     try:
-        return msgspec.json.decode(found.order or b"{}", type=_Folder)
+        return msgspec.json.decode(order, type=_Order)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return _Folder()
+        return _Order()
 
 
 def _typed(path: str) -> str:

@@ -37,12 +37,14 @@ class Bar(Struct, frozen=True):
 
 
 def number(amount: float) -> str:
-    """A count in at most five characters."""
+    """A count in few characters, however large it is."""
     if amount < 1_000:
         return f"{amount:.0f}"
     if amount < 999_500:
         return f"{amount / 1_000:.1f}k" if amount < 99_950 else f"{amount / 1_000:.0f}k"
-    return f"{amount / 1_000_000:.1f}M"
+    if amount < 999_950_000:
+        return f"{amount / 1_000_000:.1f}M"
+    return f"{amount / 1e9:.1f}B" if amount < 999.95e9 else f"{amount:.0e}"
 
 
 def tokens(usage: Usage) -> str:
@@ -54,7 +56,9 @@ def money(usd: float | None) -> str:
     """What some work cost; nothing where that is not known."""
     if usd is None:
         return ""
-    return f"${usd:.4f}" if 0 < usd < 0.1 else f"${usd:.2f}"
+    if 0 < usd < 0.1:
+        return f"${usd:.4f}" if usd >= 0.0001 else "<$0.0001"
+    return f"${usd:.2f}" if usd < 1_000_000 else f"${number(usd)}"
 
 
 def bars(budget: Budget, spent: Usage, turns: int, spawns: int) -> list[Bar]:
@@ -72,7 +76,7 @@ def bars(budget: Budget, spent: Usage, turns: int, spawns: int) -> list[Bar]:
 def bar_text(bar: Bar, width: int = 8) -> str:
     """A bar in characters, with its numbers."""
     full = round(bar.share * width)
-    amount = f"${bar.used:.2f}/${bar.limit:.2f}" if bar.kind == "usd" else _counted(bar)
+    amount = f"{money(bar.used)}/{money(bar.limit)}" if bar.kind == "usd" else _counted(bar)
     return f"{FULL * full}{EMPTY * (width - full)} {amount}"
 
 

@@ -144,8 +144,9 @@ async def _ended(gen: GenCode, job: Live) -> None:
 
 
 def tell_stopped(gen: GenCode, *, conversations: bool = False) -> None:
-    """Say which tasks are stopped because this process ends, if any are."""
-    running = [live.task for live in gen.supervisor if conversations or not live.task.conversation]
+    """Say which tasks are stopped because this process ends, if any are; what was stopped before is not."""
+    working = [live.task for live in gen.supervisor if not live.stop.stopped and not live.task.status.ended]
+    running = [task for task in working if conversations or not task.conversation]
     if running:
         plain.note(f"Stopping what still runs: {_names(running)}. What they have said is kept.")
 

@@ -45,16 +45,14 @@ class Office:
     async def waiting(self) -> list[Returned]:
         return [each for each, _ in self.back.values() if not each.taken]
 
-    async def taken(self, task: str, commit: str) -> None:
+    async def taken(self, task: str, commit: str) -> bool:
         work, body = self.back[task]
         assert work.commit == commit
         self.back[task] = (replace(work, taken=True), body)
+        return not work.taken
 
     async def hinder(self, task: str, worker: str, why: str) -> None:
         self.hindered.append((task, worker, why))
-
-    async def hindrances(self, task: str) -> list[str]:
-        return [why for each, _, why in self.hindered if each == task]
 
     async def forget(self) -> None:
         self.packs.clear()

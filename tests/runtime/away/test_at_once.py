@@ -92,6 +92,19 @@ async def test_nothing_is_compared_while_another_process_brings_work(tmp_path: P
     assert (found.state, state(repo), is_held(repo)) == ("applied", (both, "main"), False)
 
 
+async def test_the_same_work_that_is_brought_twice_at_once_is_news_once(
+    tmp_path: Path, office: Office
+) -> None:
+    repo = repository(tmp_path / "repo", a_txt=TEN)
+    await worked(repo, office, ONE, "3\n", "three\n")
+    both = [Homecoming(repo, office) for _ in range(2)]
+    arrived = await asyncio.gather(*(each.bring(*office.back[ONE]) for each in both))
+    assert sorted((each.state, home.news) for each, home in zip(arrived, both, strict=True)) == [
+        ("applied", True),
+        ("there", False),
+    ]
+
+
 async def test_the_turn_is_held_from_the_comparison_until_the_work_is_taken(
     tmp_path: Path, office: Office
 ) -> None:
@@ -100,8 +113,9 @@ async def test_the_turn_is_held_from_the_comparison_until_the_work_is_taken(
     seen: list[bool] = []
 
     class Watched(Office):
-        async def taken(self, task: str, commit: str) -> None:
+        async def taken(self, task: str, commit: str) -> bool:
             seen.append(is_held(repo))
+            return True
 
     def allowed(_path: Path) -> bool:
         seen.append(is_held(repo))

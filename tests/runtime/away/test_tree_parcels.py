@@ -16,6 +16,7 @@ from gencode.runtime.away.parcel import Parcel
 from gencode.runtime.worktrees.making import make
 from gencode.runtime.worktrees.place import Worktree, recorded
 from gencode.runtime.worktrees.work import result
+from gencode.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.needs("git")
 
@@ -114,14 +115,10 @@ async def forked(repo: Path, tree: Worktree) -> Worktree:
     created = TaskCreated(cwd=str(repo), worktree=str(tree.path))
     source = fold(None, Event(tree.name, 1, "2026-01-01T00:00:00Z", created))
     workspace = Workspace(repo, repo, repo.parent)
-    made = await Workplaces(repo.parent / "own", nobody).make(workspace, source)
+    made = await Workplaces(repo.parent / "own", MemoryStore()).make(workspace, source)
     found = recorded(Path(made.path))
     assert found is not None
     return found
-
-
-async def nobody(_name: str) -> list[str]:
-    return []
 
 
 @pytest.mark.parametrize("with_work", [True, False])

@@ -9,15 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.runtime.worktrees.yard import git, home_of, repository, worktree
 
 from gencode.core.spec import Workspace
+from gencode.delegation.trees import told
 from gencode.runtime.worktrees.leftovers import Leftover, leftovers
 from gencode.runtime.worktrees.making import make
-from gencode.runtime.worktrees.place import worktrees_folder
+from gencode.runtime.worktrees.place import recorded, worktrees_folder, write_record
 from gencode.runtime.worktrees.work import result
 
 pytestmark = pytest.mark.needs("git")
+
+BEFORE = frozenset(
+    ("path", "repository", "base", "branch", "workspace", "notes", "git_dir", "main_dir", "begun", "after")
+)
+"""What was noted of a worktree before there were origins."""
 
 
 def doctor(folder: Path) -> dict[str, Any]:
@@ -138,6 +145,31 @@ async def test_a_record_that_is_damaged_or_names_another_is_not_believed(tmp_pat
     assert [each.branch for each in await leftovers(home_of(repo))] == ["", ""]
     assert (one.path / "a.txt").exists()
     assert (two.path / "a.txt").exists()
+
+
+async def test_the_record_of_a_fork_from_before_its_origin_was_noted_is_read_and_tells_what_is_true(
+    tmp_path: Path,
+) -> None:
+    repo = repository(tmp_path / "repo")
+    first = await worktree(repo, "first")
+    (first.path / "one.txt").write_text("one\n")
+    begun = (await result(first)).commit
+    fork = await make(Workspace(repo, repo, tmp_path), home_of(repo), "fork", begun)
+    fork = replace(fork, begun="the work of task first", after="first")
+    write_record(fork)
+    record = fork.path.parent / ".records" / "fork.json"
+    old = {name: value for name, value in json.loads(record.read_bytes()).items() if name in BEFORE}
+    record.write_text(json.dumps(old))
+    (fork.path / "two.txt").write_text("two\n")
+    found = recorded(fork.path)
+    assert found is not None and (found, found.first) == (fork, begun)
+    work = await result(found)
+    lines = list(told(found, work))
+    assert [change.path for change in work.files] == ["two.txt"]
+    assert lines[1] == "[It began with the work of task first, which is on its branch as well.]"
+    assert lines[-1].startswith("```diff") and f"To take it over: git -C {repo} merge gencode/fork" in lines
+    left = {Path(each.path).name: each.changed for each in await leftovers(home_of(repo))}
+    assert left == {"first": 1, "fork": 1}
 
 
 async def test_the_doctor_lists_them_and_changes_nothing(tmp_path: Path, home: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from gencode.runtime.worktrees.git import quiet_git
 from gencode.runtime.worktrees.making import turn
 from gencode.runtime.worktrees.place import repository_folder
 from gencode.runtime.worktrees.sweeping import sweep
-from gencode.runtime.worktrees.work import remove_unused
+from gencode.runtime.worktrees.work import remove_unused, result
 
 pytestmark = pytest.mark.needs("git")
 
@@ -107,3 +108,33 @@ async def test_a_git_that_outlives_its_process_keeps_the_turn_until_it_ends(tmp_
     door.close()
     assert (await running).ok
     assert is_free(tmp_path)
+
+
+async def test_worktrees_of_another_machine_with_the_same_repository_stay_and_so_does_their_work(
+    tmp_path: Path,
+) -> None:
+    """Its home has the same name, as on many machines, and is not here."""
+    repo = repository(tmp_path / "repo")
+    theirs = await worktree(repo, "theirs")
+    (theirs.path / "new.txt").write_text("theirs\n")
+    await result(theirs)
+    (theirs.path / "open.txt").write_text("not committed\n")
+    for file in theirs.git_dir.iterdir():
+        os.utime(file, (1_000_000, 1_000_000))
+    there = home_of(repo).rename(tmp_path / "not here")
+    assert (await (await quiet_git(repo, repo)).run("gc", "--quiet")).ok
+    entry = half_made(repo / ".git", folder_of(repo) / "adding", "common")
+    shutil.rmtree(home_of(repo))
+    before = everything(repo / ".git" / "worktrees")
+    ours = await worktree(repo, "ours")
+    (ours.path / "new.txt").write_text("ours\n")
+    await result(ours)
+    unused = await worktree(repo, "unused")
+    await remove_unused(await quiet_git(repo, repo), unused)
+    shutil.rmtree(ours.git_dir)
+    assert [*everything(repo / ".git" / "worktrees")] == [*before]
+    assert (entry / "locked").is_file()
+    assert git(repo, "show", "gencode/theirs:new.txt") == "theirs"
+    shutil.rmtree(home_of(repo))
+    there.rename(home_of(repo))
+    assert git(theirs.path, "status", "--short", "--branch") == "## gencode/theirs\n?? open.txt"

@@ -6,7 +6,6 @@ import shutil
 import socket
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
-from gencode.runtime.away.keys import holds_key, is_key
 from gencode.runtime.away.parcel import MOST_PACK, Unfit, repository_around
+from gencode.runtime.away.withholding import withhold
 from gencode.runtime.worktrees.git import Git, quiet_git, trouble
-from gencode.runtime.worktrees.work import Hidden, add_all, secrets
+from gencode.runtime.worktrees.work import add_all
 
 PACK_SECONDS = 120.0
 _NO_ROOM = "no room left"
@@ -47,7 +46,7 @@ async def checkout_at(folder: Path) -> Checkout:
     around = repository_around(cwd)
     if around is None:
         raise UserMistake(f"{cwd} is not in a git repository")
-    git = await quiet_git(cwd, around)
+    git = as_stored(await quiet_git(cwd, around))
     words = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--git-path", "objects")
     said = await git.run("rev-parse", *words, "--git-path", "index")
     lines = os.fsdecode(said.out).splitlines()
@@ -61,6 +60,12 @@ async def checkout_at(folder: Path) -> Checkout:
     if not cwd.is_relative_to(top):
         raise UserMistake(f"{cwd} is not in a git repository: git takes it for a part of {top}")
     return Checkout(replace(git, folder=top), cwd, top, git_dir, common, objects, index)
+
+
+def as_stored(git: Git) -> Git:
+    """The same, with every commit as it is stored and travels, whatever is said to stand for it."""
+    more = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull}
+    return replace(git, environ={**git.environ, **more})
 
 
 def key_at(checkout: Checkout, remote: str = "") -> str:
@@ -97,7 +102,8 @@ async def tree_of(git: Git, checkout: Checkout, at: str = "") -> tuple[str, list
             at = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or await git.tell(
                 "mktree"
             )
-        notes = await add_all(git, checkout.top, index, Hidden(at, partial(_stays, checkout.top)))
+        notes = await add_all(git, checkout.top, index)
+        notes += await withhold(git, at, index)
         said = await git.run("write-tree", index=index)
         if not said.ok:
             raise trouble(said, f"What is in {checkout.top} cannot be written down")
@@ -106,18 +112,15 @@ async def tree_of(git: Git, checkout: Checkout, at: str = "") -> tuple[str, list
 
 async def tree_at(git: Git, commit: str, since: str) -> tuple[str, list[str]]:
     """What a commit holds as a tree, but for keys that came since another one, and what is missing in it."""
-    words = ("-r", "-z", "--name-only", "--no-renames", "--diff-filter=A")
-    added = await git.run("diff-tree", *words, since, commit)
-    keys = [name for name in added.names if is_key(name)]
     with TemporaryDirectory(prefix="gencode-") as folder:
-        index, listed = str(Path(folder, "index")), b"".join(name + b"\0" for name in keys)
+        index = str(Path(folder, "index"))
         read = await git.run("read-tree", commit, index=index)
-        left = await git.run("update-index", "--force-remove", "-z", "--stdin", stdin=listed, index=index)
+        notes = await withhold(git, since, index) if read.ok else []
         said = await git.run("write-tree", index=index)
-        for each in (added, read, left, said):
+        for each in (read, said):
             if not each.ok:
                 raise trouble(each, f"What the commit {commit[:12]} holds cannot be written down")
-        return said.line, [secrets(keys)] if keys else []
+        return said.line, notes
 
 
 async def _copied_index(git: Git, index: Path, into: str) -> None:
@@ -178,10 +181,6 @@ async def is_whole(git: Git, commit: str, without: Sequence[str] = ()) -> bool:
     if said.code < 0:
         raise trouble(said, f"Whether all of the commit {commit[:12]} is there could not be found out")
     return said.ok
-
-
-def _stays(top: Path, name: bytes) -> bool:
-    return is_key(name) or holds_key(top, name)
 
 
 def _real(path: Path) -> Path:

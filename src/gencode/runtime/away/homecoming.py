@@ -30,7 +30,7 @@ from gencode.runtime.worktrees.changes import FileChange, changed_files, diff_te
 from gencode.runtime.worktrees.git import Git, trouble, unbroken
 from gencode.runtime.worktrees.making import locked, shown
 from gencode.runtime.worktrees.merging import Preview, preview
-from gencode.runtime.worktrees.place import BRANCHES, checked_name
+from gencode.runtime.worktrees.place import BRANCHES, Worktree, checked_name
 
 MOST_PATCH = 256 << 20
 APPLY_SECONDS = 120.0
@@ -84,6 +84,8 @@ class Homecoming:
     def __init__(self, folder: Path, parcels: Parcels) -> None:
         self._folder = folder
         self._parcels = parcels
+        self.news = True
+        """Whether what became of the last that was brought is to be told: it was not taken over before."""
 
     async def look(self, work: Returned, body: bytes) -> Arrival:
         """What would come of it; nothing is changed."""
@@ -103,9 +105,14 @@ class Homecoming:
                 mine = replace(git, held=held)
                 arrived = await _applied(mine, home, allowed) if home.seen.state == "fits" else home.seen
             if arrived.state in {"applied", "there"}:
-                await self._parcels.taken(work.task, work.commit)
+                self.news = await self._parcels.taken(work.task, work.commit)
                 return arrived
             return await self._on_branch(checkout, work, body, arrived)
+
+    async def take_in(self, work: Returned, body: bytes) -> None:
+        """Have the work in the repository, on no branch; UserMistake when it is not all there."""
+        checkout = await checkout_at(self._folder)
+        await self._taken_in(checkout.git, work, body)
 
     async def _compared(self, git: Git, checkout: Checkout, work: Returned, body: bytes) -> _Home:
         await self._taken_in(git, work, body)
@@ -161,6 +168,28 @@ class Homecoming:
         return replace(seen, state="offered", branch=branch, how=how, why=seen.why or _why(seen))
 
 
+async def catch_up(tree: Worktree, commit: str, since: str) -> str:
+    """Bring what a commit has more than another one into a worktree; why not, where it does not fit.
+
+    It is brought as commits where nothing else was done in the worktree, and else into its files.
+    """
+    checkout = await checkout_at(tree.path)
+    there, known = (checkout.top, checkout.git_dir), (tree.path, tree.git_dir)
+    if [*map(os.path.realpath, there)] != [*map(os.path.realpath, known)]:
+        return f"the repository in it was redirected to {checkout.git_dir}"
+    async with turn(checkout) as held, apart(checkout) as git:
+        forward = replace(checkout.git, held=held).run("merge", "--ff-only", "--quiet", commit)
+        if (await unbroken(forward)).ok:
+            return ""
+        now, _ = await tree_of(git, checkout)
+        found = await preview(git, await commit_of(git, now, [since], NOW), commit)
+        if found.conflicts:
+            return f"both were changed: {', '.join(map(shown, found.conflicts[:5]))}"
+        if not found.tree:
+            return "whether both go together could not be found out"
+        return await _written(replace(git, held=held), now, found.tree)
+
+
 @asynccontextmanager
 async def turn(checkout: Checkout) -> AsyncGenerator[tuple[int, ...]]:
     """One after the other in a checkout, also between processes; gives what holds the turn, for git."""
@@ -181,18 +210,21 @@ async def _applied(git: Git, home: _Home, allowed: Allowed | None) -> Arrival:
     if refused or (more and allowed):
         rest = ", …" if len(refused) > 5 or more else ""
         return replace(home.seen, why=f"it may not be written without asking: {', '.join(refused[:5])}{rest}")
-    patch = await git.run(
-        *("diff-tree", "-p", *_PREFIXES, *_WHOLLY, home.now, home.found.tree),
-        seconds=APPLY_SECONDS,
-        most=MOST_PATCH,
-    )
+    why = await _written(git, home.now, home.found.tree)
+    return replace(home.seen, why=why) if why else replace(home.seen, state="applied")
+
+
+async def _written(git: Git, now: str, wanted: str) -> str:
+    """Write one tree into the files of a checkout that hold another; why not, where that fails."""
+    if now == wanted:
+        return ""
+    words = ("diff-tree", "-p", *_PREFIXES, *_WHOLLY, now, wanted)
+    patch = await git.run(*words, seconds=APPLY_SECONDS, most=MOST_PATCH)
     if not patch.ok:
-        return replace(home.seen, why=str(trouble(patch, "It cannot be told as a patch")))
+        return str(trouble(patch, "It cannot be told as a patch"))
     apply = git.run("apply", "--whitespace=nowarn", "-", stdin=patch.out, seconds=APPLY_SECONDS)
     said = await unbroken(apply)
-    if not said.ok:
-        return replace(home.seen, why=str(trouble(said, "It could not be applied")))
-    return replace(home.seen, state="applied")
+    return "" if said.ok else str(trouble(said, "It could not be applied"))
 
 
 def _why(seen: Arrival) -> str:

@@ -5,9 +5,7 @@ What is left behind is only told, so this is wider than what the gate asks about
 
 import os
 import re
-import stat
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from gencode.permissions.secrets import folded, is_secret
 
@@ -56,21 +54,9 @@ def is_key(name: bytes) -> bool:
     return any(_is_named(each) for each in _versions(components))
 
 
-def holds_key(folder: Path, name: bytes) -> bool:
-    """Whether a file that is not large has a private key in it, whatever it is called."""
-    path = os.fsencode(folder) + b"/" + name
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        seen = os.fstat(handle)
-        plain = stat.S_ISREG(seen.st_mode) and seen.st_size <= LARGEST_KEY
-        return plain and _KEY.search(os.read(handle, LARGEST_KEY)) is not None
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
+def has_key(contents: bytes) -> bool:
+    """Whether a private key is in a file, whatever it is called."""
+    return _KEY.search(contents) is not None
 
 
 def _versions(components: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -90,7 +90,8 @@ class Lodging:
         work, guest = found.work, self.guest
         if not work.commit:
             return work, ""
-        if work.commit in (self.tree.base, guest.parcel.start):
+        other = guest.parcel.start if guest.parcel.fork else ""
+        if work.commit in (self.tree.base, other):
             await self.note(parcels, owner, worker)
             await self._cleared(work)
             return work, ""
@@ -179,7 +180,7 @@ async def _lodged(guest: Guest, parcels: Parcels, home: Path) -> Lodging:
     mirror = Mirror(home, parcel.key)
     git = await mirror.obtain(parcel, parcels)
     folder = repository_folder(home, mirror.path)
-    name = f"{guest.task}-{parcel.tip[:8]}"
+    name = _name(guest)
     with made_folder(folder):
         lock = (folder / f".{name}.lock").open("ab")
     made: Lodging | None = None
@@ -202,6 +203,12 @@ async def _lodged(guest: Guest, parcels: Parcels, home: Path) -> Lodging:
     finally:
         if made is None:
             lock.close()
+
+
+def _name(guest: Guest) -> str:
+    """What the copy for a task is called that was sent like this: with this work of its own, or none."""
+    own = "" if guest.parcel.fork else guest.parcel.start
+    return "-".join([guest.task, *(each[:8] for each in (guest.parcel.tip, own) if each)])
 
 
 def _alone(lock: IO[bytes]) -> bool:
@@ -235,6 +242,8 @@ async def _earlier(git: Git, guest: Guest, parcels: Parcels) -> _Start:
     found = await parcels.returned(guest.task)
     if found is None or found[0].taken or found[0].parcel.tip != guest.parcel.tip:
         return _Start()
+    if found[0].parcel.start != guest.parcel.start:
+        return _Start()  # since then it went on elsewhere, and was sent with what it did there
     commit, head = found[0].commit, found[0].head
     checked(replace(guest.parcel, tip=commit, head=head))
     return await _sound(
@@ -269,7 +278,7 @@ async def _made(source: Source, guest: Guest, home: Path) -> Worktree:
     place = source.top / guest.parcel.below
     workspace = Workspace(place, place, Path.home())
     folder = repository_folder(home, source.top)
-    plain = f"{guest.task}-{guest.parcel.tip[:8]}"
+    plain = _name(guest)
     names = [plain, *(f"{plain}-{number}" for number in range(2, _NAMES))]
     for name in names:  # what a worker left half made when it was killed is not touched
         taken = await source.git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{BRANCHES}{name}")

@@ -16,7 +16,6 @@ from gencode.runtime.away.checkout import (
     apart,
     checkout_at,
     commit_of,
-    is_key,
     key_at,
     packed,
     tree_at,
@@ -32,6 +31,7 @@ from gencode.runtime.away.parcel import (
     repository_around,
     safe_remote,
 )
+from gencode.runtime.away.withholding import brought_keys
 from gencode.runtime.worktrees.git import Git, trouble
 from gencode.runtime.worktrees.making import shown
 from gencode.runtime.worktrees.place import recorded
@@ -86,8 +86,8 @@ class Packer:
             parcel = self._last[1]
             if not await self._parcels.lacking(parcel.packs):
                 return replace(parcel, trusted=trusted)
-        tree = recorded(checkout.top)
-        first = head if tree is None or tree.away else await _without_keys(checkout.git, tree.first, head)
+        begun = self._begun(checkout)
+        first = await _without_keys(checkout.git, begun, head) if begun else head
         upstream = await _upstream(checkout.git, first, self._around) if first else _Upstream()
         clean = bool(head) and not changed and first == head
         at = first if first != head else ""
@@ -97,6 +97,14 @@ class Packer:
             parcel = replace(parcel, key=key, earlier=earlier)
         self._last = (look, parcel)
         return replace(parcel, trusted=trusted)
+
+    def _begun(self, checkout: Checkout) -> str:
+        """The commit that an agent began at; what came since is its own. Empty in a person's checkout."""
+        if self._around is not None:
+            sent = self._around.parcel
+            return sent.start_head or sent.head or sent.tip
+        tree = recorded(checkout.top)
+        return "" if tree is None or tree.away else tree.first
 
 
 async def pack_tree(
@@ -126,6 +134,21 @@ async def pack_tree(
     return parcel
 
 
+async def pack_branch(
+    branch: str, folder: Path, home: Path, parcels: Parcels, *, with_work: bool = True
+) -> Parcel | None:
+    """The same for a worktree that another machine made of the repository: what is on its branch."""
+    checkout = await checkout_at(folder)
+    tip = await checkout.git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}")
+    base = await checkout.git.tell("merge-base", "HEAD", tip) if tip else ""
+    if not base:
+        return None
+    upstream = await _upstream(checkout.git, base, None)
+    parcel = await _packed_up(checkout, base, upstream, parcels, clean=True)
+    parcel = replace(parcel, trusted=_trusted(checkout.cwd, home))
+    return await _with_work(checkout, base, parcel, parcels, at=tip) if with_work else parcel
+
+
 async def _with_work(checkout: Checkout, base: str, parcel: Parcel, parcels: Parcels, *, at: str) -> Parcel:
     """The parcel of a worktree with what was done in it since a commit, or only what the commit `at` has."""
     async with apart(checkout) as git:
@@ -153,9 +176,7 @@ async def _without_keys(git: Git, first: str, head: str) -> str:
 
     What came in between then travels as one commit.
     """
-    names = ("-z", "--format=", "--name-only", "--no-renames", "--diff-filter=A", "-m")
-    said = await git.run("log", *names, f"{first}..{head}")
-    return head if said.ok and not any(map(is_key, said.names)) else first
+    return first if await brought_keys(git, first, head) else head
 
 
 async def _changed(checkout: Checkout) -> list[bytes]:

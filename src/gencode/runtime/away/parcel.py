@@ -120,16 +120,12 @@ class Parcels(Protocol):
         """All that was changed elsewhere and not taken over yet, the oldest first."""
         ...
 
-    async def taken(self, task: str, commit: str) -> None:
-        """Note that what a task changed was taken over."""
+    async def taken(self, task: str, commit: str) -> bool:
+        """Note that what a task changed was taken over; False where that was known."""
         ...
 
     async def hinder(self, task: str, worker: str, why: str) -> None:
         """Note why a worker cannot run a task."""
-        ...
-
-    async def hindrances(self, task: str) -> list[str]:
-        """Why workers could not run a task, the newest first."""
         ...
 
     async def forget(self) -> None:

@@ -20,6 +20,7 @@ from gencode.runtime.away.checkout import is_whole, packed, quoted, unpacked
 from gencode.runtime.away.lightening import heaviest, leave_out, leaving_out
 from gencode.runtime.away.parcel import MOST_PACK, as_reason
 from gencode.runtime.away.repository import Taken, give_back, take
+from gencode.runtime.away.withholding import brought_keys, withhold
 from gencode.runtime.worktrees.changes import changed_files, diff_text
 from gencode.runtime.worktrees.git import Git, quiet_git, trouble
 from gencode.runtime.worktrees.place import Worktree
@@ -29,6 +30,7 @@ _ONLY_HERE = "stays in the worktree only"
 _UNREAD = "what was committed in it and is not in its files " + _ONLY_HERE
 _ELSEWHERE = "what was committed on other branches " + _ONLY_HERE
 _NOWHERE = "what was committed, stashed or staged in it and is in no file " + _ONLY_HERE
+_WITH_KEYS = "what looks like a key was committed in it"
 _TOO_HEAVY = "too large to travel with the rest, in the worktree only"
 TOO_LARGE = f"it is larger than {MOST_PACK >> 20} MiB"
 
@@ -79,6 +81,8 @@ async def summed(tree: Worktree, mirror: Git) -> Sum:
         head = await desk.git.tell("rev-parse", "--verify", "--quiet", f"{taken.head}^{{commit}}")
         if taken.objects and not head:
             return await _by_files(desk, mirror, "its HEAD names no commit that is there")
+        if head and await brought_keys(desk.git, first, head):
+            return await _by_files(desk, mirror, _WITH_KEYS)
         return await _finished(desk, mirror, replace(taken, head=head))
 
 
@@ -137,6 +141,7 @@ async def _committed(desk: _Desk, theirs: str) -> tuple[str, tuple[str, ...]]:
     parents = await _parents(git, first, theirs)
     await _begin_index(desk, parents)
     notes = await add_all(git, desk.tree.path, desk.index)
+    notes += [f"kept in the worktree only: {each}" for each in await withhold(git, first, desk.index)]
     notes += await ignored_files(git, desk.index)
     return await _written(desk, parents), tuple(notes)
 

@@ -77,9 +77,10 @@ def offers(result: str, branch: str) -> tuple[str, ...]:
     lines = result.split("\n")
     task = branch.removeprefix(BRANCHES)
     found = [line for line in lines if line == f"{OFFER}{task}" or line.startswith(_not_brought(task))]
-    found += [line for line in lines if _COMMAND.match(line) and branch in line]
+    named = re.compile(rf"{re.escape(branch)}(?:-[0-9a-f]{{8}})?(?![A-Za-z0-9._-]*[A-Za-z0-9])")
+    found += [line for line in lines if _COMMAND.match(line) and named.search(line)]
     for at, line in enumerate(lines):
-        if line.startswith(f"[Its changes are on the branch {branch}"):
+        if line.startswith("[Its changes are on the branch ") and named.match(line, 31):
             found.append(line)
             found += [each for each in lines[at + 1 : at + 2] if each.startswith("They were not applied: ")]
     return tuple(dict.fromkeys(found))

@@ -54,6 +54,8 @@ _SETTINGS = {
     "core.logAllRefUpdates": "true",
     "core.quotePath": "false",
     "core.splitIndex": "false",
+    # The worktrees of another machine with the same repository look as if they were gone.
+    "gc.worktreePruneExpire": "never",
     "i18n.commitEncoding": "utf-8",
     "user.useConfigOnly": "false",
 }

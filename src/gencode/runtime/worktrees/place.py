@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import socket
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -47,6 +48,8 @@ class Worktree(Struct, frozen=True):
     """The task whose work it began with; a merge takes that over as well."""
     origin: str = ""
     """The commit that all of it began at, where agents here have made commits between that and `base`."""
+    mixed: bool = False
+    """Whether it began with what a person had not committed, so that only a patch can be taken over."""
 
     @property
     def first(self) -> str:
@@ -83,6 +86,26 @@ def repository_folder(home: Path, repository: Path) -> Path:
     digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:10]
     plain = _ODD.sub("-", Path(real).name).strip("-.")[:40] or "repository"
     return worktrees_folder(home) / f"{plain}-{digest}"
+
+
+def tree_name(task: str, worktree: str) -> str:
+    """What the worktree of a task is called; one that had copies on workers has another one at home."""
+    return Path(worktree).name if worktree else f"{task}-home"
+
+
+def name_here(name: str, home: Path) -> str:
+    """What a worktree is called that takes the place of one on another machine, with the same repository."""
+    here = f"{socket.gethostname()}:{worktrees_folder(home)}".encode(errors="surrogateescape")
+    return f"{name}-at-{hashlib.sha256(here).hexdigest()[:6]}"
+
+
+def tree_here(home: Path, repository: Path, name: str, worktree: str, branch: str) -> Worktree | None:
+    """The worktree of a task on this machine; the one on a `branch`, where there are two."""
+    folder = repository_folder(home, repository)
+    own = [Path(worktree)] if worktree else []
+    found = [recorded(path) for path in dict.fromkeys([*own, folder / name, folder / name_here(name, home)])]
+    there = [tree for tree in found if tree is not None and not tree.away and tree.path.is_dir()]
+    return next((tree for tree in there if tree.branch == branch), there[0] if there else None)
 
 
 def checked_name(name: str) -> str:

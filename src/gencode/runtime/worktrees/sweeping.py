@@ -54,11 +54,14 @@ def _ours(entries: Path, folder: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _is_unused(path: Path, entry: Path) -> bool:
-    """Whether a folder is gone, or holds nothing but a file that names what git knows about it."""
+    """Whether a folder holds nothing but a file that names what git knows about it.
+
+    One that is not there may be on another machine with the same repository, where it is just being made.
+    """
     try:
         found = list(path.iterdir()) if stat.S_ISDIR(path.lstat().st_mode) else [path]
     except FileNotFoundError:
-        return True
+        return False
     if found != [path / ".git"]:
         return not found
     said = _text(path / ".git")
@@ -68,11 +71,13 @@ def _is_unused(path: Path, entry: Path) -> bool:
 
 
 def _removed(entry: Path, path: Path) -> None:
-    """In an order in which it may be killed at any moment: what is left is swept later, or does no harm."""
-    if os.path.lexists(path):
-        (path / ".git").unlink(missing_ok=True)
-        path.rmdir()
+    """In an order in which it may be killed at any moment: what is left is swept later, or does no harm.
+
+    Git heeds nothing of which it is not said whose it is.
+    """
+    (path / ".git").unlink(missing_ok=True)
     (entry / "gitdir").unlink()
+    path.rmdir()
     shutil.rmtree(entry)
 
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,16 +49,6 @@ class Work(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     merged: bool = False
     """Whether all of it is in that checkout already."""
-
-
-class Hidden(Struct, frozen=True):
-    """Which files that are new since a commit are to be left out."""
-
-    since: str
-    is_so: Callable[[bytes], bool]
-
-    def among(self, names: list[bytes]) -> list[bytes]:
-        return [name for name in names if self.is_so(name)]
 
 
 class _Taken(Struct, frozen=True):
@@ -144,10 +134,13 @@ async def _told(git: Git, worktree: Worktree, taken: _Taken) -> Work:
 
 def _how(worktree: Worktree) -> tuple[str, ...]:
     there, branch = shlex.quote(str(worktree.repository)), worktree.branch
+    first = worktree.first if worktree.mixed else worktree.base
+    patch = f"git -C {there} diff --binary {first[:12]} {branch} | git -C {there} apply --3way"
+    if worktree.mixed:  # a merge would commit what a person has not committed
+        return (patch,)
     if worktree.after:  # a patch would be without the work that it began with
         return (f"git -C {there} merge {branch}",)
-    patch = f"git -C {there} diff --binary {worktree.base[:12]} {branch}"
-    return (f"git -C {there} merge {branch}", f"{patch} | git -C {there} apply --3way")
+    return (f"git -C {there} merge {branch}", patch)
 
 
 async def _unknown(main: Git, ours: str, added: list[bytes]) -> set[bytes]:
@@ -223,31 +216,24 @@ async def _begin_index(git: Git, worktree: Worktree, head: str, index: Path) -> 
         raise trouble(said, f"The work in {worktree.path} cannot be committed")
 
 
-async def add_all(git: Git, folder: Path, index: str, hidden: Hidden | None = None) -> list[str]:
-    """Put everything into the index but what is in repositories of its own, and what is very large.
-
-    New files that are `hidden` are left out as well, and taken out of the index if they are staged there.
-    """
+async def add_all(git: Git, folder: Path, index: str) -> list[str]:
+    """Put everything into the index but what is in repositories of its own, and what is very large."""
     notes: list[str] = []
     entries = (await git.run("ls-files", "--stage", "-z", index=index)).names
     modules = [entry.partition(b"\t")[2] for entry in entries if entry.startswith(_GITLINK)]
-    staged = await _unstaged(git, index, hidden) if hidden else []
     fresh = await git.run("ls-files", "--others", "--exclude-standard", "-z", index=index)
     if not fresh.ok:
         raise trouble(fresh, f"The new files in {folder} cannot be seen")
     nested = [name.rstrip(b"/") for name in fresh.names if name.endswith(b"/")]
     large = [name for name in fresh.names if _size(folder, name) > LARGEST_NEW_FILE]
-    secret = await asyncio.to_thread(hidden.among, fresh.names) if hidden else []
     if filled := [name for name in modules if _is_filled(folder, name)]:
         notes.append(f"what is in submodules stays in the worktree only: {some(filled)}")
     if nested:
         notes.append(f"repositories made inside stay in the worktree only: {some(nested)}")
     if large:
         notes.append(f"too large for a commit, in the worktree only: {some(large)}")
-    if kept := sorted({*staged, *secret}):
-        notes.append(secrets(kept))
     # A pattern that leaves out is the only way to keep git from looking into another repository.
-    words = [b":/", *(b":(top,exclude,literal)" + name for name in (*modules, *nested, *large, *secret))]
+    words = [b":/", *(b":(top,exclude,literal)" + name for name in (*modules, *nested, *large))]
     said = await git.run(
         *("add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul"),
         stdin=b"".join(word + b"\0" for word in words),
@@ -258,28 +244,6 @@ async def add_all(git: Git, folder: Path, index: str, hidden: Hidden | None = No
         reason = (said.error.splitlines() or ["no reason was given"])[0]
         notes.append(f"not everything could be committed, the rest is in the worktree only: {reason[:200]}")
     return notes
-
-
-async def _unstaged(git: Git, index: str, hidden: Hidden) -> list[bytes]:
-    """The new files that are hidden and staged; they are taken out of the index."""
-    words = ("--cached", "--name-only", "-z", "--no-renames", "--ita-visible-in-index", "--diff-filter=AU")
-    staged = await git.run("diff-index", *words, hidden.since, index=index)
-    found = await asyncio.to_thread(hidden.among, staged.names)
-    # What is in conflict counts as staged, and may be in the commit all the same.
-    paths = [os.fsdecode(name) for name in found]
-    old = (await git.run("ls-tree", "-z", "--name-only", hidden.since, "--", *paths)).names if paths else []
-    found = [name for name in found if name not in old]
-    listed = b"".join(name + b"\0" for name in found)
-    said = await git.run("update-index", "--force-remove", "-z", "--stdin", stdin=listed, index=index)
-    for each in (staged, said):
-        if not each.ok:
-            raise trouble(each, f"The new files in {git.folder} cannot be seen")
-    return found
-
-
-def secrets(names: list[bytes]) -> str:
-    """How files are told that are left out because of what they are called."""
-    return f"new files that may hold secrets: {some(names)}"
 
 
 async def _on_branch(git: Git, worktree: Worktree, commit: str) -> list[str]:

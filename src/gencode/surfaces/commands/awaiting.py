@@ -13,6 +13,7 @@ from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.waits import Waits
+from gencode.delegation.withdrawing import give_up
 from gencode.runtime.fleet import Dispatching, Outlook
 from gencode.surfaces.plain import note
 from gencode.surfaces.visible import visible_line
@@ -42,11 +43,12 @@ async def awaited(gen: GenCode, task: Outcome, patience: float = PATIENCE) -> st
 
 @asynccontextmanager
 async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[None, None]:
-    """While somebody waits for a task here: say what it waits for that no worker is at."""
-    if not isinstance(gen.store, Dispatching):
+    """While somebody waits for a task here: say what it waits for that no worker is at, and end that."""
+    store = gen.store
+    if not isinstance(store, Dispatching):
         yield
         return
-    find_outlook = partial(gen.store.outlook, task.id)
+    find_outlook = partial(store.outlook, task.id)
 
     def tell(fact: PassingFact) -> None:
         if isinstance(fact, ProgressMade):
@@ -56,7 +58,8 @@ async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[None, None]:
         waits = Waits(tell)
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            await waits.look(find_outlook, quiet=True)
+            if why := await waits.look(find_outlook, quiet=True):
+                await give_up(store, task.id, why)
 
     looking = asyncio.get_running_loop().create_task(look())
     try:

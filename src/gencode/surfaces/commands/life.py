@@ -228,8 +228,9 @@ async def _events(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         task = await gen.find(args.id)
         if "follow" in args:
-            async for event in gen.watch.events(task.id, after):
-                _show(event, task.parent, as_json="json" in args)
+            async with aloud(gen, task):
+                async for event in gen.watch.events(task.id, after):
+                    _show(event, task.parent, as_json="json" in args)
             return 0
         found, problem = await gen.journal(task.id)
         for event in found:

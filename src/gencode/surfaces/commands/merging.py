@@ -36,7 +36,7 @@ async def _merge(args: argparse.Namespace) -> int:
             arrived = await homecoming.look(work, body)
         else:
             arrived = await homecoming.bring(work, body)
-            if arrived.state in TAKEN and not work.taken:
+            if arrived.state in TAKEN and homecoming.news:
                 await noted(gen.store, work.task, arrived)
         behind = await _left_behind(gen, work)
     if "json" in args:
