@@ -20,7 +20,7 @@ from gencode import __version__
 from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
-from gencode.core.events import DurableFact, TaskEnded, TaskStarted
+from gencode.core.events import TaskEnded
 from gencode.core.ids import new_id
 from gencode.core.status import Status
 from gencode.delegation.accounts import NO_BUDGET, tightest
@@ -29,7 +29,7 @@ from gencode.delegation.live import Job, Live
 from gencode.delegation.lodgings import House, Lodgings, Wanted
 from gencode.delegation.orphans import SENDER_GONE, close_task
 from gencode.delegation.waits import Vigil
-from gencode.delegation.withdrawing import give_up
+from gencode.delegation.withdrawing import give_up, not_begun
 from gencode.engines.luggage import FarOrder, read_order
 from gencode.engines.offers import Needs
 from gencode.engines.pgqueuer import Later, Serving, Share, ensure_queue, prune, reconcile
@@ -47,7 +47,6 @@ from gencode.stores.opening import open_postgres as open_postgres
 from gencode.stores.pg_copy import copy_to as copy_to
 from gencode.stores.pg_fleet import CLOSED_SECONDS, FleetStore
 from gencode.stores.pg_schema import migrate_url
-from gencode.stores.pg_survey import outlook as outlook
 from gencode.stores.pg_survey import survey as survey
 
 log = logging.getLogger(__name__)
@@ -92,7 +91,7 @@ class Worker:
         self._serving = Serving(store, share, self.run)
         self.lifeline = Lifeline(self._renew, shape.lease_seconds, self._lost)
         self._reluctance = Reluctance()
-        self._vigil = Vigil(store, partial(give_up, store))
+        self._vigil = Vigil(store, partial(give_up, store), lambda: self.can_judge)
         house = House(self.name, shape.workspace, shape.home, shape.folders, shape.walls)
         self._lodgings = Lodgings(store, store.parcels, house)
         self.last_word: Callable[[], None] = lambda: None
@@ -105,6 +104,13 @@ class Worker:
         workspace, running = str(self._shape.workspace), self._serving.running
         about = (self.name, agents, workspace, self._shape.most, running, self._draining)
         return WorkerCard(*about, version=__version__)
+
+    @property
+    def can_judge(self) -> bool:
+        """Whether it can say what no worker could take: after a cut, others have to report again first, and
+        while this one drains, the one that comes in its place may not be there yet.
+        """
+        return self.lifeline.settled and not self._draining
 
     async def work(self) -> None:
         """Take tasks until told to drain and the last one has ended."""
@@ -290,7 +296,7 @@ class Worker:
             await close_task(self._store, found.task, self.name, why=str(why))
             return
         lease = await self._store.take(found.task, self.name)
-        facts: list[DurableFact] = [] if now.status is Status.PENDING else [TaskStarted()]
+        facts = await not_begun(self._store, lease.state, now.prompt)
         status = Status.LIMIT_REACHED if isinstance(why, BudgetSpent) else Status.FAILED
         await self._store.append(lease, [*facts, TaskEnded(status, error=str(why))], last=True)
 
@@ -337,20 +343,14 @@ class Worker:
                     pruned = time.monotonic()
                     await prune(self._store)
                     await self._store.parcels.forget()
-                await self._end_in_vain()
+                if ended := await self._vigil.look():
+                    log.warning("no worker could take these in time, they have ended: %s", ", ".join(ended))
                 if missing := await reconcile(self._store):
                     log.warning("put back into the queue: %s", ", ".join(missing))
                 if not self._repertoire.named and self._repertoire.review(await self._waiting()):
                     self._serving.begin_anew()
             except GenCodeError as trouble:
                 log.warning("the queue could not be looked after: %s", trouble)
-
-    async def _end_in_vain(self) -> None:
-        """End what no worker could take for too long; after a cut, others have to report again first."""
-        if not self.lifeline.settled:
-            self._vigil.lose_sight()
-        elif ended := await self._vigil.look():
-            log.warning("no worker could take these in time, they have ended: %s", ", ".join(ended))
 
     async def _waiting(self) -> list[tuple[str, str]]:
         """The tasks that nobody is at, each with its agent."""

@@ -7,6 +7,7 @@ import pytest
 from gencode.agents.dialect import AgentFile
 from gencode.agents.reading import read_agent_file
 from gencode.agents.tool_names import READING
+from gencode.core.budget import Budget
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Mode, Policy
 from gencode.core.spec import AgentSpec, ToolChoice, Workspace
@@ -226,8 +227,24 @@ def test_switches_of_features_in_codex_are_no_list():
     assert spec is not None and spec.tools == ToolChoice()
 
 
-def test_a_budget_below_nothing_refuses_the_file():
-    assert "above 0" in file("claude", "budget: {tokens: -5}").why_not
+@pytest.mark.parametrize(
+    "amount", ["-5", "0", "1.5", "1e30", "99999999999999999999999", f"1{'0' * 400}", "yes"]
+)
+def test_a_count_that_is_no_budget_refuses_the_file_and_says_what_would_be_one(amount: str):
+    for kind in ("tokens", "turns", "spawns"):
+        why = file("claude", f"budget: {{{kind}: {amount}}}").why_not
+        assert f"budget.{kind} must be a whole number from 1 to 9,007,199,254,740,992" in why
+
+
+@pytest.mark.parametrize("amount", ["-5", "0", "1e30", "1e-12", ".nan", ".inf", f"1{'0' * 400}", "yes"])
+def test_a_measure_that_is_no_budget_refuses_the_file_and_says_what_would_be_one(amount: str):
+    for kind in ("usd", "seconds"):
+        why = file("claude", f"budget: {{{kind}: {amount}}}").why_not
+        assert f"budget.{kind} must be a number from 0.000000001 to 1,000,000,000" in why
+
+
+def test_a_time_limit_of_qwen_beyond_all_measure_is_none():
+    assert read("qwen", "runConfig: {max_time_minutes: 1.0e+300}").budget == Budget()
 
 
 def test_an_agent_called_main_is_pointed_out():

@@ -22,6 +22,8 @@ from tests.control.words import heard, results, said
 from tests.delegation.test_isolation import played
 from tests.waiting import Gate, until
 
+CALL = 10_000
+"""So many tokens a call may cost here at most, about."""
 SCHEMA = {
     "type": "object",
     "properties": {"files": {"type": "array", "items": {"type": "string"}}},
@@ -171,7 +173,7 @@ async def test_a_fork_elsewhere_spends_a_part_of_the_budget_of_its_conversation(
     assert (found.status, found.parent, found.woken) == (Status.COMPLETED, talk.agent_id, True)
     assert paid is not None
     [part] = paid.parts
-    assert part.budget.tokens is not None and 40_000 < part.budget.tokens <= 50_000
+    assert part.budget.tokens is not None and CALL < part.budget.tokens <= 2 * CALL
     assert part.before == {task: Budget(turns=0, tokens=0, usd=0.0, spawns=0)}
 
 
@@ -217,7 +219,7 @@ async def test_a_fork_elsewhere_has_a_part_while_its_conversation_is_at_work_and
             aside = purse_of(gen, talk).left().tokens
             found = await gen.watch.ended(task, 60)
             assert (found.status, found.result, found.woken) == (Status.COMPLETED, "more", True)
-            assert aside == 50_000
+            assert aside is not None and 100_000 - 2 * CALL <= aside < 100_000 - CALL
             more = purse_of(gen, talk).more  # what the fork did not spend is there as soon as it is missed
             assert more is not None
             assert await more("tokens", {})

@@ -127,7 +127,7 @@ async def test_while_one_agent_has_the_last_part_others_are_refused_and_stay_as_
         ended = await work
     words = (
         f"The budget of 18,000 tokens of the session is spent or set aside for agents at work: {tasks[0]}. "
-        "Wait until they have ended, or stop one (gen task stop ID)."
+        "14,000 are spent, nothing is free. Wait until they have ended, or stop one (gen task stop ID)."
     )
     assert (refused, forked, after) == (words, words, before)
     assert isinstance(ended, Outcome)

@@ -55,6 +55,8 @@ def test_a_spent_budget_of_an_agent_is_raised_by_a_command_and_the_agent_goes_on
     assert shown == (
         f"Task {task} of Explore, with everything below it:\n{'█' * 20} 4/4 turns\n{'░' * 20} 0/2 agents\n"
     )
+    without = gen("task", "budget", task, "spawns", "none", "--json", cwd=tmp_path).json
+    assert without["budget"] == {"turns": 4}
     gone = gen("task", "budget", task, "none", cwd=tmp_path).out
     assert gone.endswith("\nIt has no budget of its own.\n")
 
@@ -64,7 +66,9 @@ async def test_a_program_raises_the_budget_of_a_task_at_rest_only(tmp_path: Path
     async with scripted(tmp_path, store=store, Explore=EXPLORE) as opened:
         first = await opened.task("Explore", "look", budget=Budget(turns=1))
         assert first.status is Status.LIMIT_REACHED
-        with pytest.raises(UserMistake, match="A budget has to be more than 0 turns, not 0"):
+        with pytest.raises(
+            UserMistake, match="A budget of turns is a whole number from 1 to 9,007,199,254,740,992, not 0"
+        ):
             await opened.set_budget(first.agent_id, Budget(turns=0))
         assert await opened.set_budget(first.agent_id, Budget(turns=9)) == Budget(turns=9)
         running = await opened.resume(first.agent_id, "go on", background=True)
@@ -129,12 +133,20 @@ def test_words_that_are_no_budget_are_refused_with_what_would_be_one() -> None:
     now = Budget(tokens=5, usd=1.0)
     assert bounded(now, ["usd", "2.5", "turns", "3"]) == Budget(tokens=5, usd=2.5, turns=3)
     assert bounded(now, ["none"]) == Budget()
+    assert bounded(now, ["tokens", "none", "turns", "3"]) == Budget(usd=1.0, turns=3)
+    whole = "a whole number from 1 to 9,007,199,254,740,992"
     for words, why in (
         (["token", "5"], "A budget has no 'token'; it bounds turns, tokens, usd, seconds, spawns."),
-        (["tokens", "many"], "'many' is no amount of tokens."),
+        (["tokens", "many"], f"A budget of tokens is {whole}, not 'many'; leave it out for no limit."),
+        (["tokens", "1e30"], f"A budget of tokens is {whole}, not '1e30'; leave it out for no limit."),
+        (["none", "tokens"], "A budget has no 'none'; it bounds turns, tokens, usd, seconds, spawns."),
         (["tokens"], "Say how much after 'tokens', for example tokens 50000, or only none."),
         (["tokens", "30000", "tokens", "20000"], "tokens is named twice; say once how much it should be."),
-        (["usd", "nan"], "A budget has to be more than 0 USD, not nan; leave it out for no limit."),
+        (
+            ["usd", "nan"],
+            "A budget of USD is a number from 0.000000001 to 1,000,000,000, not 'nan'; "
+            "leave it out for no limit.",
+        ),
     ):
         with pytest.raises(UserMistake) as refused:
             bounded(now, words)

@@ -20,6 +20,7 @@ from gencode.core.messages import UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.delegation import giving
 from gencode.delegation.accounts import spent_by
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.ports import Part, Request, Store, TaskQuery
@@ -194,7 +195,8 @@ async def test_who_leads_a_conversation_keeps_its_last_call_from_those_who_are_w
         assert (await led).result == "led on"
         assert isinstance(await woken(other, tasks[0]), Outcome)
     assert refused == (
-        f"The budget of 8 turns of the session is spent or set aside for agents at work: {session}. "
+        f"The budget of 8 turns of the session is spent or set aside for agents at work: {session}. 6 are "
+        "spent, 2 are left for calls under way there, one more of these and one here, which may need 1. "
         f"{session} itself is at work in another process and may spend it all: wait until it is at rest, "
         f"stop it (gen task stop {session}), or say there what the agent should do."
     )
@@ -202,8 +204,9 @@ async def test_who_leads_a_conversation_keeps_its_last_call_from_those_who_are_w
 
 
 async def test_a_conversation_that_goes_on_leaves_those_their_part_who_were_woken_elsewhere(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(giving, "PATIENCE", 0.0)
     store = MemoryStore()
     session, tasks = await begun(store, tmp_path, Budget(turns=BEFORE + 8))
     gate = Gate(Explore=EXPLORE)

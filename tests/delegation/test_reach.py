@@ -9,11 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import Gate, until
+
 from gencode import GenCode
 from gencode.core.events import Event, TaskEnded
 from gencode.core.messages import AssistantMessage, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
+from gencode.runtime.ports import Wish
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 
@@ -148,6 +151,42 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+class Late(MemoryStore):
+    """Something else happens before what is asked for can be heard."""
+
+    async def before(self) -> None:
+        """What happens meanwhile."""
+
+    async def ask(self, task: str, wish: Wish) -> bool:
+        await self.before()
+        return await super().ask(task, wish)
+
+
+async def test_an_interrupt_names_only_what_it_cut(tmp_path: Path) -> None:
+    store, gate = Late(), Gate(tmp_path)
+    quick = call("Task", subagent_type="general-purpose", prompt="be quick")
+    turns: dict[str, Any] = {
+        "main": [says("", SEND, quick)],
+        "general-purpose": [says("", gate.call), says("done")],
+    }
+    async with (
+        scripted(tmp_path, store=store, Explore=[LOOK, SLOW], **turns) as one,
+        scripted(tmp_path, store=store) as two,
+    ):
+        job = await one.start_turn("go")
+        sent = await children(one, job.id, 2)
+
+        async def ends() -> None:
+            await until(gate.opened)
+            await two.watch.ended(sent["general-purpose"])
+
+        store.before = ends
+        stops = await two.launcher.reach.interrupt(job.id, "enough")
+        done = await two.get(sent["general-purpose"])
+    assert (done.status, stops.task.status) == (Status.COMPLETED, Status.CANCELLED)
+    assert [each.id for each in stops.hit] == [job.id, sent["Explore"]]
 
 
 async def test_a_process_that_hangs_is_fenced(tmp_path: Path) -> None:

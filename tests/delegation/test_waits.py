@@ -7,6 +7,7 @@ from gencode.runtime.fleet import Outlook
 
 HOPELESS = Outlook("no worker is there", "gen worker", 10.0)
 NONE = Outlook("no worker is there", "gen worker")
+UNCLEAR = Outlook("no worker is there", "gen worker", 10.0, unclear=True)
 BUSY = Outlook("all workers have enough to do", "gen worker")
 
 
@@ -127,6 +128,19 @@ async def test_the_wait_stands_still_while_the_database_is_away() -> None:
     sender.sent.trouble = False
     await sender.pass_by(3)
     assert sender.ends == []
+    await sender.pass_by(6)
+    assert sender.ends
+
+
+async def test_the_wait_stands_still_and_nothing_is_said_again_while_a_worker_is_too_busy_to_look() -> None:
+    sender = Watched()
+    for _ in range(3):
+        sender.sent.now = HOPELESS
+        await sender.pass_by(FIRST_SECONDS + 2)
+        sender.sent.now = UNCLEAR
+        await sender.pass_by(600)
+    assert (sender.ends, len(sender.said)) == ([], 1)
+    sender.sent.now = HOPELESS
     await sender.pass_by(6)
     assert sender.ends
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import NoReturn
 
 import pytest
 
@@ -13,10 +14,14 @@ from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.delegation import steady
+from gencode.delegation.apart import CUT_SHORT
 from gencode.delegation.live import Live
+from gencode.delegation.remote import Remote
 from gencode.engines.fleet import FleetEngine
-from gencode.runtime.bus import Listener
+from gencode.runtime.bus import Bus, Listener
 from gencode.runtime.fleet import Enqueue
+from gencode.runtime.ports import TaskQuery
+from gencode.runtime.stop import Stop
 from gencode.settings import gen_home
 from gencode.stores.pg_fleet import FleetStore
 from tests.fleet.conftest import PATIENT
@@ -52,6 +57,18 @@ class Deaf(FleetStore):
         if self.lost >= 0:
             raise StoreAway("it did not answer")
         return task
+
+
+class Muted(FleetStore):
+    """A database that queues everything and of which no answer to that is heard."""
+
+    async def submit(self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "") -> str:
+        await super().submit(fact, order, enqueue, named)
+        raise StoreAway("it did not answer")
+
+    async def hand_on(self, task: str, keeper: str, order: bytes, enqueue: Enqueue) -> None:
+        await super().hand_on(task, keeper, order, enqueue)
+        raise StoreAway("it did not answer")
 
 
 @asynccontextmanager
@@ -108,6 +125,53 @@ async def test_an_agent_is_queued_once_however_often_the_answer_is_lost(fleet: F
             *(Status.COMPLETED, "main done"),
             1,
         )
+
+
+@pytest.mark.parametrize("away", [300.0, 0.1])
+async def test_an_agent_that_may_be_queued_is_called_off_when_nobody_tries_any_more(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, away: float
+) -> None:
+    monkeypatch.setattr(steady, "AWAY_SECONDS", away)
+    store = await Muted.open(fleet.url)
+    fleet.write({"main": [{"calls": [{"name": "Task", "input": SENT}]}, {"text": "main done"}]})
+    model, settings = f"scripted:{fleet.folder}/script.json", {"allow": ["Task"]}
+    async with GenCode.open(fleet.folder, model=model, settings=settings, store=store) as gen:
+        gen.launcher.apart.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
+        job = await gen.start_turn("go")
+        await until(lambda: len(fleet.rows("SELECT id FROM gen_task")) == 2, "the agent is queued")
+        if away > 1:
+            job.stop.stop("enough")
+        await gen.outcome(job)
+        [sub] = await gen.store.tasks(TaskQuery(parent=job.id))
+        assert (sub.status, sub.error) == (Status.CANCELLED, CUT_SHORT)
+    await store.close()
+
+
+async def test_an_agent_that_waited_for_its_turn_and_may_be_queued_is_called_off_by_a_stop(
+    fleet: Fleet,
+) -> None:
+    store = await Muted.open(fleet.url)
+    lease = await store.create(TaskCreated(agent="Explore"), "keeper")
+
+    async def nowhere(_connection: object, _task: str) -> None:
+        """No queue is needed."""
+
+    async def begin() -> NoReturn:
+        await store.hand_on(lease.task, "keeper", b"{}", nowhere)
+        raise AssertionError("no answer comes")
+
+    async def queued() -> bool:
+        found = await store.dispatched(lease.task)
+        return found is not None and found.order is not None
+
+    remote = Remote(lease.state, stop := Stop(), begin, store, Bus(store.events))
+    remote.lease = lease
+    following = asyncio.ensure_future(remote.follow("keeper"))
+    await until(queued, "it is queued")
+    stop.stop("enough")
+    await following
+    assert (remote.task.status, remote.task.error) == (Status.CANCELLED, "enough")
+    await store.close()
 
 
 async def test_the_result_of_an_agent_that_could_not_be_followed_any_more_comes_by_itself(

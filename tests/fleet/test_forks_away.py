@@ -15,6 +15,7 @@ from gencode.core.messages import ToolMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.delegation.accounts import spent_by
 from gencode.delegation.forks import Fork
 from gencode.runtime.ports import TaskQuery
 from gencode.runtime.worktrees.leftovers import leftovers
@@ -265,6 +266,43 @@ async def test_a_fork_that_a_worker_gets_no_part_for_ends_with_the_reason(countr
         [found] = await ended(gen, [task])
     assert (found.status, found.turns, found.started_at) == (Status.LIMIT_REACHED, 0, None)
     assert found.error is not None and f"{first.parent} itself is at work in another process" in found.error
+
+
+@pytest.mark.parametrize(
+    ("how", "before", "now", "status", "spent"),
+    [
+        ("fork", None, 8_000, Status.LIMIT_REACHED, 8_000),
+        ("fork", 30_000, 8_000, Status.LIMIT_REACHED, 8_000),
+        ("fork", 5_000, 30_000, Status.COMPLETED, 13_000),
+        ("resume", None, 8_000, Status.LIMIT_REACHED, 8_000),
+    ],
+)
+async def test_a_worker_knows_of_the_budget_that_only_its_sender_was_told(
+    country: Country, how: str, before: int | None, now: int, status: Status, spent: int
+) -> None:
+    costs = {"inputTokens": 990, "outputTokens": 10}
+    sends = {"text": "", "calls": [call("Task", subagent_type="Explore", prompt="look")], "usage": costs}
+    look = {"text": "", "calls": [call("LS", path=".")], "usage": costs}
+    found = {"text": "found", "usage": costs}
+    country.write({"main": [sends, {"text": "told", "usage": costs}], "*": [found, *[look] * 9, found]})
+    async with country.gen(max_tokens_total=before) as gen:
+        talk = (await gen.ask("go").outcome()).agent_id
+        [first] = await gen.store.tasks(TaskQuery(parent=talk))
+    async with country.gen(max_tokens_total=now) as gen:
+        task = first.id
+        if how == "fork":
+            task, _ = await gen.work.fork_apart(task, Fork(), TaskRequest("", "another way"))
+        else:
+            await gen.detach(TaskRequest("", "more", resume=task))
+        await until(lambda: has_ended(gen, task, first.seq), "it has ended")
+        [after] = await ended(gen, [task])
+        assert (after.status, (await spent_by(gen.store, talk)).tokens) == (status, spent)
+
+
+async def has_ended(gen: GenCode, task: str, before: int) -> bool:
+    """Whether a task has ended with more facts than it had, if it is the same."""
+    found = await gen.store.task(task)
+    return found is not None and found.status.ended and (found.forked != "" or found.seq > before)
 
 
 async def ended_below(gen: GenCode) -> list[Task]:

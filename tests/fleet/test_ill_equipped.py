@@ -50,7 +50,7 @@ async def test_a_task_waits_for_a_worker_with_the_key_that_neither_its_sender_no
     sent = typed(*words, cwd=fleet.folder, GEN_DATABASE_URL=fleet.url)
     assert sent.code == 0, sent.err
     task = sent.json["agentId"]
-    key = "anthropic needs a key: set ANTHROPIC_API_KEY, or choose another model."
+    key = "anthropic needs a key: set ANTHROPIC_API_KEY, or choose another model"
     await hindered(fleet, keyless, key)
     async with fake_server(streamed(*messages(Play(texts=("done",))))) as vendor, fleet.open() as gen:
         assert (await gen.find(task)).status is Status.PENDING

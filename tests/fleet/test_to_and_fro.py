@@ -9,6 +9,8 @@ from gencode import GenCode, Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.forks import Fork
+from gencode.runtime.away.parcel import Returned
+from gencode.runtime.fleet import Dispatching
 from gencode.runtime.worktrees.place import recorded, repository_folder
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, results, says, told
@@ -71,6 +73,13 @@ async def forks(country: Country, task: str) -> list[set[str]]:
         found = [await app.find(near.agent_id), *await ended(app, [far])]
         assert [(each.status, each.error) for each in found] == [(Status.COMPLETED, None)] * 2
         return [await seen(app, each.id) for each in found]
+
+
+async def came_back(app: GenCode, task: str) -> Returned:
+    assert isinstance(app.store, Dispatching)
+    found = await app.store.parcels.returned(task)
+    assert found is not None
+    return found[0]
 
 
 async def test_work_of_an_isolated_task_goes_along_from_worker_to_home_and_back(country: Country) -> None:
@@ -180,3 +189,33 @@ async def test_on_two_machines_with_one_repository_a_task_goes_on_with_what_is_o
     assert await on_worker(country, task, "four.txt") == {"one", "two", "three", "four", "open"}
     there = recorded(second)
     assert there is not None and there.branch == f"gencode/{second.name}"
+
+
+async def test_what_came_back_and_was_not_taken_over_stays_when_the_task_is_sent_again(
+    country: Country,
+) -> None:
+    writes(country, "one.txt")
+    async with country.gen() as app:
+        task = (await app.task("general-purpose", "work", isolation="worktree")).agent_id
+        tree = Path((await app.find(task)).worktree)
+    await on_worker(country, task, "two.txt")
+    (tree / "two.txt").write_text("somebody else's\n")
+    await at_home(country, task, "three.txt")
+    async with country.gen() as app:
+        first = await came_back(app, task)
+        before = git(tree, "rev-parse", "HEAD")
+        heard = await told(app, task)
+    assert "is not in it, because both were changed: two.txt (gen task merge " in heard[-2]
+    assert await on_worker(country, task, "four.txt") == {"one", "two", "three"}
+    branch = f"gencode/{task}-{first.commit[:8]}"
+    assert (git(country.folder, "show", f"{branch}:two.txt"), git(tree, "rev-parse", "HEAD")) == (
+        "two.txt",
+        before,
+    )
+    where = f"on {first.worker} before: that is on the branch {branch} of {country.folder}"
+    async with country.gen() as app:
+        second = await came_back(app, task)
+        heard, ended = await told(app, task), await app.find(task)
+    assert f"You go on without what you changed {where}." in heard[-1]
+    assert f"it goes on without what it changed {where}" in ended.evidence.warnings
+    assert second.commit != first.commit

@@ -62,6 +62,18 @@ async def many(site: Served, number: int) -> None:
         await site.gen.store.release(lease)
 
 
+async def test_a_fork_says_whose_copy_it_is(browser: Browser, tmp_path: Path) -> None:
+    async with served(tmp_path, Explore=[says("found it")]) as site:
+        cwd = str(site.gen.workspace.cwd)
+        created = TaskCreated(
+            agent="Explore", prompt="look", description="a look", forked="3fe22040", cwd=cwd
+        )
+        await site.gen.store.create(created, "somebody")
+        async with visit(browser, site.client) as (tab,):
+            await tab.sees(".task .title", "fork of 3fe22040: a look")
+            assert await tab.count(".task") == 1
+
+
 async def test_a_thousand_tasks_are_a_few_rows(browser: Browser, tmp_path: Path) -> None:
     async with served(tmp_path, Explore=[says("found it")]) as site:
         await many(site, MANY)

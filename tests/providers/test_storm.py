@@ -12,7 +12,7 @@ from gencode.core.errors import ProviderError
 from gencode.core.messages import UserMessage
 from gencode.providers.cooldown import Cooldown
 from gencode.providers.retry import Patience, Retrying
-from gencode.runtime.ports import EndPart, Part, Request, TextPart
+from gencode.runtime.ports import EndPart, Part, Request, TextPart, WaitPart
 from gencode.settings import Settings
 from tests.contracts.provider import Play
 from tests.providers.dialects import chat, provider_at
@@ -150,6 +150,7 @@ async def test_refusals_of_what_was_on_its_way_do_not_lengthen_the_pause() -> No
     for late in turns[1:]:
         late.refused(1000.0, trouble)
     async with asyncio.timeout(ENDS), cooldown.turn(ENDS) as turn:
+        await turn.wait()
         turn.answered()
     assert (cooldown.pauses, cooldown.refusals) == (1, 0)
 
@@ -176,6 +177,47 @@ async def test_whoever_was_refused_in_its_turn_is_among_the_next_to_ask() -> Non
     assert told.asked[:8] == [f"{n}" for n in range(8)]
     assert told.asked[8:11] == ["0", "1", "2"]
     assert sorted(told.asked[11:14]) == ["1", "2", "3"]
+
+
+async def waits(provider: Retrying) -> list[WaitPart]:
+    return [part async for part in provider.stream(ASKED) if isinstance(part, WaitPart)]
+
+
+def test_who_waits_for_a_model_says_so_and_a_person_hears_it_once_in_a_while() -> None:
+    async def told() -> list[list[WaitPart]]:
+        limit, loop = Window(2, 60.0), asyncio.get_running_loop()
+        busy = Told(lambda _: not limit.wait(loop.time()))
+        provider = Retrying(busy, Cooldown())
+        return await asyncio.gather(*(waits(provider) for _ in range(6)))
+
+    loop = Hurried()
+    try:
+        said = loop.run_until_complete(told())
+    finally:
+        loop.close()
+    parts = [part for parts in said for part in parts]
+    assert sum(not each for each in said) >= 2  # so many were answered at once
+    assert parts and all(part.why.startswith("waits for the model (m is busy): ") for part in parts)
+    assert 1 <= sum(part.note for part in parts) <= 4
+
+
+def test_who_asks_again_after_a_long_pause_says_so() -> None:
+    failing = iter([True] * 4)
+
+    class Broken(Told):
+        async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+            if next(failing, False):
+                raise ProviderError("no connection", retryable=True)
+            yield EndPart("m")
+
+    loop = Hurried()
+    try:
+        said = loop.run_until_complete(waits(Retrying(Broken(lambda _: True), Cooldown(), Patience(first=4))))
+    finally:
+        loop.close()
+    assert [part.note for part in said] == [True] * len(said)
+    assert said[-1].why.endswith(" s (no connection)")
+    assert 3 <= len(said) <= 4
 
 
 async def test_a_provider_that_answers_nobody_is_given_up_by_all_in_line() -> None:

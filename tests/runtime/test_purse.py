@@ -6,7 +6,7 @@ import pytest
 
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
-from gencode.runtime.purse import BudgetSpent, Purse, Reservation, Spent, check_budget
+from gencode.runtime.purse import BudgetSpent, Purse, Reservation, Spent
 
 SESSION = "the session"
 
@@ -32,31 +32,6 @@ def refused(purse: Purse, budget: Budget) -> str:
     with pytest.raises(BudgetSpent) as caught:
         purse.below("a child", budget)
     return str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("budget", "sentence"),
-    [
-        (Budget(tokens=0), "A budget has to be more than 0 tokens, not 0; leave it out for no limit."),
-        (Budget(turns=-1), "A budget has to be more than 0 turns, not -1; leave it out for no limit."),
-        (Budget(usd=0.0), "A budget has to be more than 0 USD, not 0.0; leave it out for no limit."),
-        (Budget(usd=float("nan")), "A budget has to be more than 0 USD, not nan; leave it out for no limit."),
-        (Budget(usd=1e-12), "A budget has to be at least a billionth of a USD, not 1e-12."),
-        (Budget(spawns=0), "A budget has to be more than 0 agents, not 0; leave it out for no limit."),
-        (Budget(seconds=0), "A budget has to be more than 0 seconds, not 0; leave it out for no limit."),
-    ],
-)
-def test_a_budget_of_nothing_is_a_mistake(budget: Budget, sentence: str) -> None:
-    top = session(Budget())
-
-    def child(budget: Budget) -> Purse:
-        return top.below("a child", budget)
-
-    for use in (check_budget, session, child):
-        with pytest.raises(UserMistake) as caught:
-            use(budget)
-        assert str(caught.value) == sentence
-    assert top.spent == Spent()
 
 
 def test_a_purse_is_bounded_by_any_limit_from_itself_up() -> None:

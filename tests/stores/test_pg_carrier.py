@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gencode.core.errors import StoreAway, StoreTrouble, UserMistake
-from gencode.core.events import TaskCreated
+from gencode.core.events import TaskCreated, TaskEnded, TaskStarted, WorkReturned
+from gencode.core.status import Status
 from gencode.runtime.ports import TaskQuery
 from tests.postgres import Postgres
 from tests.stores.losing import first_replies_lost
@@ -118,7 +119,11 @@ async def test_a_task_that_waited_for_its_turn_is_given_to_workers_once(store: A
         with first_replies_lost(store) if lost else nullcontext():
             await store.hand_on(lease.task, "keeper", b"{}" + b" " * number, putting(1))
     assert (await store.dispatched(lease.task)).order == b"{}"
-    await store.take(lease.task, "somebody")
+    worker = await store.take(lease.task, "worker")
+    await store.append(worker, [TaskStarted(), TaskEnded(Status.COMPLETED, "done")], last=True)
+    await store.hand_on(lease.task, "keeper", b"{}", putting(1))  # the answer comes after its end
+    assert (await store.dispatched(lease.task)).order is None
+    assert await there(store) == ([lease.task], [lease.task])
     with pytest.raises(UserMistake):
         await store.hand_on((await store.create(TaskCreated(), "keeper")).task, "other", b"{}", putting(1))
 
@@ -146,3 +151,16 @@ async def test_a_task_without_a_place_is_written_too(store: Any) -> None:
 
     task = await store.submit(TaskCreated(), b"{}", nowhere)
     assert await there(store) == ([task], [])
+
+
+async def test_a_note_on_a_task_that_workers_were_given_again_does_not_take_it_from_them(
+    store: Any,
+) -> None:
+    lease = await store.create(TaskCreated(), "me")
+    ends = (TaskStarted(), TaskEnded(Status.COMPLETED, "done"))
+    await store.append(lease, ends, last=True)
+    await store.submit_again(lease.task, b"{}", putting(1))
+    await store.append(await store.take(lease.task, "you"), [WorkReturned("taken over")], last=True)
+    assert (await store.dispatched(lease.task)).order == b"{}"
+    await store.append(await store.take(lease.task, "worker"), ends, last=True)
+    assert (await store.dispatched(lease.task)).order is None

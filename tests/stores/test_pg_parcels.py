@@ -53,6 +53,33 @@ async def test_only_who_has_a_task_says_what_came_of_it(store: FleetStore) -> No
     assert await parcels.waiting() == [late]
 
 
+async def test_why_a_worker_cannot_run_a_task_is_written_again_when_it_is_new_or_grows_old(
+    store: FleetStore,
+) -> None:
+    async def nowhere(_connection: object, _task: str) -> None:
+        """No queue is needed."""
+
+    parcels = store.parcels
+    task = await store.submit(TaskCreated(agent="x"), b"{}", nowhere)
+
+    async def written(why: str) -> bool:
+        """Whether it is written when a worker says this."""
+        asked = "SELECT xmin::text FROM gen_hindrance"
+        before = await store.link.fetch(asked)
+        await parcels.hinder(task, "worker", why)
+        [told] = (await parcels.hindrances([task]))[task]
+        assert told.why == why
+        return await store.link.fetch(asked) != before
+
+    told = [await written(why) for why in ("no key", "no key", "no git", "no git")]
+    await store.link.fetch("UPDATE gen_task SET dispatched_at = clock_timestamp()")
+    told += [await written("no git"), await written("no git")]
+    await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
+    await store.link.fetch("UPDATE gen_hindrance SET at = now() - interval '61 seconds'")
+    told += [await written("no git"), await written("no git")]
+    assert told == [True, False] * 4
+
+
 async def test_what_nobody_has_taken_over_is_never_forgotten(store: FleetStore) -> None:
     parcels = store.parcels
     lease = await store.create(TaskCreated(agent="x", prompt="y"), "me")

@@ -9,14 +9,14 @@ import pytest
 
 from gencode.core.errors import UnknownName
 from gencode.core.events import TaskCreated
-from gencode.runtime.fleet import NOT_HERE, Outlook, WorkerCard, lacking
+from gencode.runtime.fleet import BY_ITSELF, NOT_HERE, Outlook, WorkerCard, lacking
 from tests.postgres import Postgres
 
 pytestmark = pytest.mark.needs("postgres")
 
 NO_GIT = {"cwd": "/a b", "alone": "/a b is not in a git repository"}
 USUAL = 3_600.0
-LACKS = "put right what a worker lacks, and it goes on by itself"
+LACKS = f"put right what a worker lacks{BY_ITSELF}"
 WAY = "gen worker --workspace '/a b', on a machine that has this folder"
 
 
@@ -30,9 +30,7 @@ async def store(postgres: Postgres) -> AsyncGenerator[Any]:
 
 
 async def seen(store: Any, task: str) -> Outlook | None:
-    from gencode.stores.pg_survey import outlook
-
-    return await outlook(store, task)
+    return await store.outlook(task)
 
 
 async def sent(store: Any, **order: Any) -> str:
@@ -56,7 +54,7 @@ async def test_a_task_waits_for_a_worker_that_is_there_takes_its_agent_and_has_r
     assert await seen(store, task) == Outlook("all workers have enough to do", "gen worker")
     await store.report(card("three", "Plan, explore"))
     assert await seen(store, task) == Outlook()
-    await store.parcels.hinder(task, "three", "its disk is full")
+    await store.parcels.hinder(task, "three", "its disk is full.")
     told = "three: its disk is full"
     assert await seen(store, task) == Outlook(told, LACKS)
     await store.parcels.hinder(task, "two", "no key")
@@ -74,6 +72,22 @@ async def test_a_worker_that_put_a_task_back_long_ago_is_not_the_last_word_while
     await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
     await store.link.fetch("UPDATE gen_hindrance SET at = now() - interval '10 minutes'")
     assert await seen(store, task) == Outlook("one: no key", LACKS)
+
+
+async def test_a_full_worker_that_put_a_task_back_long_ago_may_take_it_yet_and_one_with_room_may_not(
+    store: Any,
+) -> None:
+    task = await sent(store, cwd="/a")
+    await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
+    await store.parcels.hinder(task, "one", "no key")
+    told: list[Outlook | None] = []
+    for age in (0, 10):
+        await store.link.fetch(f"UPDATE gen_hindrance SET at = now() - interval '{age} minutes'")  # noqa: S608
+        for running in (0, 4):
+            await store.report(card("one", running=running))
+            told.append(await seen(store, task))
+    vain = Outlook("one: no key", LACKS, USUAL)
+    assert told == [vain, vain, vain, Outlook("one: no key", LACKS, USUAL, unclear=True)]
 
 
 async def test_what_was_said_of_a_task_before_it_was_sent_again_counts_no_more(store: Any) -> None:
@@ -118,8 +132,11 @@ async def test_an_agent_that_no_worker_has_is_named_at_once_with_the_way_to_it(s
         await store.report(card(name))
         why = lacking("Explore", UnknownName("agent", "Explore", ["Plan", "Bash"]))
         await store.parcels.hinder(task, name, why)
-    way = "put Explore.md into ~/.gen/agents on a worker, and it goes on by itself"
-    assert await seen(store, task) == Outlook("no worker has the agent Explore", way, USUAL)
+    put = "put Explore.md into ~/.gen/agents on a worker"
+    way = f"{put}{BY_ITSELF}"
+    found = await seen(store, task)
+    assert found == Outlook("no worker has the agent Explore", way, USUAL)
+    assert found and found.end.endswith(f"no worker has the agent Explore (what helps: {put})")
     [stuck] = (await survey(store.link.url)).stuck
     assert (stuck.task, stuck.why, stuck.way) == (task, "no worker has the agent Explore", way)
     await store.report(card("busy", running=4))

@@ -1,5 +1,6 @@
 """A main agent and its child on a real wire: keys, addresses, retries and prices, over HTTP on 127.0.0.1."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -63,8 +64,6 @@ async def test_a_question_is_answered_by_a_model_behind_http(
 async def test_a_key_chooses_the_model_and_never_shows(tmp_path: Path) -> None:
     """The whole program: the key is in no output and in no file it writes."""
     async with fake_server(in_json({"error": {"message": f"bad key {KEY}"}}, "401 Unauthorized")) as server:
-        import asyncio
-
         environ = {**os.environ, **variables("anthropic", server), "GEN_HOME": str(tmp_path / "home")}
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "gencode", "-p", "Where is the pool?", "--json", "--verbose"),
@@ -82,6 +81,25 @@ async def test_a_key_chooses_the_model_and_never_shows(tmp_path: Path) -> None:
     written = b"".join(path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file())
     assert b"refused the API key" in written
     assert KEY.encode() not in out + err + written
+
+
+async def test_whoever_waits_for_a_busy_model_is_told(tmp_path: Path) -> None:
+    busy = in_json({"error": {"message": "slow down"}}, "429 Too Many Requests", retry_after="4")
+    async with fake_server(busy, streamed(*chat(Play(("At last.",))))) as server:
+        environ = {**os.environ, **variables("openai", server), "GEN_HOME": str(tmp_path / "home")}
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gencode", "-p", "go", "--model", "openai/some-model"),
+            cwd=tmp_path,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        out, err = await process.communicate()
+    assert (process.returncode, out.decode()) == (0, "At last.\n")
+    [told] = err.decode().splitlines()
+    assert told.startswith("[main] waits for the model (openai/some-model ")
+    assert "slow down" in told and "it is the next" in told
 
 
 async def test_a_provider_that_fails_is_an_error_and_never_a_change_of_model(

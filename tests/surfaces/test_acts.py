@@ -118,6 +118,9 @@ async def test_a_budget_bounds_the_next_turn_and_can_be_taken_away(tmp_path: Pat
         events, _ = await talk.gen.journal(talk.session or "")
         assert str(events).count("TaskCreated") == 1
         assert "The budget of 1 agent of the session is spent." in str(events)
+        await done(talk, "/budget tokens 5000")
+        await done(talk, "/budget spawns none")
+        assert talk.gen.work.budget == Budget(tokens=5000)
         await done(talk, "/budget none")
         assert talk.gen.work.budget == Budget()
         for wrong in ("/budget tokens many", "/budget turns 3", "/budget tokens 0"):

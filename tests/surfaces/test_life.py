@@ -152,7 +152,8 @@ def test_what_a_verb_hits_of_a_conversation_that_gen_p_leads_is_what_it_says(
     try:
         wait_until(lambda: [each[1] for each in known().values()] == ["running"] * 3, "three are at work")
         lead, child, behind = (known()[each][0] for each in ("main", "Explore", "general-purpose"))
-        told = gen("task", verb, lead, cwd=tmp_path)
+        message = ("--message", "and then?") if verb == "interrupt" else ()
+        told = gen("task", verb, lead, *message, cwd=tmp_path)
         if verb == "interrupt":
             assert known()["general-purpose"] == (behind, "running")
             gate.open()
@@ -163,13 +164,47 @@ def test_what_a_verb_hits_of_a_conversation_that_gen_p_leads_is_what_it_says(
     statuses = {agent: status for agent, (_, status) in known().items()}
     cut = {"main": "cancelled", "Explore": "cancelled"}
     if verb == "interrupt":
-        assert told.err == f"This interrupts 2 tasks: {lead} (main), {child} (Explore).\n"
+        assert told.err == (
+            f"This interrupts 2 tasks: {lead} (main), {child} (Explore).\nWhat was said to it is kept; it "
+            f"hears it when it goes on: gen -p --session {lead}\n"
+        )
         assert f"In the background goes on: {behind} (general-purpose). Ctrl-C stops it." in said
         assert statuses == {**cut, "general-purpose": "completed"}
     else:
         assert told.err == (
             f"This stops 2 tasks: {lead} (main), {child} (Explore).\nWhere `gen -p` leads it, its process "
-            f"ends, and so does what is in the background: {behind} (general-purpose).\n"
+            f"ends, and so does what is in the background, 1 task: {behind} (general-purpose).\n"
         )
         assert statuses == {**cut, "general-purpose": "cancelled"}
     assert talking.returncode == 1
+
+
+def test_whoever_is_not_stopped_by_a_stop_of_its_tree_is_named(tmp_path: Path, home: Path) -> None:
+    sent = {"subagent_type": "Explore", "prompt": "look", "run_in_background": True}
+    model = script(
+        tmp_path,
+        main=[{"calls": [{"name": "Task", "input": sent}]}, {"text": "sent"}],
+        Explore=[{"text": "never", "delay_ms": 600_000}],
+    )
+    leading = start("-p", "go", "--model", model, cwd=tmp_path)
+    try:
+        wait_until(lambda: len(gen("task", "list", "--json", cwd=tmp_path).json["tasks"]) == 1)
+        [(lead, child)] = rows(database(), "SELECT Parent, Id FROM Sessions WHERE Agent = 'Explore'")
+        wait_until(lambda: gen("task", "show", lead, "--json", cwd=tmp_path).json["turns"] == 2)
+        with sqlite3.connect(home / ".gen" / "gencode.db") as connection:
+            far = "UPDATE Sessions SET Owner = 'far', LeaseUntil = '2999-01-01T00:00:00.000Z' WHERE Id = ?"
+            connection.execute(far, (lead,))
+        connection.close()
+        told = gen("task", "stop", lead, "--tree", cwd=tmp_path)
+    finally:
+        leading.kill()
+        leading.communicate()
+    assert (told.code, told.out) == (
+        1,
+        f"Task {child} of Explore was stopped after 0 turns and is now cancelled.\n",
+    )
+    assert told.err == (
+        f"This stops 2 tasks: {lead} (main), {child} (Explore).\nTask {lead} of main is running all the "
+        "same: its process did not answer, or somebody let it go on. Stop it again: gen task stop "
+        f"{lead}\n"
+    )

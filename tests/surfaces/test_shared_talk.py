@@ -8,9 +8,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gencode.core.events import Event, TaskEnded, TextArrived
 from gencode.core.messages import UserMessage
+from gencode.core.status import Status
 from gencode.core.task import transcript_of
+from gencode.delegation.reach import Verb
+from gencode.delegation.work import COME_BACK
 from gencode.stores.sqlite import SqliteStore
 from gencode.surfaces.notices import Notice
 from gencode.surfaces.talk import Talk
@@ -86,6 +91,33 @@ async def test_a_turn_that_waits_for_others_hears_what_somebody_woke_elsewhere(t
         assert [(each.delivers, each.text.rpartition("\n")[2]) for each in told] == [((child,), "second")]
         assert here.running and not here.working
         await here.interrupt()
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+@pytest.mark.parametrize("first", ["tree", "interrupt"])
+async def test_what_a_person_stopped_wakes_nobody_and_is_told_in_the_next_turn(
+    tmp_path: Path, first: Verb, elsewhere: bool
+) -> None:
+    sent = [call("Task", subagent_type="Explore", prompt=each, run_in_background=True) for each in "ab"]
+    script = ([says("", *sent), says("sent"), says("told")], [says("never", delay_ms=600_000)])
+    async with terminal(tmp_path, *script) as here, terminal(tmp_path, *script) as there:
+        await here.say("hello")
+        await until(lambda: here.lead and here.lead.turns == 2)
+        session = here.session or ""
+        both = sorted(here.view.launched(session))
+        by = there if elsewhere else here
+        await by.strike(session, first)
+        await by.strike(session, "tree")
+        await until(lambda: all(here.view.agents[each].status is Status.CANCELLED for each in both))
+        assert await here.gen.work.hear(here.gen.agents.main(), session) is None
+        assert (await here.gen.get(session)).turns == 2
+        await here.say("and now?")
+        await here.rest()
+        heard = transcript_of(await here.gen.store.events(session))
+    said = [each for each in heard if isinstance(each, UserMessage)]
+    assert [each.text for each in said if each.sender == "user"] == ["hello", "and now?"]
+    assert COME_BACK not in [each.text for each in said]
+    assert sorted(task for each in said for task in each.delivers) == both
 
 
 async def test_what_comes_back_to_one_that_led_no_turn_is_heard_without_a_word(tmp_path: Path) -> None:

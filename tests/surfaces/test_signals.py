@@ -73,7 +73,9 @@ def test_a_run_whose_tree_was_stopped_elsewhere_does_not_say_that_it_stops_it(tm
     assert process.stderr is not None
     thinking = 0
     while thinking < 3:
-        thinking += process.stderr.readline().startswith("[Explore] Glob")
+        line = process.stderr.readline()
+        assert line, "the run ended before its tree was stopped"
+        thinking += line.startswith("[Explore] Glob")
     main = listed(tmp_path)[0]["agentId"]
     stopped = gen("task", "stop", "--tree", main, cwd=tmp_path)
     _, err = process.communicate(timeout=SECONDS)

@@ -35,6 +35,17 @@ def heard(*facts: tuple[str, AnyFact]) -> View:
     return view
 
 
+def test_a_fork_says_whose_copy_it_is() -> None:
+    created = TaskCreated(agent="Explore", prompt="find it", description="a look", forked="3fe22040")
+    task = replay([Event("b", 1, at(0), created)])
+    assert task is not None
+    assert (
+        seen(task)
+        == heard(("b", created)).agents["b"]
+        == AgentView("b", "Explore", "fork of 3fe22040: a look")
+    )
+
+
 def test_a_whole_life_is_folded_into_one_agent() -> None:
     view = heard(
         ("b", TaskCreated(agent="Explore", prompt="find it", parent="a")),

@@ -35,6 +35,8 @@ async def test_the_tree_the_header_and_the_lines_follow_an_agent_that_was_woken_
         await other.stop(task)
         await seat.assert_sees("cancelled · background · 1t")
         await seat.press("escape")
+        await seat.assert_sees(f"Explore: alpha ({task}) cancelled")
+        await seat.type("and?")
         await seat.assert_sees("I heard of it")
         await seat.rests()
         assert seat.screen.count(f"Explore: alpha ({task}) cancelled") == 1

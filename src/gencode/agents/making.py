@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from gencode.agents.dialect import ALL, AgentFile, AllTools, Dialect, Parsed
 from gencode.agents.entries import denials, listed
-from gencode.agents.fields import MOST_WARNINGS, Fields, as_decimal
+from gencode.agents.fields import MOST_WARNINGS, Fields
 from gencode.agents.findings import Finding
 from gencode.agents.mode_names import mode_called
 from gencode.agents.permission_maps import with_permissions, without_refused
 from gencode.agents.tool_lists import EVERY, Chooser, Wanted
 from gencode.agents.tools_field import tools_wanted
-from gencode.core.budget import Budget
+from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Action, Mode, Rule, merge, parse_mode, parse_rule
 from gencode.core.spec import AgentSpec, Effort, Isolation, same_name
@@ -297,15 +297,14 @@ class _Making:
         known = Budget.__struct_fields__
         found: dict[str, Any] = {}
         for part, value in parts.items():
-            number = as_decimal(value)
             if part not in known:
                 self._fields.wrong(
                     "budget", f"budget has no part {one_line(part, 64)!r}, only {', '.join(known)}"
                 )
-            elif number is None or number <= 0:  # no limit at all would be the widest reading
-                self._fields.refuse("budget", f"budget.{part} must be a number above 0")
-            else:
-                found[part] = number if part in ("usd", "seconds") else max(1, int(number))
+                continue
+            found[part] = amount_of(part, value)
+            if found[part] is None:  # no limit at all would be the widest reading
+                self._fields.refuse("budget", f"budget.{part} must be {allowed(part)}")
         return Budget(**found)
 
     def _servers(self) -> tuple[Any, ...]:

@@ -1,6 +1,16 @@
-"""How much work may cost: turns, tokens, money, seconds and agents."""
+"""How much work may cost: turns, tokens, money, seconds and agents; and which amounts are any."""
+
+import re
 
 from msgspec import Struct
+
+WHOLE = frozenset({"turns", "tokens", "spawns"})
+"""The kinds that are counted; the others are measured."""
+MOST_WHOLE = 2**53
+"""Whole numbers up to here are the same in JSON, in databases and as floats."""
+LEAST, MOST = 1e-9, 1e9
+"""Dollars and seconds; money is counted in billionths of a dollar."""
+_TYPED = re.compile(r"[-+.0-9eE]+")
 
 
 class Budget(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -14,6 +24,27 @@ class Budget(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     usd: float | None = None
     seconds: float | None = None
     spawns: int | None = None
+
+
+def allowed(kind: str) -> str:
+    """Which amounts of a kind can be a budget, in words."""
+    if kind in WHOLE:
+        return f"a whole number from 1 to {MOST_WHOLE:,}"
+    return f"a number from {LEAST:.9f} to {MOST:,.0f}"
+
+
+def amount_of(kind: str, said: object) -> int | float | None:
+    """So much of a kind, as a number or as it was typed; None for what cannot be a budget."""
+    whole = kind in WHOLE
+    if isinstance(said, str):
+        try:
+            said = (int if whole else float)(said) if _TYPED.fullmatch(said) else None
+        except ValueError:
+            return None
+    if isinstance(said, bool) or not isinstance(said, int if whole else int | float):
+        return None
+    least, most = (1, MOST_WHOLE) if whole else (LEAST, MOST)
+    return said if least <= said <= most else None
 
 
 class Part(Struct, frozen=True):

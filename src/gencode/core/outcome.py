@@ -55,6 +55,12 @@ class Outcome(Struct, frozen=True, rename="camel"):
     decisions: list[dict[str, Any]] | UnsetType = UNSET
 
 
+def titled(description: str, prompt: str, fork_of: str | UnsetType = UNSET) -> str:
+    """A task in a list; a fork would look like the task it is a copy of."""
+    title = description or prompt
+    return f"fork of {fork_of}: {title}" if fork_of else title
+
+
 def output_file(outputs: Path, task: str) -> Path:
     """Where the output of a background task is written, in the folder of all outputs."""
     return outputs / f"{task}.md"

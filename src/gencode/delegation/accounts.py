@@ -114,9 +114,12 @@ async def bounded_above(store: Store, parent: str | None) -> bool:
     found = await store.task(parent) if parent is not None else None
     if found is None:
         return False
-    return found.budget != NO_BUDGET or any(
-        [each.budget != NO_BUDGET async for each in tasks_above(store, found)]
-    )
+    return shares(found.budget) or any([shares(each.budget) async for each in tasks_above(store, found)])
+
+
+def shares(budget: Budget) -> bool:
+    """Whether those below spend from it, too; of seconds each has its own."""
+    return any(limit is not None for limit in limits_of(budget).values())
 
 
 async def tasks_above(store: Store, task: Task) -> AsyncGenerator[Task, None]:

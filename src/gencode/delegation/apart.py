@@ -1,10 +1,12 @@
 """Tasks in processes of their own: bound to whoever sent them, or detached so that they outlive it."""
 
+import asyncio
+from contextlib import suppress
 from functools import partial, reduce
 
 from msgspec.structs import replace
 
-from gencode.core.errors import UserMistake
+from gencode.core.errors import GenCodeError, StoreAway, UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.ids import new_id
 from gencode.core.task import Task, fold
@@ -73,8 +75,7 @@ class Apart:
     async def _at_once(self, handover: Handover, stop: Stop, slot: Slot) -> Remote:
         begun = False
         try:
-            tell = partial(self._bus.tell, (handover.created and handover.created.parent) or "")
-            process = await Steady(stop, tell).read(partial(self._start, handover), QUEUES)
+            process = await self._given(handover, stop)
             events = await self._first_facts(process.task, stop)
             begun = True
         finally:
@@ -85,12 +86,23 @@ class Apart:
         self._bus.publish(events)
         return remote
 
+    async def _given(self, handover: Handover, stop: Stop) -> Elsewhere:
+        """Let a process take a task; one that may be queued when nobody tries any more is called off."""
+        tell = partial(self._bus.tell, (handover.created and handover.created.parent) or "")
+        try:
+            return await Steady(stop, tell).patiently(partial(self._start, handover), QUEUES)
+        except (StoreAway, asyncio.CancelledError):
+            if self.far and handover.named:
+                with suppress(GenCodeError):
+                    await call_off(self._store, handover.named, self._supervisor.owner, CUT_SHORT)
+            raise
+
     async def _first_facts(self, task: str, stop: Stop) -> list[Event]:
         """What is written of a task that was just given away; who is stopped meanwhile calls it off."""
         read = False
         try:
             steady = Steady(stop, partial(self._bus.tell, task))
-            events = await steady.read(lambda: self._store.events(task))
+            events = await steady.patiently(lambda: self._store.events(task))
             read = True
             return events
         finally:

@@ -105,6 +105,15 @@ def _at_home(task: Task, clone: Policy) -> tuple[Policy, ...]:
     return (replace(first, mode=narrower(first.mode, clone.mode)), *links)
 
 
+def check_begun(task: Task) -> None:
+    """UserMistake for a fork that was ended before it began: what it was to remember was never written."""
+    if task.forked and task.status.ended and task.started_at is None:
+        raise UserMistake(
+            f"Task {task.id} is a fork of {task.forked} that was ended before it began, so it remembers "
+            f"nothing. Make another one: gen task fork {task.forked}"
+        )
+
+
 def alone(task: Task) -> Task:
     """A task as it is forked where the budget above it leaves no agents that the fork could send."""
     if task.tools is None:

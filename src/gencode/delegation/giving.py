@@ -2,13 +2,16 @@
 
 Whoever leads a task holds its lease, and may spend all that its budget leaves; so does an agent that it sent.
 Somebody who wakes another agent below it in another process lays a claim down (`sharing.py`). It is answered
-here, between two calls: half of what is neither spent nor set aside is written down as a part and set aside
-in the purse, where a call fits into that. So the leader always keeps a call. What was given comes back when
-nobody spends it any more.
+here, between two calls: a share of what is neither spent nor set aside is written down as a part and set
+aside in the purse, where a call fits into half of it (`portions.py`). So the leader always keeps a call.
+What was given comes back when nobody spends it any more. A leader that has nothing else left waits for that
+while those who have it spend it: whoever has spent its part then gets no other one, and ends before it.
 """
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from weakref import WeakKeyDictionary
@@ -18,13 +21,18 @@ from gencode.core.errors import Fenced, StoreTrouble, UserMistake
 from gencode.core.events import BudgetShared, Event
 from gencode.core.task import Task
 from gencode.delegation.live import Job, Live
-from gencode.delegation.portions import Borrow, bounds, kept_elsewhere, needed_for
+from gencode.delegation.portions import Borrow, bounds, kept_elsewhere, needed_for, share_of
 from gencode.delegation.slices import Abroad, Slices, part_of
 from gencode.runtime.claims import Claim, Claimed
+from gencode.runtime.owner import fate
 from gencode.runtime.ports import Lease, Store
 from gencode.runtime.purse import COSTS_OF_A_CALL, Purse
 
 log = logging.getLogger(__name__)
+
+PATIENCE = 60.0
+"""So many seconds a call waits for what others have of a budget while none of them spends anything of it."""
+LOOK_SECONDS = 0.2
 
 
 class Giving:
@@ -51,7 +59,8 @@ class Giving:
             return
         for number, claim in await self._claims.at(self._owner):
             try:
-                await self._answer(claim)
+                if fate(claim.owner) != "dead":
+                    await self._answer(claim)
             except StoreTrouble:
                 raise
             except (UserMistake, Fenced) as taken:
@@ -62,13 +71,17 @@ class Giving:
         """Let a purse of which others have parts get back what these do not spend, once it is short."""
         purse.more = partial(self._come_back, purse, task)
 
-    async def _come_back(self, purse: Purse, task: str, kind: str, _needs: Mapping[str, int]) -> bool:
-        before = purse.elsewhere[kind]
-        found = await self._store.task(task) if before else None
-        if found is None:
-            return False
-        await self._look(found, purse)
-        return purse.elsewhere[kind] < before
+    async def _come_back(self, purse: Purse, task: str, kind: str, needs: Mapping[str, int]) -> bool:
+        """Whether others have less of a kind than before, or more is free; only a call waits for that."""
+        until = time.monotonic() + (PATIENCE if "turns" in needs else 0.0)
+        before, free = purse.elsewhere[kind], _free(purse, kind)
+        while purse.elsewhere[kind] and (found := await self._store.task(task)):
+            await self._look(found, purse)
+            if purse.elsewhere[kind] < before or _free(purse, kind) > free or time.monotonic() >= until:
+                break
+            before, free = purse.elsewhere[kind], _free(purse, kind)
+            await asyncio.sleep(LOOK_SECONDS)
+        return purse.elsewhere[kind] < before or _free(purse, kind) > free
 
     async def _look(self, task: Task, purse: Purse) -> None:
         async with self.alone(purse):
@@ -95,19 +108,20 @@ class Giving:
         abroad = await self._slices.learn(lease.state, purse)
         spenders = [await self._store.task(task) for task in claim.tasks]
         before = {task.id: abroad.costs_of(task) for task in spenders if task is not None}
-        promised = {task for part in lease.state.parts for task in part.before}
-        born = sum(each.started_at is None and each.id not in promised for each in spenders if each)
+        born = len(abroad.unborn & before.keys())
         # From here on nothing else happens in this process until the part is set aside.
         kept = kept_elsewhere(purse, abroad)
         purse.set_aside(kept)
-        given = _half(purse, abroad, claim, born)
+        has = _part_left(purse, abroad, claim.owner)
+        given = _offer(purse, abroad, claim, has, born)
         if given is None:
             return []
         counted = {"spawns": born}  # who begins with it is one agent more, as the journal tells from now on
         purse.set_aside({kind: kept[kind] + given[kind] + counted.get(kind, 0) for kind in kept})
+        amounts = {kind: has[kind] + amount for kind, amount in given.items()}
         written = False
         try:
-            events = await self._store.append(lease, [self._shared(claim, abroad, given, before, lease)])
+            events = await self._store.append(lease, [self._shared(claim, abroad, amounts, before, lease)])
             written = True
         finally:
             if not written:
@@ -121,34 +135,54 @@ class Giving:
         self,
         claim: Claim,
         abroad: Abroad,
-        given: Mapping[str, int],
+        amounts: Mapping[str, int],
         before: Mapping[str, Budget],
         lease: Lease,
     ) -> BudgetShared:
-        """All parts of a budget, with what is given now added to what the claimant has."""
-        has = abroad.holds.get(claim.owner, {})
+        """All parts of a budget, with what the claimant has from now on."""
         last = any(part.last for part in abroad.parts if part.owner == claim.owner)
-        amounts = {kind: has.get(kind, 0) + amount for kind, amount in given.items()}
         others = [part for part in abroad.parts if part.owner != claim.owner]
         own: list[Part] = [part for part in lease.state.parts if part.owner == self._owner]
         return BudgetShared((*others, *own, part_of(claim.owner, amounts, before, last=last)))
 
 
-def _half(purse: Purse, abroad: Abroad, claim: Claim, born: int) -> dict[str, int] | None:
-    """Half of what is left of each kind that is needed; None when a call does not fit into that.
+def _free(purse: Purse, kind: str) -> float:
+    """What is neither spent nor set aside."""
+    account = purse.accounts[kind]
+    return math.inf if account.limit is None else account.limit - account.kept
+
+
+def _part_left(purse: Purse, abroad: Abroad, owner: str) -> dict[str, int]:
+    """What is left of the part of a process, no more than there is beside the parts of all others.
+
+    What those spent of it who have ended is not taken from it: it is in what is spent of the budget.
+    """
+    part = abroad.holds.get(owner, {})
+    found: dict[str, int] = {}
+    for kind, limit in bounds(purse):
+        own = part.get(kind, 0)
+        others = max(0, (abroad.kept.get(kind, 0) or 0) - own)
+        here = purse.accounts[kind].load - purse.elsewhere[kind]
+        found[kind] = max(0, min(own, limit - here - others))
+    return found
+
+
+def _offer(
+    purse: Purse, abroad: Abroad, claim: Claim, has: Mapping[str, int], born: int
+) -> dict[str, int] | None:
+    """A share of what is left of each kind that is needed; None when a call does not fit into that.
 
     There have to be as many agents as are `born`. Of what is left then one that is needed is given, too.
     """
     needed = needed_for(purse, abroad, claim.needs)
     kinds = COSTS_OF_A_CALL if "turns" in claim.needs else tuple(claim.needs)
-    has = abroad.holds.get(claim.owner, {})
     room = {kind: max(0, limit - purse.accounts[kind].load) for kind, limit in bounds(purse)}
     if room.get("spawns", born) < born:
         return None
     given = dict.fromkeys(room, 0)
     for kind in (each for each in room if each in kinds):
-        missing = needed[kind] - has.get(kind, 0)
-        given[kind] = room[kind] // 2
+        missing = needed[kind] - has[kind]
+        given[kind] = share_of(room[kind], needed[kind])
         if kind == "spawns":  # a leader needs a call to go on, and no agent
             given[kind] = max(given[kind], min(missing, room[kind]))
         if given[kind] < missing:

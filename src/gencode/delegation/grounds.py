@@ -1,8 +1,7 @@
 """The worktree of a task that goes on or is copied: the one it had, or one with what is known of its work.
 
 That may be in a worktree here, in one that another machine made of the same repository (what is on its branch
-can be had here, too), or in the database, as it came back from a worker. What its agent was last told about
-where it is says which of them is the newest.
+can be had here, too), or in the database, as it came back from a worker.
 """
 
 from contextlib import suppress
@@ -14,27 +13,17 @@ from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.spec import Workspace
-from gencode.core.task import Task, whole_transcript
+from gencode.core.task import Task
+from gencode.delegation.trees import LAST
+from gencode.runtime.away.ground import Ground
 from gencode.runtime.away.homecoming import Homecoming, catch_up
-from gencode.runtime.away.parcel import Parcels, Returned, as_reason
-from gencode.runtime.fleet import Dispatching
-from gencode.runtime.ports import Store
-from gencode.runtime.whereabouts import TREE, is_away, last_branch
-from gencode.runtime.worktrees.making import Source, make, make_of, source_of
+from gencode.runtime.away.parcel import Returned, as_reason
+from gencode.runtime.whereabouts import TREE
+from gencode.runtime.worktrees.making import Source, make_of, source_of
 from gencode.runtime.worktrees.merging import is_merged
-from gencode.runtime.worktrees.place import (
-    BRANCHES,
-    Worktree,
-    name_here,
-    recorded,
-    repository_folder,
-    tree_here,
-    tree_name,
-    write_record,
-)
+from gencode.runtime.worktrees.place import BRANCHES, Worktree, name_here, recorded, repository_folder
 from gencode.runtime.worktrees.work import state_of
 
-LAST = "the last commit of {repository}"
 WORK = "the work of task {task}, as it was when the fork began"
 FIRST = "the commit that task {task} began with"
 BEGAN = f"{FIRST}: what that task changed is not in it"
@@ -50,6 +39,9 @@ GONE = (
 )
 REMOVED = "was removed"
 AWAY = "was on a worker"
+NOT_HAD = (
+    f"{AWAY}, and what came back from there cannot be had here (gen task merge {{task}} offers it): {{why}}"
+)
 LEFT = " Of what you changed, this was too large to travel and is only where you were then: {left}."
 
 
@@ -98,30 +90,6 @@ UNKNOWN = Told(
 )
 
 
-class Ground(Struct, frozen=True):
-    """A task, whether it last worked on a worker, or else the branch that it last worked on, and what of its
-    work came back.
-    """
-
-    task: Task
-    away: bool = False
-    branch: str = ""
-    back: tuple[Returned, bytes] | None = None
-    parcels: Parcels | None = None
-
-    @property
-    def name(self) -> str:
-        """What its worktree is called."""
-        return tree_name(self.task.id, self.task.worktree)
-
-    def here(self, home: Path | None, source: Source | None) -> Worktree | None:
-        """Its worktree on this machine, if there is one."""
-        if home is None or source is None:
-            tree = recorded(Path(self.task.worktree)) if self.task.worktree else None
-            return tree if tree is not None and tree.path.is_dir() else None
-        return tree_here(home, source.top, self.name, self.task.worktree, self.branch)
-
-
 class Stand(Struct, frozen=True):
     """A worktree for a task, whether it is `fresh`, and what is told of it."""
 
@@ -130,28 +98,18 @@ class Stand(Struct, frozen=True):
     told: Told | None = None
 
 
-async def ground_of(store: Store, task: Task) -> Ground:
-    """What is known of a task."""
-    said = whole_transcript(await store.events(task.id))
-    away, branch = is_away(said), last_branch(said, tree_name(task.id, task.worktree))
-    if not away or not isinstance(store, Dispatching):
-        return Ground(task, away, branch)
-    return Ground(task, away, branch, await store.parcels.returned(task.id), store.parcels)
-
-
 async def stand(ground: Ground, workspace: Workspace, home: Path) -> Stand:
     """The worktree in which a task goes on here; UserMistake if there can be none."""
-    tree = ground.here(None, None)
-    if tree is not None and not ground.away and ground.branch in ("", tree.branch):
-        return Stand(tree)
+    own = ground.own(home, None)
+    if own.tree is not None and not ground.away:
+        return Stand(own.tree)
     source = await source_of(workspace.cwd)
-    tree = ground.here(home, source)
+    tree, own = ground.here(home, source.top), ground.own(home, source.top)
     if ground.away:
         return await _after_worker(ground, source, tree, workspace, home)
-    was = ground.branch or f"{BRANCHES}{ground.name}"
-    if tree is not None and was == tree.branch:
-        return Stand(tree)
-    tip = await _commit(source, was)
+    if own.tree is not None:
+        return Stand(own.tree)
+    was, tip = own.branch, await _commit(source, own.branch)
     if tree is None:
         return await _elsewhere(ground, source, was, tip, workspace, home)
     since = await source.git.tell("merge-base", tip, f"refs/heads/{tree.branch}") if tip else ""
@@ -171,7 +129,9 @@ async def _after_worker(
         if tree is not None:
             return Stand(tree, told=_filled(UNKNOWN, tree, where=where))
         made = await _made(ground, source, workspace, home)
-        return Stand(made, fresh=True, told=_filled(ANEW, made, lost=AWAY))
+        none = work is None or work.nothing
+        lost = AWAY if none else NOT_HAD.format(task=ground.task.id, why=as_reason(why))
+        return Stand(made, fresh=True, told=_filled(ANEW, made, lost=lost))
     if tree is not None:
         why = why or await catch_up(tree, work.commit, work.parcel.start or work.parcel.tip)
         why = f"{as_reason(why)} (gen task merge {ground.task.id} offers it)" if why else ""
@@ -179,10 +139,8 @@ async def _after_worker(
     if await is_merged(source.git, source.base, work.commit):
         made = await _made(ground, source, workspace, home)
         return Stand(made, fresh=True, told=_filled(ALL_THERE, made, left, where=where))
-    begun = replace(source, base=work.parcel.tip, start=work.commit)
+    begun = replace(source, base=work.parcel.tip, start=work.commit, mixed=_is_mixed(work))
     made = await _made(ground, begun, workspace, home)
-    made = replace(made, mixed=_is_mixed(work))
-    write_record(made)
     return Stand(made, told=_filled(RETURNED, made, left, where=where))
 
 
@@ -195,7 +153,7 @@ async def _elsewhere(
         made = await _made(ground, source, workspace, home)
         return Stand(made, fresh=True, told=_filled(ANEW, made, lost=lost))
     path = repository_folder(home, source.top) / was.removeprefix(BRANCHES)
-    if recorded(path) is not None:
+    if recorded(path) is not None and not path.is_dir():
         named = {"path": path, "quoted": quote(str(path)), "top": quote(str(source.top)), "branch": was}
         raise UserMistake(GONE.format(task=ground.task.id, **named))
     base = await source.git.tell("merge-base", source.base, tip) or tip
@@ -214,47 +172,39 @@ async def _made(ground: Ground, source: Source, workspace: Workspace, home: Path
 async def copied(ground: Ground, workspace: Workspace, home: Path, name: str) -> Worktree:
     """A worktree that begins with the work of a task; else where that began, else at the last commit."""
     task, source = ground.task, await source_of(workspace.cwd)
-    work = ground.back[0] if ground.back is not None and not ground.back[0].nothing else None
-    if work is not None and not await _taken_in(ground, source):
-        if await is_merged(source.git, source.base, work.commit):
-            return await make(workspace, home, name)
-        made = await make(workspace, home, name, work.commit)
-        begun = CAME.format(task=task.id, worker=work.worker)
-        return _noted(replace(made, origin=work.parcel.tip, mixed=_is_mixed(work)), begun, task.id)
-    before = ground.here(home, source) or (recorded(Path(task.worktree)) if task.worktree else None)
-    far = bool(ground.branch) and (before is None or before.branch != ground.branch)
-    if far and (tip := await _commit(source, ground.branch)):
-        made = await make(workspace, home, name, tip)
+    if ground.newest_back is not None and not await _taken_in(ground, source):
+        work, _ = ground.newest_back
+        if not await is_merged(source.git, source.base, work.commit):
+            begun = CAME.format(task=task.id, worker=work.worker)
+            source = replace(source, base=work.commit, begun=begun, after=task.id)
+            source = replace(source, origin=work.parcel.tip, mixed=_is_mixed(work))
+        return await make_of(source, workspace, home, name)
+    before = ground.here(home, source.top) or (recorded(Path(task.worktree)) if task.worktree else None)
+    was = ground.own(home, source.top).branch
+    if (before is None or before.branch != was) and (tip := await _commit(source, was)):
         origin = await source.git.tell("merge-base", source.base, tip)
-        begun = BRANCH.format(task=task.id, branch=ground.branch)
-        return _noted(replace(made, origin=origin), begun, task.id)
-    return await _copy_of(before, task, workspace, home, name)
+        begun = BRANCH.format(task=task.id, branch=was)
+        source = replace(source, base=tip, begun=begun, after=task.id, origin=origin)
+    else:
+        source = await _as_before(source, before, task)
+    return await make_of(source, workspace, home, name)
 
 
-async def _copy_of(
-    before: Worktree | None, task: Task, workspace: Workspace, home: Path, name: str
-) -> Worktree:
+async def _as_before(source: Source, before: Worktree | None, task: Task) -> Source:
     """The same where only a worktree of this machine is known, or none."""
     state = ""
     if before is not None:
         with suppress(GenCodeError):
             state = await state_of(before)
     start = state or (before.base if before is not None else "")
-    made = await make(workspace, home, name, start)
     words, after = LAST, ""
-    if before is not None and made.base == start:
-        made = replace(made, origin=before.first, mixed=before.mixed)
+    if before is not None and await _is_there(source, start):
+        source = replace(source, base=start, origin=before.first, mixed=before.mixed)
         unchanged = state == before.base
         words, after = (FIRST, "") if unchanged else (WORK, task.id) if state else (BEGAN, "")
     elif task.evidence.files_changed:
         words = MERGED
-    return _noted(made, words.format(task=task.id, repository=made.repository), after)
-
-
-def _noted(made: Worktree, begun: str, after: str) -> Worktree:
-    made = replace(made, begun=begun, after=after)
-    write_record(made)
-    return made
+    return replace(source, begun=words.format(task=task.id, repository=source.top), after=after)
 
 
 def _is_mixed(work: Returned) -> bool:
@@ -271,6 +221,10 @@ async def _taken_in(ground: Ground, source: Source) -> str:
     except GenCodeError as why:
         return str(why)
     return ""
+
+
+async def _is_there(source: Source, commit: str) -> bool:
+    return bool(await source.git.tell("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"))
 
 
 async def _commit(source: Source, branch: str) -> str:

@@ -26,7 +26,7 @@ from gencode.delegation.accounts import (
 )
 from gencode.delegation.apart import Apart, new_task
 from gencode.delegation.desk import Desk
-from gencode.delegation.forks import Fork, forked, remembered
+from gencode.delegation.forks import Fork, check_begun, forked, remembered
 from gencode.delegation.inquiring import Inquiring
 from gencode.delegation.live import Job, Live
 from gencode.delegation.means import Means
@@ -39,7 +39,7 @@ from gencode.delegation.spawning import spawned
 from gencode.delegation.starting import Leads, More, Order, Starting, check_prompt
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.trees import Workplaces, in_worktree, kept_if_begun
-from gencode.delegation.watch import Watch, facts_of
+from gencode.delegation.watch import Watch, as_awaited, facts_of
 from gencode.runtime.bus import Bus
 from gencode.runtime.limits import Limits
 from gencode.runtime.models import elsewhere
@@ -264,6 +264,7 @@ class Launcher:
         """
         if self._supervisor.find(task.id):
             raise UserMistake(f"Task {task.id} is running; wait for it or stop it first.")
+        check_begun(task)
         spec = self.agent_of(task)
         named = None if request.budget == NO_BUDGET else request.budget
         budget = named or task.budget
@@ -367,7 +368,8 @@ class Launcher:
 
     async def children(self, task: str) -> list[Outcome]:
         """The tasks that a task has sent, oldest first."""
-        return [self.told(child) for child in await self._store.tasks(TaskQuery(parent=task))]
+        found = await as_awaited(self._store, await self._store.tasks(TaskQuery(parent=task)))
+        return [self.told(child) for child in found]
 
     async def retold(self, task: str) -> Outcome:
         """A task with its transcript, as far as that can be read."""

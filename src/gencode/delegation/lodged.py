@@ -15,7 +15,7 @@ from gencode.delegation.grounds import LEFT
 from gencode.delegation.trees import Workplace, listed
 from gencode.permissions.paths import is_inside
 from gencode.runtime.away.lodging import Guest, Lodging, lodge
-from gencode.runtime.away.parcel import Parcel, Parcels, Returned, as_reason
+from gencode.runtime.away.parcel import WITHOUT, Parcel, Parcels, Returned, as_reason
 from gencode.runtime.away.telling import OFFER
 from gencode.runtime.seat import Ending
 from gencode.runtime.shells import Walls
@@ -140,6 +140,9 @@ class Lodged(Workplace):
         """What an agent should know that began elsewhere."""
         own = self.parcel.start and not self.parcel.fork
         told = self._said(MOVED if own or not self._lodging.fresh else ANEW)
+        for note in self.parcel.notes:
+            if note.startswith(WITHOUT):
+                told += f" {note.replace('it goes', 'You go', 1).replace('what it', 'what you')}."
         return told + LEFT.format(left=self._lodging.left) if self._lodging.left else told
 
     @property

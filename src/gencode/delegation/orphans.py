@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gencode.core.errors import GenCodeError
+from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import CostEstimated, DurableFact, MessageAdded, TaskEnded
 from gencode.core.messages import (
     AssistantMessage,
@@ -28,13 +28,14 @@ from gencode.delegation.accounts import bounded_above
 from gencode.delegation.outputs import make_whole
 from gencode.runtime.calls import interrupted
 from gencode.runtime.owner import fate
-from gencode.runtime.ports import Ownership, Store, TaskQuery
+from gencode.runtime.ports import Lease, Ownership, Store, TaskQuery
 from gencode.runtime.spending import USUAL_TOKEN, taken
 
 log = logging.getLogger(__name__)
 
 DIED = "the process that ran it died"
 SENDER_GONE = "the process that sent it is gone"
+BUSY = "Task {task} is being worked on by another process; wait for it, or stop it first."
 
 
 async def close_orphans(store: Store, owner: str, outputs: Path | None = None) -> None:
@@ -58,6 +59,17 @@ def given_up(held: Ownership) -> bool:
     """Whether nobody can be working on a task that is leased."""
     verdict = fate(held.owner)
     return verdict == "dead" or (verdict == "unknown" and held.over)
+
+
+async def taken_up(store: Store, task: str, owner: str, instead_of: str | None = None) -> Lease:
+    """Lease a task that exists; UserMistake while somebody else's lease runs, or may run on.
+
+    A process of this machine that is only suspended renews nothing, and keeps what it has while it lives.
+    """
+    held = next((each for each in await store.owned() if each.task == task), None)
+    if held is not None and held.owner != owner and fate(held.owner) == "alive":
+        raise UserMistake(BUSY.format(task=task))
+    return await store.take(task, owner, instead_of)
 
 
 def interruption(

@@ -11,6 +11,15 @@ Borrow = Callable[[str], AbstractAsyncContextManager[Lease]]
 """The lease of a task at rest, for a moment."""
 Needs = Mapping[str, int]
 """What a call may cost, of each kind."""
+SHARE = 8
+"""A part is this share of what is left, an eighth: whoever has spent it gets another."""
+CALLS = 2
+"""So many calls fit into a part at least, where twice as many are left."""
+
+
+def share_of(room: int, needed: int) -> int:
+    """How much of what is left is one part: so little that there are many, and half at most."""
+    return min(room // 2, max(room // SHARE, CALLS * needed))
 
 
 def bounds(purse: Purse) -> list[tuple[str, int]]:
@@ -50,15 +59,20 @@ def needed_for(purse: Purse, abroad: Abroad, needs: Needs) -> dict[str, int]:
     return {**calls, "spawns": needs.get("spawns", 0)}
 
 
-def rest_of(purse: Purse, abroad: Abroad, needed: Needs) -> dict[str, int]:
-    """What is not got of each kind: what others have, and half of what is left where that is a call."""
+def rest_of(purse: Purse, abroad: Abroad, needed: Needs, born: int = 0) -> dict[str, int]:
+    """What is not got of each kind: what others have, and what is left but for a part that a call fits into.
+
+    All of it is got where it is less than two calls, or somebody at work here may spend it anyway. Those who
+    are `born` with it are agents themselves, of which it is no part.
+    """
     left, room = unspent(purse), room_of(purse, abroad)
-    got = {kind: left[kind] - purse.elsewhere[kind] for kind in room}
+    room = {kind: amount - born if kind == "spawns" else amount for kind, amount in room.items()}
+    got = {kind: max(0, left[kind] - purse.elsewhere[kind]) for kind in room}
     for kind, amount in room.items():
         if not abroad.alone or amount < 2 * needed[kind]:
             got[kind] = amount
         elif needed[kind]:
-            got[kind] = max(got[kind], amount // 2)
+            got[kind] = max(got[kind], share_of(amount, needed[kind]))
     return {kind: left[kind] - min(got[kind], room[kind]) for kind in room}
 
 

@@ -52,8 +52,9 @@ class Reach:
         family = [await self._watch.task(task), *await self._below(task)]
         running = {each.id for each in family if not each.status.ended}
         below = [each.id for each in family[1:] if tree and each.id in running]
-        for each in below if not report else ():  # so that the process of the task knows it of them, too
-            if self._supervisor.find(each) is None:
+        # All are asked before any is waited for, from the top, so that no end below wakes anybody above.
+        for each in (task, *below) if below and not report else ():
+            if each in running and self._supervisor.find(each) is None:
                 await self._store.ask(each, Wish.STOP)
         if task in running:
             await self._stopped(task, why, report=report)
@@ -90,8 +91,10 @@ class Reach:
         elif hit and await self._store.ask(task, Wish.INTERRUPT):
             await self._watch.until(task, lambda now: now.seq > hit[0].seq, STOP_SECONDS)
         now = await self._watch.task(task)
-        came_too_late = now.status.ended and now.status is not Status.CANCELLED
-        return Stops(now, () if came_too_late or now.status is Status.PENDING else tuple(hit))
+        if now.status is Status.PENDING or _ended_by_itself(now):
+            return Stops(now)
+        below = [await self._watch.task(each.id) for each in hit[1:]]
+        return Stops(now, (*hit[:1], *(each for each in below if not _ended_by_itself(each))))
 
     async def send(self, task: str, text: str, sender: str = "user") -> Task:
         """Say something to a task, whoever runs it; it hears that before its next reply. The task as it is.
@@ -168,3 +171,8 @@ class Reach:
             above = [each.id for each in level if each.id not in found and each.id != task]
             found |= {each.id: each for each in level if each.id != task}
         return list(found.values())
+
+
+def _ended_by_itself(task: Task) -> bool:
+    """Whether a task had ended before what should cut it came."""
+    return task.status.ended and task.status is not Status.CANCELLED

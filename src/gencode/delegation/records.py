@@ -16,7 +16,7 @@ from gencode.core.outcome import Outcome, outcome_of, output_file
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
 from gencode.delegation.outputs import make_whole
-from gencode.delegation.watch import facts_of
+from gencode.delegation.watch import as_awaited, facts_of
 from gencode.runtime.owner import QUEUE
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.runtime.slots import fair_order
@@ -55,7 +55,8 @@ class Records:
     async def get(self, task: Task) -> Outcome:
         """The outcome of a task, whose output file is made whole first."""
         await make_whole(self._store, self._outputs, task)
-        return await self.outcome_of(task)
+        [outcome] = await self.outcomes([task])
+        return outcome
 
     async def show(self, task: Task) -> Outcome:
         """One task with its transcript and the gate's decisions."""
@@ -63,21 +64,25 @@ class Records:
         if problem:
             warnings = (*task.evidence.warnings, f"{problem} Nothing after it is shown.")
             task = replace(task, evidence=replace(task.evidence, warnings=warnings))
+        [outcome] = await self.outcomes([task])
         return replace(
-            await self.outcome_of(task),
+            outcome,
             transcript=[msgspec.to_builtins(message) for message in whole_transcript(events)],
             decisions=[plain(event) for event in events if isinstance(event.fact, CallDecided)],
         )
 
     async def outcomes(self, tasks: Sequence[Task]) -> list[Outcome]:
-        """Folded tasks in their public shape."""
+        """Folded tasks in their public shape, as others see them now."""
+        return await self._told(await as_awaited(self._store, tasks))
+
+    async def _told(self, tasks: Sequence[Task]) -> list[Outcome]:
         places = await self._places([task.id for task in tasks if task.status is Status.PENDING])
         below = await self._below(tasks)
         return [self._outcome(task, below, places) for task in tasks]
 
     async def outcome_of(self, task: Task) -> Outcome:
-        """A folded task in its public shape, with the usage of everything below it."""
-        [outcome] = await self.outcomes([task])
+        """What a run of a task came to, in its public shape, with the usage of everything below it."""
+        [outcome] = await self._told([task])
         return outcome
 
     def _outcome(self, task: Task, below: Family, places: Mapping[str, int]) -> Outcome:

@@ -66,10 +66,10 @@ class Followed(Live):
     async def _pay(self) -> None:
         """Count here what was spent there, also by those it sent itself."""
         if self.purse is not None:
-            self.purse.pay_up_to(await self._steady.read(lambda: spent_by(self._store, self.id)))
+            self.purse.pay_up_to(await self._steady.patiently(lambda: spent_by(self._store, self.id)))
 
     async def _hear(self) -> list[Event]:
-        events = await self._steady.read(lambda: self._store.events(self.id, self._task.seq))
+        events = await self._steady.patiently(lambda: self._store.events(self.id, self._task.seq))
         for event in events:
             self._task = fold(self._task, event)
         if events:
@@ -165,7 +165,7 @@ class Remote(Followed):
             with self.stop.interrupts():
                 if self.slot is not None:
                     await self.slot.take()
-                await self._steady.read(self.begin, QUEUES)
+                await self._steady.patiently(self.begin, QUEUES)
             return True
         except Stopped as stopped:
             ended = TaskEnded(Status.CANCELLED, error=str(stopped))
@@ -176,7 +176,9 @@ class Remote(Followed):
         try:
             if self.lease is not None:
                 await self._store.append(self.lease, [ended], last=True)
-        except Fenced:  # a process took it and died before it had begun
+        except Fenced:  # workers have it, or a process took it and died before it had begun
+            if ended.status is Status.CANCELLED:
+                await call_off(self._store, self.id, owner, ended.error or "")
             await close_if_orphan(self._store, self.id, owner)
         await self._hear()
         return False
@@ -197,7 +199,7 @@ class Remote(Followed):
         return self._process.outlook if isinstance(self._process, Queued) else None
 
     async def _followed(self) -> None:
-        events = await self._steady.read(lambda: self._store.events(self.id))
+        events = await self._steady.patiently(lambda: self._store.events(self.id))
         events = [each for each in events if (each.seq or 0) <= self._task.seq]
         while not self._task.status.ended and not self._gone:
             for event in events:

@@ -12,7 +12,7 @@ from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest, Workspace
 from gencode.core.task import Task
 from gencode.delegation.apart import new_task
 from gencode.delegation.earlier import is_here
-from gencode.delegation.forks import Fork, Whereabouts, born, kept_policies
+from gencode.delegation.forks import Fork, Whereabouts, born, check_begun, kept_policies
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin, link_of
@@ -117,6 +117,7 @@ class Resumption:
             raise UserMistake(f"{task.id} is a conversation; go on with it here: gen -p --session {task.id}")
         if not task.status.ended:
             raise UserMistake(f"Task {task.id} is running; wait for it or stop it first.")
+        check_begun(task)
         handover = Handover(
             model=(await self._model_there(task, request)).lasting,
             task=task.id,

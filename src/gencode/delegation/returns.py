@@ -5,6 +5,7 @@ That holds for every agent at work, whatever surface leads its conversation, if 
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from gencode.core.errors import GenCodeError
@@ -14,6 +15,8 @@ from gencode.core.task import Task, was_given
 from gencode.delegation.family import as_sent
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job
+from gencode.delegation.orphans import SENDER_GONE
+from gencode.delegation.reach import SILENT
 from gencode.delegation.supervisor import Supervisor
 from gencode.runtime.ports import Store, TaskQuery
 
@@ -60,6 +63,24 @@ class Returns:
             if sender is not None and self._supervisor.find(task.id) is None:
                 _tell(sender, task)
         return len(ended)
+
+
+def to_be_told(sender: Task, children: Sequence[Task]) -> bool:
+    """Whether anything came back to a conversation at rest that is worth a turn nobody asked for.
+
+    What somebody stopped is not: whoever did so knows, and the conversation is told in its next turn.
+    """
+    return any(
+        each.background
+        and each.status.ended
+        and not _was_stopped(each)
+        and not was_given(sender, each.id, each.ended_at)
+        for each in as_sent(sender, children)
+    )
+
+
+def _was_stopped(task: Task) -> bool:
+    return task.error == SILENT or (task.status is Status.CANCELLED and task.error != SENDER_GONE)
 
 
 def _has_sent(job: Job) -> bool:

@@ -1,13 +1,14 @@
 """One budget, several processes: who works below a task elsewhere gets parts of what its budget leaves.
 
-An agent that is woken while nobody above it is at work in its process gets a part before it begins: half of
-what is left, and half of the rest when a call no longer fits into that; all of it where half is less than a
-call may cost. Only one process at a time may exceed its part, by one call, and only when nothing is left that
-a call would fit into. Parts are written into the journal of the task that has the budget, under its lease, so
-that nobody gets what somebody else has. Where the task is at rest, who needs one borrows its lease. Where it
-is at work, or an agent that may spend all of it, who needs one lays a claim down and waits for a while: its
-process gives a part (`giving.py`), and stays the one that may exceed the budget. A part counts while an agent
-that got it is at work; nobody has to give it back, and a process that dies keeps none.
+An agent that is woken while nobody above it is at work in its process gets a part before it begins: an eighth
+of what is left, or two calls where that is more, but no more than half; as much again when a call no longer
+fits into that; all that is left where half of it is less than a call may cost (`portions.py`). Only one
+process at a time may exceed its part, by one call, and only when nothing is left that a call would fit into.
+Parts are written into the journal of the task that has the budget, under its lease, so that nobody gets what
+somebody else has. Where the task is at rest, who needs one borrows its lease. Where it is at work, or one
+that may spend all of it, who needs one lays a claim down and waits for a while: its process gives a part
+(`giving.py`), and stays the one that may exceed the budget. A part counts while an agent that got it is at
+work; nobody has to give it back, and a process that dies keeps none.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from msgspec import Struct
 
 from gencode.core.budget import Budget, Part
 from gencode.core.errors import Fenced, StoreTrouble, UserMistake
-from gencode.core.events import BudgetShared
+from gencode.core.events import BudgetSet, BudgetShared
 from gencode.core.prices import Price
 from gencode.core.task import Task
 from gencode.delegation.giving import Giving
@@ -41,9 +42,9 @@ from gencode.delegation.portions import (
     room_of,
     unspent,
 )
+from gencode.delegation.shortage import asked_in_vain, check, refusal
 from gencode.delegation.slices import Abroad, Slices, part_of
-from gencode.runtime.account import Account
-from gencode.runtime.amounts import NOTHING, Spent, in_numbers, limits_of
+from gencode.runtime.amounts import NOTHING, in_numbers, limits_of
 from gencode.runtime.claims import Claim, Claimed
 from gencode.runtime.ports import Lease, Request, Store
 from gencode.runtime.purse import COSTS_OF_A_CALL, BudgetSpent, Purse
@@ -51,8 +52,6 @@ from gencode.runtime.spending import needs_of
 
 log = logging.getLogger(__name__)
 
-OPTIONS = {"tokens": "--max-tokens-total", "usd": "--max-usd", "spawns": "--max-spawns"}
-"""By which a session gets more of a kind."""
 PATIENCE = 10.0
 """So many seconds somebody at work has to give a part of the budget it spends from."""
 NO_ANSWER = (
@@ -90,7 +89,7 @@ class Sharing:
             room = {kind: limit - purse.accounts[kind].spent for kind, limit in bounds(purse)}
         for kind in (*COSTS_OF_A_CALL, "spawns") if sends else COSTS_OF_A_CALL:
             if room.get(kind, 1) < 1:
-                raise _refusal(purse.accounts[kind], top)
+                raise refusal(purse.accounts[kind], top)
         self._tops[purse] = top.id
         purse.more = partial(self._claim, purse)
         purse.parted = purse.hard = True
@@ -109,7 +108,7 @@ class Sharing:
         room = room_of(purse, abroad)
         for kind in COSTS_OF_A_CALL:
             if room.get(kind, 1) < 1:
-                raise _refusal(purse.accounts[kind], top)
+                raise refusal(purse.accounts[kind], top)
         purse.more, purse.parted = None, False
         purse.hard = last_elsewhere(purse, abroad)
         kept = kept_elsewhere(purse, abroad)
@@ -133,7 +132,7 @@ class Sharing:
             return True
 
         if await self._got(purse, (task.id,), needs, promise, lambda: purse.parted) is False:
-            raise await self._nothing(purse, self._tops[purse])
+            raise await self._nothing(purse, self._tops[purse], task, needs)
 
     async def _got(
         self,
@@ -165,13 +164,17 @@ class Sharing:
         now = await self._slices.learn(found, purse) if found else abroad
         return now.giver == abroad.giver or time.monotonic() > until
 
-    async def _nothing(self, purse: Purse, top: str) -> BudgetSpent:
-        """Why there is no part."""
-        bounded = [purse.accounts[kind] for kind, _ in bounds(purse)]
+    async def _nothing(self, purse: Purse, top: str, task: Task, needs: Needs) -> BudgetSpent:
+        """Why there is no part for a task."""
+        bounded = purse.accounts[bounds(purse)[0][0]]
         if mute := self._mute.pop(purse, ""):
-            return BudgetSpent(NO_ANSWER.format(task=mute, seconds=PATIENCE), bounded[0])
-        short = next((each for each in bounded if each.spent >= (each.limit or 0)), bounded[0])
-        return _refusal(short, await self._store.task(top))
+            return BudgetSpent(NO_ANSWER.format(task=mute, seconds=PATIENCE), bounded)
+        found = await self._store.task(top)
+        if found is None:
+            return refusal(bounded, None)
+        abroad = await self._slices.learn(found, purse)
+        needed = {**needed_for(purse, abroad, needs), "spawns": int(task.id in abroad.unborn)}
+        return asked_in_vain(purse, found, abroad, needed)
 
     def _parted(self, purse: Purse) -> list[Purse]:
         """The purses of which only parts may be spent here, from the top down."""
@@ -184,13 +187,7 @@ class Sharing:
     async def _entered(self, stack: AsyncExitStack, purse: Purse, top: str) -> tuple[Lease | None, Abroad]:
         """The lease of the task that has the budget, and who spends it; None while one may spend it all."""
         try:
-            try:
-                lease = await stack.enter_async_context(self._borrow(top))
-            except UserMistake:
-                if await self._at_work(top):
-                    raise
-                await close_if_orphan(self._store, top, self._owner)  # who led it has died
-                lease = await stack.enter_async_context(self._borrow(top))
+            lease = await self._lent(stack, top)
         except StoreTrouble:
             raise
         except (UserMistake, Fenced) as taken:
@@ -201,6 +198,31 @@ class Sharing:
             return None, await self._slices.learn(found, purse)
         abroad = await self._slices.learn(lease.state, purse)
         return None if abroad.giver else lease, abroad
+
+    async def _lent(self, stack: AsyncExitStack, top: str) -> Lease:
+        try:
+            return await stack.enter_async_context(self._borrow(top))
+        except UserMistake:
+            if await self._at_work(top):
+                raise
+            await close_if_orphan(self._store, top, self._owner)  # who led it has died
+            return await stack.enter_async_context(self._borrow(top))
+
+    async def announce(self, session: str, budget_of: Callable[[Task], Budget]) -> None:
+        """Write down what a conversation may spend by what counts here, for processes that do not know it.
+
+        Who is at work with it gives only of what it has itself, so then its journal stays as it is.
+        """
+        async with AsyncExitStack() as stack:
+            try:
+                lease = await self._lent(stack, session)
+            except StoreTrouble:
+                raise
+            except (UserMistake, Fenced) as taken:
+                log.info("the budget of %s stays as it is written: %s", session, taken)
+                return
+            if (budget := budget_of(lease.state)) != lease.state.budget:
+                await self._store.append(lease, [BudgetSet(budget)])
 
     async def _asked(
         self, purse: Purse, top: str, abroad: Abroad, tasks: Sequence[str], needs: Needs
@@ -271,15 +293,15 @@ class Sharing:
     async def _promise(self, purse: Purse, lease: Lease, abroad: Abroad, task: Task, needs: Needs) -> None:
         """Write a part down for a task that begins, and all that spend from it here.
 
-        One that has never begun counts as an agent from now on.
+        A new one counts as an agent from now on. The purse learns so from the journal, and forgets nothing it
+        learned, so until then this is set aside: if it does not begin after all, nobody misses an agent.
         """
-        if task.started_at is None:
-            if room_of(purse, abroad).get("spawns", 1) < 1:
-                raise _refusal(purse.accounts["spawns"], lease.state)
-            purse.learn(Spent(spawns=purse.accounts["spawns"].spent + 1))
+        born = int(task.id in abroad.unborn)
+        if room_of(purse, abroad).get("spawns", born) < born:
+            raise refusal(purse.accounts["spawns"], lease.state)
         needed = needed_for(purse, abroad, needs)
-        _check(purse, lease.state, abroad, needed)
-        rest = rest_of(purse, abroad, needed)
+        check(purse, lease.state, abroad, needed)
+        rest = rest_of(purse, abroad, needed, born)
         purse.hard = has_to_fit(purse, abroad, needed)
         woken = {**abroad.woken, task.id: abroad.costs_of(task)}
         await self._store.append(lease, [self._shared(purse, abroad, rest, woken)])
@@ -308,32 +330,3 @@ class Woken(Struct, frozen=True, eq=False):
     async def begin(self, task: Task, request: Request, price: Price) -> None:
         """Before a task goes on that is leased here, with such a call; BudgetSpent when it cannot."""
         await self.sharing.begin(self.purse, task, needs_of(request, price))
-
-
-def _check(purse: Purse, top: Task, abroad: Abroad, needed: Needs) -> None:
-    """BudgetSpent when there is no part for a call."""
-    for kind in COSTS_OF_A_CALL:
-        if not is_enough(purse, abroad, needed, kind):
-            raise _refusal(purse.accounts[kind], top)
-
-
-def _refusal(account: Account, top: Task | None) -> BudgetSpent:
-    """Why nobody below a task can go on, and what can be done about it."""
-    return BudgetSpent(f"{account.spent_words()} {_way_out(account, top)}".rstrip(), account)
-
-
-def _way_out(account: Account, top: Task | None) -> str:
-    if account.limit is not None and account.spent >= account.limit:
-        spent = f"{account.number(account.spent)} are spent"
-        if top is not None and top.conversation and account.kind in OPTIONS:
-            own = f"gen task budget {top.id} {account.kind} N"
-            return f"{spent}; a bigger budget lets it go on: {OPTIONS[account.kind]} N, /budget, or {own}."
-        if top is not None:
-            return f"{spent}; a bigger budget lets it go on: gen task budget {top.id} {account.kind} N."
-        return f"{spent}."
-    if top is not None and not top.status.ended:
-        return (
-            f"{top.id} itself is at work in another process and may spend it all: wait until it is at "
-            f"rest, stop it (gen task stop {top.id}), or say there what the agent should do."
-        )
-    return "Wait until they have ended, or stop one (gen task stop ID)." if account.purse.holders else ""

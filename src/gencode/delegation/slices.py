@@ -52,6 +52,8 @@ class Abroad(Struct, frozen=True):
     """Whether one of the others may exceed the budget by a call."""
     sent: Mapping[str, int] = {}
     """How many agents each task sent itself."""
+    unborn: frozenset[str] = frozenset()
+    """The forks below that count as no agent: they wait for a part, or never began with one."""
 
     def costs_of(self, task: Task) -> Budget:
         """What a task cost itself until now, also in agents."""
@@ -68,14 +70,14 @@ class Slices:
 
     async def look(self, top: Task, purse: Purse) -> Abroad:
         """What was spent of the budget of a task, and who else may spend from it than this purse."""
-        family = await _begun_below(self._store, top)
+        family, unborn = await _born_below(self._store, top)
         spent = total_of([top, *family])
         if not family and (top.status.ended or self._live(top.id) is not None):
-            return Abroad(spent)
+            return Abroad(spent, unborn=unborn)
         held = {each.task: each.owner for each in await self._store.owned() if not given_up(each)}
         relatives = _Family(top, family, held, self._owner, self._live)
         relatives.count_apart()
-        return relatives.abroad(spent, purse)
+        return replace(relatives.abroad(spent, purse), unborn=unborn)
 
     async def learn(self, top: Task, purse: Purse) -> Abroad:
         """The same; what was spent is counted in the purse."""
@@ -95,16 +97,21 @@ class Slices:
 
 async def set_aside_below(store: Store, top: Task) -> dict[str, int]:
     """What is written down for all who are at work below a task, anywhere: parts, and their own budgets."""
-    family = await _begun_below(store, top)
+    family, _ = await _born_below(store, top)
     held = {each.task: each.owner for each in await store.owned() if not given_up(each)}
     return _Family(top, family, held, "", lambda _: None).set_aside()
 
 
-async def _begun_below(store: Store, top: Task) -> list[Task]:
-    """Everything below a task but the forks that wait for a part of its budget, or never got one."""
+async def _born_below(store: Store, top: Task) -> tuple[list[Task], frozenset[str]]:
+    """Everything below a task that counts as an agent, and the forks that do not: none of them has begun.
+
+    One that got a part counts until it begins, or ends after all.
+    """
     promised = {task for part in top.parts for task in part.before}
     family = await below(store, top.id)
-    return [each for each in family if each.started_at or not each.woken or each.id in promised]
+    new = (each for each in family if each.woken and not each.started_at)
+    unborn = frozenset(each.id for each in new if each.status.ended or each.id not in promised)
+    return [each for each in family if each.id not in unborn], unborn
 
 
 class _Family:

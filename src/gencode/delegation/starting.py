@@ -27,7 +27,7 @@ from gencode.delegation.family import Family, as_sent
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin
-from gencode.delegation.orphans import close_if_orphan, given_up, interruption
+from gencode.delegation.orphans import close_if_orphan, given_up, interruption, taken_up
 from gencode.delegation.returns import Returns
 from gencode.delegation.seating import Seating
 from gencode.delegation.sharing import Woken
@@ -210,7 +210,7 @@ class Starting:
         dead = None
         while True:
             try:
-                return await self._store.take(task, self._supervisor.owner, dead)
+                return await taken_up(self._store, task, self._supervisor.owner, dead)
             except UserMistake:
                 found = await self._store.task(task)
                 if found is None or not found.status.ended or time.monotonic() > until:

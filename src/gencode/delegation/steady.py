@@ -26,7 +26,7 @@ class Steady:
         self._stop = stop
         self._tell = tell
 
-    async def read(self, step: Callable[[], Awaitable[T]], note: str = WAITS) -> T:
+    async def patiently(self, step: Callable[[], Awaitable[T]], note: str = WAITS) -> T:
         """What a step gives that may be repeated; StoreAway when the database stays away."""
         until, pause = time.monotonic() + AWAY_SECONDS, FIRST_PAUSE
         while True:

@@ -7,7 +7,15 @@ from msgspec.structs import replace
 
 from gencode.core.budget import Budget
 from gencode.core.task import Task
-from gencode.delegation.accounts import NO_BUDGET, afforded, bounded_above, spent_by, tightest
+from gencode.delegation.accounts import (
+    NO_BUDGET,
+    afforded,
+    bounded_above,
+    shares,
+    spent_by,
+    tasks_above,
+    tightest,
+)
 from gencode.delegation.live import Live
 from gencode.delegation.sharing import Sharing, Woken
 from gencode.runtime.ports import Store
@@ -100,10 +108,11 @@ class Treasury:
         if found is None or found.id in passed:  # what was imported may go round in circles
             return Funds(self.own, passed[-1] if passed else "")
         if found.conversation:
-            funds = Funds(self.of_conversation(found))
+            purse = self.of_conversation(found)
+            funds = Funds(purse if purse is not None and purse.bounded else None)
         else:
             funds = await self.above(found.parent, sends=sends, passed=(*passed, found.id))
-            if found.budget == NO_BUDGET:
+            if not shares(found.budget):
                 return funds
             own = self._kept(found.id, f"agent {found.agent}", found.budget, funds.purse)
             own.close()  # it bounds, and sets nothing aside
@@ -129,14 +138,24 @@ class Treasury:
         It counts as an agent itself, so that 0 may be left for it to send. BudgetSpent when there is nothing.
         """
         funds = await self.above(task.parent, sends=True)
-        if (purse := funds.purse) is None:
+        purse = funds.purse
+        if purse is not None and funds.woken is None:
+            await afforded(lambda: _check(purse))
+        await self.announce(task)
+        if purse is None:
             return asked, False
-        if funds.woken is not None:
-            return asked, True
-        await afforded(lambda: _check(purse))
-        if await bounded_above(self._store, task.parent):  # who is at work with it here gives a part of it
-            return asked, True
+        if (own := self.own) is not None and own in purse.upwards:  # of which no other process knows
+            _check(own)
+            asked = tightest(asked, _without_itself(own.left()))
+        if funds.woken is not None or await bounded_above(self._store, task.parent):
+            return asked, True  # who is at work with it gives a part of it
         return tightest(asked, _without_itself(purse.left())), False
+
+    async def announce(self, task: Task) -> None:
+        """Let other processes know what the conversation above a task may spend, as it counts here."""
+        async for above in tasks_above(self._store, task):
+            if above.conversation and self.budget_of(above) != above.budget:
+                await self._sharing.announce(above.id, self.budget_of)
 
     def _kept(self, task: str, owner: str, budget: Budget, parent: Purse | None) -> Purse:
         """The one purse of a task that is at rest, for as long as those above are the same."""

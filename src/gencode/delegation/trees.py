@@ -128,7 +128,8 @@ class Workplaces:
             name = new_id()
         if source is None:
             return Workplace(await make(workspace, self.home, name), fresh=True)
-        from gencode.delegation.grounds import copied, ground_of
+        from gencode.delegation.grounds import copied
+        from gencode.runtime.away.ground import ground_of
 
         ground = await ground_of(self._store, source)
         return Workplace(await copied(ground, workspace, self.home, name), fresh=True)
@@ -158,7 +159,9 @@ class Workplaces:
         """The worktree that another process has made for a task that begins here, if there is one."""
         if task or not created.worktree:
             return self.given.get(task)
-        tree = _there(created.worktree)
+        from gencode.runtime.worktrees.place import tree_there
+
+        tree = tree_there(Path(created.worktree))
         if tree is None:
             raise UserMistake(f"The worktree {created.worktree} that was made for the task is gone.")
         return Workplace(tree)
@@ -172,7 +175,8 @@ class Workplaces:
             return self.given.get(task.id)
         if self.home is None:
             raise UserMistake(NO_HOME)
-        from gencode.delegation.grounds import ground_of, stand
+        from gencode.delegation.grounds import stand
+        from gencode.runtime.away.ground import ground_of
 
         found = await stand(await ground_of(self._store, task), workspace, self.home)
         return Workplace(found.tree, fresh=found.fresh, anew=found.told)
@@ -198,13 +202,6 @@ def in_worktree(spec: AgentSpec, asked: str, source: Task | None = None) -> bool
 def had_own(task: Task) -> bool:
     """Whether a task works in a worktree or a copy of its own, wherever it is run."""
     return bool(task.worktree) or task.isolated
-
-
-def _there(path: str) -> "Worktree | None":
-    from gencode.runtime.worktrees.place import recorded
-
-    tree = recorded(Path(path)) if path else None
-    return tree if tree is not None and tree.path.is_dir() else None
 
 
 def told(tree: "Worktree", work: "Work") -> Iterator[str]:

@@ -2,18 +2,33 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from gencode.core.errors import CorruptFact, UserMistake
-from gencode.core.events import Event
+from gencode.core.events import Event, PassingFact
+from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.orphans import close_if_orphan
+from gencode.delegation.steady import Steady
+from gencode.runtime.fleet import Dispatching
 from gencode.runtime.ports import Store, TaskQuery
+from gencode.runtime.stop import Stop
 
 LOOK_SECONDS = 0.1
 MOST_ASKED = 200
 """So many of the latest tasks of a folder are looked at for who changed a file."""
+OUT_OF_TIME = "it was waited for long enough"
+
+Tell = Callable[[PassingFact], None]
+"""Hears that the database is away."""
+
+
+def tell_nobody(_fact: PassingFact) -> None:
+    """For who waits where nobody reads along."""
 
 
 async def facts_of(store: Store, task: str, after: int = 0) -> tuple[list[Event], CorruptFact | None]:
@@ -22,6 +37,20 @@ async def facts_of(store: Store, task: str, after: int = 0) -> tuple[list[Event]
         return await store.events(task, after), None
     except CorruptFact as corrupt:
         return [event for event in corrupt.before if isinstance(event, Event)], corrupt
+
+
+async def as_awaited(store: Store, tasks: Sequence[Task]) -> list[Task]:
+    """Tasks as others see them: one that was woken waits like a new one, until a worker begins with it.
+
+    The journal has its earlier end as the last fact until then, and what it said before is no answer to
+    what it is asked now.
+    """
+    ended = [task.id for task in tasks if task.status.ended and not task.conversation]
+    if not ended or not isinstance(store, Dispatching):
+        return [*tasks]
+    woken = {*ended} - await store.over(ended)
+    waits = partial(replace, status=Status.PENDING, result="", output=None, error=None, ended_at=None)
+    return [waits(task) if task.id in woken else task for task in tasks]
 
 
 class Watch:
@@ -40,27 +69,52 @@ class Watch:
             found = await self._store.task(task)
         if found is None:
             raise UserMistake(f"There is no task {task}.")
-        return found
+        [seen] = await as_awaited(self._store, [found])
+        if seen.status.ended and isinstance(self._store, Dispatching):
+            # It may have gone on and ended again since it was read, and this would be its earlier end.
+            seen = await self._store.task(task) or seen
+        return seen
 
-    async def until(self, task: str, done: Callable[[Task], bool], seconds: float | None = None) -> Task:
-        """The task as soon as it is `done` or has ended, or as it is after so many seconds."""
+    async def until(
+        self,
+        task: str,
+        done: Callable[[Task], bool],
+        seconds: float | None = None,
+        tell: Tell = tell_nobody,
+    ) -> Task:
+        """The task as soon as it is `done` or has ended, or as it is after so many seconds.
+
+        A database that is away meanwhile is waited for, too.
+        """
         until = None if seconds is None else time.monotonic() + seconds
-        while True:
-            found = await self.task(task)
-            rest = LOOK_SECONDS if until is None else min(LOOK_SECONDS, until - time.monotonic())
-            if done(found) or found.status.ended or rest <= 0:
-                return found
-            await asyncio.sleep(rest)
+        stop = Stop()
+        steady = Steady(stop, tell)
+        over = None
+        if seconds is not None:
+            over = asyncio.get_running_loop().call_later(seconds, stop.stop, OUT_OF_TIME)
+        try:
+            while True:
+                found = await steady.patiently(partial(self.task, task))
+                rest = LOOK_SECONDS if until is None else min(LOOK_SECONDS, until - time.monotonic())
+                if done(found) or found.status.ended or rest <= 0:
+                    return found
+                await asyncio.sleep(rest)
+        finally:
+            if over is not None:
+                over.cancel()
 
-    async def ended(self, task: str, seconds: float | None = None) -> Task:
+    async def ended(self, task: str, seconds: float | None = None, tell: Tell = tell_nobody) -> Task:
         """The task once it has ended, or as it is after so many seconds."""
-        return await self.until(task, lambda found: found.status.ended, seconds)
+        return await self.until(task, lambda found: found.status.ended, seconds, tell)
 
-    async def events(self, task: str, after: int = 0) -> AsyncGenerator[Event, None]:
+    async def events(
+        self, task: str, after: int = 0, tell: Tell = tell_nobody
+    ) -> AsyncGenerator[Event, None]:
         """The facts of a task from a number on, each as soon as it is written, until it has ended."""
+        steady = Steady(Stop(), tell)
         while True:
-            found = await self.task(task)
-            events, problem = await facts_of(self._store, task, after)
+            found = await steady.patiently(partial(self.task, task))
+            events, problem = await steady.patiently(partial(facts_of, self._store, task, after))
             for event in events:
                 after = event.seq or after
                 yield event

@@ -3,10 +3,12 @@
 import logging
 
 from gencode.core.errors import GenCodeError, UserMistake
-from gencode.core.events import DurableFact, TaskEnded, TaskStarted
+from gencode.core.events import DurableFact, MessageAdded, TaskEnded, TaskStarted
+from gencode.core.messages import UserMessage
 from gencode.core.status import Status
+from gencode.core.task import Task, replay, transcript_of
 from gencode.delegation.orphans import close_task, interrupting
-from gencode.runtime.fleet import Dispatching
+from gencode.runtime.fleet import Dispatch, Dispatching
 from gencode.runtime.owner import new_owner
 from gencode.runtime.ports import Lease, Store, Wish
 
@@ -14,6 +16,7 @@ log = logging.getLogger(__name__)
 
 MOST_TRIES = 5
 """So often it may be taken and left just when it is called off."""
+GO_ON = ". To go on with it after that: gen task resume {task} 'go on'"
 
 
 async def call_off(store: Store, task: str, owner: str, why: str) -> None:
@@ -28,26 +31,50 @@ async def give_up(store: Store, task: str, why: str) -> bool:
     if not isinstance(store, Dispatching):
         return False
     try:
-        # Nobody renews this one's leases, so that the task is free soon when the database goes away now.
-        lease = await store.take(task, new_owner())
-        found = await store.dispatched(task)
-        if found is None or found.order is None:
-            await store.release(lease)
+        # All is read before: each time that it is taken counts as one that brought a worker down.
+        now, found = replay(await store.events(task)), await store.dispatched(task)
+        if now is None or found is None or found.order is None:
             return False
-        await store.append(lease, await _out_of_time(store, lease, why), last=True)
+        last = await _out_of_time(store, now, found.prompt, why + GO_ON.format(task=task))
+        # Nobody renews this one's leases, so that the task is free soon when the database goes away now.
+        return await _written(store, await store.take(task, new_owner()), now, last)
     except GenCodeError as trouble:
         log.info("task %s is waited for yet: %s", task, trouble)
         return False
-    return True
 
 
-async def _out_of_time(store: Store, lease: Lease, why: str) -> list[DurableFact]:
+async def _written(store: Store, lease: Lease, seen: Task, last: list[DurableFact]) -> bool:
+    """Write the last facts of a task, unless something was written since it was `seen`; it is free then."""
+    written = False
+    try:
+        if lease.state.seq == seen.seq:
+            await store.append(lease, last, last=True)
+            written = True
+    finally:
+        if not written:
+            await store.release(lease)
+    return written
+
+
+async def _out_of_time(store: Store, now: Task, prompt: str, why: str) -> list[DurableFact]:
     """The last facts of a task: not begun yet, cut where it was, or to go on and not begun again."""
-    now = lease.state
     if now.status is Status.RUNNING:
         return await interrupting(store, now, why, Status.TIMED_OUT)
-    begun: list[DurableFact] = [TaskStarted()] if now.status.ended else []
-    return [*begun, TaskEnded(Status.TIMED_OUT, now.result, why)]
+    return [*await not_begun(store, now, prompt), TaskEnded(Status.TIMED_OUT, now.result, why)]
+
+
+async def not_begun(store: Store, task: Task, prompt: str) -> list[DurableFact]:
+    """The facts before the end of a run that nobody began with: what it was told is heard when it goes on.
+
+    Of a first run that is known anyway, and letters are kept until they are heard.
+    """
+    if not task.status.ended:
+        return []
+    if not prompt.strip():
+        return [TaskStarted()]
+    earlier = transcript_of(await store.events(task.id))
+    said = [prompt] if earlier or not task.prompt else [task.prompt, prompt]
+    return [TaskStarted(), *(MessageAdded(UserMessage(each)) for each in said)]
 
 
 async def _withdrawn(store: Store, task: str, owner: str, why: str) -> bool:
@@ -59,7 +86,18 @@ async def _withdrawn(store: Store, task: str, owner: str, why: str) -> bool:
     if lease.state.status is Status.PENDING:
         await store.append(lease, [TaskEnded(Status.CANCELLED, error=why)], last=True)
         return True
+    if lease.state.status.ended and (found := await _queued(store, task)):
+        begun = await not_begun(store, lease.state, found.prompt)
+        ended = TaskEnded(Status.CANCELLED, lease.state.result, why)
+        await store.append(lease, [*begun, ended], last=True)
+        return True
     await store.release(lease)
     if not lease.state.status.ended:
         await close_task(store, task, owner, why=why)
     return True
+
+
+async def _queued(store: Store, task: str) -> Dispatch | None:
+    """What is known of a task that workers are to begin with."""
+    found = await store.dispatched(task) if isinstance(store, Dispatching) else None
+    return found if found and found.order is not None else None

@@ -14,9 +14,8 @@ from gencode.core.events import BudgetSet
 from gencode.core.messages import UserMessage
 from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.status import Status
-from gencode.core.task import Task, was_given
+from gencode.core.task import Task
 from gencode.delegation.accounts import NO_BUDGET
-from gencode.delegation.family import as_sent
 from gencode.delegation.forks import Fork, alone, point_of
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job, Live
@@ -25,6 +24,7 @@ from gencode.delegation.orphans import given_up
 from gencode.delegation.raising import check_own, set_budget
 from gencode.delegation.records import Records
 from gencode.delegation.resumption import Resumption
+from gencode.delegation.returns import to_be_told
 from gencode.delegation.sharing import Sharing
 from gencode.delegation.starting import check_prompt
 from gencode.delegation.treasury import Funds, Treasury
@@ -40,6 +40,10 @@ PATIENCE = 60.0
 """So many seconds somebody who has taken a task may need to go on with it."""
 LOOK_SECONDS = 0.05
 BLIND = "The model {model} takes no pictures, so nothing was sent; choose one that does, or say it in words."
+WOKEN = (
+    "Task {task} was woken and waits for a worker; say more to it (gen task send {task}), wait for it "
+    "(gen task output {task}), or stop it first (gen task stop {task})."
+)
 Prompt = str | UserMessage
 """What a person says, alone or with the pictures that go with it."""
 
@@ -101,6 +105,15 @@ class Work:
         found = await self._records.find(task)
         if found.conversation:
             raise UserMistake(f"{found.id} is a conversation; go on with it: gen -p --session {found.id}")
+        await self._check_rests(found)
+        return await self._resumed(found, request)
+
+    async def _check_rests(self, task: Task) -> None:
+        """UserMistake for a task that was woken and has not begun: what it was told then must not be lost."""
+        if task.status.ended and (await self._launcher.watch.task(task.id)).status is Status.PENDING:
+            raise UserMistake(WOKEN.format(task=task.id))
+
+    async def _resumed(self, found: Task, request: TaskRequest) -> Live:
         if request.budget == NO_BUDGET:
             await check_own(self._store, found)
         funds = await self._treasury.of_task(found)
@@ -165,7 +178,7 @@ class Work:
                 return found, False
             try:
                 await self._wake(found.id, "" if posted else text, here=here)
-                return await self._records.find(found.id), True
+                return await self._launcher.watch.task(found.id), True
             except UserMistake as refused:
                 now = await self._launcher.watch.task(found.id)
                 lost = now.seq != found.seq or await self._held(found.id)
@@ -199,7 +212,9 @@ class Work:
         with elsewhere(far=self._launcher.apart.far):
             if request.resume:
                 earlier = await self._records.find(request.resume)
+                await self._check_rests(earlier)
                 await check_own(self._store, earlier)  # a worker would say so to nobody
+                await self._treasury.announce(earlier)
                 return await self._resumption.detach(earlier, request, self._terms.seconds)
             return await self._launcher.detach(request, self._origin(), self._terms.seconds)
 
@@ -210,8 +225,9 @@ class Work:
             return await self._take_over(known, handover)
         if handover.created is not None:
             created = handover.created
+            # That a fork is one agent more counts when it gets its part; it may have got one already.
             above = self._treasury.above
-            funds = await above(created.parent, sends=True) if created.woken else Funds(self._treasury.own)
+            funds = await above(created.parent) if created.woken else Funds(self._treasury.own)
             job = await self._resumption.take_on(created, handover, funds)
             if job.purse is not None:
                 job.purse.hard = created.fits
@@ -219,7 +235,7 @@ class Work:
         request = TaskRequest(
             *("", handover.prompt), model=handover.model, max_turns=handover.max_turns, background=True
         )
-        return await self.resume(handover.task, request)
+        return await self._resumed(await self._records.find(handover.task), request)
 
     async def _take_over(self, task: Task, handover: Handover) -> Job:
         """Go on in the place of a process that died. What its agent took along is still set aside for it."""
@@ -254,13 +270,12 @@ class Work:
     async def hear(self, spec: AgentSpec, session: str) -> Job | None:
         """Start a turn in which a conversation at rest hears what came back to it, or was said to it.
 
-        None when nothing waits for it; `Kept` when its budget is spent.
+        None when nothing waits that is worth a turn; `Kept` when its budget is spent.
         """
         found = await self._records.find(session)
         children = await self._store.tasks(TaskQuery(parent=found.id))
-        come = [each for each in as_sent(found, children) if each.background and each.status.ended]
         letters = [each.text for each in await self._store.waiting(found.id)]
-        if not all(was_given(found, each.id, each.ended_at) for each in come) and COME_BACK not in letters:
+        if to_be_told(found, children) and COME_BACK not in letters:
             await self._store.post(found.id, COME_BACK, "system")
         elif not letters:
             return None

@@ -194,7 +194,7 @@ class FleetEngine:
         return known.cwd if known is not None and there else str(self._cwd)
 
     async def _again(self, task: str, order: bytes, priority: int, delay: timedelta | None) -> None:
-        """Queue an earlier task, and wait a while for a worker to begin: until then it looks as it did."""
+        """Queue an earlier task, and wait a while for a worker to begin, unless none could."""
         from gencode.engines.pgqueuer import enqueuing
 
         before = await self._store.dispatched(task)
@@ -206,6 +206,9 @@ class FleetEngine:
             await asyncio.sleep(LOOK_SECONDS)
             now = await self._store.dispatched(task)
             if now is None or (now.takes > before.takes and (now.order is None or not now.status.ended)):
+                return
+            seen = await self._store.outlook(task)
+            if seen is not None and seen.most is not None:
                 return
 
     async def _unpacked(self, away: Away) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -18,12 +18,13 @@ from gencode.core.messages import ToolMessage
 from gencode.core.rules import Action
 from gencode.core.spec import Copied, ForkPoint, Workspace
 from gencode.core.status import Status
-from gencode.core.task import Task, fold, whole_transcript
+from gencode.core.task import Task, fold
 from gencode.engines.process import WorkOrder
 from gencode.permissions.chain import rebuilt
 from gencode.permissions.paths import decide_path, resolve
 from gencode.runtime.away.parcel import (
     COPIED,
+    WITHOUT,
     Parcel,
     Returned,
     as_reason,
@@ -33,13 +34,15 @@ from gencode.runtime.away.parcel import (
 )
 from gencode.runtime.fleet import TRAVELLING, Dispatching
 from gencode.runtime.ports import Handover, Store
-from gencode.runtime.whereabouts import is_away, last_branch
+
+if TYPE_CHECKING:
+    from gencode.runtime.away.ground import Ground, Own
 
 log = logging.getLogger(__name__)
 
 UNPACK_SECONDS = 900.0
 """So long it may take to bring home what one task changed."""
-BEGAN = ("it began with ", "it begins in a copy of ")
+BEGAN = ("it began with ", "it begins in a copy of ", WITHOUT)
 """How notes begin that tell of another task what it began with."""
 FORKS = {
     "work": "It begins in a copy of {cwd} as task {task} left it, with what that one changed.",
@@ -106,20 +109,23 @@ class Luggage:
     async def pack(self, cwd: str, task: Task | None = None) -> Packed:
         """A folder for a task. An earlier task whose changes nobody has taken over goes on from there.
 
-        One that last worked in a worktree goes on from what is in that.
+        One that last worked in a worktree goes on from what is in that, with a word on what came back before
+        and is not in it.
         """
+        from gencode.runtime.away.ground import ground_of, set_aside
         from gencode.runtime.away.packing import Packer
 
-        mark = mark_of(cwd)
-        earlier = await self._store.parcels.returned(task.id) if task else None
-        events = await self._store.events(task.id) if task and (task.worktree or task.isolated) else []
-        none = earlier is None or earlier[0].nothing
-        own = mark and events and (none or not is_away(whole_transcript(events)))
+        mark, note = mark_of(cwd), ""
+        ground = await ground_of(self._store, task) if task and (task.worktree or task.isolated) else None
+        earlier = ground.back if ground else await self._store.parcels.returned(task.id) if task else None
         try:
-            if task and own and (begun := await self._pack_own(task, events)):
-                return Packed(mark, begun[0], tree=begun[1])
+            if ground and mark and not ground.newest_back and (begun := await self._pack_own(ground)):
+                parcel, own = begun
+                possible, note = await set_aside(ground, own, parcel)
+                if possible:
+                    return Packed(mark, _noting(parcel, note), tree=str(own.tree.path) if own.tree else "")
             if earlier is not None and not (earlier[0].taken and mark):
-                return Packed(mark, _as_it_was(earlier[0]))
+                return Packed(mark, _noting(_as_it_was(earlier[0]), note))
             if not mark:
                 return Packed(mark, alone=f"{cwd} is not on the machine that sent it")
             made = Packer(Path(cwd), self._home, self._store.parcels, self.around)
@@ -169,30 +175,29 @@ class Luggage:
         source = await self._store.task(created.forked)
         if source is None or not (source.worktree or source.isolated) or source.cwd != created.cwd:
             return None
-        events = await self._store.events(source.id)
-        ended = ends_with(events, fork.at)
-        begun = await self._pack_own(source, events, with_work=ended)
+        from gencode.runtime.away.ground import ground_of
+
+        ended = ends_with(await self._store.events(source.id), fork.at)
+        begun = await self._pack_own(await ground_of(self._store, source), with_work=ended)
         return None if begun is None else _begun(created, fork, begun[0], with_work=ended)
 
-    async def _pack_own(
-        self, task: Task, events: Sequence[Event], *, with_work: bool = True
-    ) -> tuple[Parcel, str] | None:
-        """What is in the worktree of a task, with its place if it is here; None where nothing is left of it.
+    async def _pack_own(self, ground: "Ground", *, with_work: bool = True) -> "tuple[Parcel, Own] | None":
+        """What is in the worktree of a task, and where that is; None where nothing is left of it.
 
         If it last worked in one on another machine, that is what is on its branch.
         """
         from gencode.runtime.away.packing import pack_branch, pack_tree
-        from gencode.runtime.worktrees.place import tree_here, tree_name
 
-        folder, name = Path(task.cwd), tree_name(task.id, task.worktree)
-        around = _around(folder)
-        branch, rest = last_branch(whole_transcript(events), name), (folder, self._home, self._store.parcels)
-        tree = tree_here(self._home, around, name, task.worktree, branch) if around else None
-        if tree is not None and branch in ("", tree.branch):
-            parcel = await pack_tree(tree.path, *rest, with_work=with_work)
-            return None if parcel is None else (parcel, str(tree.path))
-        parcel = await pack_branch(branch, *rest, with_work=with_work) if around and branch else None
-        return None if parcel is None else (parcel, "")
+        folder = Path(ground.task.cwd)
+        around, rest = _around(folder), (folder, self._home, self._store.parcels)
+        if around is None:
+            return None
+        own = ground.own(self._home, around)
+        if own.tree is not None:
+            parcel = await pack_tree(own.tree.path, *rest, with_work=with_work)
+        else:
+            parcel = await pack_branch(own.branch, *rest, with_work=with_work)
+        return None if parcel is None else (parcel, own)
 
     async def _sent_with(self, task: str) -> Parcel | None:
         """The folder of a task that has not ended, as it was sent with it."""
@@ -273,6 +278,11 @@ def _as_it_was(work: Returned) -> Parcel:
     behind = begins_behind(work, "")
     notes = [note for note in work.parcel.notes if note != behind]
     return msgspec.structs.replace(work.parcel, notes=(*notes, behind)) if behind else work.parcel
+
+
+def _noting(parcel: Parcel, note: str) -> Parcel:
+    notes = dict.fromkeys([*parcel.notes, *([note] if note else [])])
+    return msgspec.structs.replace(parcel, notes=tuple(notes))
 
 
 def may_write(path: Path, created: TaskCreated, copied: Copied | None = None) -> bool:

@@ -10,6 +10,7 @@ costs nothing.
 
 import asyncio
 from collections import deque
+from math import ceil
 
 from gencode.core.errors import ProviderError
 
@@ -37,6 +38,7 @@ class Cooldown:
         self.answered_at = 0.0
         self._calm = calm
         self._forgotten_at = 0.0
+        self._said_at = -CALM
         self._trouble = ProviderError("")
         self._next = 0.0
         self._gap = 0.0
@@ -47,6 +49,22 @@ class Cooldown:
         self._measured_from = 0.0
         self._answers = 0
         self._refused = 0
+
+    @property
+    def words(self) -> str:
+        """What is waited for, for a person."""
+        left = ceil(max(0.0, self._next - asyncio.get_running_loop().time()))
+        soon = f"in {left} s" if left else "when one of them is answered"
+        others = "it is the next" if len(self._line) < 2 else f"{len(self._line)} wait for their turn"
+        return f"waits for the model ({self._trouble}): {others}, and the next asks {soon}"
+
+    def is_news(self) -> bool:
+        """Whether a person is to hear that agents wait: not again for a while."""
+        now = asyncio.get_running_loop().time()
+        if now < self._said_at + CALM:
+            return False
+        self._said_at = now
+        return True
 
     @property
     def crowded(self) -> bool:
@@ -166,11 +184,14 @@ class Turn:
         self._first = first
 
     async def __aenter__(self) -> "Turn":
-        cold = self._cooldown.cold
-        place = await self._cooldown.wait(self._patience, first=self._first) if cold else None
+        self._before = self._cooldown.pauses
+        return self
+
+    async def wait(self) -> None:
+        """Wait for it, where there is a line."""
+        place = await self._cooldown.wait(self._patience, first=self._first)
         self._in_line = place is not None
         self._before = self._cooldown.pauses if place is None else place
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._in_line:

@@ -14,9 +14,10 @@ from gencode.runtime.ports import (
     Request,
     TextPart,
     ThinkingPart,
+    WaitPart,
 )
 
-PARTS = (TextPart, ThinkingPart, CallPart, EndPart, AgainPart)
+PARTS = (TextPart, ThinkingPart, CallPart, EndPart, AgainPart, WaitPart)
 
 
 class Own:

@@ -14,8 +14,12 @@ from msgspec import Struct
 
 from gencode.core.errors import ProviderError
 from gencode.providers.cooldown import Cooldown, Turn
-from gencode.runtime.ports import AgainPart, Part, Provider, Request
+from gencode.runtime.ports import AgainPart, Part, Provider, Request, WaitPart
 
+SHORT = 3.0
+"""So many seconds nobody is told that an agent waits."""
+OFTEN = 30.0
+"""So often it is told again."""
 LONG = 10.0
 """So many seconds are told to a person, if they are too many to wait."""
 MOST_DAYS = 365
@@ -53,6 +57,10 @@ class Retrying:
         while True:
             said = False
             async with self._cooldown.turn(self._patience.whole, refused) as turn:
+                if self._cooldown.cold:
+                    async with aclosing(self._in_line(turn)) as waits:
+                        async for part in waits:
+                            yield part
                 try:
                     async with aclosing(self._inner.stream(request)) as parts:
                         async for part in parts:
@@ -68,7 +76,22 @@ class Retrying:
                 pause = self._pause(turn, trouble, failed, began)
             if said:
                 yield AgainPart(str(trouble))
+            if pause > SHORT:
+                yield WaitPart(f"asks the model again in {ceil(pause)} s ({trouble})", note=True)
             await asyncio.sleep(pause)
+
+    async def _in_line(self, turn: Turn) -> AsyncGenerator[WaitPart, None]:
+        """Wait for a turn to ask; what is waited for, now and then: it is a sign of life as well."""
+        waiting = asyncio.get_running_loop().create_task(turn.wait())
+        try:
+            pause = SHORT
+            while not (await asyncio.wait((waiting,), timeout=pause))[0]:
+                yield WaitPart(self._cooldown.words, self._cooldown.is_news())
+                pause = OFTEN
+            await waiting
+        finally:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
 
     def _pause(self, turn: Turn, error: ProviderError, failed: int, began: float) -> float:
         """The seconds to wait alone, besides those that all wait; raises what waiting does not help."""

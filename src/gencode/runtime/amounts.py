@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gencode.core.budget import Budget
+from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UserMistake
 
 UNITS = {"turns": "turns", "tokens": "tokens", "usd": "USD", "spawns": "agents"}
@@ -26,19 +26,17 @@ NOTHING = Spent()
 
 
 def check_budget(budget: Budget) -> None:
-    """UserMistake for a budget that allows nothing."""
-    for name in budget.__struct_fields__:
-        amount: float | None = getattr(budget, name)
-        whole = name in UNITS and name != "usd"
-        if isinstance(amount, bool) or (whole and not isinstance(amount, int | None)):
-            raise UserMistake(f"A budget of {UNITS.get(name, name)} is a whole number, not {amount!r}.")
-        if amount is not None and not 0 < amount < math.inf:
-            unit = UNITS.get(name, name)
-            raise UserMistake(
-                f"A budget has to be more than 0 {unit}, not {amount}; leave it out for no limit."
-            )
-        if name == "usd" and amount is not None and round(amount * NANO) < 1:
-            raise UserMistake(f"A budget has to be at least a billionth of a USD, not {amount:g}.")
+    """UserMistake for a budget that allows nothing, or more than can be counted."""
+    for kind in budget.__struct_fields__:
+        amount: float | None = getattr(budget, kind)
+        if amount is not None and amount_of(kind, amount) != amount:  # a text is none either
+            raise no_budget(kind, amount)
+
+
+def no_budget(kind: str, said: object) -> UserMistake:
+    """Why so much of a kind cannot be a budget."""
+    unit = UNITS.get(kind, kind)
+    return UserMistake(f"A budget of {unit} is {allowed(kind)}, not {said!r}; leave it out for no limit.")
 
 
 def limits_of(budget: Budget) -> dict[str, int | None]:

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import UnknownName, UserMistake
@@ -28,6 +29,8 @@ BUDGETS = ("max_tokens_total", "max_usd", "max_spawns")
 """Those that bound a whole session: of it each task gets a part, which is written down with it."""
 
 
+BY_ITSELF = ", and it goes on by itself within a minute or so"
+"""What is said with a way out, for as long as a task waits."""
 NO_AGENT = "it has no agent {agent}"
 NOT_HERE = "its folder is not on this machine"
 
@@ -37,6 +40,16 @@ def lacking(agent: str, mistake: UserMistake) -> str:
     if not isinstance(mistake, UnknownName):
         return str(mistake)
     return f"{NO_AGENT.format(agent=agent)}{f'. {mistake.unread}' if mistake.unread else ''}"
+
+
+class _Words(Struct, frozen=True):
+    prompt: str = ""
+
+
+class _Order(Struct, frozen=True):
+    """What an order says to an earlier task that goes on."""
+
+    handover: _Words = _Words()
 
 
 class Dispatch(Struct, frozen=True):
@@ -54,6 +67,14 @@ class Dispatch(Struct, frozen=True):
     free: bool
     takes: int
     seen: Task | None = None
+
+    @property
+    def prompt(self) -> str:
+        """What an earlier task is told when it goes on; empty where letters say that, or nobody can tell."""
+        try:
+            return msgspec.json.decode(self.order or b"{}", type=_Order).handover.prompt
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return ""
 
 
 class WorkerCard(Struct, frozen=True):
@@ -95,27 +116,29 @@ class Hindrance(Struct, frozen=True):
 class Outlook(Struct, frozen=True):
     """Why no worker is at a task, and the way out of that; both are empty while one may come at any time.
 
-    It ends when no worker that is there can take it for `most` seconds; None while one may.
+    It ends when no worker that is there can take it for `most` seconds; None while one may. `unclear`: one
+    that could not may be able to by now, and has no room to look.
     """
 
     why: str = ""
     way: str = ""
     most: float | None = None
+    unclear: bool = False
 
     @property
     def words(self) -> str:
         """What is waited for, as a person is told."""
-        return f"a worker{self._because}"
+        return f"a worker{self._because(self.way)}"
 
     @property
     def end(self) -> str:
-        """Why it has ended, once it was waited for long enough."""
-        return f"no worker took it within {self.most or 0:.4g} s{self._because}"
+        """Why it has ended, once it was waited for long enough; from then on nothing goes on by itself."""
+        because = self._because(self.way.removesuffix(BY_ITSELF))
+        return f"no worker took it within {self.most or 0:.10g} s{because}"
 
-    @property
-    def _because(self) -> str:
+    def _because(self, way: str) -> str:
         why = f": {self.why}" if self.why else ""
-        return f"{why}{f' (what helps: {self.way})' if self.way else ''}"
+        return f"{why}{f' (what helps: {way})' if way else ''}"
 
 
 @runtime_checkable

@@ -15,7 +15,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import Interrupted, ProviderError, ToolError, UserMistake
-from gencode.core.events import CostEstimated, MessageAdded, ReplyRestarted, TextArrived, ThinkingArrived
+from gencode.core.events import (
+    CostEstimated,
+    MessageAdded,
+    ProgressMade,
+    ReplyRestarted,
+    TextArrived,
+    ThinkingArrived,
+)
 from gencode.core.messages import (
     AssistantMessage,
     Message,
@@ -27,7 +34,16 @@ from gencode.core.messages import (
 )
 from gencode.core.status import Status
 from gencode.runtime.calls import answer
-from gencode.runtime.ports import AgainPart, CallPart, EndPart, Request, TextPart, ThinkingPart, ToolSchema
+from gencode.runtime.ports import (
+    AgainPart,
+    CallPart,
+    EndPart,
+    Request,
+    TextPart,
+    ThinkingPart,
+    ToolSchema,
+    WaitPart,
+)
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Ending, Seat
 from gencode.runtime.spending import USUAL_TOKEN, USUAL_TOOL, at_most, cost, kept_to, reply_room
@@ -252,6 +268,8 @@ async def listen(
                             await broken_off(paid, cost_so_far(seat, request, lost), record)
                         case EndPart():
                             end = part
+                        case WaitPart():
+                            record.tell(ProgressMade(part.why, part.note))
         whole = True
     except (ProviderError, UserMistake):
         asked = bool(text)  # what was refused at once costs nothing

@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from gencode.core.events import DurableFact, Event, TaskCreated
-from gencode.core.messages import Message, ToolCall, Usage, UserMessage
+from gencode.core.messages import Message, ToolCall, UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.spec import AgentSpec, Effort, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.asking import Hearing, Inquiry, Reply
+from gencode.runtime.parts import AgainPart as AgainPart
+from gencode.runtime.parts import CallPart as CallPart
+from gencode.runtime.parts import EndPart as EndPart
+from gencode.runtime.parts import Part as Part
+from gencode.runtime.parts import TextPart as TextPart
+from gencode.runtime.parts import ThinkingPart as ThinkingPart
+from gencode.runtime.parts import WaitPart as WaitPart
 from gencode.runtime.queries import TaskQuery as TaskQuery
 
 if TYPE_CHECKING:
@@ -45,42 +52,6 @@ class Request(Struct, frozen=True):
     max_tokens: int | None = None
     effort: Effort | None = None
     sums_up: bool = False
-
-
-class TextPart(Struct, frozen=True):
-    """Some more of the answer."""
-
-    text: str
-
-
-class ThinkingPart(Struct, frozen=True):
-    """Some more of the reasoning; the last piece of a block carries its signature."""
-
-    text: str
-    signature: str = ""
-
-
-class CallPart(Struct, frozen=True):
-    """One whole tool call."""
-
-    call: ToolCall
-
-
-class AgainPart(Struct, frozen=True):
-    """What was said of this reply so far is void: it broke off and is asked for anew."""
-
-    why: str
-
-
-class EndPart(Struct, frozen=True):
-    """The reply is whole: who really answered, why it stopped, what it cost (None: not applicable)."""
-
-    model: str
-    stop: str = ""
-    usage: Usage | None = None
-
-
-Part = TextPart | ThinkingPart | CallPart | AgainPart | EndPart
 
 
 class Provider(Protocol):

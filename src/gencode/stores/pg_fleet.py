@@ -43,7 +43,11 @@ UPDATE gen_task SET dispatch = $2, dispatched_at = clock_timestamp(), owner = NU
 WHERE id = $1 AND owner = $3 AND dispatch IS NULL AND status = 'pending' RETURNING id
 """
 _SAME = "SELECT 1 FROM gen_task WHERE id = $1 AND dispatch = $2"
-_GIVEN = "SELECT 1 FROM gen_task WHERE id = $1 AND dispatch IS NOT NULL"
+# Its keeper wrote it with the first epoch; what was taken or has ended since then is the keeper's no more.
+_GIVEN = """
+SELECT 1 FROM gen_task WHERE id = $1 AND (dispatch IS NOT NULL
+    OR (owner IS DISTINCT FROM $2 AND (epoch > 1 OR status NOT IN ('pending', 'running'))))
+"""
 IN_DOUBT = (
     "Whether task {task} was queued before that is not known; when the database is there again, "
     "gen task show {task} tells."
@@ -175,14 +179,14 @@ class FleetStore(PostgresStore):
     async def hand_on(self, task: str, keeper: str, order: bytes, enqueue: Enqueue) -> None:
         """Give a task to workers that `keeper` had written down and not begun; UserMistake otherwise.
 
-        Only its keeper can do that, so one that workers have was given to them by an earlier try.
+        Only its keeper can do that, so one that workers have or had was given to them by an earlier try.
         """
 
         async def write(connection: Connection, _again: bool) -> bool:
-            given = await connection.fetchval(_HANDED, task, order, keeper)
-            if given is None and not await connection.fetchval(_GIVEN, task):
+            if await connection.fetchval(_HANDED, task, order, keeper) is not None:
+                await enqueue(connection, task)
+            elif not await connection.fetchval(_GIVEN, task, keeper):
                 raise held(task)
-            await enqueue(connection, task)
             return True
 
         await self.in_transaction(write)

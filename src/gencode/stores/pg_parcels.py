@@ -14,6 +14,8 @@ from gencode.stores.pg_pen import storable
 KEPT_DAYS = 30
 """A pack that nothing refers to is kept for so long after it was last used."""
 MOST_TOLD = 500
+FRESH_SECONDS = 120.0
+"""So long ago a worker put a task back at most that is offered to all others again and again."""
 
 PARCELS = """
 CREATE TABLE gen_pack (
@@ -62,9 +64,12 @@ _TAKEN = """
 UPDATE gen_returned SET taken_at = clock_timestamp() WHERE task = $1 AND commit = $2 AND taken_at IS NULL
 RETURNING task
 """
+# The same may be said every second, and is written again only before it is not fresh any more.
 _HINDER = """
-INSERT INTO gen_hindrance (task, worker, why) VALUES ($1, $2, $3)
+INSERT INTO gen_hindrance AS h (task, worker, why) VALUES ($1, $2, $3)
 ON CONFLICT (task, worker) DO UPDATE SET why = excluded.why, at = clock_timestamp()
+WHERE h.why <> excluded.why OR h.at < clock_timestamp() - make_interval(secs => $4)
+   OR h.at < (SELECT coalesce(t.lease_until, t.dispatched_at) FROM gen_task t WHERE t.id = $1)
 """
 # What was said before somebody had the task, or before it was sent again, need not be so any more.
 _HINDRANCES = """
@@ -128,7 +133,7 @@ class PostgresParcels:
 
     async def hinder(self, task: str, worker: str, why: str) -> None:
         """Note why a worker cannot run a task."""
-        await self._link.fetch(_HINDER, task, worker, storable(why[:1_000]))
+        await self._link.fetch(_HINDER, task, worker, storable(why[:1_000]), FRESH_SECONDS / 2)
 
     async def hindrances(self, tasks: Sequence[str]) -> dict[str, list[Hindrance]]:
         """Why workers could not run tasks that nobody is at, of each the newest first."""

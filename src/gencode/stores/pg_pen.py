@@ -36,7 +36,7 @@ WITH told AS (
         owner = CASE WHEN t.last THEN NULL ELSE g.owner END,
         lease_until = CASE WHEN t.last THEN NULL ELSE clock_timestamp() + make_interval(secs => $19) END,
         wish = CASE WHEN t.last THEN 0 ELSE g.wish END,
-        dispatch = CASE WHEN t.status IN ('pending', 'running') THEN g.dispatch END
+        dispatch = CASE WHEN t.status IN ('pending', 'running') OR t.ended = g.ended_at THEN g.dispatch END
     FROM told t
     WHERE g.id = t.id AND g.epoch = t.epoch AND g.owner = t.owner AND g.last_seq = t.before
     RETURNING g.id, g.epoch

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from gencode.core.ids import new_id
 from gencode.runtime.away.parcel import Parcel, Returned
-from gencode.runtime.fleet import NO_AGENT, NOT_HERE, Hindrance, Outlook, Stuck, WorkerCard
-from gencode.runtime.ports import Store
+from gencode.runtime.fleet import BY_ITSELF, NO_AGENT, NOT_HERE, Hindrance, Outlook, Stuck, WorkerCard
 from gencode.stores.opening import LEASE_SECONDS
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_link import Link
+from gencode.stores.pg_parcels import FRESH_SECONDS
 from gencode.stores.pg_schema import VERSION, version_at
 
 STUCK_SECONDS = 60.0
@@ -27,8 +27,6 @@ BUSY = "all workers have enough to do"
 """The one reason that goes away by itself."""
 USUAL_SECONDS = 3_600.0
 """So long a task is waited for whose order says nothing of its time."""
-FRESH_SECONDS = 120.0
-"""So long ago a worker put a task back at most that is offered to all others again and again."""
 MOST_NAMED = 5
 """Of so many workers it is said why they could not run a task."""
 
@@ -86,13 +84,8 @@ async def survey(url: str, stuck_seconds: float = STUCK_SECONDS) -> Survey:
         await link.close()
 
 
-async def outlook(store: Store, task: str) -> Outlook | None:
-    """What a task waits for that no worker is at; None where one is, or none is needed."""
-    return await store.outlook(task) if isinstance(store, FleetStore) else None
-
-
 async def outlooks(store: FleetStore, tasks: Sequence[str], *, late: bool = False) -> dict[str, Outlook]:
-    """The same for each of these tasks that has one; `late`: they have waited for long."""
+    """What tasks wait for that no worker is at, of each that does; `late`: they have waited for long."""
     found = await store.unattended(tasks)
     workers = await store.workers()
     there = [each for each in workers if each.silent < SILENT_SECONDS and not each.draining]
@@ -105,7 +98,10 @@ async def outlooks(store: FleetStore, tasks: Sequence[str], *, late: bool = Fals
         said = _read(order)
         hope = _hope(takers, known)
         reason = _reason(agent, said, takers, known, late=late or not hope) if there else _nobody(said)
-        seen[task] = reason if hope else replace(reason, most=said.handover.seconds or USUAL_SECONDS)
+        if not hope:
+            most = said.handover.seconds or USUAL_SECONDS
+            reason = replace(reason, most=most, unclear=_unclear(takers, known))
+        seen[task] = reason
     return seen
 
 
@@ -133,6 +129,16 @@ def _hope(takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance]) -> bool
     return any(each.name not in looked and (_full(each) or not offered) for each in takers)
 
 
+def _unclear(takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance]) -> bool:
+    """Whether a worker that put a task back long ago is full now: when it has room, it looks again.
+
+    One that has room looks every few seconds (after a minute for an agent that it has not), so what it said
+    counts, however old: others were only faster since then.
+    """
+    full = {each.name for each in takers if _full(each)}
+    return any(each.worker in full and each.seconds >= FRESH_SECONDS for each in hindrances)
+
+
 def _reason(
     agent: str, said: _Order, takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance], *, late: bool
 ) -> Outlook:
@@ -147,8 +153,8 @@ def _reason(
     if not told and not said.alone and late:
         told = hindrances
     if told:
-        words = "; ".join(sorted(f"{each.worker}: {each.why}" for each in told)[:MOST_NAMED])
-        return Outlook(words, "put right what a worker lacks, and it goes on by itself")
+        words = "; ".join(sorted(f"{each.worker}: {each.why.rstrip('.')}" for each in told)[:MOST_NAMED])
+        return Outlook(words, f"put right what a worker lacks{BY_ITSELF}")
     if said.alone:
         near = [each for each in takers if PurePath(said.cwd).is_relative_to(each.workspace)]
         if late or not near:
@@ -179,7 +185,7 @@ def _without_agent(agent: str, takers: Sequence[WorkerCard], hindrances: Sequenc
     looked = {each.worker for each in hindrances}
     full = any(_full(each) and each.name not in looked for each in takers)
     why = f"no worker{' that is free' if full else ''} has the agent {agent}"
-    return Outlook(why, f"put {agent}.md into ~/.gen/agents on a worker, and it goes on by itself")
+    return Outlook(why, f"put {agent}.md into ~/.gen/agents on a worker{BY_ITSELF}")
 
 
 def _read(order: bytes) -> _Order:

@@ -5,9 +5,7 @@ from pathlib import Path
 from string import hexdigits
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
@@ -233,12 +231,8 @@ async def _budget(talk: Talk, typed: Typed, here: str) -> Deed:
     if words == ["none"]:
         at_once = await talk.gen.work.rebound(talk.session, Budget())
     elif len(words) == 2 and words[0] in _KINDS:
-        try:
-            amount = msgspec.convert(words[1], float if words[0] == "usd" else int, strict=False)
-        except msgspec.ValidationError:
-            raise UserMistake(f"{words[1]!r} is no amount of {words[0]}.") from None
         now = await talk.gen.work.budget_of(talk.session)
-        at_once = await talk.gen.work.rebound(talk.session, replace(now, **{words[0]: amount}))
+        at_once = await talk.gen.work.rebound(talk.session, bounded(now, words))
     elif words:
         raise UserMistake("Say /budget tokens 200000, /budget usd 2.5, /budget spawns 8 or /budget none.")
     later = "" if at_once else f"\n\n{LATER}"

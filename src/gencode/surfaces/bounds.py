@@ -1,40 +1,34 @@
-"""A budget as a person types it: `tokens 50000 turns 20`, or `none` (surfaces)."""
+"""A budget as a person types it: `tokens 50000 turns none`, or `none` (surfaces)."""
 
 from collections.abc import Sequence
 
-import msgspec
 from msgspec.structs import replace
 
-from gencode.core.budget import Budget
+from gencode.core.budget import Budget, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
-from gencode.runtime.amounts import Spent, check_budget
+from gencode.runtime.amounts import Spent, no_budget
 from gencode.surfaces.figures import bar_text, bars
 
-KINDS: dict[str, type[int | float]] = {
-    **{"turns": int, "tokens": int, "usd": float, "seconds": float, "spawns": int}
-}
+KINDS = Budget.__struct_fields__
 
 
 def bounded(now: Budget, words: Sequence[str]) -> Budget:
     """A budget with these kinds set and the others as they are; UserMistake for anything else."""
     if [*words] == ["none"]:
         return Budget()
-    amounts: dict[str, float] = {}
+    amounts: dict[str, float | None] = {}
     for kind, amount in zip(words[::2], words[1::2], strict=False):
         if kind not in KINDS:
             raise UserMistake(f"A budget has no {kind!r}; it bounds {', '.join(KINDS)}.")
         if kind in amounts:
             raise UserMistake(f"{kind} is named twice; say once how much it should be.")
-        try:
-            amounts[kind] = msgspec.convert(amount, KINDS[kind], strict=False)
-        except msgspec.ValidationError:
-            raise UserMistake(f"{amount!r} is no amount of {kind}.") from None
+        amounts[kind] = None if amount == "none" else amount_of(kind, amount)
+        if amounts[kind] is None and amount != "none":
+            raise no_budget(kind, amount)
     if len(words) % 2:
         raise UserMistake(f"Say how much after {words[-1]!r}, for example tokens 50000, or only none.")
-    budget = replace(now, **amounts)
-    check_budget(budget)
-    return budget
+    return replace(now, **amounts)
 
 
 def bounds_page(budget: Budget, spent: Spent) -> str:

@@ -16,6 +16,7 @@ from gencode.core.events import (
     TranscriptCompacted,
 )
 from gencode.core.messages import UserMessage
+from gencode.core.outcome import titled
 from gencode.core.status import Status
 from gencode.core.task import Task, was_given
 from gencode.delegation.family import as_sent
@@ -80,8 +81,8 @@ def ended_meanwhile(session: Task, children: Sequence[Task]) -> list[Notice]:
     return [
         Notice(
             f"While this conversation was closed: {visible_line(each.agent)} {each.id} "
-            f"({visible_line(each.description or each.prompt, 60)}) ended as {each.status}. "
-            "The main agent hears of it with your next message.",
+            f"({visible_line(titled(each.description, each.prompt, each.forked), 60)}) "
+            f"ended as {each.status}. The main agent hears of it with your next message.",
             "result" if each.status is Status.COMPLETED else "error",
             each.id,
         )

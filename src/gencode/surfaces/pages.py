@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
-from gencode.core.outcome import Outcome
+from gencode.core.outcome import Outcome, titled
 from gencode.core.rules import Mode
 from gencode.surfaces.family import rows, spent
 from gencode.surfaces.figures import bar_text, bars, money, tokens
@@ -64,7 +64,7 @@ def status_page(outcome: Outcome, place: int = 0) -> str:
     lines = [
         f"{visible_line(outcome.agent)} {outcome.agent_id}: {outcome.status}{line} after "
         f"{turns(outcome.turns)}{took}",
-        f"  task     {visible_line(outcome.description or outcome.prompt, 200)}",
+        f"  task     {visible_line(titled(outcome.description, outcome.prompt, outcome.forked_from), 200)}",
         f"  model    {visible_line(outcome.model)}",
         f"  usage    {tokens(outcome.usage.tree)} {money(outcome.usage.tree.usd)}".rstrip(),
         f"  sent by  {outcome.parent_id or 'a person'}{' (in the background)' if outcome.background else ''}",
@@ -106,7 +106,8 @@ def budget_page(budget: Budget, view: View, session: str | None) -> str:
         if limit is not None
     ]
     bound = "\n".join(lines) or "Nothing bounds this conversation."
-    return f"{bound}\n\nSet one with /budget tokens 200000, usd 2.5 or spawns 8; /budget none takes it away."
+    ways = "tokens 200000, usd 2.5 or spawns 8; /budget none takes it away, /budget usd none one kind."
+    return f"{bound}\n\nSet one with /budget {ways}"
 
 
 def rules_page(gen: "GenCode") -> str:

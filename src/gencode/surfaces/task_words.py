@@ -102,6 +102,14 @@ def _add_fork(tasks: Commands) -> None:
     fork.add_argument("--description", metavar="TEXT", help="the task in three to five words")
     fork.add_argument("--background", action="store_true", help="print its id; it outlives this terminal")
     fork.add_argument("--isolation", choices=("worktree",), help="in a git worktree of its own")
+    fork.add_argument(
+        "--budget",
+        nargs=2,
+        action="append",
+        metavar=("KIND", "AMOUNT"),
+        help="bound only the fork, as gen task budget does; repeatable (--max-tokens-total, --max-usd and "
+        "--max-spawns bound its conversation)",
+    )
     _add_schema(fork)
     add_model(fork)
     add_policy(fork)
@@ -114,7 +122,7 @@ def _add_budget(tasks: Commands) -> None:
         "amounts",
         nargs="*",
         metavar="KIND AMOUNT",
-        help="turns, tokens, usd, seconds or spawns, and how much in all; or none",
+        help="turns, tokens, usd, seconds or spawns, and how much in all, or none; or only none, for all",
     )
 
 

@@ -24,6 +24,7 @@ from gencode.core.events import (
 )
 from gencode.core.ids import moment
 from gencode.core.messages import AssistantMessage, ToolMessage, Usage, UserMessage
+from gencode.core.outcome import titled
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.calls import summary
@@ -94,7 +95,7 @@ def seen(task: Task) -> AgentView:
     return AgentView(
         id=task.id,
         agent=task.agent,
-        title=(task.description or task.prompt)[:STEP_ROOM],
+        title=titled(task.description, task.prompt, task.forked)[:STEP_ROOM],
         parent=task.parent,
         conversation=task.conversation,
         model=task.model,
@@ -123,7 +124,7 @@ def _after(agent: AgentView, event: Event) -> AgentView:
         agent = replace(agent, stalled=0.0)
     match event.fact:
         case TaskCreated() as fact:
-            title = fact.description or fact.prompt
+            title = titled(fact.description, fact.prompt, fact.forked)
             named = replace(agent, agent=fact.agent, title=title[:STEP_ROOM], parent=fact.parent)
             return replace(
                 named, conversation=fact.conversation, background=fact.background, budget=fact.budget

@@ -1,8 +1,10 @@
 """What the parts of the command line are made of: nouns, verbs, options that many share, and numbers."""
 
 import argparse
+from collections.abc import Callable
 from typing import Any, Protocol
 
+from gencode.core.budget import allowed, amount_of
 from gencode.surfaces.habits import mode
 
 
@@ -51,12 +53,17 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--max-turns", type=turns, metavar="N", help="end after N turns of the model")
     group.add_argument("--max-seconds", type=seconds, metavar="S", help="end after S seconds")
     group.add_argument(
-        "--max-tokens-total", type=count, metavar="N", help="spend at most N tokens, with all agents together"
+        "--max-tokens-total",
+        type=amount("tokens"),
+        metavar="N",
+        help="spend at most N tokens, with all agents together",
     )
     group.add_argument(
-        "--max-usd", type=dollars, metavar="X", help="spend at most X dollars, with all agents together"
+        "--max-usd", type=amount("usd"), metavar="X", help="spend at most X dollars, with all agents together"
     )
-    group.add_argument("--max-spawns", type=count, metavar="N", help="send at most N agents in all")
+    group.add_argument(
+        "--max-spawns", type=amount("spawns"), metavar="N", help="send at most N agents in all"
+    )
 
 
 def add_policy(parser: argparse.ArgumentParser, *spelled: str) -> None:
@@ -125,30 +132,16 @@ def count(text: str) -> int:
     return int(text)
 
 
-def dollars(text: str) -> float:
-    """An amount of money above 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of dollars above 0")
-    return value
+def amount(kind: str) -> Callable[[str], float]:
+    """What reads so much of one kind of a budget."""
+
+    def read(text: str) -> float:
+        found = amount_of(kind, text)
+        if found is None:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {allowed(kind)}")
+        return found
+
+    return read
 
 
-def turns(text: str) -> int:
-    """A number of turns."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of turns; at least 1 is needed")
-    return int(text)
-
-
-def seconds(text: str) -> float:
-    """A number of seconds above 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return value
+turns, seconds = amount("turns"), amount("seconds")

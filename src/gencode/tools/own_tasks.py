@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta
 
 from gencode.core.errors import ToolError
-from gencode.core.outcome import Outcome, page_of
+from gencode.core.outcome import Outcome, page_of, titled
 from gencode.core.status import Status
 from gencode.runtime.ports import Delegate
 from gencode.runtime.prompt import one_line
@@ -47,7 +47,7 @@ async def TASK_REPLAY(
 
 
 def _line(task: Outcome) -> str:
-    title = one_line(task.description or task.prompt, LONGEST_TITLE)
+    title = one_line(titled(task.description, task.prompt, task.forked_from), LONGEST_TITLE)
     turns = "1 turn" if task.turns == 1 else f"{task.turns} turns"
     where = ", in the background" if task.background else ""
     why = f" ({one_line(task.error, LONGEST_TITLE)})" if task.error else ""

@@ -31,6 +31,8 @@ async def test_staged_keys_stay_at_home(tmp_path: Path, office: Office) -> None:
     git(repo, "add", "--force", "forced.pfx")
     git(repo, "add", "--intent-to-add", "ita.pem")
     git(repo, "mv", "a.txt", ".env.prod")
+    (repo / ".env.prod").write_text("changed\n")
+    git(repo, "add", ".env.prod")
     (repo / "old.key").write_text("known, and changed\n")
     before = everything(repo)
     parcel = await sent(repo, office)
@@ -180,3 +182,20 @@ def test_what_is_called_like_code_travels(name: str) -> None:
 )
 def test_a_private_key_is_found_in_any_text(text: str, found: bool) -> None:
     assert has_key(text.encode()) is found
+    assert has_key(text.encode("utf-16")) is found
+
+
+@pytest.mark.parametrize(
+    ("begins", "found"),
+    [
+        ("3082025d02010002818100a040cf364a", True),
+        ("308202770201003 00d06092a864886f7", True),
+        ("302e020100300506032b657004220420", True),
+        ("307702010104 20e4d59f009aaec79659", True),
+        ("30819f300d06092a864886f70d010101", False),
+        ("308201f43082015da0030201020214 4a", False),
+    ],
+    ids=["RSA", "PKCS #8", "Ed25519", "elliptic curve", "public key", "certificate"],
+)
+def test_a_private_key_is_found_that_is_no_text(begins: str, found: bool) -> None:
+    assert has_key(bytes.fromhex(begins.replace(" ", "")) + b"\x17" * 600) is found

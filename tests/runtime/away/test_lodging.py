@@ -128,6 +128,35 @@ async def test_what_was_done_is_handed_in_and_the_copy_is_gone(tmp_path: Path, o
     assert kept == work.commit
 
 
+async def test_a_copy_that_was_kept_is_left_alone_when_the_task_went_on_elsewhere(
+    tmp_path: Path, office: Office
+) -> None:
+    """What came back from there would be replaced by work without it."""
+    repo = repository(tmp_path / "repo", a_txt=TEN, _gitignore="*.log\n")
+    parcel, seen = await sent(repo, office), list[tuple[bool, list[str]]]()
+    for home, name in (
+        ("here", "one"),
+        ("here", "two"),
+        ("there", "three"),
+        ("here", "four"),
+        ("here", "five"),
+    ):
+        lodging = await arrived(parcel, office, tmp_path / home)
+        seen.append((lodging.kept, sorted(each.stem for each in lodging.cwd.glob("*.txt"))))
+        (lodging.cwd / f"{name}.txt").write_text(name)
+        (lodging.cwd / "own.log").write_text("so that it is kept\n")
+        await lodging.hand_in(office, "me", home)
+        office.lodgings.pop().leave(tmp_path / home)
+    assert seen == [
+        (False, ["a"]),
+        (True, ["a", "one"]),
+        (False, ["a", "one", "two"]),
+        (False, ["a", "one", "three", "two"]),
+        (True, ["a", "four", "one", "three", "two"]),
+    ]
+    assert office.back[TASK][0].files == 5
+
+
 async def test_what_cannot_be_handed_in_stays(
     tmp_path: Path, office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:

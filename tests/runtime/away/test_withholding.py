@@ -11,6 +11,7 @@ from tests.runtime.worktrees.yard import commit, git, repository
 
 from gencode.runtime.away.homecoming import Homecoming
 from gencode.runtime.away.keys import LARGEST_KEY
+from gencode.runtime.away.lodging import Lodging
 from gencode.runtime.away.packing import Packer
 
 pytestmark = pytest.mark.needs("git")
@@ -157,3 +158,42 @@ async def test_a_key_that_was_committed_in_a_copy_is_not_sent_on(tmp_path: Path,
     second = await arrived(parcel, office, tmp_path / "other", "00000002")
     assert (git(second.cwd, "status", "--short"), travelled(office, second.cwd)) == ("?? b.txt", [])
     assert parcel.notes == (f"not sent along: {NEW}notes.txt",)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_a_key_of_the_person_that_an_agent_moved_elsewhere_is_moved_at_home_and_never_lost(
+    tmp_path: Path, office: Office, *, committed: bool
+) -> None:
+    repo = repository(tmp_path / "repo", a_txt="a\n", plain_txt=pem())
+    (repo / ".env").write_text("A=1\n")
+    (repo / "old.pem").write_text(pem())
+    commit(repo)
+    lodging = await arrived(await sent(repo, office), office, tmp_path / "home")
+    git(lodging.cwd, "mv", "old.pem", "new.pem")
+    assert (await _home(lodging, repo, office, committed=committed)) == ["R  old.pem -> new.pem"]
+
+
+async def _home(lodging: Lodging, repo: Path, office: Office, *, committed: bool) -> list[str]:
+    """What is changed at home by what an agent has done."""
+    if committed:
+        commit(lodging.cwd)
+    await lodging.hand_in(office, "me", "worker")
+    await Homecoming(repo, office).bring(*office.back[TASK])
+    git(repo, "add", "--all")
+    return git(repo, "status", "--short").splitlines()
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_a_key_of_the_person_that_an_agent_moved_and_changed_stays_where_it_was_at_home(
+    tmp_path: Path, office: Office, *, committed: bool
+) -> None:
+    repo = repository(tmp_path / "repo", a_txt="a\n", plain_txt=f"{pem()}one\ntwo\n")
+    (repo / ".env").write_text("A=1\n")
+    commit(repo)
+    lodging = await arrived(await sent(repo, office), office, tmp_path / "home")
+    git(lodging.cwd, "mv", ".env", "conf.env")
+    (lodging.cwd / "conf.env").write_text("B=2\n")
+    git(lodging.cwd, "mv", "plain.txt", "plainer.txt")
+    (lodging.cwd / "plainer.txt").write_text(f"{pem()}three\n")
+    git(lodging.cwd, "rm", "--quiet", "a.txt")
+    assert (await _home(lodging, repo, office, committed=committed)) == ["D  a.txt"]

@@ -15,7 +15,7 @@ from tests.runtime.worktrees.yard import git, home_of, repository, worktree
 from gencode.core.spec import Workspace
 from gencode.delegation.trees import told
 from gencode.runtime.worktrees.leftovers import Leftover, leftovers
-from gencode.runtime.worktrees.making import make
+from gencode.runtime.worktrees.making import make, make_of, source_of
 from gencode.runtime.worktrees.place import recorded, worktrees_folder, write_record
 from gencode.runtime.worktrees.work import result
 
@@ -154,7 +154,8 @@ async def test_the_record_of_a_fork_from_before_its_origin_was_noted_is_read_and
     first = await worktree(repo, "first")
     (first.path / "one.txt").write_text("one\n")
     begun = (await result(first)).commit
-    fork = await make(Workspace(repo, repo, tmp_path), home_of(repo), "fork", begun)
+    source = replace(await source_of(repo), base=begun)
+    fork = await make_of(source, Workspace(repo, repo, tmp_path), home_of(repo), "fork")
     fork = replace(fork, begun="the work of task first", after="first")
     write_record(fork)
     record = fork.path.parent / ".records" / "fork.json"
@@ -190,6 +191,7 @@ async def test_the_doctor_lists_them_and_changes_nothing(tmp_path: Path, home: P
             "dirty": True,
             "tip": "",
             "listed": True,
+            "mixed_since": "",
             "ignored": "",
         }
     ]

@@ -6,13 +6,21 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.runtime.worktrees.yard import TEN, commit, everything, git, home_of, repository, worktree
 
 from gencode.core.errors import UserMistake
 from gencode.core.spec import Workspace
 from gencode.runtime.worktrees.git import Said, trouble
-from gencode.runtime.worktrees.making import make
-from gencode.runtime.worktrees.place import Worktree, recorded, repository_folder, worktrees_folder
+from gencode.runtime.worktrees.making import make, make_of, source_of
+from gencode.runtime.worktrees.place import (
+    Worktree,
+    name_here,
+    recorded,
+    repository_folder,
+    tree_here,
+    worktrees_folder,
+)
 
 pytestmark = pytest.mark.needs("git")
 
@@ -56,6 +64,37 @@ async def test_the_checkout_it_is_made_from_stays_as_it_is(tmp_path: Path) -> No
     assert {name: text for name, text in everything(repo).items() if not name.startswith(".git/")} == before
     assert git(repo, "status", "--short") == " M a.txt"
     assert git(repo, "branch", "--show-current") == "main"
+
+
+async def test_what_is_known_of_how_it_began_is_noted_at_once(tmp_path: Path) -> None:
+    """A process that is killed just then leaves no worktree that is taken for another one."""
+    repo = repository(tmp_path / "repo")
+    first = git(repo, "rev-parse", "HEAD")
+    commit(repo, new_txt="new\n")
+    source = await source_of(repo)
+    begun = replace(source, begun="the work of another", after="other", origin=first, mixed=True)
+    made = await make_of(begun, Workspace(repo, repo, tmp_path), home_of(repo), "one")
+    plain = await worktree(repo, "two")
+    assert recorded(made.path) == replace(
+        plain,
+        path=made.path,
+        branch="gencode/one",
+        workspace=made.workspace,
+        git_dir=made.git_dir,
+        begun="the work of another",
+        after="other",
+        origin=first,
+        mixed=True,
+    )
+
+
+async def test_it_is_found_by_its_branch_when_the_machine_has_another_name_by_now(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    made = await worktree(repo, "one-at-0a1b2c")
+    assert name_here("one", home_of(repo)) != made.name
+    assert tree_here(home_of(repo), repo, "one", "", made.branch) == made
+    assert tree_here(home_of(repo), repo, "one", "", "") is None
+    assert tree_here(home_of(repo), None, "one", "", made.branch) is None
 
 
 async def test_a_subfolder_stays_the_current_folder(tmp_path: Path) -> None:

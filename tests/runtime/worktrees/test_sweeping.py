@@ -14,7 +14,7 @@ from tests.runtime.worktrees.yard import everything, git, home_of, repository, w
 from gencode.runtime.worktrees.git import quiet_git
 from gencode.runtime.worktrees.making import turn
 from gencode.runtime.worktrees.place import repository_folder
-from gencode.runtime.worktrees.sweeping import sweep
+from gencode.runtime.worktrees.sweeping import begins, sweep
 from gencode.runtime.worktrees.work import remove_unused, result
 
 pytestmark = pytest.mark.needs("git")
@@ -138,3 +138,15 @@ async def test_worktrees_of_another_machine_with_the_same_repository_stay_and_so
     shutil.rmtree(home_of(repo))
     there.rename(home_of(repo))
     assert git(theirs.path, "status", "--short", "--branch") == "## gencode/theirs\n?? open.txt"
+
+
+async def test_what_was_begun_on_this_machine_is_swept_away_also_if_its_folder_is_gone(
+    tmp_path: Path,
+) -> None:
+    repo = repository(tmp_path / "repo")
+    entry = half_made(repo / ".git", folder_of(repo) / "one", "whole")
+    begins(folder_of(repo) / "one")
+    shutil.rmtree(folder_of(repo) / "one")
+    await worktree(repo, "two")
+    assert (entry.exists(), branches(repo)) == (False, ["gencode/two"])
+    assert sorted(each.name for each in folder_of(repo).iterdir()) == [".lock", ".records", "two"]

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from gencode.agents.dialect import COMMON, Dialect, Parsed, spelled
 from gencode.agents.fields import Fields, as_decimal
 from gencode.agents.mode_names import CLAUDE, QWEN
+from gencode.core.budget import amount_of
 from gencode.core.spec import AgentSpec
 
 
@@ -24,8 +25,8 @@ def finish(spec: AgentSpec, fields: Fields) -> AgentSpec:
     turns, minutes = as_decimal(limits.get("max_turns")), as_decimal(limits.get("max_time_minutes"))
     if turns and turns >= 1 and "max-turns" not in fields.values:
         spec = replace(spec, max_turns=int(turns))
-    if minutes and minutes > 0:
-        spec = replace(spec, budget=replace(spec.budget, seconds=minutes * 60))
+    if minutes and (seconds := amount_of("seconds", minutes * 60)):
+        spec = replace(spec, budget=replace(spec.budget, seconds=seconds))
     return spec
 
 

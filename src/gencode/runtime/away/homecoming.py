@@ -114,6 +114,12 @@ class Homecoming:
         checkout = await checkout_at(self._folder)
         await self._taken_in(checkout.git, work, body)
 
+    async def put_on_branch(self, work: Returned, body: bytes) -> str:
+        """Have the work on a branch of its own in the repository; its name."""
+        checkout = await checkout_at(self._folder)
+        arrived = await self._on_branch(checkout, work, body, Arrival("unknown", str(checkout.top)))
+        return arrived.branch
+
     async def _compared(self, git: Git, checkout: Checkout, work: Returned, body: bytes) -> _Home:
         await self._taken_in(git, work, body)
         tree, _ = await tree_of(git, checkout)
@@ -158,8 +164,12 @@ class Homecoming:
         """A branch of its own in the repository, for a person to merge."""
         git, branch = checkout.git, BRANCHES + checked_name(work.task)
         await self._taken_in(git, work, body)
-        before = await git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}")
-        if before and not (await git.run("merge-base", "--is-ancestor", before, work.commit)).ok:
+        about = await git.tell(
+            "for-each-ref", "--format=%(objectname) %(worktreepath)", f"refs/heads/{branch}"
+        )
+        before, _, tree = about.partition(" ")
+        above = not before or (await git.run("merge-base", "--is-ancestor", before, work.commit)).ok
+        if tree or not above:  # a worktree that is on it would have the files of another commit
             branch = f"{branch}-{work.commit[:8]}"
         said = await git.patiently("update-ref", f"refs/heads/{branch}", work.commit)
         if not said.ok:
@@ -171,16 +181,18 @@ class Homecoming:
 async def catch_up(tree: Worktree, commit: str, since: str) -> str:
     """Bring what a commit has more than another one into a worktree; why not, where it does not fit.
 
-    It is brought as commits where nothing else was done in the worktree, and else into its files.
+    It is brought as commits where nothing else was done in the worktree, which is on its own branch, and else
+    into its files.
     """
     checkout = await checkout_at(tree.path)
     there, known = (checkout.top, checkout.git_dir), (tree.path, tree.git_dir)
     if [*map(os.path.realpath, there)] != [*map(os.path.realpath, known)]:
         return f"the repository in it was redirected to {checkout.git_dir}"
     async with turn(checkout) as held, apart(checkout) as git:
-        forward = replace(checkout.git, held=held).run("merge", "--ff-only", "--quiet", commit)
-        if (await unbroken(forward)).ok:
-            return ""
+        if await git.tell("symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{tree.branch}":
+            forward = replace(checkout.git, held=held).run("merge", "--ff-only", "--quiet", commit)
+            if (await unbroken(forward)).ok:
+                return ""
         now, _ = await tree_of(git, checkout)
         found = await preview(git, await commit_of(git, now, [since], NOW), commit)
         if found.conflicts:

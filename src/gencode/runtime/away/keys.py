@@ -46,6 +46,11 @@ _KEY = re.compile(
     rb"(?:[A-Za-z-]+: [^\n]*(?:\\[rn]|\s)+)*[A-Za-z0-9+/]{16}"
     rb"|AGE-SECRET-KEY-1[0-9A-Z]{16}"
 )
+_PLAIN_KEY = re.compile(
+    rb"0(?:[\x00-\x7f]|\x81.|\x82..)\x02\x01(?:[\x00\x01]0[\x00-\x7f]\x06|\x00\x02[\x40-\xff]|\x01\x04[\x10-\x50])",
+    re.S,
+)
+"""How a private key begins that is written in DER: PKCS #8, RSA or elliptic curves."""
 
 
 def is_key(name: bytes) -> bool:
@@ -56,7 +61,9 @@ def is_key(name: bytes) -> bool:
 
 def has_key(contents: bytes) -> bool:
     """Whether a private key is in a file, whatever it is called."""
-    return _KEY.search(contents) is not None
+    if _KEY.search(contents) or _PLAIN_KEY.match(contents):
+        return True
+    return b"\0" in contents and _KEY.search(contents.replace(b"\0", b"")) is not None  # letters of two bytes
 
 
 def _versions(components: Sequence[str]) -> Iterator[Sequence[str]]:

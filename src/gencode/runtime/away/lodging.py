@@ -29,6 +29,7 @@ from gencode.runtime.worktrees.place import (
     recorded,
     remove_record,
     repository_folder,
+    write_record,
 )
 from gencode.runtime.worktrees.sweeping import sweep
 from gencode.runtime.worktrees.work import Work
@@ -105,6 +106,8 @@ class Lodging:
         )
         if not await parcels.hand_in(told, found.body, owner):
             return work, "another worker has the task by now"
+        with suppress(OSError):  # it is made anew then, with what was handed in
+            write_record(replace(self.tree, holds=work.commit))
         if not work.notes and (why := await self._removed(work.commit)):
             return replace(work, notes=(why,)), ""
         return work, ""
@@ -187,18 +190,18 @@ async def _lodged(guest: Guest, parcels: Parcels, home: Path) -> Lodging:
     try:
         if not _alone(lock):
             raise Unreachable(_BUSY)
-        tree, start = _had(folder / name, parcel), _Start()
+        start = await _earlier(git, guest, parcels)
+        tree = _had(folder, guest, start.commit)
         kept = tree is not None
-        if tree is None:
-            start = await _earlier(git, guest, parcels)
         begins = start if start.commit else await _sent_with(git, parcel, parcels)
         if tree is None:
             source = Source(git, mirror.path, mirror.path, parcel.tip, begins.commit, away=True)
-            tree = await _made(source, guest, home)
+            tree = await _made(replace(source, holds=start.commit), guest, home)
         if not is_own(tree):
             await furnish(tree, git, begins.head or await _head(git, parcel))
         made = Lodging(guest, tree, git, lock)
-        made.kept, made.fresh, made.left = kept, not kept and not start.commit, start.left
+        made.kept, made.fresh = kept, not kept and not start.commit
+        made.left = "" if kept else start.left
         return made
     finally:
         if made is None:
@@ -221,11 +224,17 @@ def _alone(lock: IO[bytes]) -> bool:
     return True
 
 
-def _had(path: Path, parcel: Parcel) -> Worktree | None:
-    """The worktree that the task had here before."""
-    tree = recorded(path)
-    sound = tree is not None and tree.away and tree.base == parcel.tip
-    return tree if sound and tree and tree.path.is_dir() and tree.git_dir.is_dir() else None
+def _names(guest: Guest) -> list[str]:
+    plain = _name(guest)
+    return [plain, *(f"{plain}-{number}" for number in range(2, _NAMES))]
+
+
+def _had(folder: Path, guest: Guest, newest: str) -> Worktree | None:
+    """The worktree that the task had here before, if it has not handed in other work elsewhere since."""
+    found = [recorded(folder / name) for name in _names(guest)]
+    sound = [tree for tree in found if tree and tree.away and tree.base == guest.parcel.tip]
+    there = [tree for tree in sound if tree.path.is_dir() and tree.git_dir.is_dir()]
+    return next((tree for tree in there if not newest or tree.holds == newest), None)
 
 
 async def _head(git: Git, parcel: Parcel) -> str:
@@ -278,9 +287,7 @@ async def _made(source: Source, guest: Guest, home: Path) -> Worktree:
     place = source.top / guest.parcel.below
     workspace = Workspace(place, place, Path.home())
     folder = repository_folder(home, source.top)
-    plain = _name(guest)
-    names = [plain, *(f"{plain}-{number}" for number in range(2, _NAMES))]
-    for name in names:  # what a worker left half made when it was killed is not touched
+    for name in _names(guest):  # what a worker left half made when it was killed is not touched
         taken = await source.git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{BRANCHES}{name}")
         if not taken and not _is_taken(folder / name):
             return await make_of(source, workspace, home, name)

@@ -18,6 +18,8 @@ MOST_COMMITS = 8
 MOST_ORIGINALS = 8
 COPIED = "copy"
 """The mark of a folder that is to be made anew also where it is at hand."""
+WITHOUT = "it goes on without what it changed"
+"""How a note begins about work of a task that is not in what it goes on with."""
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _KEY = re.compile(r"[0-9a-f]{40}")
 _PACK = re.compile(r"[hst][0-9a-f]{40,64}(?:-[0-9a-f]{1,64})?")

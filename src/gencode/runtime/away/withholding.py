@@ -5,7 +5,7 @@ What was there before travels in any case, so only what differs from that is loo
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
 
-from gencode.runtime.away.differing import RAW, Change, changes, put_back
+from gencode.runtime.away.differing import NONE, RAW, Change, changes, put_back
 from gencode.runtime.away.keys import LARGEST_KEY, has_key, is_key
 from gencode.runtime.worktrees.git import Git, trouble
 from gencode.runtime.worktrees.work import some
@@ -18,14 +18,17 @@ _UNSEEN = "What looks like a key cannot be looked for"
 
 
 async def withhold(git: Git, since: str, index: str) -> list[str]:
-    """Let new keys be out of an index, and files with a new private key in it as they were; what that is."""
+    """Let new keys be out of an index, and files with a new private key in it as they were; what that is.
+
+    Where a key is left out, one that is gone stays in: it may have been moved and changed.
+    """
     said = await git.run("diff-index", "--cached", *RAW, since, index=index, most=_MOST_TOLD)
     if not said.ok:
         raise trouble(said, _UNSEEN)
     found = [*changes(said.out)]
     keys = await _keys(git, found, {each.old for each in found})  # what was only moved is nothing new
-    await put_back(git, keys, index)
     new = sorted(each.name for each in keys if each.is_new)
+    await put_back(git, [*keys, *(await _gone(git, found) if new else ())], index)
     changed = sorted(each.name for each in keys if not each.is_new)
     notes = [f"new files that may hold secrets: {some(new)}"] if new else []
     told = "what was changed in files since a private key came into them"
@@ -37,10 +40,12 @@ async def brought_keys(git: Git, first: str, head: str) -> bool:
 
     True as well where that cannot be told, because there is too much.
     """
-    listed = await git.run("rev-list", f"{first}..{head}")
+    whole = await git.run("diff-tree", "-r", *RAW, first, head, most=_MOST_TOLD)
+    listed = await git.run("rev-list", f"{first}..{head}") if whole.ok else whole
     words = ("diff-tree", "--stdin", "-r", "-m", "--root", "--no-commit-id", *RAW)
     said = await git.run(*words, stdin=listed.out, most=_MOST_TOLD) if listed.ok else listed
-    return not said.ok or bool(await _keys(git, [*changes(said.out)]))
+    known = {each.old for each in changes(whole.out)} if said.ok else set[str]()
+    return not said.ok or bool(await _keys(git, [*changes(said.out)], known))
 
 
 async def _keys(git: Git, found: Sequence[Change], known: Collection[str] = ()) -> list[Change]:
@@ -48,12 +53,21 @@ async def _keys(git: Git, found: Sequence[Change], known: Collection[str] = ()) 
 
     Contents that are `known` are not looked at.
     """
-    named = {each for each in found if each.has_contents and each.is_new and is_key(each.name)}
-    files = [each for each in found if each.is_file and each not in named and each.new not in known]
+    fresh = [each for each in found if each.has_contents and each.new not in known]
+    named = {each for each in fresh if each.is_new and is_key(each.name)}
+    files = [each for each in fresh if each.is_file and each not in named]
     holding = {contents async for contents in _holding(git, {each.new for each in files})}
-    fresh = [each for each in files if each.new in holding]
-    before = {contents async for contents in _holding(git, {each.old for each in fresh if not each.is_new})}
-    return [*named, *(each for each in fresh if each.old not in before)]
+    keys = [each for each in files if each.new in holding]
+    before = {contents async for contents in _holding(git, {each.old for each in keys if not each.is_new})}
+    return [*named, *(each for each in keys if each.old not in before)]
+
+
+async def _gone(git: Git, found: Sequence[Change]) -> list[Change]:
+    """The keys that are there no more, under no name."""
+    now = {each.new for each in found}
+    gone = [each for each in found if each.mode == NONE and each.old not in now]
+    holding = {contents async for contents in _holding(git, {each.old for each in gone})}
+    return [each for each in gone if is_key(each.name) or each.old in holding]
 
 
 async def _holding(git: Git, contents: Iterable[str]) -> AsyncGenerator[str]:

@@ -10,7 +10,7 @@ from gencode.core.errors import UserMistake
 from gencode.runtime.worktrees.git import Git, quiet_git
 from gencode.runtime.worktrees.merging import dirty_files, is_merged
 from gencode.runtime.worktrees.place import Worktree, all_paths, recorded
-from gencode.runtime.worktrees.work import ignored_files
+from gencode.runtime.worktrees.work import ignored_files, patching
 
 MOST = 200
 _AT_ONCE = 4
@@ -37,15 +37,20 @@ class Leftover(Struct, frozen=True):
     """Its last commit, where the checkout has all that is in it and not the commit itself."""
     listed: bool = True
     """Git still knows of it as a worktree."""
+    mixed_since: str = ""
+    """The commit after which the work is its own, where what is before has open changes of a person in it."""
     ignored: str = ""
     """What would go with it, where all else is merged: files that git ignores."""
 
     @property
     def taking_over(self) -> str:
-        """The command that merges it, with what is not committed."""
+        """The command that merges it, with what is not committed; never what a person has not committed."""
         path, there = shlex.quote(self.path), f"git -C {shlex.quote(self.repository)}"
         commit = f"git -C {path} add -A && git -C {path} commit -m 'What the agent left' && "
-        return f"{commit if self.dirty else ''}{there} merge {self.branch}"
+        merge = f"{there} merge {self.branch}"
+        if self.mixed_since:
+            merge = patching(self.repository, self.mixed_since, self.branch)
+        return f"{commit if self.dirty else ''}{merge}"
 
     @property
     def removing(self) -> str:
@@ -120,6 +125,7 @@ async def _compared(worktree: Worktree) -> Leftover | None:
         dirty=not clean,
         tip=tip if merged and not within else "",
         listed=worktree.git_dir.is_dir(),
+        mixed_since=worktree.first if worktree.mixed else "",
         ignored="; ".join(ignored),
     )
 

@@ -24,7 +24,7 @@ from gencode.runtime.worktrees.place import (
     repository_folder,
     write_record,
 )
-from gencode.runtime.worktrees.sweeping import sweep
+from gencode.runtime.worktrees.sweeping import begins, sweep
 
 CHECKOUT_SECONDS = 300.0
 LOCK_SECONDS = 120.0
@@ -36,7 +36,7 @@ _WHOSE = ("rev-parse", "--absolute-git-dir")
 class Source(Struct, frozen=True):
     """The checkout that a worktree is made from, or the mirror of one that is `away`.
 
-    The branch begins at `start`, which is `base` where nothing is said.
+    The branch begins at `start`, which is `base` where nothing is said. The rest is noted with the worktree.
     """
 
     git: Git
@@ -45,6 +45,11 @@ class Source(Struct, frozen=True):
     base: str
     start: str = ""
     away: bool = False
+    begun: str = ""
+    after: str = ""
+    origin: str = ""
+    mixed: bool = False
+    holds: str = ""
 
     @property
     def first(self) -> str:
@@ -57,17 +62,13 @@ class Source(Struct, frozen=True):
         return self.main_dir.parents[1] if linked else self.main_dir
 
 
-async def make(workspace: Workspace, home: Path, name: str, start: str = "") -> Worktree:
+async def make(workspace: Workspace, home: Path, name: str) -> Worktree:
     """A worktree of the repository around `workspace.cwd` as it is at HEAD, on a branch of its own.
 
-    It begins at the commit `start` instead, where the repository has that one. UserMistake, and nothing left
-    behind, where there is no repository or none can be made.
+    UserMistake, and nothing left behind, where there is no repository or none can be made.
     """
     checked_name(name)
-    source = await source_of(workspace.cwd)
-    if start and (found := await source.git.tell("rev-parse", "--verify", "--quiet", f"{start}^{{commit}}")):
-        source = replace(source, base=found)
-    return await make_of(source, workspace, home, name)
+    return await make_of(await source_of(workspace.cwd), workspace, home, name)
 
 
 async def make_of(source: Source, workspace: Workspace, home: Path, name: str) -> Worktree:
@@ -83,8 +84,9 @@ async def make_of(source: Source, workspace: Workspace, home: Path, name: str) -
         branch, git_dir = BRANCHES + name, git_dirs[0]
         dirs = (git_dir, source.main_dir, source.away)
         above = recorded(source.top)
-        origin = above.first if above is not None and not source.away else ""
-        begun = Worktree(path, source.top, source.base, branch, workspace, (), *dirs, origin=origin)
+        origin = source.origin or (above.first if above is not None and not source.away else "")
+        told = (source.begun, source.after, origin, source.mixed, source.holds)
+        begun = Worktree(path, source.top, source.base, branch, workspace, (), *dirs, *told)
         finished = await _filled(begun, source, workspace)
         with made_folder(folder):
             write_record(finished)
@@ -172,7 +174,9 @@ async def _in_turn(source: Source, path: Path, git_dirs: list[Path]) -> None:
     """Add the worktree; git's folder of it is put where it is seen even if nobody waits any more."""
     async with turn(path.parent) as held:
         await sweep(source.git, source.common_dir, path.parent, held)
+        note = begins(path)
         git_dirs.append(await _added(source, path, held))
+        note.unlink(missing_ok=True)
 
 
 async def _added(source: Source, path: Path, held: tuple[int, ...]) -> Path:

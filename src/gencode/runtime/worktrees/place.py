@@ -50,6 +50,8 @@ class Worktree(Struct, frozen=True):
     """The commit that all of it began at, where agents here have made commits between that and `base`."""
     mixed: bool = False
     """Whether it began with what a person had not committed, so that only a patch can be taken over."""
+    holds: str = ""
+    """Of a task from elsewhere, the commit that it last handed in, here or before it came here."""
 
     @property
     def first(self) -> str:
@@ -99,13 +101,25 @@ def name_here(name: str, home: Path) -> str:
     return f"{name}-at-{hashlib.sha256(here).hexdigest()[:6]}"
 
 
-def tree_here(home: Path, repository: Path, name: str, worktree: str, branch: str) -> Worktree | None:
-    """The worktree of a task on this machine; the one on a `branch`, where there are two."""
-    folder = repository_folder(home, repository)
-    own = [Path(worktree)] if worktree else []
-    found = [recorded(path) for path in dict.fromkeys([*own, folder / name, folder / name_here(name, home)])]
-    there = [tree for tree in found if tree is not None and not tree.away and tree.path.is_dir()]
+def tree_here(home: Path, repository: Path | None, name: str, worktree: str, branch: str) -> Worktree | None:
+    """The worktree of a task on this machine; the one on a `branch`, where there are two.
+
+    One is found by its branch also if this machine was called otherwise when it was made.
+    """
+    paths = [Path(worktree)] if worktree else []
+    if repository is not None:
+        folder = repository_folder(home, repository)
+        told = [branch.removeprefix(BRANCHES)] if branch else []
+        paths += [folder / each for each in (name, name_here(name, home), *told)]
+    found = [tree_there(path) for path in dict.fromkeys(paths)]
+    there = [tree for tree in found if tree is not None and not tree.away]
     return next((tree for tree in there if tree.branch == branch), there[0] if there else None)
+
+
+def tree_there(path: Path) -> Worktree | None:
+    """The worktree at a path, if it is there."""
+    tree = recorded(path)
+    return tree if tree is not None and tree.path.is_dir() else None
 
 
 def checked_name(name: str) -> str:

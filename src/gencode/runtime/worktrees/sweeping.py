@@ -16,6 +16,7 @@ from gencode.runtime.worktrees.place import BRANCHES
 
 _ADDING = b"initializing"
 """Git's own word, in the file `locked`, until a worktree is whole."""
+_BEGUN = ".{}.begun"
 _SHARED = "../..\n"
 _MOST = 8 << 10
 _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -27,6 +28,7 @@ async def sweep(git: Git, common: Path, folder: Path, held: tuple[int, ...]) -> 
     Their branches go where another one leads to the same. Without a lock that is `held` nothing is touched:
     somebody may be at it.
     """
+    begun = _begun(folder) if held else []
     swept: list[str] = []
     for entry, path in _ours(common / "worktrees", folder) if held else ():
         with suppress(OSError):
@@ -37,6 +39,19 @@ async def sweep(git: Git, common: Path, folder: Path, held: tuple[int, ...]) -> 
                 (entry / "commondir").write_text(_SHARED)
     for branch in swept:
         await _without(git, branch)
+    for note in begun:
+        note.unlink(missing_ok=True)
+
+
+def begins(path: Path) -> Path:
+    """Note that a worktree is about to be made on this machine; the note goes when it is whole, or swept."""
+    note = path.parent / _BEGUN.format(path.name)
+    note.touch()
+    return note
+
+
+def _begun(folder: Path) -> list[Path]:
+    return [*folder.glob(_BEGUN.format("*"))]
 
 
 def _ours(entries: Path, folder: Path) -> Iterator[tuple[Path, Path]]:
@@ -56,12 +71,13 @@ def _ours(entries: Path, folder: Path) -> Iterator[tuple[Path, Path]]:
 def _is_unused(path: Path, entry: Path) -> bool:
     """Whether a folder holds nothing but a file that names what git knows about it.
 
-    One that is not there may be on another machine with the same repository, where it is just being made.
+    One that is not there may be on another machine with the same repository, where it is just being made,
+    unless it was begun here.
     """
     try:
         found = list(path.iterdir()) if stat.S_ISDIR(path.lstat().st_mode) else [path]
     except FileNotFoundError:
-        return False
+        return (path.parent / _BEGUN.format(path.name)).exists()
     if found != [path / ".git"]:
         return not found
     said = _text(path / ".git")
@@ -77,7 +93,8 @@ def _removed(entry: Path, path: Path) -> None:
     """
     (path / ".git").unlink(missing_ok=True)
     (entry / "gitdir").unlink()
-    path.rmdir()
+    with suppress(FileNotFoundError):
+        path.rmdir()
     shutil.rmtree(entry)
 
 

@@ -134,13 +134,18 @@ async def _told(git: Git, worktree: Worktree, taken: _Taken) -> Work:
 
 def _how(worktree: Worktree) -> tuple[str, ...]:
     there, branch = shlex.quote(str(worktree.repository)), worktree.branch
-    first = worktree.first if worktree.mixed else worktree.base
-    patch = f"git -C {there} diff --binary {first[:12]} {branch} | git -C {there} apply --3way"
+    patch = patching(str(worktree.repository), worktree.first if worktree.mixed else worktree.base, branch)
     if worktree.mixed:  # a merge would commit what a person has not committed
         return (patch,)
     if worktree.after:  # a patch would be without the work that it began with
         return (f"git -C {there} merge {branch}",)
     return (f"git -C {there} merge {branch}", patch)
+
+
+def patching(repository: str, first: str, branch: str) -> str:
+    """The command that brings what is on a branch since a commit into the files, and commits nothing."""
+    there = shlex.quote(repository)
+    return f"git -C {there} diff --binary {first[:12]} {branch} | git -C {there} apply --3way"
 
 
 async def _unknown(main: Git, ours: str, added: list[bytes]) -> set[bytes]:

@@ -13,6 +13,7 @@ from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.waits import Waits
+from gencode.delegation.watch import Tell, tell_nobody
 from gencode.delegation.withdrawing import give_up
 from gencode.runtime.fleet import Dispatching, Outlook
 from gencode.surfaces.plain import note
@@ -27,26 +28,28 @@ LOOK_SECONDS = 0.1
 
 async def awaited(gen: GenCode, task: Outcome, patience: float = PATIENCE) -> str:
     """What a task waits for that no worker has begun with; empty where one has, or none is needed."""
-    if task.status is not Status.PENDING or not gen.launcher.apart.far:
+    store = gen.store
+    if task.status is not Status.PENDING or not isinstance(store, Dispatching):
         return ""
-    from gencode.fleet import outlook
-
     until = time.monotonic() + patience
-    seen = await outlook(gen.store, task.agent_id)
+    seen = await store.outlook(task.agent_id)
     while seen == Outlook() and time.monotonic() < until:  # a worker begins with it or says what it lacks
         await asyncio.sleep(LOOK_SECONDS)
-        seen = await outlook(gen.store, task.agent_id)
+        seen = await store.outlook(task.agent_id)
     if seen is None:
         return ""
     return visible_line(seen.words)
 
 
 @asynccontextmanager
-async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[None, None]:
-    """While somebody waits for a task here: say what it waits for that no worker is at, and end that."""
+async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[Tell, None]:
+    """While somebody waits for a task here: say what it waits for that no worker is at, and end that.
+
+    What else the person should hear of the wait is told with what this gives.
+    """
     store = gen.store
     if not isinstance(store, Dispatching):
-        yield
+        yield tell_nobody
         return
     find_outlook = partial(store.outlook, task.id)
 
@@ -63,7 +66,7 @@ async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[None, None]:
 
     looking = asyncio.get_running_loop().create_task(look())
     try:
-        yield
+        yield tell
     finally:
         looking.cancel()
         await asyncio.wait([looking])

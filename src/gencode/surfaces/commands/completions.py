@@ -127,6 +127,7 @@ def _agents(folder: Path) -> Found:
 async def _tasks(kind: str, folder: Path) -> Found:
     """What is in the journal of this machine; a database elsewhere is not asked while somebody types."""
     from gencode.app import open_store, workspace_at
+    from gencode.core.outcome import titled
     from gencode.places import database
     from gencode.runtime.ports import TaskQuery
     from gencode.settings import load
@@ -140,4 +141,5 @@ async def _tasks(kind: str, folder: Path) -> Found:
         tasks = await store.tasks(query)
     finally:
         await store.close()
-    return [(each.id, f"{each.status}: {each.agent}: {each.description or each.prompt}") for each in tasks]
+    titles = ((each, titled(each.description, each.prompt, each.forked)) for each in tasks)
+    return [(each.id, f"{each.status}: {each.agent}: {title}") for each, title in titles]

@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -50,8 +50,8 @@ async def _output(args: argparse.Namespace) -> int:
     seconds = 0.0 if "no_block" in args else min(wanted, LONGEST_MS) / 1000
     async with opened(args) as gen:
         found = await gen.find(args.id)
-        async with aloud(gen, found):
-            found = await gen.watch.ended(found.id, seconds)
+        async with aloud(gen, found) as tell:
+            found = await gen.watch.ended(found.id, seconds, tell)
         outcome = await gen.records.get(found)
         if found.worktree:
             outcome = msgspec.structs.replace(outcome, result=await told_now(found))
@@ -93,6 +93,10 @@ async def _stop(args: argparse.Namespace) -> int:
         answer_json({**msgspec.to_builtins(outcome), "stopped": [each.agent_id for each in hit]})
     else:
         _tell_stop(outcome, hit)
+    if hit and not outcome.status.ended:
+        why = "its process did not answer, or somebody let it go on"
+        again = f"gen task stop {outcome.agent_id}"
+        note(f"{_named(outcome)} is {outcome.status} all the same: {why}. Stop it again: {again}")
     return 0 if outcome.status.ended else 1
 
 
@@ -100,19 +104,20 @@ async def announce(gen: GenCode, task: str, verb: Verb, does: str) -> None:
     """Say what a verb will hit, before it does."""
     hit = await gen.launcher.reach.hits(task, verb)
     if hit:
-        names = ", ".join(f"{each.id} ({visible_line(each.agent)})" for each in hit[:MOST_NAMED])
-        rest = f" and {len(hit) - MOST_NAMED} more" if len(hit) > MOST_NAMED else ""
-        note(f"This {does} {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {names}{rest}.")
+        note(f"This {does} {_several(hit)}.")
     if hit and hit[0].conversation and verb in ("keep", "stop"):
         known = {each.id for each in hit}
         all_of_it = await gen.launcher.reach.hits(task, "tree")
-        behind = ", ".join(
-            f"{each.id} ({visible_line(each.agent)})" for each in all_of_it if each.id not in known
-        )
-        if behind:
-            note(
-                f"Where `gen -p` leads it, its process ends, and so does what is in the background: {behind}."
-            )
+        if behind := [each for each in all_of_it if each.id not in known]:
+            words = f"so does what is in the background, {_several(behind)}"
+            note(f"Where `gen -p` leads it, its process ends, and {words}.")
+
+
+def _several(tasks: Sequence[Task]) -> str:
+    """How many tasks these are, and the first of them by name."""
+    names = ", ".join(f"{each.id} ({visible_line(each.agent)})" for each in tasks[:MOST_NAMED])
+    rest = f" and {len(tasks) - MOST_NAMED} more" if len(tasks) > MOST_NAMED else ""
+    return f"{'1 task' if len(tasks) == 1 else f'{len(tasks)} tasks'}: {names}{rest}"
 
 
 def _tell_stop(outcome: Outcome, hit: list[Outcome]) -> None:
@@ -228,8 +233,8 @@ async def _events(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         task = await gen.find(args.id)
         if "follow" in args:
-            async with aloud(gen, task):
-                async for event in gen.watch.events(task.id, after):
+            async with aloud(gen, task) as tell:
+                async for event in gen.watch.events(task.id, after, tell):
                     _show(event, task.parent, as_json="json" in args)
             return 0
         found, problem = await gen.journal(task.id)

@@ -10,8 +10,9 @@ from msgspec import UNSET
 
 from gencode.app import GenCode
 from gencode.core.ids import stamp
-from gencode.core.outcome import Outcome
+from gencode.core.outcome import Outcome, titled
 from gencode.core.spec import TaskRequest
+from gencode.core.status import Status
 from gencode.runtime.models import elsewhere
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.commands.awaiting import all_awaited, awaited
@@ -83,6 +84,9 @@ async def _listed(args: argparse.Namespace) -> int:
             answer(table(("ID", "AGENT", "STATUS", "TURNS", "TIME", "CREATED", "TASK"), rows))
             for line in await all_awaited(gen, tasks):
                 note(line)
+            for task in tasks:
+                if what := await _begins_with(gen, task):
+                    note(f"{task.agent_id} waits for {what}")
     return 0
 
 
@@ -100,7 +104,7 @@ def _row(task: Outcome, depth: int = 0) -> list[str]:
     took = "" if task.duration_ms is None else seconds(task.duration_ms / 1000)
     name = f"{'  ' * depth}{task.agent}"
     created = task.created_at[:19].replace("T", " ")
-    text = task.description or task.prompt
+    text = titled(task.description, task.prompt, task.forked_from)
     return [task.agent_id, name, _status(task), str(task.turns), took, created, text[:200]]
 
 
@@ -133,9 +137,17 @@ async def _show(args: argparse.Namespace) -> int:
         if "json" in args:
             answer_json(task)
             return 0
-        facts = _facts(task, await awaited(gen, task))
+        facts = _facts(task, await awaited(gen, task) or await _begins_with(gen, task))
         answer("\n".join((*facts, "", await transcript_text(gen, task.agent_id))))
     return 0
+
+
+async def _begins_with(gen: GenCode, task: Outcome) -> str:
+    """What a fork has to get before it remembers anything (`Birth`); nothing once it has that."""
+    if not task.forked_from or task.status is not Status.PENDING:
+        return ""
+    found = await gen.find(task.agent_id)
+    return "a part of the budget" if found.woken and found.seq == 1 else ""
 
 
 def _facts(task: Outcome, awaits: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 from functools import partial
+from itertools import chain
 
 import msgspec
 
@@ -13,6 +14,7 @@ from gencode.delegation.forks import Fork
 from gencode.delegation.work import Kept
 from gencode.runtime.fleet import Dispatching
 from gencode.runtime.ports import Store
+from gencode.surfaces.bounds import bounded
 from gencode.surfaces.commands.awaiting import awaited
 from gencode.surfaces.commands.life import (
     announce,
@@ -44,7 +46,7 @@ def send(args: argparse.Namespace) -> int:
 
 async def _send(args: argparse.Namespace, text: str) -> int:
     async with opened(args) as gen:
-        found = await gen.find(args.id)
+        found = await gen.watch.task((await gen.find(args.id)).id)
         ended = found.status.ended and not found.conversation
         does = f"has ended as {found.status}" if ended else f"is {found.status}"
         note(f"This is for task {found.id} of {visible_line(found.agent)}, which {does}.")
@@ -89,8 +91,10 @@ async def _interrupt(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.find(args.id)
         await announce(gen, found.id, "interrupt", "interrupts")
-        stops = await gen.launcher.reach.interrupt(found.id, INTERRUPTED, getattr(args, "message", ""))
+        message: str = getattr(args, "message", "")
+        stops = await gen.launcher.reach.interrupt(found.id, INTERRUPTED, message)
         outcome = await gen.outcome_of(stops.task)
+        waits = message in [letter.text for letter in await gen.store.waiting(found.id)]
     hit = [each.id for each in stops.hit]
     if "json" in args:
         answer_json({**msgspec.to_builtins(outcome), "interrupted": hit})
@@ -98,6 +102,11 @@ async def _interrupt(args: argparse.Namespace) -> int:
         answer(f"{_named(outcome)} had already ended as {outcome.status}; nothing was interrupted.")
     else:
         answer(_cut(stops.task, stops.hit[1:]))
+    if waits and stops.task.status.ended:
+        way = f"gen -p --session {found.id}" if found.conversation else f"gen task resume {found.id}"
+        note(f"What was said to it is kept; it hears it when it goes on: {way}")
+    elif message and found.status.ended:
+        note(f"Nothing was said to it; to do so: gen task send {found.id}")
     return 0
 
 
@@ -129,6 +138,9 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
         here="cwd" in args,
     )
     source = await move(args, args.id)
+    amounts: list[list[str]] = getattr(args, "budget", [])
+    budget = bounded(source.budget, [*chain.from_iterable(amounts)])
+    request = msgspec.structs.replace(request, budget=budget)
     async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
         told = check(gen, args) if "no_offline" in args else ""
         point = Fork(getattr(args, "at", None))

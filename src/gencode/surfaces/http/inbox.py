@@ -19,9 +19,9 @@ from gencode.core.events import Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage
 from gencode.core.spec import AgentSpec
 from gencode.core.status import Status
-from gencode.core.task import Task, was_given
-from gencode.delegation.family import as_sent
+from gencode.core.task import Task
 from gencode.delegation.reach import STOP_SECONDS, Stops
+from gencode.delegation.returns import to_be_told
 from gencode.runtime.channels import LONGEST, Draft, Outbox
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.http.chats import SESSION, Chats, Line
@@ -167,9 +167,7 @@ class Inbox:
     async def _has_come(self, task: Task) -> bool:
         if await self._gen.store.waiting(task.id):
             return True
-        children = await self._gen.store.tasks(TaskQuery(parent=task.id))
-        ended = (each for each in as_sent(task, children) if each.background and each.status.ended)
-        return not all(was_given(task, each.id, each.ended_at) for each in ended)
+        return to_be_told(task, await self._gen.store.tasks(TaskQuery(parent=task.id)))
 
     async def _send_on(self, line: Line) -> None:
         """Send the words of a conversation through the channel of its chat, each at least once."""

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct, structs
 
-from gencode.core.budget import Budget
+from gencode.core.budget import MOST, MOST_WHOLE, Budget
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
@@ -16,8 +16,8 @@ from gencode.surfaces.http.endpoints import Name, Text
 Number = Annotated[int, Meta(ge=0, le=2**53)]
 Limit = Annotated[int, Meta(ge=1, le=500)]
 Turns = Annotated[int, Meta(ge=1, le=1_000_000)]
-Amount = Annotated[int, Meta(ge=1, le=2**53)]
-Money = Annotated[float, Meta(gt=0, le=1e9)]
+Amount = Annotated[int, Meta(ge=1, le=MOST_WHOLE)]
+Money = Annotated[float, Meta(gt=0, le=MOST)]
 Kind = TypeVar("Kind", bound=Outcome)
 FILES = ("scripted:", "local/")
 PASSED_ON = frozenset(field.name for field in structs.fields(TaskRequest))

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
-from gencode.core.outcome import page_of
+from gencode.core.outcome import page_of, titled
 from gencode.core.task import Task
 from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.mcp_server.desk import own_tasks, reached
@@ -122,7 +122,7 @@ async def resources(gen: GenCode, cursor: str | None) -> types.ListResourcesResu
 
 def _resource(task: Task, kind: str) -> types.Resource:
     says, media = KINDS[kind]
-    title = visible_line(task.description or task.prompt, 80)
+    title = visible_line(titled(task.description, task.prompt, task.forked), 80)
     return types.Resource(
         name=f"{task.id} {kind}",
         title=f"{task.agent}: {title} ({kind})",

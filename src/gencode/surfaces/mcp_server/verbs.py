@@ -114,7 +114,7 @@ class Verbs:
 
     async def _wait(self, given: Struct) -> None:
         """Wait for the end of a task as long as the client wants to, and tell it what happens meanwhile."""
-        task = await reached(self._gen, _text(given, "task_id"))
+        task = await self._gen.watch.task((await reached(self._gen, _text(given, "task_id"))).id)
         wanted: int = getattr(given, "limit", 0)
         seconds = min(max(wanted, 0), LONGEST_MS) / 1000 if getattr(given, "block", True) else 0.0
         if seconds and task.background and not task.status.ended:

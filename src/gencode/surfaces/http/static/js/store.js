@@ -84,10 +84,11 @@ class Tasks extends EventTarget {
     const known = this.byId.get(told.agentId);
     if (known && (known.status !== told.status || known.background !== told.background)) this.shape += 1;
     const task = known ?? { id: told.agentId, step: "", seq: 0, usage: null };
+    const fork = told.forkedFrom ? `fork of ${told.forkedFrom}: ` : "";
     Object.assign(task, {
       parent: told.parentId,
       agent: told.agent,
-      title: line(told.description || told.prompt, 160),
+      title: line(fork + (told.description || told.prompt), 160),
       prompt: told.prompt,
       status: told.status,
       model: told.model,

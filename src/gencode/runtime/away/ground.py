@@ -1,0 +1,102 @@
+"""away: where the newest work of a task is: in a worktree here, on a branch, or come back from a worker.
+
+What its agent was last told about where it is says which of them it is.
+"""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from gencode.core.errors import GenCodeError
+from gencode.core.task import Task, whole_transcript
+from gencode.runtime.away.checkout import checkout_at
+from gencode.runtime.away.homecoming import Homecoming
+from gencode.runtime.away.parcel import WITHOUT, Parcel, Parcels, Returned, as_reason
+from gencode.runtime.fleet import Dispatching
+from gencode.runtime.ports import Store
+from gencode.runtime.whereabouts import is_away, last_branch
+from gencode.runtime.worktrees.merging import is_merged
+from gencode.runtime.worktrees.place import BRANCHES, Worktree, tree_here, tree_name
+from gencode.runtime.worktrees.work import state_of
+
+ASIDE = f"{WITHOUT} on {{worker}} before: that is on the branch {{branch}} of {{top}}"
+LEFT_HERE = (
+    f"{WITHOUT} on the branch {{branch}}: the copy has what it changed on {{worker}}, which could not be put "
+    "on a branch: {why}"
+)
+
+
+class Own(Struct, frozen=True):
+    """The worktree here that has the newest work of a task, or only the branch that has it."""
+
+    branch: str
+    tree: Worktree | None = None
+
+
+class Ground(Struct, frozen=True):
+    """A task, whether it last worked on a worker, or else the branch that it last worked on, and what came
+    back of its work, then or before.
+    """
+
+    task: Task
+    away: bool = False
+    branch: str = ""
+    back: tuple[Returned, bytes] | None = None
+    parcels: Parcels | None = None
+
+    @property
+    def name(self) -> str:
+        """What its worktree is called."""
+        return tree_name(self.task.id, self.task.worktree)
+
+    @property
+    def newest_back(self) -> tuple[Returned, bytes] | None:
+        """What came back of it, where that is its newest work."""
+        return self.back if self.away and self.back is not None and not self.back[0].nothing else None
+
+    def here(self, home: Path, top: Path | None) -> Worktree | None:
+        """Its worktree on this machine, if there is one."""
+        return tree_here(home, top, self.name, self.task.worktree, self.branch)
+
+    def own(self, home: Path, top: Path | None) -> Own:
+        """What it did last outside of workers."""
+        tree = self.here(home, top)
+        if tree is not None and self.branch in ("", tree.branch):
+            return Own(tree.branch, tree)
+        return Own(self.branch or f"{BRANCHES}{self.name}")
+
+
+async def ground_of(store: Store, task: Task) -> Ground:
+    """What is known of a task."""
+    said = whole_transcript(await store.events(task.id))
+    away, branch = is_away(said), last_branch(said, tree_name(task.id, task.worktree))
+    if not isinstance(store, Dispatching):
+        return Ground(task, away, branch)
+    return Ground(task, away, branch, await store.parcels.returned(task.id), store.parcels)
+
+
+async def set_aside(ground: Ground, own: Own, parcel: Parcel) -> tuple[bool, str]:
+    """Whether a task can be sent with its own work, as a parcel, and what is to be told of the rest.
+
+    What came back before and nobody took over is replaced by what comes back next. So it is put on a branch
+    first, where it is not all in what is sent. Where that fails, or the very same was sent before, the task
+    goes on from what came back instead.
+    """
+    if ground.back is None or ground.parcels is None or ground.back[0].taken or ground.back[0].nothing:
+        return True, ""
+    work, folder = ground.back[0], Path(ground.task.cwd)
+    if (work.parcel.tip, work.parcel.start) == (parcel.tip, parcel.start):
+        return False, ""
+    home = Homecoming(folder, ground.parcels)
+    try:
+        await home.take_in(*ground.back)
+        checkout = await checkout_at(folder)
+        git, ref = checkout.git, f"refs/heads/{own.branch}^{{commit}}"
+        state = await (state_of(own.tree) if own.tree else git.tell("rev-parse", "--verify", "--quiet", ref))
+        if await is_merged(git, state, work.commit):
+            return True, ""
+        branch = await home.put_on_branch(*ground.back)
+    except GenCodeError as why:
+        told = {"branch": own.branch, "worker": work.worker, "why": as_reason(str(why))}
+        return False, LEFT_HERE.format(**told)
+    return True, ASIDE.format(worker=work.worker, branch=branch, top=checkout.top)

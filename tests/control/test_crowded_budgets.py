@@ -1,0 +1,113 @@
+"""Many forks beside a conversation at work: the budget is for all of them, and nobody starves above it."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from gencode.app import GenCode
+from gencode.core.budget import Budget
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.delegation.accounts import spent_by
+from gencode.delegation.portions import share_of
+from gencode.stores.memory import MemoryStore
+from gencode.testing import call, says, scripted
+from tests.control.test_last_parts import forks
+from tests.control.test_shared_budgets import WAIT, Gate, so
+
+COST = 4_000
+USED = {"inputTokens": COST - 10, "outputTokens": 10}
+LOOK = says("", call("LS", path="."), usage=USED, delay_ms=20)
+SENT = [call("Task", subagent_type="Explore", prompt=f"look {number}") for number in range(2)]
+SENDS = says("", *SENT, usage=USED)
+LEADS = says(
+    "", *(call("Task", subagent_type="Plan", prompt=f"plan {number}") for number in (1, 2)), usage=USED
+)
+DONE = says("done", usage=USED)
+FORKS_EACH = 3
+
+
+@pytest.mark.parametrize(
+    ("room", "needed", "part"),
+    [(800, 1, 100), (800, 60, 120), (150, 60, 75), (120, 60, 60), (9, 1, 2), (1, 1, 0)],
+)
+def test_a_part_is_an_eighth_or_two_calls_where_that_is_more_and_never_more_than_half(
+    room: int, needed: int, part: int
+) -> None:
+    assert share_of(room, needed) == part
+
+
+async def test_a_conversation_goes_on_beside_many_forks_while_there_is_something_to_spend(
+    tmp_path: Path,
+) -> None:
+    store, budget = MemoryStore(), 100 * COST
+    gate = Gate(main=[SENDS, DONE, LEADS, *[LOOK] * 200], Explore=[DONE, *[LOOK] * 200], Plan=[LOOK] * 200)
+    async with AsyncExitStack() as stack:
+        leader, *terminals = [
+            await stack.enter_async_context(GenCode.open(tmp_path, model=gate, store=store)) for _ in range(6)
+        ]
+        leader.work.bound(Budget(tokens=budget))
+        session = (await leader.ask("go").outcome()).agent_id
+        task = (await leader.tasks(session))[0].agent_id
+        led = asyncio.ensure_future(leader.ask(WAIT, session=session).outcome())
+        await so(store, session, lambda talk: not talk.status.ended)
+        crowd = asyncio.gather(*(each.fork(task, WAIT) for each in terminals * FORKS_EACH))
+        await so(store, session, lambda talk: len(begun_of(talk)) == len(terminals) * FORKS_EACH)
+        gate.open.set()
+        outcome = await led
+        spent = (await spent_by(store, session)).tokens
+        forked = await crowd
+    assert (outcome.status, spent) == (Status.LIMIT_REACHED, budget)
+    assert outcome.error == "The budget of 400,000 tokens of the session is spent."
+    assert {each.status for each in forked} == {Status.LIMIT_REACHED}
+
+
+def begun_of(talk: Task) -> set[str]:
+    """Those who have parts of the budget of a conversation."""
+    return {task for part in talk.parts for task in part.before}
+
+
+async def test_forks_of_a_conversation_at_rest_begin_side_by_side(tmp_path: Path) -> None:
+    store = MemoryStore()
+    async with AsyncExitStack() as stack:
+        leader = await stack.enter_async_context(
+            scripted(tmp_path, store=store, main=[SENDS, DONE], Explore=[DONE])
+        )
+        leader.work.bound(Budget(tokens=170_000))
+        session = (await leader.ask("go").outcome()).agent_id
+        task = (await leader.tasks(session))[0].agent_id
+        gate = Gate(Explore=[DONE, DONE])
+        others = [
+            await stack.enter_async_context(GenCode.open(tmp_path, model=gate, store=store)) for _ in range(6)
+        ]
+        crowd = asyncio.gather(*(each.fork(task, WAIT) for each in others))
+        await so(store, session, lambda talk: len({each.owner for each in talk.parts}) == len(others))
+        gate.open.set()
+        ended = await crowd
+    assert [each.status for each in ended] == [Status.COMPLETED] * 6
+
+
+async def test_a_fork_is_refused_for_what_is_short_where_the_conversation_is_led(tmp_path: Path) -> None:
+    """Agents are, by what was named there; more of them are only named here."""
+    store = MemoryStore()
+    gate = Gate(main=[SENDS, DONE, DONE], Explore=[DONE])
+    async with (
+        GenCode.open(
+            tmp_path, model=gate, store=store, settings={"max_spawns": 2, "max_tokens_total": 2_000_000}
+        ) as leader,
+        scripted(tmp_path, store=store, settings={"max_spawns": 10}, Explore=[DONE, DONE]) as other,
+    ):
+        session = (await leader.ask("go").outcome()).agent_id
+        task = (await leader.tasks(session))[0].agent_id
+        led = asyncio.ensure_future(leader.ask(WAIT, session=session).outcome())
+        await so(store, session, lambda talk: not talk.status.ended)
+        refused = await forks(other, task)
+        gate.open.set()
+        await led
+    assert refused == (
+        f"The budget of 2 agents of the session is spent. 2 are spent; {session} is at work, and gets a "
+        "bigger budget where it is led in the app (/budget), or once it is at rest: wait for that or stop it "
+        f"(gen task stop {session}), then gen task budget {session} spawns N."
+    )

@@ -1,0 +1,62 @@
+"""A process that is suspended, as by Ctrl-Z: it keeps what it works on, whatever others want meanwhile."""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gencode.app import GenCode
+from gencode.core.errors import UserMistake
+from gencode.core.outcome import Outcome
+from gencode.delegation import sharing
+from gencode.delegation.orphans import BUSY
+from gencode.testing import says
+from tests.control.test_last_parts import forks as forked
+from tests.control.test_led_budgets import CALL, COSTS, FIRST, FOUND
+from tests.control.test_shared_budgets import tokens, woken
+from tests.surfaces.running import SECONDS, gen, script, start
+from tests.waiting import Gate, wait_until
+
+
+def test_a_conversation_that_is_only_suspended_outlives_all_that_is_refused_meanwhile(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharing, "PATIENCE", 1.0)
+    pipe = Gate(tmp_path)
+    main = [*FIRST, says("", pipe.call, usage=COSTS), says("the whole answer", usage=COSTS)]
+    model = script(tmp_path, main=main, Explore=[FOUND, says("found more", usage=COSTS)])
+    words = ("--model", model, "--json")
+    session = gen("-p", "go", "--max-tokens-total", "300000", *words, cwd=tmp_path).json["sessionId"]
+    task = gen("task", "list", "--json", cwd=tmp_path).json["tasks"][0]["agentId"]
+
+    async def more() -> list[Outcome | str]:
+        async with GenCode.open(tmp_path, model=model) as opened:
+            with pytest.raises(UserMistake) as busy:
+                await opened.start_turn("and I?", session)
+            return [await forked(opened, task), await woken(opened, task), str(busy.value)]
+
+    leader = start("-p", "wait", "--session", session, *words, cwd=tmp_path)
+    try:
+        wait_until(lambda: tokens(home, session) == 5 * CALL, "the conversation waits at its gate")
+        os.kill(leader.pid, signal.SIGSTOP)
+        leases_run_out(home)
+        refused = asyncio.run(more())
+        status = gen("task", "show", session, "--json", cwd=tmp_path).json["status"]
+    finally:
+        os.kill(leader.pid, signal.SIGCONT)
+        pipe.open()
+    no_answer = sharing.NO_ANSWER.format(task=session, seconds=1)
+    assert (refused, status) == ([no_answer, no_answer, BUSY.format(task=session)], "running")
+    said, _ = leader.communicate(timeout=SECONDS)
+    assert (leader.returncode, json.loads(said)["result"]) == (0, "the whole answer")
+
+
+def leases_run_out(home: Path) -> None:
+    """What time does to the leases of a process that is suspended."""
+    with closing(sqlite3.connect(home / ".gen" / "gencode.db")) as database, database:
+        database.execute("UPDATE Sessions SET LeaseUntil = '2020-01-01' WHERE Owner IS NOT NULL")

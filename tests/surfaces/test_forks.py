@@ -1,0 +1,45 @@
+"""Forks at the command line: what they are called in lists, what bounds only them, what they wait for."""
+
+from pathlib import Path
+
+from gencode import GenCode
+from gencode.core.events import TaskCreated, TaskForked
+from tests.surfaces.running import gen, script, send
+
+LOOK = {"text": "I look.", "calls": [{"name": "Glob", "input": {"pattern": "*.py"}}]}
+
+
+def test_a_fork_is_listed_as_one_and_may_have_a_budget_of_its_own(tmp_path: Path) -> None:
+    model = script(
+        tmp_path,
+        main=[{"calls": send("alpha")}, {"text": "done"}],
+        Explore=[{"text": "found"}, LOOK, {"text": "never said"}],
+    )
+    asked = gen("-p", "go", "--json", "--model", model, cwd=tmp_path).json
+    [first] = [task["agentId"] for task in asked["tasks"]]
+    words = ("task", "fork", first, "another way", "--model", model, "--json")
+    bounded = gen(*words, "--budget", "turns", "1", "--budget", "tokens", "80000", cwd=tmp_path).json
+    assert (bounded["status"], bounded["forkedFrom"]) == ("limit_reached", first)
+    assert bounded["error"] == "The budget of 1 turn of agent Explore is spent."
+    fork = bounded["agentId"]
+    shown = gen("task", "budget", fork, "--json", cwd=tmp_path).json
+    assert shown["budget"] == {"turns": 1, "tokens": 80_000}
+    assert gen("task", "budget", asked["sessionId"], "--json", cwd=tmp_path).json["budget"] == {}
+
+    listed = gen("task", "list", "--tree", cwd=tmp_path, COLUMNS="200").out.splitlines()
+    assert [(line[:8], line.rsplit("  ", 1)[1]) for line in listed[2:]] == [
+        (first, "alpha"),
+        (fork, f"fork of {first}: alpha"),
+    ]
+
+
+async def test_a_fork_that_has_nothing_to_spend_yet_says_what_it_waits_for(tmp_path: Path) -> None:
+    async with GenCode.open(tmp_path) as opened:
+        cwd = str(opened.workspace.cwd)
+        created = TaskCreated(agent="Explore", prompt="look", forked="3fe22040", cwd=cwd, woken=True)
+        unborn = await opened.store.create(created, "somebody")
+        begun = await opened.store.create(created, "somebody", (TaskForked("3fe22040", 1),))
+    waits = f"{unborn.task} waits for a part of the budget\n"
+    assert gen("task", "list", cwd=tmp_path).err == waits
+    shown = [gen("task", "show", each.task, cwd=tmp_path).out for each in (unborn, begun)]
+    assert ["  waits for     a part of the budget\n" in each for each in shown] == [True, False]
