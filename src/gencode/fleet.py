@@ -157,8 +157,8 @@ class Worker:
         async with AsyncExitStack() as stack:
             try:
                 order = read_order(found.order)
-                if found.takes >= MOST_TAKES:
-                    raise UserMistake(f"it was begun {found.takes} times and never came to an end")
+                if (begun := found.takes - order.takes) >= MOST_TAKES:
+                    raise UserMistake(f"it was begun {begun} times and never came to an end")
                 if await self._deserted(task, order):
                     return
                 gen = await self._entered(stack, found, order)

@@ -14,7 +14,8 @@ from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.delegation import sharing
-from gencode.delegation.orphans import BUSY
+from gencode.delegation.orphans import BUSY, taken_up
+from gencode.runtime.owner import new_owner
 from gencode.testing import says
 from tests.control.test_last_parts import forks as forked
 from tests.control.test_led_budgets import CALL, COSTS, FIRST, FOUND
@@ -54,6 +55,25 @@ def test_a_conversation_that_is_only_suspended_outlives_all_that_is_refused_mean
     assert (refused, status) == ([no_answer, no_answer, BUSY.format(task=session)], "running")
     said, _ = leader.communicate(timeout=SECONDS)
     assert (leader.returncode, json.loads(said)["result"]) == (0, "the whole answer")
+
+
+def test_a_stop_frees_a_task_at_rest_that_a_process_has_which_does_not_answer(
+    tmp_path: Path, home: Path
+) -> None:
+    session = gen("-p", "go", "--model", script(tmp_path, main=[says("hello")]), "--json", cwd=tmp_path)
+    task = session.json["sessionId"]
+
+    async def freed() -> str:
+        async with GenCode.open(tmp_path) as opened:
+            await opened.store.take(task, new_owner())  # as if it hung while it summed up
+            leases_run_out(home)
+            with pytest.raises(UserMistake) as busy:
+                await taken_up(opened.store, task, "me")
+            await opened.launcher.reach.stop(task, "it hangs")
+            await opened.store.release(await taken_up(opened.store, task, "me"))
+            return str(busy.value)
+
+    assert asyncio.run(freed()) == BUSY.format(task=task)
 
 
 def leases_run_out(home: Path) -> None:

@@ -17,7 +17,8 @@ from gencode.core.task import Task, transcript_of
 from gencode.delegation.steady import WAITS
 from gencode.delegation.watch import Watch
 from gencode.delegation.withdrawing import give_up
-from gencode.fleet import Shape, Worker
+from gencode.engines.luggage import read_order
+from gencode.fleet import MOST_TAKES, Shape, Worker
 from gencode.runtime.ports import TaskQuery
 from gencode.stores.pg_fleet import FleetStore
 from tests.fleet.driving import Fleet, ended, submit
@@ -183,3 +184,17 @@ async def test_who_waits_for_a_task_goes_on_to_wait_while_the_database_is_away_a
     with pytest.raises(StoreAway):
         await watch.ended(task, 0.1)
     await store.close()
+
+
+async def test_an_agent_may_be_woken_as_often_as_one_likes(gen: GenCode) -> None:
+    store = gen.store
+    assert isinstance(store, FleetStore)
+    task = await woken(gen)
+    for _ in range(MOST_TAKES):
+        await answered(gen, task, "more")
+    await gen.detach(TaskRequest("", "once more", resume=task, background=True))
+    found = await store.dispatched(task)
+    assert found is not None and found.order is not None and found.takes > MOST_TAKES
+    assert found.takes - read_order(found.order).takes == 0
+    with pytest.raises(UserMistake, match="was woken and waits for a worker"):
+        await gen.watch.check_rests(await gen.find(task))

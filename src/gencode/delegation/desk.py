@@ -194,6 +194,7 @@ class Desk:
             raise UserMistake(f"Task {task.id} was sent by somebody else; only its sender can go on with it.")
         if not self._launcher.same_agent(request.agent, task):  # the gate has judged the agent that was named
             raise UserMistake(f"Task {task.id} belongs to {task.agent}; name that as subagent_type.")
+        await self._launcher.watch.check_rests(task)
         place = self._launcher.place_of(task, self._origin, request.model, background=request.background)
         return await self._launcher.resume(task, request, place)
 

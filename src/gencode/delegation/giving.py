@@ -73,7 +73,7 @@ class Giving:
 
     async def _come_back(self, purse: Purse, task: str, kind: str, needs: Mapping[str, int]) -> bool:
         """Whether others have less of a kind than before, or more is free; only a call waits for that."""
-        until = time.monotonic() + (PATIENCE if "turns" in needs else 0.0)
+        until = time.monotonic() + (PATIENCE if needs.keys() >= {*COSTS_OF_A_CALL} else 0.0)
         before, free = purse.elsewhere[kind], _free(purse, kind)
         while purse.elsewhere[kind] and (found := await self._store.task(task)):
             await self._look(found, purse)

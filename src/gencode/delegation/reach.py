@@ -1,11 +1,12 @@
 """Tasks wherever they run: looked at, stopped and sent to the background from any process."""
 
 import asyncio
+from contextlib import suppress
 from typing import Literal
 
 from msgspec import Struct
 
-from gencode.core.errors import UserMistake
+from gencode.core.errors import Fenced, UserMistake
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.live import Job
@@ -47,7 +48,8 @@ class Reach:
     async def stop(self, task: str, why: str, *, tree: bool = False, report: bool = False) -> Stops:
         """Stop a task and the work it waits for; with `tree` also what it sent to the background.
 
-        With `report` it says in one last turn what it has found. Nothing happens to what has ended.
+        With `report` it says in one last turn what it has found. What has ended is freed where a process has
+        it that does not answer, and else nothing happens to it.
         """
         family = [await self._watch.task(task), *await self._below(task)]
         running = {each.id for each in family if not each.status.ended}
@@ -58,9 +60,20 @@ class Reach:
                 await self._store.ask(each, Wish.STOP)
         if task in running:
             await self._stopped(task, why, report=report)
+        else:
+            await self._free(task)
         await asyncio.gather(*(self._stopped(each, why, report=False) for each in below))
         now = [await self._watch.task(each.id) for each in family]
         return Stops(now[0], tuple(each for each in now if each.id in running and each.status.ended))
+
+    async def _free(self, task: str) -> None:
+        """Take a task at rest from a process that hangs or is suspended, so that others can go on with it."""
+        for held in await self._store.owned():
+            if held.task == task and held.owner and held.over:
+                with suppress(UserMistake, Fenced):  # it has answered just now
+                    await self._store.release(
+                        await self._store.take(task, self._supervisor.owner, held.owner)
+                    )
 
     async def hits(self, task: str, verb: Verb) -> list[Task]:
         """What a verb would hit at this moment, the task itself first; nothing of it when that has ended.

@@ -21,6 +21,10 @@ from gencode.runtime.stop import Stop
 LOOK_SECONDS = 0.1
 MOST_ASKED = 200
 """So many of the latest tasks of a folder are looked at for who changed a file."""
+WOKEN = (
+    "Task {task} was woken and waits for a worker; say more to it (gen task send {task}), wait for it "
+    "(gen task output {task}), or stop it first (gen task stop {task})."
+)
 OUT_OF_TIME = "it was waited for long enough"
 
 Tell = Callable[[PassingFact], None]
@@ -74,6 +78,11 @@ class Watch:
             # It may have gone on and ended again since it was read, and this would be its earlier end.
             seen = await self._store.task(task) or seen
         return seen
+
+    async def check_rests(self, task: Task) -> None:
+        """UserMistake for a task that was woken and has not begun: what it was told then must not be lost."""
+        if task.status.ended and (await self.task(task.id)).status is Status.PENDING:
+            raise UserMistake(WOKEN.format(task=task.id))
 
     async def until(
         self,

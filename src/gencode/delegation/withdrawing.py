@@ -83,18 +83,27 @@ async def _withdrawn(store: Store, task: str, owner: str, why: str) -> bool:
         lease = await store.take(task, owner)
     except UserMistake:
         return False
-    if lease.state.status is Status.PENDING:
-        await store.append(lease, [TaskEnded(Status.CANCELLED, error=why)], last=True)
-        return True
-    if lease.state.status.ended and (found := await _queued(store, task)):
-        begun = await not_begun(store, lease.state, found.prompt)
-        ended = TaskEnded(Status.CANCELLED, lease.state.result, why)
-        await store.append(lease, [*begun, ended], last=True)
-        return True
-    await store.release(lease)
-    if not lease.state.status.ended:
+    written = False
+    try:
+        if facts := await _called_off(store, lease.state, why):
+            await store.append(lease, facts, last=True)
+            written = True
+    finally:
+        if not written:
+            await store.release(lease)
+    if lease.state.status is Status.RUNNING:
         await close_task(store, task, owner, why=why)
     return True
+
+
+async def _called_off(store: Store, now: Task, why: str) -> list[DurableFact]:
+    """The last facts of a task that nobody has begun with; none where there is nothing to call off."""
+    if now.status is Status.PENDING:
+        return [TaskEnded(Status.CANCELLED, error=why)]
+    found = await _queued(store, now.id) if now.status.ended else None
+    if found is None:
+        return []
+    return [*await not_begun(store, now, found.prompt), TaskEnded(Status.CANCELLED, now.result, why)]
 
 
 async def _queued(store: Store, task: str) -> Dispatch | None:

@@ -40,10 +40,6 @@ PATIENCE = 60.0
 """So many seconds somebody who has taken a task may need to go on with it."""
 LOOK_SECONDS = 0.05
 BLIND = "The model {model} takes no pictures, so nothing was sent; choose one that does, or say it in words."
-WOKEN = (
-    "Task {task} was woken and waits for a worker; say more to it (gen task send {task}), wait for it "
-    "(gen task output {task}), or stop it first (gen task stop {task})."
-)
 Prompt = str | UserMessage
 """What a person says, alone or with the pictures that go with it."""
 
@@ -105,13 +101,8 @@ class Work:
         found = await self._records.find(task)
         if found.conversation:
             raise UserMistake(f"{found.id} is a conversation; go on with it: gen -p --session {found.id}")
-        await self._check_rests(found)
+        await self._launcher.watch.check_rests(found)
         return await self._resumed(found, request)
-
-    async def _check_rests(self, task: Task) -> None:
-        """UserMistake for a task that was woken and has not begun: what it was told then must not be lost."""
-        if task.status.ended and (await self._launcher.watch.task(task.id)).status is Status.PENDING:
-            raise UserMistake(WOKEN.format(task=task.id))
 
     async def _resumed(self, found: Task, request: TaskRequest) -> Live:
         if request.budget == NO_BUDGET:
@@ -212,7 +203,7 @@ class Work:
         with elsewhere(far=self._launcher.apart.far):
             if request.resume:
                 earlier = await self._records.find(request.resume)
-                await self._check_rests(earlier)
+                await self._launcher.watch.check_rests(earlier)
                 await check_own(self._store, earlier)  # a worker would say so to nobody
                 await self._treasury.announce(earlier)
                 return await self._resumption.detach(earlier, request, self._terms.seconds)

@@ -23,7 +23,7 @@ from gencode.core.status import Status
 from gencode.engines.luggage import FarOrder, Luggage, Shared
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.paths import places_of
-from gencode.runtime.fleet import BUDGETS, TRAVELLING, Dispatching, Outlook
+from gencode.runtime.fleet import BUDGETS, TRAVELLING, Dispatch, Dispatching, Outlook
 from gencode.runtime.owner import new_owner
 from gencode.runtime.ports import Handover, Wish
 
@@ -131,14 +131,16 @@ class FleetEngine:
         cwd = handover.created.cwd if handover.created else await self._folder_of(handover.task)
         packed = await self.luggage.pack_for(handover, cwd)
         flags = {**self._flags, **self._refused(cwd), "model": handover.model}
-        order = FarOrder(handover, cwd, flags, packed.mark, packed.parcel, packed.alone, packed.tree)
+        before = await self._store.dispatched(handover.task) if handover.created is None else None
+        takes = before.takes if before else 0
+        order = FarOrder(handover, cwd, flags, packed.mark, packed.parcel, packed.alone, packed.tree, takes)
         try:
             body = msgspec.json.encode(order)
         except (TypeError, OverflowError) as error:
             raise UserMistake(f"The task cannot be given to another machine: {error}.") from None
         task = handover.task
         if handover.created is None:
-            await self._again(task, body, priority, delay)
+            await self._again(task, before, body, priority, delay)
         else:
             task = await self._given(self._give(handover, body, priority, delay))
         away = Away(task, handover.created, self._store, self._looked)
@@ -193,11 +195,12 @@ class FleetEngine:
         there = known is not None and known.cwd and not known.imported
         return known.cwd if known is not None and there else str(self._cwd)
 
-    async def _again(self, task: str, order: bytes, priority: int, delay: timedelta | None) -> None:
+    async def _again(
+        self, task: str, before: Dispatch | None, order: bytes, priority: int, delay: timedelta | None
+    ) -> None:
         """Queue an earlier task, and wait a while for a worker to begin, unless none could."""
         from gencode.engines.pgqueuer import enqueuing
 
-        before = await self._store.dispatched(task)
         named = (before.agent, before.takes) if before else ("", 0)
         enqueue = enqueuing(named[0], priority, delay, named[1])
         await self._store.submit_again(task, order, enqueue)
