@@ -55,6 +55,12 @@ def test_silence_and_notes_are_warnings() -> None:
     assert note == Notice("[Explore] look\\x1b[2J", "warning", "9f3a1c2e")
 
 
+def test_notes_of_the_conversation_itself_are_told_and_its_steps_are_not() -> None:
+    begun = TaskCreated(agent="main", conversation=True)
+    assert last(begun, ProgressMade("waits", note=True)) == Notice("[main] waits", "warning", "9f3a1c2e")
+    assert last(begun, ProgressMade("a step")) is None
+
+
 def task(name: str, status: Status, *, background: bool = False) -> Task:
     return Task(name, "Explore", "look", status, AT, 1, parent="m", background=background)
 

@@ -56,7 +56,8 @@ class Cooldown:
         left = ceil(max(0.0, self._next - asyncio.get_running_loop().time()))
         soon = f"in {left} s" if left else "when one of them is answered"
         others = "it is the next" if len(self._line) < 2 else f"{len(self._line)} wait for their turn"
-        return f"waits for the model ({self._trouble}): {others}, and the next asks {soon}"
+        why = str(self._trouble).removesuffix(".")
+        return f"waits for the model ({why}): {others}, and the next asks {soon}"
 
     def is_news(self) -> bool:
         """Whether a person is to hear that agents wait: not again for a while."""

@@ -77,7 +77,8 @@ class Retrying:
             if said:
                 yield AgainPart(str(trouble))
             if pause > SHORT:
-                yield WaitPart(f"asks the model again in {ceil(pause)} s ({trouble})", note=True)
+                why = str(trouble).removesuffix(".")
+                yield WaitPart(f"asks the model again in {ceil(pause)} s ({why})", note=True)
             await asyncio.sleep(pause)
 
     async def _in_line(self, turn: Turn) -> AsyncGenerator[WaitPart, None]:

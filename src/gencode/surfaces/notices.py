@@ -41,7 +41,7 @@ class Notice(Struct, frozen=True):
 def notice_of(view: View, event: Event) -> Notice | None:
     """The line about an event that `view` has already taken in; None for what needs no word."""
     agent = view.agents.get(event.task)
-    told = TranscriptCompacted | MessageAdded
+    told = TranscriptCompacted | MessageAdded | ProgressMade
     if agent is None or (agent.conversation and not isinstance(event.fact, told)):
         return None
     match event.fact:
