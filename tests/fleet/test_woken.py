@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode
+from gencode.core.budget import Budget
 from gencode.core.errors import StoreAway, UserMistake
 from gencode.core.events import MessageAdded, PassingFact, ProgressMade, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, UserMessage
@@ -184,6 +185,20 @@ async def test_who_waits_for_a_task_goes_on_to_wait_while_the_database_is_away_a
     with pytest.raises(StoreAway):
         await watch.ended(task, 0.1)
     await store.close()
+
+
+async def test_a_budget_that_no_worker_would_know_of_is_given_to_the_task_first(
+    gen: GenCode, empty: Fleet
+) -> None:
+    [task] = await submit(gen, 1, "Explore")
+    await answered(gen, task, "old")
+    more = TaskRequest("", "again", resume=task, background=True)
+    async with empty.open(max_tokens_total=8000) as bounded:
+        with pytest.raises(UserMistake, match=f"then go on: gen task budget {task} KIND AMOUNT; or"):
+            await bounded.detach(more)
+        await bounded.work.set_budget(task, Budget(tokens=8000))
+        await bounded.detach(more)
+    assert (await gen.watch.task(task)).status is Status.PENDING
 
 
 async def test_an_agent_may_be_woken_as_often_as_one_likes(gen: GenCode) -> None:

@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.budget import Budget
+from gencode.core.errors import UserMistake
 from gencode.core.task import Task
 from gencode.delegation.accounts import (
     NO_BUDGET,
@@ -22,6 +23,11 @@ from gencode.runtime.ports import Store
 from gencode.runtime.purse import COSTS_OF_A_CALL, BudgetSpent, Purse, check_budget
 
 SESSION = "the session"
+UNKNOWN_THERE = (
+    "Task {task} goes on with a worker, which does not know of the budget of this session (an option such as "
+    "--max-usd, or the settings), so it was not begun. Give that to the task itself, and then go on: "
+    "gen task budget {top} KIND AMOUNT; or leave it out here."
+)
 
 
 class Funds(Struct, frozen=True):
@@ -156,6 +162,18 @@ class Treasury:
         async for above in tasks_above(self._store, task):
             if above.conversation and self.budget_of(above) != above.budget:
                 await self._sharing.announce(above.id, self.budget_of)
+
+    async def check_known(self, task: Task) -> None:
+        """UserMistake where only this session bounds a task without a conversation: no worker knows of that.
+
+        Its time is told to them in any case.
+        """
+        top = task
+        async for above in tasks_above(self._store, task):
+            top = above
+        here = replace(self.budget, seconds=None)
+        if not top.conversation and tightest(top.budget, here) != top.budget:
+            raise UserMistake(UNKNOWN_THERE.format(task=task.id, top=top.id))
 
     def _kept(self, task: str, owner: str, budget: Budget, parent: Purse | None) -> Purse:
         """The one purse of a task that is at rest, for as long as those above are the same."""

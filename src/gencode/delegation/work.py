@@ -206,6 +206,8 @@ class Work:
                 await self._launcher.watch.check_rests(earlier)
                 await check_own(self._store, earlier)  # a worker would say so to nobody
                 await self._treasury.announce(earlier)
+                if self._launcher.apart.far:
+                    await self._treasury.check_known(earlier)
                 return await self._resumption.detach(earlier, request, self._terms.seconds)
             return await self._launcher.detach(request, self._origin(), self._terms.seconds)
 
