@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import Struct
 
-from gencode.core.budget import Budget
+from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.prices import Price
 from gencode.core.rules import Action, Policy, merge, parse_mode, parse_rule
@@ -44,10 +44,12 @@ DEEPEST = 4
 """So deep agents may be nested at most."""
 LEAST_CONTEXT = 8_000
 """A model that holds fewer tokens has no room for a task."""
-_AT_LEAST_ONE = ("max_turns", "max_tokens_total", "max_spawns", "max_agents", "max_depth")
-_ABOVE_ZERO = (
-    *("max_seconds", "max_usd", "task_seconds", "stall_seconds", "silence_seconds", "question_seconds"),
-)
+_SECONDS = ("max_seconds", "task_seconds", "stall_seconds", "silence_seconds", "question_seconds")
+_AMOUNTS = {
+    **{"max_turns": "turns", "max_tokens_total": "tokens", "max_usd": "usd", "max_spawns": "spawns"},
+    **dict.fromkeys(_SECONDS, "seconds"),
+}
+"""Settings that are so much of a kind of a budget."""
 MOST_RULES = 1_000
 LONGEST_RULE = 4_096
 _IN_FILES = "write files in ~/.gen/agents, or type --agents"
@@ -368,14 +370,14 @@ def _checked(values: Mapping[str, Any]) -> Settings:
 
 def _check_numbers(settings: Settings) -> None:
     """Refuse numbers under which nothing could ever run, or nothing would ever end."""
-    for name in _AT_LEAST_ONE:
-        value = getattr(settings, name)
-        if value is not None and value < 1:
+    for name, value in (("max_agents", settings.max_agents), ("max_depth", settings.max_depth)):
+        if value < 1:
             raise UserMistake(f"The setting {name} is {value}; name at least 1, or leave it out.")
-    for name in _ABOVE_ZERO:
+    for name, kind in _AMOUNTS.items():
         value = getattr(settings, name)
-        if value is not None and not 0 < value < float("inf"):
-            raise UserMistake(f"The setting {name} is {value}; name a number above 0, or leave it out.")
+        if value is not None and amount_of(kind, value) is None:
+            said = f"The setting {name} is {_brief(value)}"
+            raise UserMistake(f"{said}; name {allowed(kind)}, or leave it out.")
     if settings.max_depth > DEEPEST:
         raise UserMistake(
             f"The setting max_depth is {settings.max_depth}; agents are nested {DEEPEST} deep at most."

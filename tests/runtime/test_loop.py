@@ -256,13 +256,20 @@ async def test_a_bug_in_one_task_leaves_its_siblings_alone(tmp_path: Path) -> No
     assert "KeyError" in (bad.result().error or "")
 
 
-@pytest.mark.parametrize("turns", [0, -3])
-async def test_a_limit_below_one_turn_is_the_users_mistake(tmp_path: Path, turns: int) -> None:
+@pytest.mark.parametrize("turns", [0, -3, 2**53 + 1, 10**30])
+async def test_a_limit_of_turns_that_can_be_none_is_the_users_mistake(tmp_path: Path, turns: int) -> None:
     from gencode import UserMistake
 
+    why = f"max_turns must be a whole number from 1 to 9,007,199,254,740,992, not {turns}"
     async with scripted(tmp_path, Explore=[says("x")]) as gen:
-        with pytest.raises(UserMistake, match="max_turns must be at least 1"):
-            await gen.task("Explore", "look", max_turns=turns)
+        done = await gen.task("Explore", "look", max_turns=2**53)
+        for again in (
+            gen.task("Explore", "look", max_turns=turns),
+            gen.resume(done.agent_id, "again", max_turns=turns),
+            gen.fork(done.agent_id, "otherwise", max_turns=turns),
+        ):
+            with pytest.raises(UserMistake, match=why):
+                await again
 
 
 async def test_a_file_swapped_for_a_link_after_it_was_judged_is_not_read(tmp_path: Path) -> None:

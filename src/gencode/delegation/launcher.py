@@ -36,7 +36,7 @@ from gencode.delegation.reach import Reach
 from gencode.delegation.seating import Seating
 from gencode.delegation.sharing import Woken
 from gencode.delegation.spawning import spawned
-from gencode.delegation.starting import Leads, More, Order, Starting, check_prompt
+from gencode.delegation.starting import Leads, More, Order, Starting, check_prompt, check_turns
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.trees import Workplaces, in_worktree, kept_if_begun
 from gencode.delegation.watch import Watch, as_awaited, facts_of
@@ -148,8 +148,7 @@ class Launcher:
         """A request as an agent at its place, and the first fact of its task."""
         spec = self._sendable(request, origin)
         check_prompt(request.prompt)
-        if request.max_turns is not None and request.max_turns < 1:
-            raise UserMistake(f"max_turns must be at least 1, not {request.max_turns}.")
+        check_turns(request.max_turns)
         schema = request.output_schema if request.output_schema is not None else spec.output_schema
         if schema is not None:
             from gencode.runtime.shaped import check_schema
@@ -265,6 +264,7 @@ class Launcher:
         if self._supervisor.find(task.id):
             raise UserMistake(f"Task {task.id} is running; wait for it or stop it first.")
         check_begun(task)
+        check_turns(request.max_turns)
         spec = self.agent_of(task)
         named = None if request.budget == NO_BUDGET else request.budget
         budget = named or task.budget
@@ -295,6 +295,7 @@ class Launcher:
     ) -> Job:
         """Begin a new task with what an earlier one had said and heard up to one of its facts."""
         check_prompt(request.prompt)
+        check_turns(request.max_turns)
         spec, events = self.agent_of(task), await self._store.events(task.id)
         tree = in_worktree(spec, request.isolation, task)
         place = replace(place, workspace=place.workspace.as_clone(task.clone))

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.core.budget import Budget
+from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import DurableFact, Event, MessageAdded, TaskBackgrounded, TaskCreated, settle
 from gencode.core.ids import stamp
@@ -357,6 +357,12 @@ def check_prompt(prompt: str) -> None:
     """UserMistake for one that says nothing."""
     if not prompt.strip():
         raise UserMistake(NOTHING_SAID)
+
+
+def check_turns(turns: int | None) -> None:
+    """UserMistake for a limit of turns that can be none."""
+    if turns is not None and amount_of("turns", turns) is None:
+        raise UserMistake(f"max_turns must be {allowed('turns')}, not {turns}.")
 
 
 def _hand_out_again(seat: Seat, record: Recorder) -> None:

@@ -26,7 +26,7 @@ from gencode.delegation.records import Records
 from gencode.delegation.resumption import Resumption
 from gencode.delegation.returns import to_be_told
 from gencode.delegation.sharing import Sharing
-from gencode.delegation.starting import check_prompt
+from gencode.delegation.starting import check_prompt, check_turns
 from gencode.delegation.treasury import Funds, Treasury
 from gencode.permissions.chain import Root
 from gencode.runtime.limits import Limits
@@ -124,6 +124,7 @@ class Work:
         """
         found = await self._forkable(task)
         check_prompt(request.prompt)
+        check_turns(request.max_turns)
         point = point_of(found, await self._store.events(found.id), fork)
         asked = request.budget if request.budget != NO_BUDGET else found.budget
         budget, woken = await self._treasury.taken_along(found, asked)
@@ -200,6 +201,7 @@ class Work:
 
     async def detach(self, request: TaskRequest) -> str:
         """Start one subagent, or go on with an earlier one, in a process that outlives this one; its id."""
+        check_turns(request.max_turns)
         with elsewhere(far=self._launcher.apart.far):
             if request.resume:
                 earlier = await self._records.find(request.resume)
