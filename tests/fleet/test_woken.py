@@ -3,14 +3,17 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gencode import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import StoreAway, UserMistake
 from gencode.core.events import MessageAdded, PassingFact, ProgressMade, TaskEnded, TaskStarted
+from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage, UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
@@ -102,6 +105,11 @@ async def test_a_task_that_was_woken_waits_like_a_new_one_wherever_one_looks(
         begun = start("task", *words, cwd=empty.folder, GEN_DATABASE_URL=empty.url)
         return asyncio.ensure_future(asyncio.to_thread(begun.communicate, None, PATIENCE))
 
+    long_ago = "2001-01-01T00:00:00.000000Z"
+    empty.rows(f"UPDATE gen_task SET ended_at = '{long_ago}' WHERE id = '{task}'")
+    query = TaskQuery(ended_after=stamp(datetime.now(UTC)))
+    assert task in [each.id for each in await gen.store.tasks(query)]
+    assert await gen.store.tasks(replace(query, statuses=(Status.COMPLETED,))) == []
     for words in (("list",), ("show", task), ("output", task, "--no-block")):
         out, err = await command(*words)
         assert NOBODY in out + err and ("old" in out) == (words[0] == "show"), (words, out, err)

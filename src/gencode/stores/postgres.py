@@ -95,11 +95,14 @@ _ONE = """
 SELECT t.id, t.last_seq, s.body FROM gen_task t LEFT JOIN gen_snapshot s ON s.task = t.id AND s.fold = $2
 WHERE t.id = $1
 """
+# What was woken and waits for a worker is unfinished, though its row has its earlier end; who asks for ends
+# by their status does not mean it.
 _TASKS = """
 SELECT t.id, t.last_seq, s.body FROM gen_task t LEFT JOIN gen_snapshot s ON s.task = t.id AND s.fold = $1
 WHERE ($2::text IS NULL OR t.parent = $2) AND ($3::text IS NULL OR t.cwd = $3)
   AND ($4::text[] IS NULL OR t.status = ANY($4))
-  AND ($5::text IS NULL OR t.ended_at IS NULL OR t.ended_at > $5)
+  AND ($5::text IS NULL OR t.ended_at IS NULL OR t.ended_at > $5
+       OR ($4::text[] IS NULL AND t.dispatch IS NOT NULL))
   AND ($6::boolean IS NULL OR t.conversation = $6)
   AND (NOT $8::boolean OR t.parent IS NULL)
   AND ($9::text IS NULL OR lower(t.agent) = lower($9))
