@@ -33,6 +33,20 @@ def test_a_fork_is_listed_as_one_and_may_have_a_budget_of_its_own(tmp_path: Path
     ]
 
 
+def test_a_fork_may_have_no_budget_of_its_own_though_the_task_it_copies_has_one(tmp_path: Path) -> None:
+    model = script(tmp_path, Explore=[{"text": "found"}, LOOK, {"text": "more"}])
+    first = gen("task", "run", "Explore", "look", "--model", model, "--json", cwd=tmp_path).json["agentId"]
+    gen("task", "budget", first, "turns", "1", cwd=tmp_path)
+    words = ("task", "fork", first, "another way", "--model", model, "--json")
+    kept = gen(*words, cwd=tmp_path).json
+    lifted = gen(*words, "--budget", "turns", "none", cwd=tmp_path).json
+    behind = gen(*words, "--budget", "turns", "none", "--background", cwd=tmp_path).json
+    behind = gen("task", "output", behind["agentId"], "--json", cwd=tmp_path).json
+    assert [each["status"] for each in (kept, lifted, behind)] == ["limit_reached", "completed", "completed"]
+    shown = [gen("task", "budget", each["agentId"], "--json", cwd=tmp_path).json for each in (kept, lifted)]
+    assert [each["budget"] for each in shown] == [{"turns": 1}, {}]
+
+
 async def test_a_fork_that_has_nothing_to_spend_yet_says_what_it_waits_for(tmp_path: Path) -> None:
     async with GenCode.open(tmp_path) as opened:
         cwd = str(opened.workspace.cwd)

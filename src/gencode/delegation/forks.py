@@ -29,9 +29,18 @@ LATER = (
 
 
 class Fork(Struct, frozen=True):
-    """Where a fork begins: after fact number `at` of the task it copies (None: after the last one)."""
+    """Where a fork begins: after fact number `at` of the task it copies (None: after the last one).
+
+    `budget` bounds the fork itself, perhaps with nothing; None: what is asked for it, else that of the task.
+    """
 
     at: int | None = None
+    budget: Budget | None = None
+
+    def bounding(self, request: TaskRequest, task: Task) -> TaskRequest:
+        """A request with what bounds the fork itself."""
+        asked = request.budget if request.budget != Budget() else task.budget
+        return replace(request, budget=asked if self.budget is None else self.budget)
 
 
 class Whereabouts(Struct, frozen=True):
@@ -66,7 +75,7 @@ def forked(
 
 
 def born(task: Task, request: TaskRequest, where: Whereabouts) -> TaskCreated:
-    """The first fact of a fork."""
+    """The first fact of a fork; the budget of the request is its own."""
     return TaskCreated(
         agent=task.agent,
         prompt=request.prompt,
@@ -80,7 +89,7 @@ def born(task: Task, request: TaskRequest, where: Whereabouts) -> TaskCreated:
         policies=where.policies,
         grant=task.grant,
         spawned=task.spawned,
-        budget=request.budget if request.budget != Budget() else task.budget,
+        budget=request.budget,
         output_schema=request.output_schema if request.output_schema is not None else task.output_schema,
         forked=task.id,
         tools=task.tools,

@@ -115,6 +115,7 @@ class Work:
         found = await self._forkable(task)
         point_of(found, await self._store.events(found.id), fork)  # what is not there costs nothing
         funds = await self._treasury.above(found.parent, sends=True)
+        request = fork.bounding(request, found)
         return await self._resumption.fork(found, fork, request, self._terms.seconds, funds)
 
     async def fork_apart(self, task: str, fork: Fork, request: TaskRequest) -> tuple[str, str]:
@@ -126,8 +127,7 @@ class Work:
         check_prompt(request.prompt)
         check_turns(request.max_turns)
         point = point_of(found, await self._store.events(found.id), fork)
-        asked = request.budget if request.budget != NO_BUDGET else found.budget
-        budget, woken = await self._treasury.taken_along(found, asked)
+        budget, woken = await self._treasury.taken_along(found, fork.bounding(request, found).budget)
         request = replace(request, background=True, budget=replace(budget, spawns=budget.spawns or None))
         found = found if budget.spawns != 0 else alone(found)
         return await self._resumption.fork_apart(found, point, request, self._terms.seconds, woken=woken)

@@ -107,8 +107,8 @@ def _add_fork(tasks: Commands) -> None:
         nargs=2,
         action="append",
         metavar=("KIND", "AMOUNT"),
-        help="bound only the fork, as gen task budget does; repeatable (--max-tokens-total, --max-usd and "
-        "--max-spawns bound its conversation)",
+        help="bound only the fork, as gen task budget does, or with none lift what the original has of a "
+        "kind; repeatable (--max-tokens-total, --max-usd and --max-spawns bound its conversation)",
     )
     _add_schema(fork)
     add_model(fork)

@@ -140,10 +140,9 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
     source = await move(args, args.id)
     amounts: list[list[str]] = getattr(args, "budget", [])
     budget = bounded(source.budget, [*chain.from_iterable(amounts)])
-    request = msgspec.structs.replace(request, budget=budget)
     async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
         told = check(gen, args) if "no_offline" in args else ""
-        point = Fork(getattr(args, "at", None))
+        point = Fork(getattr(args, "at", None), budget)
         if "background" in args:
             task, begins = await gen.work.fork_apart(args.id, point, request)
             outcome = await gen.get(task)
