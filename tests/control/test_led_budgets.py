@@ -19,7 +19,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation import giving, sharing
+from gencode.delegation import refunds, sharing
 from gencode.delegation.accounts import spent_by
 from gencode.runtime.claims import Claim
 from gencode.runtime.ports import TaskQuery
@@ -81,7 +81,7 @@ async def test_an_agent_is_woken_elsewhere_while_its_conversation_is_at_work(tmp
 async def test_what_an_agent_elsewhere_has_is_not_for_who_leads_until_it_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(giving, "PATIENCE", 0.0)
+    monkeypatch.setattr(refunds, "PATIENCE", 0.0)
     store = MemoryStore()
     session, tasks = await begun(store, tmp_path, Budget(turns=BEFORE + 9))
     there, here = Gate(main=[*MAIN[:2], *[MAIN[-1]] * 30]), Gate(Explore=slowly(0))
@@ -143,7 +143,7 @@ async def test_what_is_given_while_the_leader_looks_for_what_came_back_stays_set
         await until(lambda: purse.more, "the leader knows that it has given a part")
         assert purse.more is not None
         store.slow = True
-        back = asyncio.ensure_future(purse.more("turns", {}))
+        back = asyncio.ensure_future(purse.more("turns", {}, lambda _: None))
         await store.looks.wait()
         claim = Claim(session, session, other.launcher.owner, (tasks[0],), {"turns": 1})
         number = await store.claims.put(claim)

@@ -20,7 +20,7 @@ from gencode.core.messages import UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation import giving
+from gencode.delegation import refunds
 from gencode.delegation.accounts import spent_by
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.ports import Part, Request, Store, TaskQuery
@@ -206,7 +206,7 @@ async def test_who_leads_a_conversation_keeps_its_last_call_from_those_who_are_w
 async def test_a_conversation_that_goes_on_leaves_those_their_part_who_were_woken_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(giving, "PATIENCE", 0.0)
+    monkeypatch.setattr(refunds, "PATIENCE", 0.0)
     store = MemoryStore()
     session, tasks = await begun(store, tmp_path, Budget(turns=BEFORE + 8))
     gate = Gate(Explore=EXPLORE)

@@ -5,13 +5,12 @@ Somebody who wakes another agent below it in another process lays a claim down (
 here, between two calls: a share of what is neither spent nor set aside is written down as a part and set
 aside in the purse, where a call fits into half of it (`portions.py`). So the leader always keeps a call.
 What was given comes back when nobody spends it any more. A leader that has nothing else left waits for that
-while those who have it spend it: whoever has spent its part then gets no other one, and ends before it.
+(`refunds.py`) while those who have it spend it: whoever has spent its part then gets no other one, and ends
+before it.
 """
 
 import asyncio
 import logging
-import math
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from weakref import WeakKeyDictionary
@@ -19,9 +18,9 @@ from weakref import WeakKeyDictionary
 from gencode.core.budget import Budget, Part
 from gencode.core.errors import Fenced, StoreTrouble, UserMistake
 from gencode.core.events import BudgetShared, Event
-from gencode.core.task import Task
 from gencode.delegation.live import Job, Live
 from gencode.delegation.portions import Borrow, bounds, kept_elsewhere, needed_for, share_of
+from gencode.delegation.refunds import Refunds
 from gencode.delegation.slices import Abroad, Slices, part_of
 from gencode.runtime.claims import Claim, Claimed
 from gencode.runtime.owner import fate
@@ -29,10 +28,6 @@ from gencode.runtime.ports import Lease, Store
 from gencode.runtime.purse import COSTS_OF_A_CALL, Purse
 
 log = logging.getLogger(__name__)
-
-PATIENCE = 60.0
-"""So many seconds a call waits for what others have of a budget while none of them spends anything of it."""
-LOOK_SECONDS = 0.2
 
 
 class Giving:
@@ -48,6 +43,7 @@ class Giving:
         self._borrow = borrow
         self._slices = slices
         self._looking: WeakKeyDictionary[Purse, asyncio.Lock] = WeakKeyDictionary()
+        self._refunds: WeakKeyDictionary[Purse, Refunds] = WeakKeyDictionary()
 
     def alone(self, purse: Purse) -> asyncio.Lock:
         """While nobody else here looks at what others have of a budget, and sets that aside."""
@@ -69,24 +65,17 @@ class Giving:
 
     def watch(self, purse: Purse, task: str) -> None:
         """Let a purse of which others have parts get back what these do not spend, once it is short."""
-        purse.more = partial(self._come_back, purse, task)
+        refunds = self._refunds.setdefault(purse, Refunds(partial(self._look, task)))
+        purse.more = partial(refunds.more, purse)
 
-    async def _come_back(self, purse: Purse, task: str, kind: str, needs: Mapping[str, int]) -> bool:
-        """Whether others have less of a kind than before, or more is free; only a call waits for that."""
-        until = time.monotonic() + (PATIENCE if needs.keys() >= {*COSTS_OF_A_CALL} else 0.0)
-        before, free = purse.elsewhere[kind], _free(purse, kind)
-        while purse.elsewhere[kind] and (found := await self._store.task(task)):
-            await self._look(found, purse)
-            if purse.elsewhere[kind] < before or _free(purse, kind) > free or time.monotonic() >= until:
-                break
-            before, free = purse.elsewhere[kind], _free(purse, kind)
-            await asyncio.sleep(LOOK_SECONDS)
-        return purse.elsewhere[kind] < before or _free(purse, kind) > free
-
-    async def _look(self, task: Task, purse: Purse) -> None:
-        async with self.alone(purse):
-            abroad = await self._slices.learn(task, purse)
-            purse.set_aside(kept_elsewhere(purse, abroad))
+    async def _look(self, task: str, purse: Purse) -> bool:
+        """Set aside what others may spend now; False when nobody knows that any more."""
+        found = await self._store.task(task)
+        if found is not None:
+            async with self.alone(purse):
+                abroad = await self._slices.learn(found, purse)
+                purse.set_aside(kept_elsewhere(purse, abroad))
+        return found is not None
 
     async def _answer(self, claim: Claim) -> None:
         leader = self._live(claim.task)
@@ -144,12 +133,6 @@ class Giving:
         others = [part for part in abroad.parts if part.owner != claim.owner]
         own: list[Part] = [part for part in lease.state.parts if part.owner == self._owner]
         return BudgetShared((*others, *own, part_of(claim.owner, amounts, before, last=last)))
-
-
-def _free(purse: Purse, kind: str) -> float:
-    """What is neither spent nor set aside."""
-    account = purse.accounts[kind]
-    return math.inf if account.limit is None else account.limit - account.kept
 
 
 def _part_left(purse: Purse, abroad: Abroad, owner: str) -> dict[str, int]:

@@ -16,7 +16,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
@@ -91,7 +90,7 @@ class Sharing:
             if room.get(kind, 1) < 1:
                 raise refusal(purse.accounts[kind], top)
         self._tops[purse] = top.id
-        purse.more = partial(self._claim, purse)
+        purse.more = lambda kind, needs, _: self._claim(purse, kind, needs)
         purse.parted = purse.hard = True
         purse.set_aside(unspent(purse))
 

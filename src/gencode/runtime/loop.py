@@ -9,6 +9,7 @@ even after a stop; nothing unbounded enters a transcript (`clip` is the only roa
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -269,7 +270,7 @@ async def listen(
                         case EndPart():
                             end = part
                         case WaitPart():
-                            record.tell(ProgressMade(part.why, part.note))
+                            tell_wait(record, part)
         whole = True
     except (ProviderError, UserMistake):
         asked = bool(text)  # what was refused at once costs nothing
@@ -317,7 +318,13 @@ async def admitted(seat: Seat, request: Request, record: Recorder) -> "Reservati
         return None
     said = reply_room(request, seat.purse.left(), seat.price)
     with record.parked():
-        return await seat.purse.reserve(*at_most(request, seat.price, said), said)
+        tokens, usd = at_most(request, seat.price, said)
+        return await seat.purse.reserve(tokens, usd, said, partial(tell_wait, record))
+
+
+def tell_wait(record: Recorder, part: WaitPart) -> None:
+    """Let be heard why nothing is said yet."""
+    record.tell(ProgressMade(part.why, part.note))
 
 
 def cost_so_far(seat: Seat, request: Request, text: Sequence[str]) -> Usage:

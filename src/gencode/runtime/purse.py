@@ -10,9 +10,15 @@ from gencode.runtime.amounts import NANO, UNITS, in_numbers, in_units, known, li
 from gencode.runtime.amounts import NOTHING as NOTHING
 from gencode.runtime.amounts import Spent as Spent
 from gencode.runtime.amounts import check_budget as check_budget
+from gencode.runtime.parts import WaitPart
 from gencode.runtime.turnstile import Turnstile
 
 COSTS_OF_A_CALL = ("turns", "tokens", "usd")
+Tell = Callable[[WaitPart], None]
+"""Tells whom it concerns what is waited for."""
+More = Callable[[str, Mapping[str, int], Tell], Awaitable[bool]]
+"""Gets more of one kind, for what needs so much of each, where others spend from the same budget elsewhere;
+False: there is none."""
 NO_PRICE = (
     "The price of the model is not known, so a budget in USD cannot be kept: give its price under [prices] "
     "in the settings, or limit tokens or turns instead."
@@ -32,10 +38,10 @@ class BudgetSpent(UserMistake):
         """Of what too little is left."""
         return self._short.kind
 
-    async def more(self) -> bool:
-        """Whether there is more by now of what was short."""
+    async def more(self, tell: Tell = lambda _: None) -> bool:
+        """Whether there is more by now of what was short; it may have to be waited for."""
         more = self._short.purse.more
-        return more is not None and await more(self._short.kind, self._needs)
+        return more is not None and await more(self._short.kind, self._needs, tell)
 
 
 class Purse:
@@ -56,9 +62,7 @@ class Purse:
         check_budget(budget)
         self.owner = owner
         self.budget = budget
-        self.more: Callable[[str, Mapping[str, int]], Awaitable[bool]] | None = None
-        """Gets more of one kind, for what needs so much of each, where others spend from the same budget
-        elsewhere; False: there is none."""
+        self.more: More | None = None
         self.parted = False
         """Whether only a part of the budget may be spent here."""
         self.hard = False
@@ -218,7 +222,9 @@ class Purse:
             self.accounts[kind].add(more, more, more)
         self.turnstile.admit()
 
-    async def reserve(self, tokens: int, usd: float | None, reply: int | None = None) -> "Reservation":
+    async def reserve(
+        self, tokens: int, usd: float | None, reply: int | None = None, tell: Tell = lambda _: None
+    ) -> "Reservation":
         """Wait until a call that costs at most so much may go; BudgetSpent when nothing is left for it.
 
         That is what it costs if its `reply` keeps to so many tokens.
@@ -238,7 +244,7 @@ class Purse:
                 if reply is not None:
                     reservation.keep_to(reply)
                 return reservation
-            if not await refusal.more():
+            if not await refusal.more(tell):
                 raise reservation.refusal() or refusal
 
     def _estimate(self, at_most: Spent) -> dict[str, int]:

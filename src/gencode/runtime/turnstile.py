@@ -1,5 +1,6 @@
 """runtime: calls that wait until what they may cost is there, in the order they came."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ class Turnstile:
 
     def __init__(self) -> None:
         self._waiting: dict[Reservation, None] = {}
+        self._moved: asyncio.Future[None] | None = None
 
     def join(self, reservation: "Reservation") -> None:
         """Wait behind those who came before."""
@@ -24,8 +26,16 @@ class Turnstile:
             del self._waiting[reservation]
             self.admit()
 
+    def next_move(self) -> "asyncio.Future[None]":
+        """Done when something was paid, set aside or given back; for who cannot wait here."""
+        if self._moved is None or self._moved.done():
+            self._moved = asyncio.get_running_loop().create_future()
+        return self._moved
+
     def admit(self) -> None:
         """Let go who may; nobody passes one that waits for the same purse."""
+        if self._moved is not None and not self._moved.done():
+            self._moved.set_result(None)
         barred: set[Purse] = set()
         for reservation in tuple(self._waiting):
             upwards = reservation.purse.upwards
