@@ -143,7 +143,8 @@ async def test_what_conflicts_is_offered_as_a_branch_and_the_files_stay_as_they_
     assert "They were not applied: a merge would conflict in: a.txt." in outcome.result
     assert git(country.folder, "show", f"gencode/{task}:a.txt") + "\n" == TEN.replace("3\n", "three\n")
     shown = typed("task", "merge", task, "--preview", cwd=country.folder, GEN_DATABASE_URL=country.url)
-    assert (shown.code, "A merge would conflict in: a.txt." in shown.out) == (1, True)
+    way = f"To have it on the branch gencode/{task}, with the commands that merge it: gen task merge {task}"
+    assert (shown.code, f"A merge would conflict in: a.txt.\n{way}\n" in shown.out) == (1, True)
     assert (country.folder / "a.txt").read_text() == mine
     (country.folder / "a.txt").write_text(TEN)
     taken = typed("task", "merge", task, cwd=country.folder, GEN_DATABASE_URL=country.url)

@@ -128,8 +128,12 @@ async def test_work_of_a_task_in_a_worktree_here_goes_along_to_a_worker_and_back
     async with country.gen() as app:
         behind = await app.resume(first.agent_id, "go on")
         heard = await told(app, first.agent_id)
+        work = await came_back(app, first.agent_id)
     assert (behind.status, (tree / "four.txt").read_text()) == (Status.COMPLETED, "somebody else's\n")
-    assert "since is not in it, because both were changed: four.txt (gen task merge " in heard[-2]
+    branch = f"gencode/{first.agent_id}-{work.commit[:8]}"
+    way = f"(that is on the branch {branch}; to bring it in: git -C {tree} merge {branch}), so look."
+    assert f"since is not in it, because both were changed: four.txt {way}" in heard[-2]
+    assert git(tree, "show", f"{branch}:four.txt") == "four.txt"
 
 
 async def test_what_a_person_had_not_committed_is_not_committed_by_taking_the_work_over(
@@ -191,6 +195,32 @@ async def test_on_two_machines_with_one_repository_a_task_goes_on_with_what_is_o
     assert there is not None and there.branch == f"gencode/{second.name}"
 
 
+async def test_what_does_not_fit_to_what_was_done_on_another_machine_is_named_with_its_branch(
+    country: Country, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEN_HOME", str(tmp_path / "first"))
+    writes(country, "one.txt")
+    async with country.gen() as app:
+        task = (await app.task("general-purpose", "work", isolation="worktree")).agent_id
+        tree = Path((await app.find(task)).worktree)
+    (tree / "one.txt").write_text("changed here\n")
+    hidden = (tmp_path / "first").rename(tmp_path / "not here")
+    monkeypatch.setenv("GEN_HOME", str(tmp_path / "second"))
+    await at_home(country, task, "two.txt")
+    [second] = [each for each in worktrees(country) if each.name.startswith(f"{task}-at-")]
+    (second / "one.txt").write_text("changed there\n")
+    await at_home(country, task, "three.txt")
+    hidden.rename(tmp_path / "first")
+    monkeypatch.setenv("GEN_HOME", str(tmp_path / "first"))
+    _, saw = await at_home(country, task, "four.txt")
+    async with country.gen() as app:
+        heard = (await told(app, task))[-2]
+    branch = f"gencode/{second.name}"
+    way = f"(that is on the branch {branch}; to bring it in: git -C {tree} merge {branch}), so look."
+    assert f"on another machine since is not in it, because both were changed: one.txt {way}" in heard
+    assert (saw, git(tree, "show", f"{branch}:one.txt")) == ({"one"}, "changed there")
+
+
 async def test_what_came_back_and_was_not_taken_over_stays_when_the_task_is_sent_again(
     country: Country,
 ) -> None:
@@ -205,9 +235,9 @@ async def test_what_came_back_and_was_not_taken_over_stays_when_the_task_is_sent
         first = await came_back(app, task)
         before = git(tree, "rev-parse", "HEAD")
         heard = await told(app, task)
-    assert "is not in it, because both were changed: two.txt (gen task merge " in heard[-2]
-    assert await on_worker(country, task, "four.txt") == {"one", "two", "three"}
     branch = f"gencode/{task}-{first.commit[:8]}"
+    assert f"because both were changed: two.txt (that is on the branch {branch}; to bring " in heard[-2]
+    assert await on_worker(country, task, "four.txt") == {"one", "two", "three"}
     assert (git(country.folder, "show", f"{branch}:two.txt"), git(tree, "rev-parse", "HEAD")) == (
         "two.txt",
         before,

@@ -105,8 +105,7 @@ async def test_a_task_that_was_woken_waits_like_a_new_one_wherever_one_looks(
         begun = start("task", *words, cwd=empty.folder, GEN_DATABASE_URL=empty.url)
         return asyncio.ensure_future(asyncio.to_thread(begun.communicate, None, PATIENCE))
 
-    long_ago = "2001-01-01T00:00:00.000000Z"
-    empty.rows(f"UPDATE gen_task SET ended_at = '{long_ago}' WHERE id = '{task}'")
+    empty.rows("UPDATE gen_task SET ended_at = '2001-01-01T00:00:00.000000Z' WHERE ended_at IS NOT NULL")
     query = TaskQuery(ended_after=stamp(datetime.now(UTC)))
     assert task in [each.id for each in await gen.store.tasks(query)]
     assert await gen.store.tasks(replace(query, statuses=(Status.COMPLETED,))) == []

@@ -42,6 +42,8 @@ AWAY = "was on a worker"
 NOT_HAD = (
     f"{AWAY}, and what came back from there cannot be had here (gen task merge {{task}} offers it): {{why}}"
 )
+ASIDE = "{why} (that is on the branch {branch}; to bring it in: git -C {path} merge {branch})"
+OFFERED = "{why} (gen task merge {task} offers it)"
 LEFT = " Of what you changed, this was too large to travel and is only where you were then: {left}."
 
 
@@ -114,6 +116,7 @@ async def stand(ground: Ground, workspace: Workspace, home: Path) -> Stand:
         return await _elsewhere(ground, source, was, tip, workspace, home)
     since = await source.git.tell("merge-base", tip, f"refs/heads/{tree.branch}") if tip else ""
     why = await catch_up(tree, tip, since) if since else f"its branch {was} is not here"
+    why = _aside(why, tree, was) if why and since else why
     told = BEHIND if why else CAUGHT_UP
     return Stand(tree, told=_filled(told, tree, where="on another machine", why=why))
 
@@ -133,8 +136,8 @@ async def _after_worker(
         lost = AWAY if none else NOT_HAD.format(task=ground.task.id, why=as_reason(why))
         return Stand(made, fresh=True, told=_filled(ANEW, made, lost=lost))
     if tree is not None:
-        why = why or await catch_up(tree, work.commit, work.parcel.start or work.parcel.tip)
-        why = f"{as_reason(why)} (gen task merge {ground.task.id} offers it)" if why else ""
+        why = OFFERED.format(why=as_reason(why), task=ground.task.id) if why else ""
+        why = why or await _caught_up(ground, tree, work)
         return Stand(tree, told=_filled(BEHIND if why else CAUGHT_UP, tree, left, where=where, why=why))
     if await is_merged(source.git, source.base, work.commit):
         made = await _made(ground, source, workspace, home)
@@ -142,6 +145,22 @@ async def _after_worker(
     begun = replace(source, base=work.parcel.tip, start=work.commit, mixed=_is_mixed(work))
     made = await _made(ground, begun, workspace, home)
     return Stand(made, told=_filled(RETURNED, made, left, where=where))
+
+
+async def _caught_up(ground: Ground, tree: Worktree, work: Returned) -> str:
+    """Bring what came back of a task into its worktree; why not, and where it is, if that does not fit."""
+    why = await catch_up(tree, work.commit, work.parcel.start or work.parcel.tip)
+    if not why or ground.back is None or ground.parcels is None:
+        return why
+    try:
+        branch = await Homecoming(tree.path, ground.parcels).put_on_branch(*ground.back)
+    except GenCodeError:
+        return OFFERED.format(why=as_reason(why), task=ground.task.id)
+    return _aside(why, tree, branch)
+
+
+def _aside(why: str, tree: Worktree, branch: str) -> str:
+    return ASIDE.format(why=as_reason(why), branch=branch, path=quote(str(tree.path)))
 
 
 async def _elsewhere(

@@ -52,8 +52,8 @@ class Arrival(Struct, frozen=True, rename="camel"):
     """What came of work from elsewhere.
 
     `applied`: it is in the checkout now. `there`: all of it had been there already. `fits`: it could be
-    applied. `offered`: it is on the branch. Otherwise nothing was done. `left` are files that are only where
-    it was done.
+    applied. `offered`: it is on the branch. Otherwise nothing was done, and the branch is the one on which
+    it could be had. `left` are files that are only where it was done.
     """
 
     state: Literal["applied", "there", "fits", "offered", "conflicts", "unknown"]
@@ -91,7 +91,10 @@ class Homecoming:
         """What would come of it; nothing is changed."""
         checkout = await checkout_at(self._folder)
         async with apart(checkout) as git:
-            return (await self._compared(git, checkout, work, body)).seen
+            seen = (await self._compared(git, checkout, work, body)).seen
+            if seen.state in {"there", "fits"}:
+                return seen
+            return replace(seen, branch=await _branch_for(git, work), how=(f"gen task merge {work.task}",))
 
     async def bring(self, work: Returned, body: bytes, allowed: Allowed | None = None) -> Arrival:
         """Apply it where it fits and every file may be written, or else make a branch of it.
@@ -162,15 +165,9 @@ class Homecoming:
 
     async def _on_branch(self, checkout: Checkout, work: Returned, body: bytes, seen: Arrival) -> Arrival:
         """A branch of its own in the repository, for a person to merge."""
-        git, branch = checkout.git, BRANCHES + checked_name(work.task)
+        git = checkout.git
         await self._taken_in(git, work, body)
-        about = await git.tell(
-            "for-each-ref", "--format=%(objectname) %(worktreepath)", f"refs/heads/{branch}"
-        )
-        before, _, tree = about.partition(" ")
-        above = not before or (await git.run("merge-base", "--is-ancestor", before, work.commit)).ok
-        if tree or not above:  # a worktree that is on it would have the files of another commit
-            branch = f"{branch}-{work.commit[:8]}"
+        branch = await _branch_for(git, work)
         said = await git.patiently("update-ref", f"refs/heads/{branch}", work.commit)
         if not said.ok:
             raise trouble(said, f"The branch {branch} cannot be written")
@@ -237,6 +234,16 @@ async def _written(git: Git, now: str, wanted: str) -> str:
     apply = git.run("apply", "--whitespace=nowarn", "-", stdin=patch.out, seconds=APPLY_SECONDS)
     said = await unbroken(apply)
     return "" if said.ok else str(trouble(said, "It could not be applied"))
+
+
+async def _branch_for(git: Git, work: Returned) -> str:
+    """The branch that work can be put on: that of its task, or one of its own where that is in use."""
+    branch = BRANCHES + checked_name(work.task)
+    about = await git.tell("for-each-ref", "--format=%(objectname) %(worktreepath)", f"refs/heads/{branch}")
+    before, _, tree = about.partition(" ")
+    above = not before or (await git.run("merge-base", "--is-ancestor", before, work.commit)).ok
+    # A worktree that is on it would have the files of another commit.
+    return f"{branch}-{work.commit[:8]}" if tree or not above else branch
 
 
 def _why(seen: Arrival) -> str:

@@ -37,10 +37,12 @@ def told(arrival: Arrival) -> Iterator[str]:
             yield from (f"{word}: {command}" for word, command in zip(words, arrival.how, strict=True))
         case "fits":
             yield f"Its changes can be applied in {where} as things are."
-        case "conflicts":
-            yield f"A merge would conflict in: {', '.join(arrival.conflicts)}."
         case _:
-            yield "Whether it can be merged could not be found out."
+            known = f"A merge would conflict in: {', '.join(arrival.conflicts)}."
+            unknown = "Whether it can be merged could not be found out."
+            yield known if arrival.state == "conflicts" else unknown
+            for command in arrival.how:
+                yield f"To have it on the branch {arrival.branch}, with the commands that merge it: {command}"
 
 
 async def begins_behind_of(parcels: Parcels, task: Task) -> str:
