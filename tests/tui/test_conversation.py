@@ -4,8 +4,10 @@ from pathlib import Path
 
 from gencode.core.events import Event, TextArrived
 from gencode.core.ids import stamp
+from gencode.core.messages import Usage
 from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
+from gencode.surfaces.handed_back import NOT_SUMMED_UP
 from gencode.testing import call, says
 from tests.tui.driving import seated, turns
 from tests.waiting import Gate
@@ -57,6 +59,20 @@ async def test_one_agent_has_a_launch_panel_and_a_result_panel(tmp_path: Path) -
             "Subagent Result · Explore: alpha",
         ):
             assert part in seat.screen
+
+
+async def test_results_that_a_spent_budget_leaves_unanswered_are_shown_in_full(tmp_path: Path) -> None:
+    costs = Usage(30_000, 1_000)
+    script = {
+        "main": [says("I send two.", send("alpha"), send("beta"), usage=Usage(100)), says("never said")],
+        "Explore": [says("It is in a.py:\nline 7\nand 9", usage=costs)],
+    }
+    async with seated(tmp_path, script=script, settings={"max_tokens_total": 50_000}) as seat:
+        await seat.type("go")
+        await seat.rests()
+        await seat.assert_sees(NOT_SUMMED_UP)
+        assert "Ended as limit_reached: The budget of 50,000 tokens of the session is spent." in seat.screen
+        assert (seat.screen.count("line 7"), "Subagent Result · Explore: beta" in seat.screen) == (2, True)
 
 
 async def test_calls_are_one_line_and_open(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.family import rows
 from gencode.surfaces.figures import figures, name_of, state
+from gencode.surfaces.handed_back import handed_back, in_words
 from gencode.surfaces.notices import Notice, named
 from gencode.surfaces.person import Doubt, LinePerson, drop_typed
 from gencode.surfaces.plain import answer, note
@@ -133,6 +134,8 @@ class Lines(LinePerson):
                 answer(f"{name} {agent.id} ended: {fact.status}, {figures(agent, event.at)}")
             case TaskEnded() as fact if fact.status is not Status.COMPLETED:
                 answer(f"{name} ended: {fact.status}. {visible_line(fact.error or '', 200)}")
+                if rest := in_words(handed_back(talk.view, event.task)):
+                    answer(rest)
             case _:
                 pass
 

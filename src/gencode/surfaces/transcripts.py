@@ -30,6 +30,7 @@ from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.runtime.calls import summary
 from gencode.runtime.models import OFFLINE
+from gencode.surfaces.view import CUT_SHORT, unanswered_after
 
 MOST_KEPT = 500
 LONGEST_LIVE = 200_000
@@ -93,7 +94,13 @@ class Remark(Struct, frozen=True):
     bad: bool = False
 
 
-Entry = Said | Thought | Reply | Call | Remark
+class HandedBack(Struct, frozen=True):
+    """The tasks whose results the agent had no turn left for."""
+
+    tasks: tuple[str, ...]
+
+
+Entry = Said | Thought | Reply | Call | Remark | HandedBack
 
 
 class Transcript(Struct, frozen=True):
@@ -109,6 +116,8 @@ class Transcript(Struct, frozen=True):
     thinking: str = ""
     seq: int = 0
     most: int = MOST_KEPT
+    unanswered: tuple[str, ...] = ()
+    """The tasks whose results came since the last reply."""
     verbatim: bool = False
     """Whether what is being spoken is no Markdown: the offline search quotes files as they are."""
 
@@ -183,7 +192,9 @@ def _ended(now: Transcript, fact: TaskEnded) -> Transcript:
     if fact.status is Status.COMPLETED:
         return now
     why = f": {fact.error.rstrip('.')}" if fact.error else ""
-    return _grown(now, Remark(f"Ended as {fact.status}{why}.", bad=fact.status is not Status.CANCELLED))
+    now = _grown(now, Remark(f"Ended as {fact.status}{why}.", bad=fact.status is not Status.CANCELLED))
+    lost = fact.status in CUT_SHORT and now.unanswered
+    return _grown(now, HandedBack(now.unanswered)) if lost else now
 
 
 def _decided(now: Transcript, fact: CallDecided) -> Transcript:
@@ -197,6 +208,7 @@ def _decided(now: Transcript, fact: CallDecided) -> Transcript:
 
 
 def _told(now: Transcript, message: Message) -> Transcript:
+    now = replace(now, unanswered=unanswered_after(now.unanswered, message))
     match message:
         case UserMessage():
             return _grown(now, Said(message.text, message.sender, message.mail))

@@ -23,13 +23,15 @@ from gencode.core.events import (
     TranscriptCompacted,
 )
 from gencode.core.ids import moment
-from gencode.core.messages import AssistantMessage, ToolMessage, Usage, UserMessage
+from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from gencode.core.outcome import titled
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.calls import summary
 
 STEP_ROOM = 200
+CUT_SHORT = frozenset({Status.LIMIT_REACHED, Status.TIMED_OUT, Status.FAILED})
+"""How an agent ends that had no turn left for what it was told last."""
 
 
 class AgentView(Struct, frozen=True):
@@ -37,6 +39,7 @@ class AgentView(Struct, frozen=True):
 
     `place` is its place in the queue while it waits to begin, `stalled` for how many seconds it had been
     silent when that was noticed. It is `resting` when it has answered and waits for what comes back to it.
+    `unanswered` are the tasks whose results it has got since its last reply.
     """
 
     id: str
@@ -58,6 +61,7 @@ class AgentView(Struct, frozen=True):
     place: int = 0
     stalled: float = 0.0
     resting: bool = False
+    unanswered: tuple[str, ...] = ()
 
     def elapsed(self, now: str) -> float:
         """Seconds since it started, until `now` or its end."""
@@ -155,7 +159,22 @@ def _after(agent: AgentView, event: Event) -> AgentView:
             return agent if step is None or step == agent.step else replace(agent, step=step)
 
 
+def unanswered_after(before: tuple[str, ...], message: Message) -> tuple[str, ...]:
+    """The tasks whose results an agent has got and not answered, after one more message."""
+    match message:
+        case AssistantMessage(partial=partial):
+            return before if partial else ()
+        case ToolMessage(results):
+            more = [child for result in results for child in result.trace.children]
+        case UserMessage(delivers=delivers):
+            more = [*delivers]
+    return tuple(dict.fromkeys((*before, *more))) if more else before
+
+
 def _told(agent: AgentView, fact: MessageAdded) -> AgentView:
+    unanswered = unanswered_after(agent.unanswered, fact.message)
+    if unanswered != agent.unanswered:
+        agent = replace(agent, unanswered=unanswered)
     match fact.message:
         case AssistantMessage() as reply:
             step = ", ".join(summary(call) for call in reply.calls)[:STEP_ROOM] or agent.step

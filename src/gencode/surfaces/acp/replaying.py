@@ -5,7 +5,7 @@ from acp.helpers import update_plan
 from gencode.surfaces.acp.narrating import Narrator
 from gencode.surfaces.acp.showing import PLAN, fenced, plan_entries
 from gencode.surfaces.talk import Talk
-from gencode.surfaces.transcripts import Call, Remark, Reply, Said, Thought, Transcript
+from gencode.surfaces.transcripts import Call, HandedBack, Remark, Reply, Said, Thought, Transcript
 
 MOST_RETOLD = 5_000
 
@@ -35,6 +35,8 @@ async def replay(talk: Talk, narrator: Narrator) -> None:
                 out.note(text)
             case Call(tool=tool, state="done") if tool == PLAN:
                 pass
+            case HandedBack():
+                pass  # each stands in the call that sent its agent
             case Call():
                 narrator.retell(at, entry)
     _last_plan(script, narrator)

@@ -19,6 +19,7 @@ from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import piped_text
 from gencode.surfaces.follow import follow, painter_for, tell_ending
 from gencode.surfaces.habits import NOT_TOLD
+from gencode.surfaces.handed_back import handed_back, in_words
 from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json
 from gencode.surfaces.view import View
@@ -54,8 +55,9 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
         outcome, code = await follow(gen, lambda: gen.start_turn(prompt, session, agent), painter, told)
         outcome = replace(outcome, result=await _said(gen, outcome))
         if output == "text":
-            if outcome.result:
-                answer(outcome.result)
+            rest = in_words(handed_back(painter.view, outcome.agent_id))
+            if said := "\n\n".join(filter(None, (outcome.result, rest))):
+                answer(said)
         else:
             answer_json(await _answer(gen, outcome, painter.view), line=output == "stream-json")
         tell_ending(outcome)

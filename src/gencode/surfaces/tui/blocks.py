@@ -7,13 +7,16 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from textual.strip import Strip
 
+from gencode.surfaces.handed_back import NOT_SUMMED_UP, with_results
 from gencode.surfaces.pieces import code_parts, cut
-from gencode.surfaces.transcripts import Call, Entry, Remark, Reply, Said, Thought, Transcript
+from gencode.surfaces.transcripts import Call, Entry, HandedBack, Remark, Reply, Said, Thought, Transcript
 from gencode.surfaces.tui import cards, painting
 from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.view import AgentView
 
 Agents = Mapping[str, AgentView]
+HANDED_LINES = 40
+"""So many lines of each result are shown that was not summed up."""
 MOST_PARTS = 200
 """So many parts of long blocks of code are kept as they were drawn."""
 
@@ -39,8 +42,12 @@ class Block(Struct, eq=False):
 
     @property
     def children(self) -> list[str]:
-        """The agents that it sent."""
-        return [each.child for each in self.entries if isinstance(each, Call) and each.child]
+        """The agents that it sent, or that it tells of."""
+        match self.entries:
+            case (HandedBack(tasks),):
+                return [*tasks]
+            case entries:
+                return [each.child for each in entries if isinstance(each, Call) and each.child]
 
 
 def grouped(transcript: Transcript) -> list[Block]:
@@ -76,8 +83,7 @@ class Drawing:
 
     def draw(self, block: Block, width: int, agents: Agents, now: str, *, opened: bool) -> None:
         """Draw a block anew if it must be."""
-        calls = [each for each in block.entries if isinstance(each, Call) and each.sends]
-        known = tuple(agents.get(each.child) for each in calls)
+        known = tuple(map(agents.get, block.children))
         alive = any(each is not None and not each.status.ended for each in known)
         mark = (id(self.paper), width, opened, *block.entries, *known, now[:19] if alive else "")
         if block.mark == mark:
@@ -111,6 +117,10 @@ class Drawing:
                 return Group(Text(""), painting.reply(entry))
             case Remark() as entry:
                 return painting.remark(entry)
+            case HandedBack(tasks):
+                found = with_results([agents.get(each) for each in tasks])
+                panels = (cards.result_panel(each, now, width, HANDED_LINES) for each in found)
+                return Group(Text(NOT_SUMMED_UP if found else "", "warn"), *panels)
             case Call() as entry if not entry.sends or (opened and len(block.entries) == 1):
                 return painting.call(entry, opened=opened)
             case Call():

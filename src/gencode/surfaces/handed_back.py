@@ -1,0 +1,30 @@
+"""What agents handed back to one that came to no reply any more: its budget was spent, or its model is gone.
+
+It is shown to the person as it is, without asking a model.
+"""
+
+from collections.abc import Sequence
+
+from gencode.surfaces.figures import name_of
+from gencode.surfaces.view import CUT_SHORT, AgentView, View
+
+NOT_SUMMED_UP = "This was not summed up any more. What agents handed back:"
+
+
+def handed_back(view: View, task: str) -> list[AgentView]:
+    """The agents whose results a task that was cut short has not answered, if they said anything."""
+    lead = view.agents.get(task)
+    if lead is None or lead.status not in CUT_SHORT:
+        return []
+    return with_results([view.agents.get(each) for each in lead.unanswered])
+
+
+def with_results(agents: Sequence[AgentView | None]) -> list[AgentView]:
+    """Those of some agents that have ended and said something."""
+    return [each for each in agents if each is not None and each.status.ended and each.result.strip()]
+
+
+def in_words(agents: Sequence[AgentView]) -> str:
+    """What agents came to, for a person who reads; nothing where there are none."""
+    told = [f"{name_of(each)} ({each.id}), {each.status}:\n{each.result.strip()}" for each in agents]
+    return "\n\n".join((NOT_SUMMED_UP, *told)) if told else ""
