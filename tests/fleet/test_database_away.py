@@ -1,16 +1,17 @@
 """A database that is away for longer than any step waits for it: no result of an agent is lost by that."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import NoReturn
 
 import pytest
 
 from gencode import GenCode
-from gencode.core.errors import StoreAway
+from gencode.core.errors import StoreAway, StoreTrouble
 from gencode.core.events import Event, ProgressMade, TaskCreated
 from gencode.core.messages import ToolMessage, UserMessage
+from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.delegation import steady
@@ -24,8 +25,9 @@ from gencode.runtime.ports import TaskQuery
 from gencode.runtime.stop import Stop
 from gencode.settings import gen_home
 from gencode.stores.pg_fleet import FleetStore
+from gencode.stores.pg_link import Connection
 from tests.fleet.conftest import PATIENT
-from tests.fleet.driving import Fleet
+from tests.fleet.driving import Fleet, ended, submit
 from tests.waiting import PATIENCE, Gate, until
 
 pytestmark = pytest.mark.needs("postgres")
@@ -71,6 +73,25 @@ class Muted(FleetStore):
         raise StoreAway("it did not answer")
 
 
+class Late(FleetStore):
+    """A database that is away when tasks are woken, or of which then no answer is heard."""
+
+    late = 0
+    muted = False
+
+    async def submit_again(self, task: str, order: bytes, enqueue: Enqueue) -> None:
+        if self.late:
+            self.late -= 1
+            raise StoreAway("it did not answer")
+        await super().submit_again(task, order, enqueue)
+
+    async def in_transaction(self, write: Callable[[Connection, bool], Awaitable[bool]]) -> bool:
+        written = await super().in_transaction(write)
+        if self.muted:
+            raise StoreAway("it did not answer")
+        return written
+
+
 @asynccontextmanager
 async def sending(fleet: Fleet, store: FleetStore) -> AsyncGenerator[tuple[GenCode, Live, Gate]]:
     """A conversation that waits for an agent of a worker, which waits at a gate."""
@@ -89,9 +110,9 @@ async def sending(fleet: Fleet, store: FleetStore) -> AsyncGenerator[tuple[GenCo
         await store.close()
 
 
-async def told(listener: Listener) -> None:
+async def told(listener: Listener, words: str = steady.WAITS) -> None:
     async for event in listener:
-        if event.fact == ProgressMade(steady.WAITS, note=True):
+        if event.fact == ProgressMade(words, note=True):
             return
     raise AssertionError("nobody said that the database is away")
 
@@ -197,3 +218,74 @@ async def test_the_result_of_an_agent_that_could_not_be_followed_any_more_comes_
         ]
         news = f"[The background task {sub} of general-purpose ended as completed]\nsub done"
         assert (again.result, said) == ("heard", ["go", "next", news])
+
+
+@asynccontextmanager
+async def opened(fleet: Fleet, store: FleetStore) -> AsyncGenerator[GenCode]:
+    """Somebody who gives to the workers of a fleet what nobody waits for."""
+    fleet.write({"*": [{"text": "done"}, {"text": "done again"}]})
+    try:
+        async with GenCode.open(
+            fleet.folder, model=f"scripted:{fleet.folder}/script.json", store=store
+        ) as gen:
+            gen.launcher.apart.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
+            yield gen
+    finally:
+        await store.close()
+
+
+async def test_what_nobody_waits_for_is_queued_too_when_the_database_is_there_again(fleet: Fleet) -> None:
+    async with opened(fleet, await FleetStore.open(fleet.url, patience=HASTE)) as gen:
+        await submit(gen, 1, "Explore")
+        listener = gen.listen()
+        fleet.postgres.stop()
+        try:
+            giving = asyncio.ensure_future(gen.work.detach(TaskRequest("Explore", "look")))
+            await asyncio.wait_for(told(listener, steady.QUEUES), PATIENCE)
+        finally:
+            fleet.postgres.start()
+        found = await gen.find(await giving)
+        assert (found.prompt, len(await gen.tasks())) == ("look", 2)
+
+
+async def test_a_task_is_woken_once_when_the_database_is_there_again(fleet: Fleet) -> None:
+    async with opened(fleet, store := await Late.open(fleet.url)) as gen:
+        fleet.start(1, *PATIENT)
+        [task] = await submit(gen, 1, "Explore")
+        await ended(gen, [task])
+        store.late = 2
+        await gen.work.detach(TaskRequest("", "again", resume=task, background=True))
+        found = await gen.watch.ended(task, PATIENCE)
+        assert (found.result, found.turns, store.late) == ("done again", 2, 0)
+
+
+async def test_a_task_of_which_nobody_knows_whether_it_was_woken_is_not_woken_again(fleet: Fleet) -> None:
+    async with opened(fleet, store := await Late.open(fleet.url)) as gen:
+        fleet.start(1, *PATIENT)
+        [task] = await submit(gen, 1, "Explore")
+        await ended(gen, [task])
+        store.muted = True
+        with pytest.raises(StoreTrouble, match=f"Whether task {task} was queued before that is not known"):
+            await gen.work.detach(TaskRequest("", "again", resume=task, background=True))
+        store.muted = False
+        found = await gen.watch.ended(task, PATIENCE)
+        assert (found.result, found.turns) == ("done again", 2)
+
+
+async def test_an_agent_whose_sender_is_stopped_while_the_database_is_away_is_called_off_later(
+    fleet: Fleet,
+) -> None:
+    store = await FleetStore.open(fleet.url, patience=HASTE)
+    async with sending(fleet, store) as (gen, job, _):
+        [sub] = [each.agent_id for each in await gen.tasks(job.id)]
+        remote = gen.supervisor.find(sub)
+        assert isinstance(remote, Remote)
+        fleet.postgres.stop()
+        try:
+            await remote.halt("enough")
+            await remote.wait(PATIENCE)
+            assert gen.supervisor.find(sub) is None
+        finally:
+            fleet.postgres.start()
+        found = await gen.watch.ended(sub, PATIENCE)
+        assert (found.status, found.result) == (Status.CANCELLED, "")

@@ -1,7 +1,7 @@
 """Tasks in processes of their own: bound to whoever sent them, or detached so that they outlive it."""
 
 import asyncio
-from contextlib import suppress
+import logging
 from functools import partial, reduce
 
 from msgspec.structs import replace
@@ -10,9 +10,11 @@ from gencode.core.errors import GenCodeError, StoreAway, UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.ids import new_id
 from gencode.core.task import Task, fold
+from gencode.delegation.live import GRACE_SECONDS
 from gencode.delegation.remote import Remote
 from gencode.delegation.steady import QUEUES, Steady
 from gencode.delegation.supervisor import Supervisor
+from gencode.delegation.watch import tell_nobody
 from gencode.delegation.withdrawing import call_off
 from gencode.runtime.bus import Bus
 from gencode.runtime.models import Model
@@ -20,6 +22,8 @@ from gencode.runtime.ports import Elsewhere, Engine, Handover, Store
 from gencode.runtime.purse import Purse
 from gencode.runtime.slots import Slot
 from gencode.runtime.stop import Stop
+
+log = logging.getLogger(__name__)
 
 NOT_HERE = (
     "A process of its own needs what it can open itself: a journal on disk, a model with a name and no tools "
@@ -69,8 +73,16 @@ class Apart:
         slot.task = remote.id
         remote.slot = slot
         remote.spend_from(purse)
-        self._supervisor.watch(remote, lambda: remote.follow(self._supervisor.owner))
+        self._supervisor.watch(remote, lambda: self._followed(remote))
         return remote
+
+    async def _followed(self, remote: Remote) -> None:
+        """Follow a task to its end; one that was stopped while the database was away is called off later."""
+        try:
+            await remote.follow(self._supervisor.owner)
+        finally:
+            if self.far and remote.stop.reason is not None and not remote.task.status.ended:
+                self._supervisor.see_to(self._call_off(remote.id, remote.stop.reason))
 
     async def _at_once(self, handover: Handover, stop: Stop, slot: Slot) -> Remote:
         begun = False
@@ -93,8 +105,7 @@ class Apart:
             return await Steady(stop, tell).patiently(partial(self._start, handover), QUEUES)
         except (StoreAway, asyncio.CancelledError):
             if self.far and handover.named:
-                with suppress(GenCodeError):
-                    await call_off(self._store, handover.named, self._supervisor.owner, CUT_SHORT)
+                await self._called_off(handover.named)
             raise
 
     async def _first_facts(self, task: str, stop: Stop) -> list[Event]:
@@ -107,16 +118,33 @@ class Apart:
             return events
         finally:
             if not read:
-                await call_off(self._store, task, self._supervisor.owner, CUT_SHORT)
+                await self._called_off(task)
+
+    async def _called_off(self, task: str) -> None:
+        """Call off a task that was just given away; that goes on when it takes longer than anybody waits."""
+        await asyncio.wait([self._supervisor.see_to(self._call_off(task, CUT_SHORT))], timeout=GRACE_SECONDS)
+
+    async def _call_off(self, task: str, why: str) -> None:
+        """Stop a task wherever it is, also when the database is away at first."""
+        try:
+            step = partial(call_off, self._store, task, self._supervisor.owner, why)
+            await Steady(Stop(), tell_nobody).patiently(step)
+        except GenCodeError as trouble:
+            log.warning("task %s could not be called off: %s", task, trouble)
 
     async def detach(self, handover: Handover) -> str:
         """Run a task in a process that goes on without this one; its id, once it has begun."""
-        return (await self._start(handover)).task
+        return (await self._detached(handover)).task
 
     async def fork(self, handover: Handover) -> tuple[str, str]:
         """The same for a fork: its id, and what a person should know of the folder that it begins with."""
-        process = await self._start(handover)
+        process = await self._detached(handover)
         return process.task, getattr(process, "begins", "")
+
+    async def _detached(self, handover: Handover) -> Elsewhere:
+        """Let a process take a task that nobody here waits for; a database that is away is waited for."""
+        tell = partial(self._bus.tell, handover.named or handover.task)
+        return await Steady(self._supervisor.stop, tell).patiently(partial(self._start, handover), QUEUES)
 
     async def _start(self, handover: Handover) -> Elsewhere:
         if self._engine is None:

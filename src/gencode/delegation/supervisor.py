@@ -57,6 +57,7 @@ class Supervisor:
         """What else others may ask for while a budget is spent here."""
         self.chores: list[Callable[[], Coroutine[None, None, None]]] = []
         """What else is done again and again while anybody is at work here."""
+        self._errands: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "Supervisor":
         await self._group.__aenter__()
@@ -65,7 +66,9 @@ class Supervisor:
     async def __aexit__(self, *_: object) -> None:
         self.stop.stop("the program is closing")
         await self.settle()
-        for chore in self._chores:
+        if self._errands:
+            await asyncio.wait(self._errands, timeout=GRACE_SECONDS)
+        for chore in (*self._chores, *self._errands):
             chore.cancel()
         await self._group.__aexit__(None, None, None)
 
@@ -87,6 +90,15 @@ class Supervisor:
         if not self._chores:
             chores = (self._renew(), self._heed(), self._feel(), *(each() for each in self.chores))
             self._chores = [self._group.create_task(each) for each in chores]
+
+    def see_to(self, errand: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Have something done whether or not anybody waits for it; closing cuts it after the grace time."""
+        begun = self._group.create_task(errand)
+        if self.stop.stopped:
+            asyncio.get_running_loop().call_later(GRACE_SECONDS, begun.cancel)
+        self._errands.add(begun)
+        begun.add_done_callback(self._errands.discard)
+        return begun
 
     def find(self, task: str) -> Live | None:
         """The live task of this id, if it is looked after here."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from gencode.core.errors import GenCodeError, UserMistake
+from gencode.core.errors import GenCodeError, StoreAway, UserMistake
 from gencode.core.events import TaskCreated, TaskEnded
 from gencode.core.rules import Action, Policy
 from gencode.core.spec import Workspace
@@ -204,8 +204,14 @@ class FleetEngine:
         named = (before.agent, before.takes) if before else ("", 0)
         enqueue = enqueuing(named[0], priority, delay, named[1])
         await self._store.submit_again(task, order, enqueue)
-        until = time.monotonic() + (BEGIN_SECONDS if delay is None else 0.0)
-        while before is not None and time.monotonic() < until:
+        if before is not None and delay is None:
+            with suppress(StoreAway):  # it is queued, whether or not that can be seen
+                await self._begun_again(task, before)
+
+    async def _begun_again(self, task: str, before: Dispatch) -> None:
+        """Wait a while for a worker to begin with an earlier task, unless none could."""
+        until = time.monotonic() + BEGIN_SECONDS
+        while time.monotonic() < until:
             await asyncio.sleep(LOOK_SECONDS)
             now = await self._store.dispatched(task)
             if now is None or (now.takes > before.takes and (now.order is None or not now.status.ended)):

@@ -164,7 +164,11 @@ class FleetStore(PostgresStore):
         return [event.fact for event in (await self.events(task))[:1]] == [settle(fact)[0]]
 
     async def submit_again(self, task: str, order: bytes, enqueue: Enqueue) -> None:
-        """Give an earlier task to workers; UserMistake while somebody is at it."""
+        """Give an earlier task to workers; UserMistake while somebody is at it.
+
+        StoreAway says that it was not given to them, and StoreTrouble that this is not known.
+        """
+        sent: list[str] = []
 
         async def write(connection: Connection, again: bool) -> bool:
             given = await connection.fetchval(_AGAIN, task, order)
@@ -172,9 +176,15 @@ class FleetStore(PostgresStore):
                 known = await connection.fetchrow(_DISPATCHED, task, FOLD)
                 raise missing(task) if known is None else held(task)
             await enqueue(connection, task)
+            sent.append(task)
             return True
 
-        await self.in_transaction(write)
+        try:
+            await self.in_transaction(write)
+        except StoreAway as away:
+            if not sent:
+                raise
+            raise StoreTrouble(f"{away} {IN_DOUBT.format(task=task)}") from None
 
     async def hand_on(self, task: str, keeper: str, order: bytes, enqueue: Enqueue) -> None:
         """Give a task to workers that `keeper` had written down and not begun; UserMistake otherwise.

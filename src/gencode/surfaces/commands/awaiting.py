@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import TypeVar
 
 from gencode.app import GenCode
 from gencode.core.events import PassingFact, ProgressMade
@@ -16,8 +17,10 @@ from gencode.delegation.waits import Waits
 from gencode.delegation.watch import Tell, tell_nobody
 from gencode.delegation.withdrawing import give_up
 from gencode.runtime.fleet import Dispatching, Outlook
-from gencode.surfaces.plain import note
+from gencode.surfaces.plain import Notes, note
 from gencode.surfaces.visible import visible_line
+
+T = TypeVar("T")
 
 MOST_ASKED = 20
 """Of so many tasks it is found out what they wait for."""
@@ -70,6 +73,22 @@ async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[Tell, None]:
     finally:
         looking.cancel()
         await asyncio.wait([looking])
+
+
+async def handing_over(gen: GenCode, doing: Awaitable[T]) -> T:
+    """Have a task handed over that nobody follows here; what the person should know meanwhile is said."""
+    listener, notes = gen.listen(), Notes()
+
+    async def tell() -> None:
+        async for event in listener:
+            notes.hear(event)
+
+    telling = asyncio.get_running_loop().create_task(tell())
+    try:
+        return await doing
+    finally:
+        listener.close()
+        await asyncio.wait([telling])
 
 
 async def all_awaited(gen: GenCode, tasks: Sequence[Outcome]) -> list[str]:

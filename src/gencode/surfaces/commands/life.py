@@ -23,7 +23,7 @@ from gencode.delegation.live import Job, Live
 from gencode.delegation.reach import SENT_BACK, STOP_SECONDS, Verb
 from gencode.delegation.supervisor import REPORT_SECONDS
 from gencode.delegation.trees import told_now
-from gencode.surfaces.commands.awaiting import aloud, awaited
+from gencode.surfaces.commands.awaiting import aloud, awaited, handing_over
 from gencode.surfaces.commands.opening import check, not_trusted, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.follow import follow, painter_for, tell_ending
@@ -173,7 +173,7 @@ async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
     async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
         told = check(gen, args) if "no_offline" in args else not_trusted(gen)
         if request.background:
-            outcome = await gen.detach(request)
+            outcome = await handing_over(gen, gen.detach(request))
             awaits = "" if "json" in args else await awaited(gen, outcome)
             return tell_begun(outcome, told, awaits, as_json="json" in args)
         told = "\n".join(filter(None, (told, in_clone(gen, task))))

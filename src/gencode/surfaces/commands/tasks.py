@@ -15,7 +15,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.runtime.models import elsewhere
 from gencode.runtime.ports import TaskQuery
-from gencode.surfaces.commands.awaiting import all_awaited, awaited
+from gencode.surfaces.commands.awaiting import all_awaited, awaited, handing_over
 from gencode.surfaces.commands.life import go_on, leaving, tell_begun, tell_outcome
 from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import whole_input
@@ -58,7 +58,7 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
         with elsewhere(far=apart and gen.launcher.apart.far):
             told = check(gen, args)
         if request.background:  # it has a process of its own in any case
-            outcome = await gen.detach(request)
+            outcome = await handing_over(gen, gen.detach(request))
             awaits = "" if output == "json" else await awaited(gen, outcome)
             return tell_begun(outcome, told, awaits, as_json=output == "json")
         start = partial(gen.start_task, request)

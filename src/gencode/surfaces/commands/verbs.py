@@ -15,7 +15,7 @@ from gencode.delegation.work import Kept
 from gencode.runtime.fleet import Dispatching
 from gencode.runtime.ports import Store
 from gencode.surfaces.bounds import bounded
-from gencode.surfaces.commands.awaiting import awaited
+from gencode.surfaces.commands.awaiting import awaited, handing_over
 from gencode.surfaces.commands.life import (
     announce,
     in_clone,
@@ -52,7 +52,7 @@ async def _send(args: argparse.Namespace, text: str) -> int:
         note(f"This is for task {found.id} of {visible_line(found.agent)}, which {does}.")
         kept, behind = "", await _behind(gen.store, found)
         try:
-            outcome, woken = await gen.send(found.id, text)
+            outcome, woken = await handing_over(gen, gen.send(found.id, text))
         except Kept as refused:
             outcome, woken, kept = await gen.get(found.id), False, str(refused)
     if "json" in args:
@@ -144,7 +144,7 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
         told = check(gen, args) if "no_offline" in args else ""
         point = Fork(getattr(args, "at", None), budget)
         if "background" in args:
-            task, begins = await gen.work.fork_apart(args.id, point, request)
+            task, begins = await handing_over(gen, gen.work.fork_apart(args.id, point, request))
             outcome = await gen.get(task)
             awaits = "" if output == "json" else await awaited(gen, outcome)
             told = "\n".join(filter(None, (told, begins)))
