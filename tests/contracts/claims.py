@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.runtime.claims import Claim
@@ -52,6 +53,18 @@ async def test_a_claim_is_seen_by_whoever_has_the_task_at_work_until_it_is_dropp
     await store.claims.put(claim(others, 4))
     await asyncio.gather(*(store.claims.drop(each) for each in (first, second)))
     assert not await store.claims.waits(second)
+
+
+async def test_what_is_given_with_a_claim_is_had_once_by_who_takes_it_away(open_store: OpenStore) -> None:
+    store: Any = await open_store()
+    mine = await spending(store, "me")
+    first, second = [await store.claims.put(claim(mine, number)) for number in (1, 2)]
+    assert await store.claims.give(first, replace(claim(mine), given={"usd": 7}))
+    assert await seen(store, "me", second) == [claim(mine, 2)]
+    assert [await store.claims.waits(each) for each in (first, second)] == [False, True]
+    assert [await store.claims.drop(each) for each in (first, second, first)] == [{"usd": 7}, {}, {}]
+    assert not await store.claims.give(first, replace(claim(mine), given={"usd": 7}))
+    assert await store.claims.drop(first) == {}
 
 
 async def test_a_claim_goes_to_who_takes_the_task_over(open_store: OpenStore) -> None:

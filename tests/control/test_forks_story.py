@@ -222,7 +222,7 @@ async def test_a_fork_elsewhere_has_a_part_while_its_conversation_is_at_work_and
             assert aside is not None and 100_000 - 2 * CALL <= aside < 100_000 - CALL
             more = purse_of(gen, talk).more  # what the fork did not spend is there as soon as it is missed
             assert more is not None
-            assert await more("tokens", {})
+            assert await more("tokens", {}, lambda _: None)
             assert purse_of(gen, talk).left() == Budget(tokens=99_000, spawns=7)
             await until(gate.opened, "somebody waits at the gate")
             assert (await turn).status is Status.COMPLETED

@@ -19,7 +19,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation import refunds, sharing
+from gencode.delegation import petitions, refunds
 from gencode.delegation.accounts import spent_by
 from gencode.runtime.claims import Claim
 from gencode.runtime.ports import TaskQuery
@@ -328,7 +328,7 @@ def test_who_waits_for_a_part_goes_on_when_the_one_that_should_give_it_is_killed
 def test_who_waits_for_a_part_is_told_that_the_one_that_should_give_it_does_not_answer(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharing, "PATIENCE", 1.0)
+    monkeypatch.setattr(petitions, "PATIENCE", 1.0)
     pipe = Pipe(tmp_path)
     model = script(tmp_path, main=[*FIRST, says("", pipe.call, usage=COSTS)], Explore=[FOUND])
     words = ("--model", model, "--json")

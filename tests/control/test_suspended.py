@@ -13,7 +13,7 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
-from gencode.delegation import sharing
+from gencode.delegation import petitions
 from gencode.delegation.orphans import BUSY, taken_up
 from gencode.runtime.owner import new_owner
 from gencode.testing import says
@@ -27,7 +27,7 @@ from tests.waiting import Gate, wait_until
 def test_a_conversation_that_is_only_suspended_outlives_all_that_is_refused_meanwhile(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharing, "PATIENCE", 1.0)
+    monkeypatch.setattr(petitions, "PATIENCE", 1.0)
     pipe = Gate(tmp_path)
     main = [*FIRST, says("", pipe.call, usage=COSTS), says("the whole answer", usage=COSTS)]
     model = script(tmp_path, main=main, Explore=[FOUND, says("found more", usage=COSTS)])
@@ -51,7 +51,7 @@ def test_a_conversation_that_is_only_suspended_outlives_all_that_is_refused_mean
     finally:
         os.kill(leader.pid, signal.SIGCONT)
         pipe.open()
-    no_answer = sharing.NO_ANSWER.format(task=session, seconds=1)
+    no_answer = petitions.no_answer(session)
     assert (refused, status) == ([no_answer, no_answer, BUSY.format(task=session)], "running")
     said, _ = leader.communicate(timeout=SECONDS)
     assert (leader.returncode, json.loads(said)["result"]) == (0, "the whole answer")

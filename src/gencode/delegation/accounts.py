@@ -60,15 +60,18 @@ def bound(
     spent: Spent = NOTHING,
     *,
     sent: bool = True,
-    apart: bool = False,
+    apart: int | None = None,
 ) -> Purse | None:
     """The purse of an agent below another one; None where nothing is bounded.
 
     BudgetSpent says what is missing. Only an agent that was `sent` by another counts as one. Where only parts
     of the budget above may be spent here, nothing is set aside: they are asked for call by call. An agent in
-    a process `apart` takes its own along.
+    a process `apart` takes its own along, one of so many that are sent at once.
     """
-    if above is not None and above.parted and not apart:
+    asked = budget
+    if above is not None and apart is not None:
+        budget = share(above, asked, apart)
+    if above is not None and above.parted and apart is None:
         Purse(f"agent {owner}", budget, None, spent).check()
         whole = next((each for each in above.upwards if not each.parted), None)
         purse = Purse(f"agent {owner}", budget, above, spent)
@@ -83,12 +86,19 @@ def bound(
         except BudgetSpent:
             purse.take_back()
             raise
+        purse.took = _besides(asked, budget)
         return purse
     if budget == NO_BUDGET:
         return None
     purse = Purse(f"agent {owner}", budget, None, spent)
     purse.check()
     return purse if purse.bounded else None
+
+
+def _besides(asked: Budget, budget: Budget) -> dict[str, int]:
+    """What a budget bounds that was not asked for."""
+    limits, named = limits_of(budget), limits_of(asked)
+    return {kind: limit for kind, limit in limits.items() if limit is not None and named[kind] is None}
 
 
 @contextmanager

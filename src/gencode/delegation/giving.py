@@ -15,14 +15,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from weakref import WeakKeyDictionary
 
+from msgspec.structs import replace
+
 from gencode.core.budget import Budget, Part
 from gencode.core.errors import Fenced, StoreTrouble, UserMistake
 from gencode.core.events import BudgetShared, Event
 from gencode.delegation.live import Job, Live
 from gencode.delegation.portions import Borrow, bounds, kept_elsewhere, needed_for, share_of
+from gencode.delegation.refills import refill
 from gencode.delegation.refunds import Refunds
 from gencode.delegation.slices import Abroad, Slices, part_of
-from gencode.runtime.claims import Claim, Claimed
+from gencode.runtime.claims import Claim, Claimed, Claims
 from gencode.runtime.owner import fate
 from gencode.runtime.ports import Lease, Store
 from gencode.runtime.purse import COSTS_OF_A_CALL, Purse
@@ -54,14 +57,27 @@ class Giving:
         if self._claims is None:
             return
         for number, claim in await self._claims.at(self._owner):
+            if claim.widens and await self._refilled(self._claims, number, claim):
+                continue
             try:
-                if fate(claim.owner) != "dead":
+                if not claim.widens and fate(claim.owner) != "dead":
                     await self._answer(claim)
             except StoreTrouble:
                 raise
             except (UserMistake, Fenced) as taken:
                 log.info("no part of the budget of task %s can be given: %s", claim.task, taken)
             await self._claims.drop(number)
+
+    async def _refilled(self, claims: Claims, number: int, claim: Claim) -> bool:
+        """Whether an agent gets more to what it took along; it is set aside before anybody else knows it."""
+        agent = self._live(claim.task)
+        if agent is None or isinstance(agent, Job) or agent.purse is None:
+            return False
+        given = refill(agent.purse, claim.needs)
+        if not given or await claims.give(number, replace(claim, given=given)):
+            return bool(given)
+        agent.purse.widen({kind: -amount for kind, amount in given.items()})
+        return False
 
     def watch(self, purse: Purse, task: str) -> None:
         """Let a purse of which others have parts get back what these do not spend, once it is short."""

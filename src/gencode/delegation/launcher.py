@@ -20,7 +20,6 @@ from gencode.delegation.accounts import (
     afforded,
     bound,
     counted_if_begun,
-    share,
     spent_by,
     tightest,
 )
@@ -161,9 +160,9 @@ class Launcher:
         grant = origin.grant(spec)
         place = origin.below(spec, model, background=background, link=link_of(spec, grant))
         budget = tightest(request.budget, self._seating.budget_of(spec, model))
-        if apart and origin.purse is not None:
-            budget = share(origin.purse, budget, origin.beside if sent else 0)
-        purse = bound(origin.purse, spec.name, budget, sent=sent, apart=apart)
+        beside = (origin.beside if sent else 0) if apart else None
+        purse = bound(origin.purse, spec.name, budget, sent=sent, apart=beside)
+        budget = purse.budget if purse is not None else budget
         place = replace(place, purse=purse)
         limits = self._limits(place, request.max_turns or spec.max_turns, budget, seconds)
         created = TaskCreated(

@@ -27,7 +27,8 @@ from gencode.core.prices import Price
 from gencode.core.task import Task
 from gencode.delegation.giving import Giving
 from gencode.delegation.live import Live
-from gencode.delegation.orphans import close_if_orphan, given_up
+from gencode.delegation.orphans import close_if_orphan
+from gencode.delegation.petitions import PATIENCE, answer_to, holder_of, no_answer
 from gencode.delegation.portions import (
     Borrow,
     Needs,
@@ -50,14 +51,6 @@ from gencode.runtime.purse import COSTS_OF_A_CALL, BudgetSpent, Purse
 from gencode.runtime.spending import needs_of
 
 log = logging.getLogger(__name__)
-
-PATIENCE = 10.0
-"""So many seconds somebody at work has to give a part of the budget it spends from."""
-NO_ANSWER = (
-    "The process that works at {task} has the budget, and did not answer within {seconds:.0f} s. Try again, "
-    "or stop it: gen task stop {task}"
-)
-LOOK_SECONDS = 0.05
 
 
 class Sharing:
@@ -167,7 +160,7 @@ class Sharing:
         """Why there is no part for a task."""
         bounded = purse.accounts[bounds(purse)[0][0]]
         if mute := self._mute.pop(purse, ""):
-            return BudgetSpent(NO_ANSWER.format(task=mute, seconds=PATIENCE), bounded)
+            return BudgetSpent(no_answer(mute), bounded)
         found = await self._store.task(top)
         if found is None:
             return refusal(bounded, None)
@@ -202,7 +195,7 @@ class Sharing:
         try:
             return await stack.enter_async_context(self._borrow(top))
         except UserMistake:
-            if await self._at_work(top):
+            if await holder_of(self._store, top):
                 raise
             await close_if_orphan(self._store, top, self._owner)  # who led it has died
             return await stack.enter_async_context(self._borrow(top))
@@ -233,17 +226,9 @@ class Sharing:
         found = await self._store.task(top)
         unwritten = in_numbers((await self._slices.learn(found, purse)).unwritten if found else NOTHING)
         before = self._part(found)
-        until = time.monotonic() + PATIENCE
-        number = await self._claims.put(Claim(top, abroad.giver, self._owner, tuple(tasks), needs))
-        try:
-            while await self._claims.waits(number) and time.monotonic() < until:
-                if not await self._at_work(abroad.giver):
-                    break
-                await asyncio.sleep(LOOK_SECONDS)
-            else:
-                self._mute[purse] = abroad.giver if await self._claims.waits(number) else ""
-        finally:
-            await self._claims.drop(number)
+        claim = Claim(top, abroad.giver, self._owner, tuple(tasks), needs)
+        answer = await answer_to(self._store, self._claims, claim)
+        self._mute[purse] = abroad.giver if answer.late else ""
         part = self._part(now := await self._store.task(top))
         if now is None or part is None or part == before or not {*tasks} <= part.before.keys():
             return False
@@ -258,9 +243,6 @@ class Sharing:
 
     def _part(self, top: Task | None) -> Part | None:
         return next((part for part in top.parts if part.owner == self._owner), None) if top else None
-
-    async def _at_work(self, task: str) -> bool:
-        return any(each.task == task and not given_up(each) for each in await self._store.owned())
 
     async def _claim(self, purse: Purse, kind: str, needs: Needs) -> bool:
         """Get a part of what is left; False when that has nothing more of a kind."""

@@ -23,6 +23,7 @@ from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.orphans import given_up
 from gencode.delegation.raising import check_own, set_budget
 from gencode.delegation.records import Records
+from gencode.delegation.refills import let_ask
 from gencode.delegation.resumption import Resumption
 from gencode.delegation.returns import to_be_told
 from gencode.delegation.sharing import Sharing
@@ -226,6 +227,8 @@ class Work:
             job = await self._resumption.take_on(created, handover, funds)
             if job.purse is not None:
                 job.purse.hard = created.fits
+            if handover.bound:
+                let_ask(self._store, job)
             return job
         request = TaskRequest(
             *("", handover.prompt), model=handover.model, max_turns=handover.max_turns, background=True
@@ -239,6 +242,7 @@ class Work:
         job = await self._resumption.take_over(task, handover, funds)
         if took and job.purse is not None:
             job.purse.hard = task.fits
+            let_ask(self._store, job)
         return job
 
     async def turn(self, spec: AgentSpec, prompt: Prompt, session: str | None = None) -> Job:

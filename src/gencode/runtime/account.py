@@ -64,6 +64,20 @@ class Account:
         nearest, limit = limited[0]
         return max(0, min(limit - nearest.kept, *(most - each.spent for each, most in limited)))
 
+    def room(self) -> int:
+        """What no call in flight may spend either, by the nearest limit from here up; 0 where none is."""
+        limited = (each.limit - each.load for each in self._upwards() if each.limit is not None)
+        return max(0, next(limited, 0))
+
+    def widen(self, more: int) -> None:
+        """Bound by so much more, and set that aside above; less than nothing takes it back."""
+        if self.limit is None:
+            return
+        kept, load = self.weight(self.kept), self.weight(self.load)
+        self.limit += more
+        if self.above is not None:
+            self.above.add(0, self.weight(self.kept) - kept, self.weight(self.load) - load)
+
     def short_of(self, amount: int) -> "Account | None":
         """The first account from here up that has less than this amount, or nothing at all."""
         for each in self._upwards():

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UserMistake
@@ -54,6 +55,13 @@ def in_units(amounts: Mapping[str, int | None]) -> Budget:
         usd=None if usd is None else usd / NANO,
         spawns=amounts["spawns"],
     )
+
+
+def raised(budget: Budget, more: Mapping[str, int]) -> Budget:
+    """A budget with so much more of what it bounds."""
+    limits = limits_of(budget)
+    wider = {kind: None if limit is None else limit + more.get(kind, 0) for kind, limit in limits.items()}
+    return replace(in_units(wider), seconds=budget.seconds)
 
 
 def in_numbers(spent: Spent) -> dict[str, int]:

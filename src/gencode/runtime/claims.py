@@ -10,7 +10,8 @@ class Claim(Struct, frozen=True):
     """Somebody needs a part of the budget of `task`; `via` is a task at work whose process may give one.
 
     `owner` is the process that asks, `tasks` are its agents that spend the part, `needs` what their next call
-    may cost.
+    may cost. An agent that has spent its own budget, which it took along, claims a bigger one: `needs` is
+    what it misses, and what it gets is `given` with the claim.
     """
 
     task: str
@@ -18,10 +19,16 @@ class Claim(Struct, frozen=True):
     owner: str
     tasks: tuple[str, ...]
     needs: Mapping[str, int]
+    given: Mapping[str, int] = {}
+
+    @property
+    def widens(self) -> bool:
+        """Whether a task needs more to what it took along."""
+        return self.tasks == (self.task,)
 
 
 class Claims(Protocol):
-    """Where claims lie. An answer is a fact in the journal of the task; after it the claim is gone."""
+    """Where claims lie. An answer is a fact in the journal of the task, or what is given with the claim."""
 
     async def put(self, claim: Claim) -> int:
         """Lay a claim down for whoever holds the lease of its `via`; its number."""
@@ -32,11 +39,15 @@ class Claims(Protocol):
         ...
 
     async def waits(self, number: int) -> bool:
-        """Whether a claim lies there."""
+        """Whether a claim lies there that has no answer."""
         ...
 
-    async def drop(self, number: int) -> None:
-        """Take a claim away: it was answered, or is made no more."""
+    async def give(self, number: int, claim: Claim) -> bool:
+        """Leave a claim with what is given in its place; False: it is gone, and nothing was given."""
+        ...
+
+    async def drop(self, number: int) -> Mapping[str, int]:
+        """Take a claim away: it was answered, or is made no more. What was given with it."""
         ...
 
 

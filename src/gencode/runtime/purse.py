@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.runtime.account import Account
-from gencode.runtime.amounts import NANO, UNITS, in_numbers, in_units, known, limits_of
+from gencode.runtime.amounts import NANO, UNITS, in_numbers, in_units, known, limits_of, raised
 from gencode.runtime.amounts import NOTHING as NOTHING
 from gencode.runtime.amounts import Spent as Spent
 from gencode.runtime.amounts import check_budget as check_budget
@@ -69,6 +69,8 @@ class Purse:
         self.lent = 0
         """How many below it in other processes may exceed it by a call: one, or none."""
         self._lends = False
+        self.took: Mapping[str, int] = {}
+        """What of it nobody asked for its agent, but was its part of all that was left when it was sent."""
         self._counted: Purse | None = None
         """The one above it in which its agent was counted as one that is sent."""
         self.elsewhere = dict.fromkeys(UNITS, 0)
@@ -138,6 +140,13 @@ class Purse:
                 own = account.kept - aside
                 self.elsewhere[kind] = 0 if limit is None else max(0, limit - own - room)
                 account.keep(self.elsewhere[kind] - aside)
+        self.turnstile.admit()
+
+    def widen(self, more: Mapping[str, int]) -> None:
+        """Bound it by so much more, and set that aside in those above; less than nothing takes it back."""
+        self.budget = raised(self.budget, more)
+        for kind, amount in more.items():
+            self.accounts[kind].widen(amount)
         self.turnstile.admit()
 
     def set_aside(self, amounts: Mapping[str, int]) -> None:

@@ -1,7 +1,7 @@
 """Claims on budgets in the SQLite file (stores rack)."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -23,8 +23,9 @@ _AT = """
 SELECT c.Number, CAST(c.Body AS BLOB) FROM Claims c CROSS JOIN Sessions s ON s.Id = c.Via
 WHERE s.Owner = ? ORDER BY 1
 """
-_WAITS = "SELECT 1 FROM Claims WHERE Number = ?"
-_DROP = "DELETE FROM Claims WHERE Number = ?"
+_WAITS = "SELECT Number, Body FROM Claims WHERE Number = ?"
+_GIVE = "UPDATE Claims SET Body = ? WHERE Number = ?"
+_DROP = "DELETE FROM Claims WHERE Number = ? RETURNING Body"
 
 
 class SqliteClaims(Beside):
@@ -43,34 +44,59 @@ class SqliteClaims(Beside):
 
     async def at(self, owner: str) -> Sequence[tuple[int, Claim]]:
         """The claims on budgets that this owner spends from, in the order they came."""
-        found, lost = readable(await self._read(_AT, (owner,)))
+        found, lost = waiting(await self._read(_AT, (owner,)))
         for number in lost:
             await self.drop(number)
         return found
 
     async def waits(self, number: int) -> bool:
-        """Whether a claim lies there."""
-        return bool(await self._read(_WAITS, (number,)))
+        """Whether a claim lies there that has no answer."""
+        found, lost = waiting(await self._read(_WAITS, (number,)))
+        return bool(found or lost)
 
-    async def drop(self, number: int) -> None:
-        """Take a claim away."""
+    async def give(self, number: int, claim: Claim) -> bool:
+        """Leave a claim with what is given in its place; False: it is gone."""
+        body = msgspec.json.encode(claim).decode()
 
         def write() -> int:
-            return self._writer.execute(_DROP, (number,)).rowcount
+            return self._writer.execute(_GIVE, (body, number)).rowcount
 
-        await self._pen.write(Doing(write), together=False)
+        return bool(await self._pen.write(Doing(write), together=False))
+
+    async def drop(self, number: int) -> Mapping[str, int]:
+        """Take a claim away; what was given with it."""
+
+        def write() -> list[tuple[str]]:
+            return self._writer.execute(_DROP, (number,)).fetchall()
+
+        return given_in(body for (body,) in await self._pen.write(Doing(write), together=False))
 
 
-def readable(
-    rows: Iterable[tuple[int, bytes | str]],
-) -> tuple[list[tuple[int, Claim]], list[int]]:
-    """Claims as they are stored, and the numbers of those that say nothing to us: nobody can answer them."""
+def waiting(rows: Iterable[tuple[int, bytes | str]]) -> tuple[list[tuple[int, Claim]], list[int]]:
+    """Claims without an answer as they are stored, and the numbers of those that say nothing to us.
+
+    Nobody can answer these.
+    """
     found: list[tuple[int, Claim]] = []
     lost: list[int] = []
     for number, body in rows:
-        try:
-            found.append((number, msgspec.json.decode(body, type=Claim)))
-        except (msgspec.MsgspecError, RecursionError) as error:
-            log.warning("a claim on a budget cannot be read and is dropped: %s", error)
+        claim = _read(body)
+        if claim is None:
             lost.append(number)
+        elif not claim.given:
+            found.append((number, claim))
     return found, lost
+
+
+def given_in(bodies: Iterable[bytes | str]) -> Mapping[str, int]:
+    """What was given with the claim that is stored in one of these, if any is."""
+    claims = [claim for body in bodies if (claim := _read(body)) is not None]
+    return claims[0].given if claims else {}
+
+
+def _read(body: bytes | str) -> Claim | None:
+    try:
+        return msgspec.json.decode(body, type=Claim)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        log.warning("a claim on a budget cannot be read and is dropped: %s", error)
+        return None

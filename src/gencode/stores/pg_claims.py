@@ -1,11 +1,11 @@
 """Claims on budgets in Postgres (stores rack)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from gencode.runtime.claims import Claim
-from gencode.stores.claims import readable
+from gencode.stores.claims import given_in, waiting
 from gencode.stores.pg_link import WAKE, Ear, Link
 
 CLAIMS = """
@@ -25,8 +25,9 @@ _WAKE = "SELECT owner, pg_notify($2, owner) FROM gen_task WHERE id = $1 AND owne
 _AT = """
 SELECT c.number, c.body FROM gen_claim c JOIN gen_task t ON t.id = c.via WHERE t.owner = $1 ORDER BY 1
 """
-_WAITS = "SELECT 1 FROM gen_claim WHERE number = $1"
-_DROP = "DELETE FROM gen_claim WHERE number = $1"
+_WAITS = "SELECT number, body FROM gen_claim WHERE number = $1"
+_GIVE = "UPDATE gen_claim SET body = $2 WHERE number = $1 RETURNING number"
+_DROP = "DELETE FROM gen_claim WHERE number = $1 RETURNING body"
 
 
 class PostgresClaims:
@@ -48,15 +49,20 @@ class PostgresClaims:
         """The claims on budgets that this owner spends from, in the order they came."""
         if await self._ear.quiet("claims", owner, _LOOK_SECONDS):
             return []
-        found, lost = readable((row[0], row[1]) for row in await self._link.fetch(_AT, owner))
+        found, lost = waiting((row[0], row[1]) for row in await self._link.fetch(_AT, owner))
         for number in lost:
             await self.drop(number)
         return found
 
     async def waits(self, number: int) -> bool:
-        """Whether a claim lies there."""
-        return bool(await self._link.fetch(_WAITS, number))
+        """Whether a claim lies there that has no answer."""
+        found, lost = waiting((row[0], row[1]) for row in await self._link.fetch(_WAITS, number))
+        return bool(found or lost)
 
-    async def drop(self, number: int) -> None:
-        """Take a claim away."""
-        await self._link.fetch(_DROP, number)
+    async def give(self, number: int, claim: Claim) -> bool:
+        """Leave a claim with what is given in its place; False: it is gone."""
+        return bool(await self._link.fetch(_GIVE, number, msgspec.json.encode(claim).decode()))
+
+    async def drop(self, number: int) -> Mapping[str, int]:
+        """Take a claim away; what was given with it. Where that is lost on the way, it counts as nothing."""
+        return given_in(row[0] for row in await self._link.fetch(_DROP, number))
