@@ -252,7 +252,8 @@ async def test_a_run_that_was_cut_off_can_be_gone_on_with(tmp_path: Path) -> Non
     await office.due(NOW + 1441 * MINUTE)
     (job,) = await office.now()
     assert (job.owner, job.last_status, job.missed) == ("", "interrupted", 0)
-    assert office.told[0].endswith("its process died; go on with: gen -p PROMPT --session 0a0a0a0a")
+    why = "because its process died or could not reach the database"
+    assert office.told[0].endswith(f"{why}; go on with: gen -p PROMPT --session 0a0a0a0a")
 
 
 async def test_what_cannot_be_planned_is_refused(tmp_path: Path) -> None:

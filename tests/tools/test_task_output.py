@@ -149,7 +149,7 @@ async def test_a_task_of_another_process_is_waited_for(tmp_path: Path) -> None:
     assert outcome.status is Status.COMPLETED
 
 
-async def test_a_task_of_a_dead_process_is_said_to_be_interrupted(tmp_path: Path) -> None:
+async def test_a_task_of_a_process_that_is_not_heard_of_any_more_is_said_to_be_interrupted(tmp_path: Path) -> None:
     store = numbered(lease_seconds=0)
     parent, _ = await elsewhere(store)
     async with scripted(
@@ -158,7 +158,7 @@ async def test_a_task_of_a_dead_process_is_said_to_be_interrupted(tmp_path: Path
         outcome = await gen.ask("what came of it?", session=parent).outcome()
         (text,) = answers(transcript_of(await store.events(outcome.agent_id)))
     assert text.splitlines()[5:] == [
-        "Error: the process that ran it died; go on with it by "
+        "Error: the process that ran it died, or could not reach the database; go on with it by "
         'Task(subagent_type="Explore", prompt=…, resume="00000002")',
         "",
         "Output:",

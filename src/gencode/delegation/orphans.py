@@ -34,6 +34,10 @@ from gencode.runtime.spending import USUAL_TOKEN, taken
 log = logging.getLogger(__name__)
 
 DIED = "the process that ran it died"
+LOST = "the process that ran it died, or could not reach the database"
+"""What can be said of a process of another machine of which nothing was heard for too long."""
+TAKEN_OVER = "the worker that ran it died, was told to end, or could not reach the database"
+"""The same of a worker in whose place another one goes on, perhaps itself."""
 SENDER_GONE = "the process that sent it is gone"
 BUSY = "Task {task} is being worked on by another process; wait for it, or stop it first."
 
@@ -159,7 +163,8 @@ async def interrupting(
 
 
 async def _closed(store: Store, task: str, owner: str, instead_of: str | None, outputs: Path | None) -> None:
+    why = LOST if instead_of is not None and fate(instead_of) == "unknown" else DIED
     try:
-        await close_task(store, task, owner, instead_of, outputs=outputs)
+        await close_task(store, task, owner, instead_of, why, outputs)
     except GenCodeError as trouble:
         log.info("task %s could not be closed: %s", task, trouble)

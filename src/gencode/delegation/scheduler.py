@@ -184,13 +184,11 @@ class Scheduler:
         lost = fate(job.owner)
         if lost == "alive" or (lost == "unknown" and not await self._is_gone(job, now)):
             return
-        when = told(moment(job.began), zone_of(job.zone))
-        status: str = Status.INTERRUPTED
-        if job.last_task:
-            text = f"{_named(job)}: its run of {when} was cut off, because its process died; {_way(job)}"
-        else:
-            text = f"{_named(job)}: its run of {when} was missed, because its process died before it began."
-            status = "missed"
+        run = f"{_named(job)}: its run of {told(moment(job.began), zone_of(job.zone))}"
+        why = "its process died" if lost == "dead" else "its process died or could not reach the database"
+        text, status = f"{run} was cut off, because {why}; {_way(job)}", str(Status.INTERRUPTED)
+        if not job.last_task:
+            text, status = f"{run} was missed, because {why} before it began.", "missed"
         after = replace(job, owner="", began="", last_status=status, missed=job.missed + (status == "missed"))
         if await self._store.agenda.move(job, after, _draft(job, text)):
             self._tell(text)

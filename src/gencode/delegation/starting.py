@@ -27,7 +27,7 @@ from gencode.delegation.family import Family, as_sent
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin
-from gencode.delegation.orphans import close_if_orphan, given_up, interruption, taken_up
+from gencode.delegation.orphans import DIED, TAKEN_OVER, close_if_orphan, given_up, interruption, taken_up
 from gencode.delegation.returns import Returns
 from gencode.delegation.seating import Seating
 from gencode.delegation.sharing import Woken
@@ -309,7 +309,8 @@ class Starting:
         task = record.task
         events = await self._store.events(task.id)
         bounded = await bounded_above(self._store, task.id)
-        cut = interruption(task, transcript_of(events), children=children, bounded=bounded)
+        why = DIED if at_once else TAKEN_OVER
+        cut = interruption(task, transcript_of(events), why, children, bounded=bounded)
         if not cut:
             return events, task
         if at_once:
