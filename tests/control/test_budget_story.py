@@ -124,7 +124,7 @@ async def test_money_may_be_bounded_where_nothing_is_paid(tmp_path: Path) -> Non
         assert (await gen.task("Explore", "list the files")).status is Status.COMPLETED
 
 
-@pytest.mark.parametrize("budget", [Budget(tokens=0), Budget(usd=-1.0), Budget(turns=0), Budget(spawns=0)])
+@pytest.mark.parametrize("budget", [Budget(tokens=0), Budget(usd=-1.0), Budget(turns=0), Budget(spawns=-1)])
 async def test_a_budget_of_nothing_is_a_clear_mistake(tmp_path: Path, budget: Budget) -> None:
     async with scripted(tmp_path, Explore=[says("never")]) as gen:
         with pytest.raises(UserMistake, match="budget"):

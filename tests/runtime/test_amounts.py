@@ -20,7 +20,7 @@ MEASURED = "a number from 0.000000001 to 1,000,000,000"
         (Budget(usd=float("nan")), f"USD is {MEASURED}, not nan"),
         (Budget(usd=1e-12), f"USD is {MEASURED}, not 1e-12"),
         (Budget(usd=1e30), f"USD is {MEASURED}, not 1e+30"),
-        (Budget(spawns=0), f"agents is {COUNTED}, not 0"),
+        (Budget(spawns=-1), "agents is a whole number from 0 to 9,007,199,254,740,992, not -1"),
         (Budget(seconds=0), f"seconds is {MEASURED}, not 0"),
     ],
 )

@@ -70,7 +70,7 @@ def test_rules_may_be_repeated() -> None:
             ("-p", "hi", "--max-tokens-total", "9" * 26),
             "is not a whole number from 1 to 9,007,199,254,740,992",
         ),
-        (("-p", "hi", "--max-spawns", "9" * 5_000), "is not a whole number from 1 to 9,007,199,254,740,992"),
+        (("-p", "hi", "--max-spawns", "9" * 5_000), "is not a whole number from 0 to 9,007,199,254,740,992"),
         (("-p", "hi", "--output-format", "xml"), "invalid choice: 'xml'"),
         (("task", "output", "9f3a", "--timeout", "-1"), "'-1' is not a whole number of 0 or more"),
         (("task", "events", "9f3a", "--after", "-5"), "'-5' is not a whole number of 0 or more"),

@@ -16,7 +16,7 @@ _TYPED = re.compile(r"[-+.0-9eE]+")
 class Budget(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Bounds of a task and everything below it, over its whole life; None means none.
 
-    `turns` are replies of a model, `spawns` agents that are sent; `seconds` bound each run.
+    `turns` are replies of a model, `spawns` agents that are sent, perhaps none; `seconds` bound each run.
     """
 
     turns: int | None = None
@@ -29,7 +29,7 @@ class Budget(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
 def allowed(kind: str) -> str:
     """Which amounts of a kind can be a budget, in words."""
     if kind in WHOLE:
-        return f"a whole number from 1 to {MOST_WHOLE:,}"
+        return f"a whole number from {_least(kind)} to {MOST_WHOLE:,}"
     return f"a number from {LEAST:.9f} to {MOST:,.0f}"
 
 
@@ -43,8 +43,14 @@ def amount_of(kind: str, said: object) -> int | float | None:
             return None
     if isinstance(said, bool) or not isinstance(said, int if whole else int | float):
         return None
-    least, most = (1, MOST_WHOLE) if whole else (LEAST, MOST)
-    return said if least <= said <= most else None
+    return said if _least(kind) <= said <= (MOST_WHOLE if whole else MOST) else None
+
+
+def _least(kind: str) -> float:
+    """The least of a kind with which there is anything to do: an agent that sends nobody works."""
+    if kind == "spawns":
+        return 0
+    return 1 if kind in WHOLE else LEAST
 
 
 class Part(Struct, frozen=True):

@@ -41,8 +41,13 @@ def share(purse: Purse, asked: Budget, agents: int) -> Budget:
         tokens=asked.tokens or _part(left.tokens, parts),
         usd=asked.usd or (None if left.usd is None else left.usd / parts),
         seconds=asked.seconds,
-        spawns=asked.spawns or _part(left.spawns, parts),
+        spawns=_spawns(left.spawns, agents, parts) if asked.spawns is None else asked.spawns,
     )
+
+
+def _spawns(left: int | None, agents: int, parts: int) -> int | None:
+    """How many agents one of so many may send itself: they are agents as well, and come first."""
+    return None if left is None else max(0, left - agents) // parts
 
 
 def _parts(purse: Purse, agents: int) -> int:

@@ -15,7 +15,6 @@ from gencode.core.spec import ForkPoint, TaskRequest, Workspace
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.earlier import told_place
 from gencode.delegation.origin import Origin
-from gencode.delegation.seating import DELEGATES
 from gencode.permissions.chain import narrowed, narrower
 from gencode.runtime.calls import interrupted
 from gencode.runtime.ports import Handover, Store
@@ -121,13 +120,6 @@ def check_begun(task: Task) -> None:
             f"Task {task.id} is a fork of {task.forked} that was ended before it began, so it remembers "
             f"nothing. Make another one: gen task fork {task.forked}"
         )
-
-
-def alone(task: Task) -> Task:
-    """A task as it is forked where the budget above it leaves no agents that the fork could send."""
-    if task.tools is None:
-        return task
-    return replace(task, tools=replace(task.tools, deny=(*task.tools.deny, *DELEGATES)))
 
 
 def memory(

@@ -16,7 +16,7 @@ from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.accounts import NO_BUDGET
-from gencode.delegation.forks import Fork, alone, point_of
+from gencode.delegation.forks import Fork, point_of
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin, link_of
@@ -129,8 +129,7 @@ class Work:
         check_turns(request.max_turns)
         point = point_of(found, await self._store.events(found.id), fork)
         budget, woken = await self._treasury.taken_along(found, fork.bounding(request, found).budget)
-        request = replace(request, background=True, budget=replace(budget, spawns=budget.spawns or None))
-        found = found if budget.spawns != 0 else alone(found)
+        request = replace(request, background=True, budget=budget)
         return await self._resumption.fork_apart(found, point, request, self._terms.seconds, woken=woken)
 
     async def fork_anywhere(self, task: str, fork: Fork, request: TaskRequest) -> Task:

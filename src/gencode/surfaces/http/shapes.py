@@ -31,7 +31,7 @@ class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
     tokens: Amount | None = None
     usd: Money | None = None
     seconds: Money | None = None
-    spawns: Amount | None = None
+    spawns: Number | None = None
 
     def budget(self) -> Budget:
         """The same for the launcher."""
