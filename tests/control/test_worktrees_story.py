@@ -10,12 +10,14 @@ from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.trees import told_now
+from gencode.runtime.sandbox.choose import chosen
 from gencode.testing import call, says, scripted
 from tests.control.words import heard, said
 
 pytestmark = pytest.mark.needs("git")
 
 FREE = {"permission_mode": "dontAsk"}
+UNCOMMITTED = "You need not commit it: that is done when you end, and a sandbox may keep you from it before."
 
 
 def git(folder: Path, *words: str) -> str:
@@ -93,14 +95,30 @@ async def test_an_agent_is_told_its_worktree_and_its_branch_which_are_called_lik
         "write it",
         f"You work in a git worktree of your own, {task.worktree}, on the branch gencode/{task.id}, which "
         f"was made from the last commit of {folder}. What you change in it, committed or not, is on that "
-        "branch only until somebody merges it.",
+        f"branch only until somebody merges it. {UNCOMMITTED}",
     ]
     assert told_other[2:] == [
         "another way",
         f"You work in a git worktree of your own, {copy.worktree}, on the branch gencode/{copy.id}, which "
         f"was made from the work of task {task.id}, as it was when the fork began. What you change in it, "
-        "committed or not, is on that branch only until somebody merges it.",
+        f"committed or not, is on that branch only until somebody merges it. {UNCOMMITTED}",
     ]
+
+
+async def test_what_an_agent_cannot_commit_in_its_sandbox_comes_back_all_the_same(tmp_path: Path) -> None:
+    """Its commands write nothing into the person's repository; what they left is committed when it ends."""
+    folder = repository(tmp_path / "project")
+    common = folder / ".git"
+    kept = [common / name for name in ("hooks/pre-commit", "config", "objects/x", "refs/heads/x")]
+    before = [each.read_bytes() if each.exists() else None for each in kept]
+    tries = ["echo mine > new.txt", "git add new.txt", "git commit -m mine"]
+    tries += [f"echo x > {each}" for each in kept] if chosen().exists else []
+    turns = [says("", call("Bash", command="; ".join(tries))), says("tried it")]
+    async with scripted(folder, settings=FREE, general_purpose=turns) as gen:
+        outcome = await gen.task("general-purpose", "commit it", isolation="worktree")
+    assert "added new.txt +1 -0" in outcome.result and "+mine" in outcome.result
+    assert git(folder, "show", f"gencode/{outcome.agent_id}:new.txt") == "mine"
+    assert [each.read_bytes() if each.exists() else None for each in kept] == before
 
 
 async def test_two_agents_side_by_side_do_not_overwrite_each_other(tmp_path: Path) -> None:

@@ -32,7 +32,8 @@ MOST_FILES = 50
 CLEAN = "It can be merged as things are."
 THERE = (
     "{tree} of your own, {cwd}, on the branch {branch}, which was made from {begun}. "
-    "What you change in it, committed or not, is on that branch only until somebody merges it."
+    "What you change in it, committed or not, is on that branch only until somebody merges it. You need not "
+    "commit it: that is done when you end, and a sandbox may keep you from it before."
 )
 LAST = "the last commit of {repository}"
 
