@@ -1,6 +1,7 @@
 """How much a server takes: the limits that crowds of agents run into."""
 
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -59,6 +60,26 @@ class Window:
         if self.taken == self.size:
             return (number + 1) * self.seconds - now
         self.taken += 1
+        return 0.0
+
+    def done(self) -> None:
+        pass
+
+
+@dataclass
+class Sliding:
+    """So many requests in any so many seconds."""
+
+    size: int
+    seconds: float
+    taken: deque[float] = field(default_factory=deque[float])
+
+    def wait(self, now: float) -> float:
+        while self.taken and self.taken[0] <= now - self.seconds:
+            self.taken.popleft()
+        if len(self.taken) == self.size:
+            return self.taken[0] + self.seconds - now
+        self.taken.append(now)
         return 0.0
 
     def done(self) -> None:

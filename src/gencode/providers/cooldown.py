@@ -1,11 +1,10 @@
 """One pause per provider and model, and one way back from it, shared by all agents of the process.
 
-After "too many requests" nobody asks until the pause is over. Then they stand in line: one asks, and each
-answer lets one more ask at the same time, so that a hundred agents that hit a limit together do not hit it a
-hundred times again. Where too many are refused on the way back as well, it is known how fast answers came
-while somebody waited for one: from then on requests leave that far apart, a little closer with every answer.
-When nothing was refused for a while and nobody waits, all of this is forgotten; until something is refused it
-costs nothing.
+After "too many requests" nobody asks until the pause is over; the more wait for it, the longer it is, unless
+the provider says how long. Then they stand in line: one asks, and each answer lets one more ask at the same
+time, so that a hundred agents that hit a limit together do not hit it a hundred times again. They leave at a
+`Tempo` that is learned on the way. When nothing was refused for a while and nobody waits, all of this is
+forgotten; until something is refused it costs nothing.
 """
 
 import asyncio
@@ -13,18 +12,14 @@ from collections import deque
 from math import ceil
 
 from gencode.core.errors import ProviderError
+from gencode.providers.tempo import LONGEST_GAP, MINUTE, Tempo
 
-CALM = 60.0
-"""So many seconds after a refusal it is forgotten; most limits count by the minute."""
-ENOUGH = 3
-"""With so many answers for each refusal there is no need to ask more slowly."""
-FASTER = 10
-"""After so many answers requests leave twice as fast as answers came, after so many more three times."""
-LONGEST_GAP = 15.0
+CALM = MINUTE
+"""So many seconds after a refusal it is forgotten."""
 STUBBORN = 4
 """After so many refusals one lets all others ask first: it may be the only one that is too much."""
-STEP = 4
-"""So many times longer a gap may become at once: less asks too often, more believes a moment too much."""
+CROWD = 4
+"""So many who wait make the first pauses as much longer as they are without them."""
 
 
 class Cooldown:
@@ -40,15 +35,12 @@ class Cooldown:
         self._forgotten_at = 0.0
         self._said_at = -CALM
         self._trouble = ProviderError("")
-        self._next = 0.0
-        self._gap = 0.0
+        self._tempo = Tempo()
+        self._paused_at = self._pause = self._left_at = 0.0
         self._most = 1
         self._asking = 0
         self._line: deque[asyncio.Future[int]] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        self._measured_from = 0.0
-        self._answers = 0
-        self._refused = 0
 
     @property
     def words(self) -> str:
@@ -83,7 +75,7 @@ class Cooldown:
         """Wait in line; the number of pauses before this request, or None where nobody has to wait."""
         loop = asyncio.get_running_loop()
         came = loop.time()
-        if came > self._forgotten_at and not self._line:
+        if came > max(self._forgotten_at, self._next) and not self._line:
             self.cold = False
             return None
         place: asyncio.Future[int] = loop.create_future()
@@ -110,36 +102,35 @@ class Cooldown:
 
         It says nothing new if a pause began while it was on its way.
         """
-        now = asyncio.get_running_loop().time()
-        self._refused += 1
         if before != self.pauses:
             return
-        if not self.cold:
-            self.cold, self.refusals, self._gap = True, 0, 0.0
-            self._measure(now)
-        elif self._answers:
-            if self._answers < ENOUGH * self._refused:
-                took = (now - self._measured_from) / self._answers
-                # A machine that stood still says nothing of the limit: so it grows step by step.
-                self._gap = min(took, STEP * max(pause, self._gap), LONGEST_GAP)
-            self._measure(now)
+        now = asyncio.get_running_loop().time()
+        if self.cold:
+            self._tempo.refused(now, pause)
+        else:
+            self.cold, self.refusals = True, 0
+            self._tempo.begin(now)
         self.pauses += 1
         self.refusals += 1
         self._trouble = trouble
         self._most, self._asking = 1, 0
-        self._next = now + max(pause, self._gap)
+        longer = min(self._tempo.gap * 2 ** min(self.refusals - 1, 60), LONGEST_GAP)
+        self._paused_at, self._pause = now, max(pause, longer)
         self._forgotten_at = self._next + self._calm
         self._move()
 
     def answer(self, before: int) -> None:
         """A request from the line, with so many pauses before it, is being answered."""
         self.answered_at = asyncio.get_running_loop().time()
-        self._answers += 1
-        self._gap *= 1 - 1 / (FASTER + self._answers)
+        self._tempo.answered(self.answered_at)
         if before == self.pauses:
             self.refusals = 0
             self._most += 1
         self.leave(before)
+
+    def fine(self) -> None:
+        """A request that nobody had to wait for is being answered."""
+        self._tempo.fine(asyncio.get_running_loop().time())
 
     def leave(self, before: int) -> None:
         """A request from the line, with so many pauses before it, makes room for another."""
@@ -160,12 +151,17 @@ class Cooldown:
             if not place.done():
                 place.set_result(self.pauses)
                 self._asking += 1
-                self._next = loop.time() + self._gap
-        if not self._line:  # how fast answers come says nothing where nobody waits for one
-            self._measure(loop.time())
+                self._left_at = loop.time()
+        if not self._line:
+            self._tempo.measure(loop.time())
 
-    def _measure(self, now: float) -> None:
-        self._measured_from, self._answers, self._refused = now, 0, 0
+    @property
+    def _next(self) -> float:
+        """When the next one may ask: after the pause, and not too soon after the last one."""
+        told = self._trouble.retry_after or not self._tempo.blind
+        crowd = 0.0 if told else self._pause * max(len(self._line) - 1, 0) / CROWD
+        pause = max(self._pause, min(self._pause + crowd, LONGEST_GAP))
+        return max(self._paused_at + pause, self._left_at + self._tempo.gap)
 
     def _given_up(self) -> ProviderError:
         last = self._trouble
@@ -218,6 +214,8 @@ class Turn:
         if self._in_line:
             self._in_line = False
             self._cooldown.answer(self._before)
+        else:
+            self._cooldown.fine()
 
     def refused(self, pause: float, trouble: ProviderError) -> None:
         """It was asked too much: everybody waits so long, unless they have done so since this was asked."""
