@@ -1,32 +1,26 @@
 """A hundred agents at a model that has had enough: at most twice the requests, and everybody is answered."""
 
 import asyncio
-import random
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, field
-from selectors import DefaultSelector, SelectorKey
+from dataclasses import dataclass
 
 import pytest
 
 from gencode.core.errors import ProviderError
-from gencode.core.messages import UserMessage
 from gencode.providers.cooldown import Cooldown
 from gencode.providers.retry import Patience, Retrying
-from gencode.runtime.ports import EndPart, Part, Request, TextPart, WaitPart
-from gencode.settings import Settings
+from gencode.runtime.ports import EndPart, Part, Request, WaitPart
 from tests.contracts.provider import Play
 from tests.providers.dialects import chat, provider_at
 from tests.providers.fake_server import Exchange, fake_server, in_json, streamed
-from tests.providers.limits import AtOnce, Bucket, Limit, Sliding, StandsStill, Unsteady, Window
+from tests.providers.hurried import hurried
+from tests.providers.limits import AtOnce, Bucket, Limit, StandsStill, Unsteady, Window
+from tests.providers.told import ASKED, ENDS, Told, heard, outcome, together
 
 AGENTS = 100
 TURNS = 3
-DEFAULT_CAP = Settings().max_agents
 SCALED = Patience(first=0.02, longest=0.5, whole=20)
 """The usual patience, some twenty times faster."""
-ENDS = 60.0
-"""Whatever takes longer hangs."""
-ASKED = Request("some-model", "", (UserMessage("go"),), ())
 
 
 @dataclass
@@ -64,10 +58,6 @@ async def crowd(model: Model) -> list[str]:
         told = await asyncio.gather(*(agent() for _ in range(AGENTS)))
     assert len(server.asked) == model.answered + model.refused
     return [text for texts in told for text in texts]
-
-
-async def heard(provider: Retrying) -> str:
-    return "".join([part.text async for part in provider.stream(ASKED) if isinstance(part, TextPart)])
 
 
 async def test_a_calm_run_asks_once_for_every_turn() -> None:
@@ -109,37 +99,6 @@ async def test_a_storm_asks_at_most_twice_as_often_and_everybody_is_answered(
     assert await crowd(model) == ["yes"] * AGENTS * TURNS
     assert model.answered == AGENTS * TURNS
     assert 0 < model.refused <= AGENTS * TURNS
-
-
-@dataclass
-class Told:
-    """A provider that does as `answers` says for each request: True answers it, False has had too many."""
-
-    answers: Callable[[Request], bool]
-    asked: list[str] = field(default_factory=list[str])
-
-    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
-        self.asked.append(request.agent)
-        await asyncio.sleep(0.001)
-        if not self.answers(request):
-            raise ProviderError("m is busy", retryable=True, limited=True)
-        yield TextPart("yes")
-        yield EndPart("m")
-
-
-async def outcome(provider: Retrying, agent: str) -> str:
-    """What an agent hears: the answer or the error."""
-    request = Request("m", "", (UserMessage("go"),), (), agent=agent)
-    try:
-        return "".join([part.text async for part in provider.stream(request) if isinstance(part, TextPart)])
-    except ProviderError as error:
-        return str(error)
-
-
-async def together(told: Told, cooldown: Cooldown, patience: Patience, agents: int) -> list[str]:
-    async with asyncio.timeout(ENDS):
-        provider = Retrying(told, cooldown, patience)
-        return await asyncio.gather(*(outcome(provider, f"{n}") for n in range(agents)))
 
 
 async def test_refusals_of_what_was_on_its_way_do_not_lengthen_the_pause() -> None:
@@ -190,11 +149,7 @@ def test_who_waits_for_a_model_says_so_and_a_person_hears_it_once_in_a_while() -
         provider = Retrying(busy, Cooldown())
         return await asyncio.gather(*(waits(provider) for _ in range(6)))
 
-    loop = Hurried()
-    try:
-        said = loop.run_until_complete(told())
-    finally:
-        loop.close()
+    said = hurried(told())
     parts = [part for parts in said for part in parts]
     assert sum(not each for each in said) >= 2  # so many were answered at once
     assert parts and all(part.why.startswith("waits for the model (m is busy): ") for part in parts)
@@ -210,11 +165,7 @@ def test_who_asks_again_after_a_long_pause_says_so() -> None:
                 raise ProviderError("no connection", retryable=True)
             yield EndPart("m")
 
-    loop = Hurried()
-    try:
-        said = loop.run_until_complete(waits(Retrying(Broken(lambda _: True), Cooldown(), Patience(first=4))))
-    finally:
-        loop.close()
+    said = hurried(waits(Retrying(Broken(lambda _: True), Cooldown(), Patience(first=4))))
     assert [part.note for part in said] == [True] * len(said)
     assert said[-1].why.endswith(" s (no connection)")
     assert 3 <= len(said) <= 4
@@ -268,148 +219,3 @@ async def test_a_refusal_is_forgotten_when_it_has_been_calm_for_a_while() -> Non
     await asyncio.sleep(0.01)
     assert [await outcome(provider, "a"), cooldown.cold] == ["yes", False]
     assert len(told.asked) == 3
-
-
-class Hurry(DefaultSelector):
-    """Never waits: the time that would pass is only counted."""
-
-    passed = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        ready = super().select(0)
-        if timeout and not ready:
-            self.passed += timeout
-        return ready
-
-
-class Hurried(asyncio.SelectorEventLoop):
-    """A loop in which an hour of waiting takes no time, and all happens in the same order each time."""
-
-    def __init__(self) -> None:
-        self._hurry = Hurry()
-        super().__init__(self._hurry)
-
-    def time(self) -> float:
-        return 1000 + self._hurry.passed
-
-
-@dataclass
-class Storm:
-    """How many requests there were for each one of a calm run, and how many seconds it took."""
-
-    requests: float
-    seconds: float
-
-
-async def storm(limit: Limit, turns: int, at_once: int) -> Storm:
-    """One sends a hundred and sums up in the end, with the usual patience; everybody is answered."""
-    loop = asyncio.get_running_loop()
-    told = Told(lambda _: not limit.wait(loop.time()))
-    provider = Retrying(told, Cooldown())
-    slots = asyncio.Semaphore(at_once)
-
-    async def agent() -> list[str]:
-        async with slots:
-            return [await heard(provider) for _ in range(turns)]
-
-    began = loop.time()
-    first = await heard(provider)
-    answers = await asyncio.gather(*(agent() for _ in range(AGENTS)))
-    last = await heard(provider)
-    assert [first, *answers, last] == ["yes", *[["yes"] * turns] * AGENTS, "yes"]
-    return Storm(len(told.asked) / (AGENTS * turns + 2), loop.time() - began)
-
-
-def storms(limit: Callable[[], Limit], turns: int, at_once: int) -> list[Storm]:
-    """Some of them, on a clock that does not wait."""
-    before = random.getstate()
-    seen: list[Storm] = []
-    try:
-        for seed in range(3):
-            random.seed(seed)
-            loop = Hurried()
-            try:
-                seen.append(loop.run_until_complete(storm(limit(), turns, at_once)))
-            finally:
-                loop.close()
-    finally:
-        random.setstate(before)
-    return seen
-
-
-@pytest.mark.parametrize(
-    ("turns", "at_once", "most"),
-    [
-        (1, DEFAULT_CAP, 1.5),
-        (TURNS, DEFAULT_CAP, 1.5),
-        (TURNS, AGENTS, 1.5),
-        (1, AGENTS, 2.1),  # all are refused once before anything is known: nobody could do with less than 1.9
-    ],
-    ids=["one turn", "more turns", "all at once", "all at once, one turn"],
-)
-@pytest.mark.parametrize(
-    ("limit", "a_minute"),
-    [
-        (lambda: Window(2, 60.0), 2),
-        (lambda: Window(5, 60.0), 5),
-        (lambda: Window(20, 60.0), 20),
-        (lambda: Bucket(10, 60.0), 10),
-        (lambda: Sliding(5, 60.0), 5),
-        (lambda: Sliding(20, 60.0), 20),
-        (lambda: Bucket(1, 30.0), 2),
-        (lambda: Bucket(1, 2.0), 30),
-    ],
-    ids=[
-        "slowest window",
-        "slow window",
-        "window",
-        "bucket",
-        "slow sliding",
-        "sliding",
-        "slowly one by one",
-        "one by one",
-    ],
-)
-def test_a_limit_by_the_minute_is_met_soon_although_the_server_does_not_say_when(
-    limit: Callable[[], Limit], a_minute: int, turns: int, at_once: int, most: float
-) -> None:
-    ideal = (AGENTS * turns + 2) * 60 / a_minute
-    for seen in storms(limit, turns, at_once):
-        assert seen.requests <= most
-        assert seen.seconds <= 2 * ideal
-
-
-@pytest.mark.parametrize(
-    "limit", [lambda: Bucket(20, 60.0), lambda: Bucket(50, 60.0), lambda: Window(50, 60.0)]
-)
-def test_a_hundred_that_ask_at_once_and_only_once_make_no_second_wave(limit: Callable[[], Limit]) -> None:
-    for seen in storms(limit, 1, AGENTS):
-        assert seen.requests <= 2.0
-
-
-@pytest.mark.parametrize(("every", "seconds"), [(6, 200), (3, 200), (2, 400)])
-def test_a_server_that_refuses_however_slowly_one_asks_is_not_asked_more_and_more_slowly(
-    every: int, seconds: float
-) -> None:
-    for seen in storms(lambda: Unsteady(every), 1, DEFAULT_CAP):
-        assert seen.requests <= 2.0
-        assert seen.seconds <= seconds
-
-
-@pytest.mark.parametrize(("agents", "soonest", "latest"), [(1, 0.25, 0.51), (AGENTS, 6.0, 13.0)])
-def test_the_more_wait_the_longer_they_wait_before_one_tries_again(
-    agents: int, soonest: float, latest: float
-) -> None:
-    async def waited() -> float:
-        refused = iter([False] * agents)
-        told = Told(lambda _: next(refused, True))
-        began = asyncio.get_running_loop().time()
-        assert await together(told, Cooldown(), Patience(), agents) == ["yes"] * agents
-        assert len(told.asked) == 2 * agents
-        return asyncio.get_running_loop().time() - began
-
-    loop = Hurried()
-    try:
-        assert soonest <= loop.run_until_complete(waited()) <= latest
-    finally:
-        loop.close()
