@@ -19,10 +19,12 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
 )
+from gencode.providers import openai
 from gencode.providers.openai import OpenAIProvider
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 from tests.contracts.provider import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.provider import KEY, LOOKUP, Play, Staged, parts_of
+from tests.counting import counting
 from tests.providers.dialects import DIALECTS, chat_call, chat_chunk, provider_at, stage_of
 from tests.providers.fake_server import events, fake_server, hang_up, in_json, reply, say_nothing, streamed
 
@@ -366,3 +368,13 @@ async def test_arguments_may_be_split_anywhere(cuts: list[int]) -> None:
     pieces = [text[start:end] for start, end in pairwise(places)]
     deltas = [chat_call(0, "", "x", "lookup"), *(chat_call(0, piece) for piece in pieces)]
     assert await calls_heard(*deltas) == [ToolCall("x", "lookup", json.loads(text))]
+
+
+async def test_a_piece_of_a_call_costs_the_same_however_many_calls_came_before_it() -> None:
+    async def cost_of_one(calls: int) -> float:
+        pieces = [chat_call(place, "{}", f"c{place}", "lookup") for place in range(calls)]
+        with counting(openai) as count:
+            assert len(await calls_heard(*pieces)) == calls
+        return count.calls / calls
+
+    assert await cost_of_one(60) <= 1.2 * await cost_of_one(6)

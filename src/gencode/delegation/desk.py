@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -171,7 +172,9 @@ class Desk:
             job.work.add_done_callback(ended)
 
     async def _sent(self, request: TaskRequest, call: ToolCall) -> Live:
-        return await self._launcher.launch(request, replace(self._origin, beside=self._beside(call)), call)
+        # Counted only where it matters: a reply may send hundreds, and each would count all the others.
+        origin = replace(self._origin, beside=partial(self._beside, call))
+        return await self._launcher.launch(request, origin, call)
 
     def _beside(self, call: ToolCall) -> int:
         """How many agents the same reply sends to processes of their own, from this call on."""

@@ -160,7 +160,7 @@ class Launcher:
         grant = origin.grant(spec)
         place = origin.below(spec, model, background=background, link=link_of(spec, grant))
         budget = tightest(request.budget, self._seating.budget_of(spec, model))
-        beside = (origin.beside if sent else 0) if apart else None
+        beside = (origin.beside() if sent else 0) if apart else None
         purse = bound(origin.purse, spec.name, budget, sent=sent, apart=beside)
         budget = purse.budget if purse is not None else budget
         place = replace(place, purse=purse)

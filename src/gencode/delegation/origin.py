@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from gencode.runtime.shells import Shells
 
 
+def alone() -> int:
+    """Nobody else is being sent."""
+    return 1
+
+
 class Origin(Struct, frozen=True, eq=False):
     """A place from which work is asked for: a person, or the seat of an agent.
 
@@ -53,7 +58,7 @@ class Origin(Struct, frozen=True, eq=False):
     purse: Purse | None = None
     until: float | None = None
     sends: tuple[str, ...] | None = None
-    beside: int = 1
+    beside: Callable[[], int] = alone
     ledger: Ledger = field(default_factory=Ledger)
     seen: Seen | None = None
     """What the agent at this place knows of files from before."""
@@ -79,6 +84,7 @@ class Origin(Struct, frozen=True, eq=False):
             lineage=(*self.lineage, spec.name),
             background=self.background or background,
             sends=spec.sends or (),
+            beside=alone,
             seen=None,
         )
 

@@ -197,6 +197,7 @@ class _Reply:
         self._stop = ""
         self._tokens: _Tokens | None = None
         self._calls: list[_OpenCall] = []
+        self._by_index: dict[int | None, list[_OpenCall]] = {}
         self._aloud = False
         self._rest: list[Part] = []
 
@@ -261,13 +262,17 @@ class _Reply:
         self._stop = choice.finish_reason or self._stop
 
     def _call_for(self, piece: _CallPiece) -> _OpenCall:
-        for known in reversed(self._calls):
+        same = self._by_index.setdefault(piece.index, [])
+        # Without an index it may be any of them. With one, a look at all would add up where there are many.
+        for known in reversed(self._calls if None in self._by_index else same):
             if known.goes_on_with(piece):
                 return known
         if len(self._calls) >= MOST_CALLS:
             raise self._speaker.trouble(f"wants more than {MOST_CALLS} calls in one reply.")
-        self._calls.append(_OpenCall(piece))
-        return self._calls[-1]
+        begun = _OpenCall(piece)
+        self._calls.append(begun)
+        same.append(begun)
+        return begun
 
 
 def reasons(model: str) -> bool:
