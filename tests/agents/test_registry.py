@@ -28,6 +28,14 @@ def test_without_a_folder_of_the_user_the_six_built_in_agents_are_there(tmp_path
     assert [spec.name for spec in Registry.load(tmp_path / "none").spawnable()] == BUILT_IN
 
 
+def test_built_in_agents_are_read_once_however_often_the_users_files_change(tmp_path: Path):
+    before = Registry.load(tmp_path)
+    write(tmp_path, "mine.md", "---\nname: mine\ndescription: Mine.\n---\nWork.")
+    after = Registry.load(tmp_path)
+    assert after.find("mine").description == "Mine."
+    assert all(after.find(name) is before.find(name) for name in BUILT_IN)
+
+
 @pytest.mark.parametrize(
     ("asked", "found"),
     [

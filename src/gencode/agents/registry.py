@@ -9,6 +9,7 @@ the levels it names, and in each of them the nearest folder, the user's own bein
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -84,12 +85,11 @@ class Registry:
         `home` is the user's folder for GenCode, `user` the home folder with those of other products; `above`
         are folders over the project that belong to it, the nearest first.
         """
-        built_in = [_built_in(path) for path in _ours()]
         users = [entry for found in users_files(home, user or _users_home()) for entry in _entries(found)]
         own = {entry.path for entry in users}
         standings = [each for each in (project, *above) if each]
         brought = [entry for far, each in enumerate(standings) for entry in _of_project(each, far)]
-        return cls([*built_in, *users, *(entry for entry in brought if entry.path not in own)])
+        return cls([*_built_in(), *users, *(entry for entry in brought if entry.path not in own)])
 
     @staticmethod
     def main(also: tuple[str, ...] = ()) -> AgentSpec:
@@ -235,8 +235,11 @@ def _entries_of(content: bytes, path: Path, dialect: str, near: Near) -> list[En
     return [_entry(read) for read in read_agent_files(content, str(path), dialect, near=near)]
 
 
-def _built_in(path: Path) -> Entry:
-    return _entry(read_agent_file(path.read_bytes(), str(path), OURS.name, builtin=True))
+@cache
+def _built_in() -> tuple[Entry, ...]:
+    """The agents of this package, which are as they were installed; users' files are read far more often."""
+    files = ((path.read_bytes(), str(path)) for path in _ours())
+    return tuple(_entry(read_agent_file(content, path, OURS.name, builtin=True)) for content, path in files)
 
 
 def _entry(read: AgentFile) -> Entry:

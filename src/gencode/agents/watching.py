@@ -98,7 +98,7 @@ class Watch:
 
         Most places are not there, so this asks for far fewer files than a look.
         """
-        return all(_again(mark) == mark for mark in (*self._marks, *self._folders))
+        return all(map(_is_still, self._marks)) and all(map(_is_still, self._folders))
 
     def _look(self) -> None:
         now = time.time_ns()
@@ -350,12 +350,19 @@ def _nearest(places: Iterable[Path]) -> Iterator[Mark]:
             break
 
 
-def _again(mark: Mark) -> Mark | None:
-    """The same path as it is now; None when it is gone."""
+def _is_still(mark: Mark) -> bool:
+    """Whether a path is as it was. Asked several times for every agent that is sent, so nothing is made."""
+    path, links, file, size, modified, changed = mark
     try:
-        return _mark(mark.path, mark.links, os.stat(mark.path, follow_symlinks=mark.links))  # noqa: PTH116 (it is asked for often)
+        found = os.stat(path, follow_symlinks=links)  # noqa: PTH116
     except OSError:
-        return None
+        return False
+    return (
+        found.st_mtime_ns == modified
+        and found.st_ctime_ns == changed
+        and found.st_size == size
+        and found.st_ino == file
+    )
 
 
 def _mark(path: str, links: bool, found: os.stat_result) -> Mark:
