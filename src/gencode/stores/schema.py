@@ -211,24 +211,28 @@ def open_pair(path: Path, durability: Durability) -> tuple[sqlite3.Connection, s
 
 
 class Transaction:
-    """All of it or nothing. Two for every turn of every agent, so it is a class and no generator."""
+    """All of it or nothing. Two for every turn of every agent, so it is a class and no generator.
 
-    __slots__ = ("_begin", "_connection")
+    It may be entered again and again, one after the other.
+    """
+
+    __slots__ = ("_begin", "_connection", "_cursor")
 
     def __init__(self, connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> None:
         self._connection = connection
+        self._cursor = connection.cursor()
         self._begin = begin
 
     def __enter__(self) -> None:
-        self._connection.execute(self._begin)
+        self._cursor.execute(self._begin)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
-                self._connection.execute("COMMIT")
+                self._cursor.execute("COMMIT")
         finally:
             if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+                self._cursor.execute("ROLLBACK")
 
 
 class PlainErrors:
@@ -243,6 +247,8 @@ class PlainErrors:
         pass
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, *__: object) -> None:
+        if error is None:
+            return
         if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
             raise StoreTrouble("This GenCode was closed; open it again to go on.") from None
         if isinstance(error, sqlite3.ProgrammingError | sqlite3.IntegrityError):

@@ -68,12 +68,12 @@ RELEASE = "UPDATE Sessions SET Owner = NULL, LeaseUntil = NULL WHERE Id = ? AND 
 class Insert(Step[bool]):
     """A new task with its whole journal; False when its id is taken."""
 
-    __slots__ = ("_connection", "_epoch", "_growth", "_lease", "_owner")
+    __slots__ = ("_cursor", "_epoch", "_growth", "_lease", "_owner")
 
     def __init__(
-        self, connection: sqlite3.Connection, growth: Growth, *, lease: str, owner: str | None = None
+        self, cursor: sqlite3.Cursor, growth: Growth, *, lease: str, owner: str | None = None
     ) -> None:
-        self._connection = connection
+        self._cursor = cursor
         self._growth = growth
         self._lease = lease
         self._owner = owner
@@ -84,27 +84,27 @@ class Insert(Step[bool]):
         growth = self._growth
         row = {**_row(growth.state), "epoch": self._epoch, "owner": self._owner, "lease": self._lease}
         row["updated"] = growth.events[-1].at
-        if not self._connection.execute(_INSERT_SESSION, row).rowcount:
+        if not self._cursor.execute(_INSERT_SESSION, row).rowcount:
             return False
         if not growth.state.conversation:
-            self._connection.execute(_INSERT_SUBSESSION, row)
+            self._cursor.execute(_INSERT_SUBSESSION, row)
         if self._owner is None:
-            self._connection.execute(_CLAIM_CHILDREN, row)
-        _write_facts(self._connection, growth, self._epoch)
+            self._cursor.execute(_CLAIM_CHILDREN, row)
+        _write_facts(self._cursor, growth, self._epoch)
         if growth.state.seq >= SNAPSHOT_EVERY or growth.state.status.ended:
-            _write_snapshot(self._connection, growth.state)
+            _write_snapshot(self._cursor, growth.state)
         return True
 
 
 class Append(Step[list[Event]]):
     """More facts of a leased task, guarded by its epoch and number; `last` also gives the lease back."""
 
-    __slots__ = ("_before", "_connection", "_facts", "_last", "_lease")
+    __slots__ = ("_before", "_cursor", "_facts", "_last", "_lease")
 
     def __init__(
-        self, connection: sqlite3.Connection, lease: Lease, facts: Sequence[DurableFact], last: bool
+        self, cursor: sqlite3.Cursor, lease: Lease, facts: Sequence[DurableFact], last: bool
     ) -> None:
-        self._connection = connection
+        self._cursor = cursor
         self._lease = lease
         self._facts = facts
         self._last = last
@@ -112,28 +112,28 @@ class Append(Step[list[Event]]):
 
     def write(self) -> list[Event]:
         """Move the task on if it is still ours, then write the facts and what follows from them."""
-        lease, connection = self._lease, self._connection
+        lease, cursor = self._lease, self._cursor
         before = self._before = lease.state
         growth = grown(before, self._facts)
         state = growth.state
         new = (state.seq, state.model, growth.events[-1].at)
         guarded = (*new, state.id, lease.epoch, lease.owner, before.seq)
-        if not connection.execute(_ADVANCE, guarded).rowcount:
+        if not cursor.execute(_ADVANCE, guarded).rowcount:
             raise lost(state.id)
-        _write_facts(connection, growth, lease.epoch)
+        _write_facts(cursor, growth, lease.epoch)
         turns_status = growth.turns_status
         if turns_status:
-            connection.execute(_TURN, (state.status, state.ended_at, state.id))
+            cursor.execute(_TURN, (state.status, state.ended_at, state.id))
             result = state.result if state.status.ended else None
-            connection.execute(_PROJECT, (state.status, result, state.error, state.ended_at, state.id))
+            cursor.execute(_PROJECT, (state.status, result, state.error, state.ended_at, state.id))
         ends = turns_status and state.status.ended
         if ends or state.seq // SNAPSHOT_EVERY != before.seq // SNAPSHOT_EVERY:
-            _write_snapshot(connection, state)
+            _write_snapshot(cursor, state)
         if state.mailed != before.mailed:
-            connection.execute(_MAILED, (state.mailed, state.id))
-            connection.execute(_TAKEN, (state.id, state.mailed))
+            cursor.execute(_MAILED, (state.mailed, state.id))
+            cursor.execute(_TAKEN, (state.id, state.mailed))
         if self._last:
-            connection.execute(RELEASE, (state.id, lease.epoch, lease.owner))
+            cursor.execute(RELEASE, (state.id, lease.epoch, lease.owner))
         lease.state = state
         return growth.events
 
@@ -145,55 +145,55 @@ class Append(Step[list[Event]]):
 class Post(Step[int]):
     """A letter to a task, whoever holds its lease; the letter's number."""
 
-    __slots__ = ("_connection", "_sender", "_task", "_text")
+    __slots__ = ("_cursor", "_sender", "_task", "_text")
 
-    def __init__(self, connection: sqlite3.Connection, task: str, text: str, sender: str) -> None:
-        self._connection = connection
+    def __init__(self, cursor: sqlite3.Cursor, task: str, text: str, sender: str) -> None:
+        self._cursor = cursor
         self._task = task
         self._text = text
         self._sender = sender
 
     def write(self) -> int:
         """Draw the next number and write the letter under it."""
-        numbered = self._connection.execute(_NUMBER, (self._task, MOST_WAITING)).fetchall()
+        numbered = self._cursor.execute(_NUMBER, (self._task, MOST_WAITING)).fetchall()
         if not numbered:
-            known = self._connection.execute("SELECT 1 FROM Sessions WHERE Id = ?", (self._task,)).fetchone()
+            known = self._cursor.execute("SELECT 1 FROM Sessions WHERE Id = ?", (self._task,)).fetchone()
             raise unheard(self._task) if known else missing(self._task)
         number: int = numbered[0][0]
         row = (self._task, number, self._text, self._sender, stamp())
-        self._connection.execute(_INSERT_LETTER, row)
+        self._cursor.execute(_INSERT_LETTER, row)
         return number
 
 
 class Delete(Step[list[str]]):
     """A task and everything below it; nothing while any of it is leased."""
 
-    __slots__ = ("_connection", "_task")
+    __slots__ = ("_cursor", "_task")
 
-    def __init__(self, connection: sqlite3.Connection, task: str) -> None:
-        self._connection = connection
+    def __init__(self, cursor: sqlite3.Cursor, task: str) -> None:
+        self._cursor = cursor
         self._task = task
 
     def write(self) -> list[str]:
         """Delete the rows; those of facts and snapshots go with them."""
-        rows = self._connection.execute(_BELOW, (self._task,)).fetchall()
+        rows = self._cursor.execute(_BELOW, (self._task,)).fetchall()
         if not rows:
             raise missing(self._task)
         if owned := [task for task, owner in rows if owner is not None]:
             raise busy(owned)
         ids: list[str] = [task for task, _ in rows]
-        self._connection.executemany("DELETE FROM Sessions WHERE Id = ?", [(task,) for task in ids])
+        self._cursor.executemany("DELETE FROM Sessions WHERE Id = ?", [(task,) for task in ids])
         return ids
 
 
-def _write_facts(connection: sqlite3.Connection, growth: Growth, epoch: int) -> None:
+def _write_facts(cursor: sqlite3.Cursor, growth: Growth, epoch: int) -> None:
     pairs = zip(growth.events, growth.bodies, strict=True)
     rows = [(e.task, e.seq, epoch, kind_of(e.fact), body.decode(), e.at) for e, body in pairs]
-    connection.executemany(_INSERT_EVENT, rows)
+    cursor.executemany(_INSERT_EVENT, rows)
 
 
-def _write_snapshot(connection: sqlite3.Connection, state: Task) -> None:
-    connection.execute(_SNAPSHOT, (state.id, state.seq, FOLD, msgspec.json.encode(state).decode()))
+def _write_snapshot(cursor: sqlite3.Cursor, state: Task) -> None:
+    cursor.execute(_SNAPSHOT, (state.id, state.seq, FOLD, msgspec.json.encode(state).decode()))
 
 
 def _row(state: Task) -> dict[str, Any]:

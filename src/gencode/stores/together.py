@@ -84,7 +84,7 @@ class Pen:
     def __init__(
         self, connection: sqlite3.Connection, errors: PlainErrors, thread: ThreadPoolExecutor | None
     ) -> None:
-        self._connection = connection
+        self._transaction = Transaction(connection)
         self._thread = thread
         self._plain_errors = errors
         self._waiting: list[_Waiting[Any]] = []
@@ -112,7 +112,7 @@ class Pen:
 
     def _alone(self, step: Step[T]) -> T:
         try:
-            with Transaction(self._connection):
+            with self._transaction:
                 return step.write()
         except sqlite3.Error:
             step.undo()
@@ -145,7 +145,7 @@ class Pen:
         """All steps in one transaction; what each of them came to is known only after the commit."""
         outcomes: list[tuple[_Waiting[Any], Any, GenCodeError | None]] = []
         try:
-            with Transaction(self._connection):
+            with self._transaction:
                 for waiting in steps:
                     try:
                         outcomes.append((waiting, waiting.step.write(), None))
