@@ -25,7 +25,7 @@ from gencode.providers.line import MOST_HEAD, MOST_HELD, SLICE
 from gencode.runtime.ports import Request
 from tests.contracts.provider import Play, parts_of, request, told
 from tests.providers.dialects import DIALECTS, provider_at
-from tests.providers.fake_server import Exchange, FakeServer, fake_server, raw, streamed
+from tests.providers.fake_server import Act, Exchange, FakeServer, fake_server, raw, streamed
 
 SAID = b"".join(DIALECTS["chat"](Play(("hi",))))
 GOOD = streamed(SAID)
@@ -68,11 +68,11 @@ def trusted(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pyte
 
 
 @asynccontextmanager
-async def tls_server(certificate: Path) -> AsyncGenerator[tuple[FakeServer, int], None]:
+async def tls_server(certificate: Path, *acts: Act) -> AsyncGenerator[tuple[FakeServer, int], None]:
     """A server that speaks TLS, and its port."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate)
-    fake = FakeServer([GOOD])
+    fake = FakeServer(acts or [GOOD])
     server = await asyncio.start_server(fake.serve, "127.0.0.1", 0, ssl=context)
     try:
         yield fake, server.sockets[0].getsockname()[1]
@@ -118,6 +118,19 @@ async def test_a_server_that_speaks_tls_is_asked_on_one_connection(
         for _ in range(3):
             assert told(await parts_of(provider_at("chat", f"https://127.0.0.1:{port}"))) == "hi"
         assert (len(server.asked), server.connections) == (3, 1)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+async def test_answers_that_come_piece_by_piece_on_several_connections_do_not_mix(
+    tls: bool, certificate: Path, trusted: pytest.MonkeyPatch
+) -> None:
+    said = [f"{letter * 50} " for letter in "abcde"]
+    acts = [streamed(*DIALECTS["chat"](Play((words,) * 20))) for words in said]
+    async with fake_server(*acts) as plain, tls_server(certificate, *acts) as (safe, port):
+        url, server = (f"https://127.0.0.1:{port}", safe) if tls else (plain.url, plain)
+        answers = await asyncio.gather(*(parts_of(provider_at("chat", url)) for _ in said))
+        assert sorted(map(told, answers)) == [words * 20 for words in said]
+        assert server.connections == len(said)
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_told_and_nothing_is_sent(certificate: Path) -> None:

@@ -66,16 +66,21 @@ class Route(Struct, frozen=True):
     pass_: str = ""
 
 
-class Line(asyncio.Protocol):
-    """One connection, and the answer that arrives on it."""
+class Line(asyncio.BufferedProtocol):
+    """One connection, and the answer that arrives on it.
+
+    What comes is read into `room`, which the connections of a loop share: it is taken out of there before the
+    loop reads from the next one. Room of its own for each piece would cost more than all else in reading it.
+    """
 
     __slots__ = (
         *("_bare", "_busy", "_end", "_fault", "_head", "_headed", "_heard", "_held", "_loop", "_parser"),
-        *("_pieces", "_spoilt", "_timer", "_transport", "_waiter", "_writable"),
+        *("_pieces", "_room", "_spoilt", "_timer", "_transport", "_waiter", "_writable"),
         *("over", "since", "status", "whole"),
     )
 
-    def __init__(self) -> None:
+    def __init__(self, room: memoryview) -> None:
+        self._room = room
         self._loop = asyncio.get_running_loop()
         self._parser = self._new_parser()
         self._waiter: asyncio.Future[None] | None = None
@@ -115,7 +120,7 @@ class Line(asyncio.Protocol):
 
     def says(self, name: bytes) -> bool:
         """Whether the head of the answer has such a header."""
-        return any(len(each) == len(name) and each.lower() == name for each, _ in self._head)
+        return name in [each.lower() for each, _ in self._head]
 
     async def send(self, head: bytes, body: bytes, seconds: float) -> None:
         """Send a request; the rest of it is kept back once it is of no use."""
@@ -234,18 +239,22 @@ class Line(asyncio.Protocol):
         if (made := transport.get_extra_info("socket")) is not None:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes are read into."""
+        return self._room
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Some bytes of an answer; what nobody asked for ends the connection."""
         if not self._busy:
             self.abort()
             return
         held = self._held
-        self._heard += len(data)
+        self._heard += nbytes
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(self._room[:nbytes])
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._garbled()
-        self._bare = self._bare + len(data) if self._held == held else 0
+        self._bare = self._bare + nbytes if self._held == held else 0
         if self._bare > MOST_HEAD or self._heard > MOST_HEARD:
             self._garbled()
         if self._held > MOST_HELD:

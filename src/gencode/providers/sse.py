@@ -73,7 +73,10 @@ def to_json(value: object) -> bytes:
 
 def with_items(fields: dict[str, Any], name: str, items: Iterable[bytes | bytearray]) -> bytes:
     """JSON of an object whose last field is a list of items that are JSON already."""
-    return b'%b,"%b":[%b]}' % (to_json(fields)[:-1], name.encode(), b",".join(items))
+    pieces = [*items] or [b""]
+    pieces[0] = b'%b,"%b":[%b' % (to_json(fields)[:-1], name.encode(), pieces[0])
+    pieces[-1] = pieces[-1] + b"]}"
+    return b",".join(pieces)  # the only time that all of it is copied: it may be a long conversation
 
 
 def understood(decoder: msgspec.json.Decoder[_T], raw: bytes, speaker: Speaker) -> _T:

@@ -13,6 +13,8 @@ from functools import cache
 from gencode.providers.line import Fault, Line, Route, WireTrouble
 
 IDLE_SECONDS = 60.0
+ROOM = 64 * 1024
+"""So many bytes are read at once."""
 EYEBALLS_SECONDS = 0.25
 """So much later the next address of a host is tried beside the one before."""
 
@@ -21,6 +23,7 @@ class Wire:
     """The connections of one event loop."""
 
     def __init__(self) -> None:
+        self._room = memoryview(bytearray(ROOM))
         self._idle: dict[Route, list[Line]] = {}
         self._at_work: set[Line] = set()
         self._closed = False
@@ -39,7 +42,7 @@ class Wire:
             except WireTrouble as trouble:
                 if trouble.fault is not Fault.CLOSED:
                     raise
-        return await self._asked(await _connected(route, connect), head, body, answer)
+        return await self._asked(await _connected(route, connect, self._room), head, body, answer)
 
     def give_back(self, route: Route, line: Line) -> None:
         """Keep a line whose answer was heard to its end; any other one is closed."""
@@ -110,14 +113,14 @@ def trusted() -> ssl.SSLContext:
     return context
 
 
-async def _connected(route: Route, seconds: float) -> Line:
+async def _connected(route: Route, seconds: float, room: memoryview) -> Line:
     loop = asyncio.get_running_loop()
     door = route.proxy or route.server
     is_number = ":" in door.host or door.host[-1:].isdigit()
     try:
         async with asyncio.timeout(seconds):
             _, line = await loop.create_connection(
-                Line,
+                lambda: Line(room),
                 door.host,
                 door.port,
                 ssl=trusted() if door.tls else None,
