@@ -23,6 +23,9 @@ class Action(StrEnum):
     DENY = "deny"
 
 
+ALLOW, ASK, DENY = Action.ALLOW, Action.ASK, Action.DENY
+"""By their own names, for what is decided at every call: Python 3.11 looks members of a class up slowly."""
+
 Effect = Literal["read", "write", "execute", "delegate"]
 """What a call may do: look, change files, run programs, or send an agent."""
 

@@ -120,12 +120,12 @@ def rule_for(call: CallFacts, policy: Policy, action: Action) -> Rule | None:
     A deny or ask rule with a pattern matches when any text of the input fits it; an allow rule only when the
     agent or the host fits, because nothing else about these calls can be shown to be covered.
     """
-    strict = action is not Action.ALLOW
     for rule in policy.rules:
         if rule.action is not action or not speaks_of(rule, call):
             continue
         if rule.blanket:
             return rule
+        strict = action is not Action.ALLOW
         subjects = [subject] if (subject := _subject(call)) else []
         if rule.unless:
             if any(_fits(each, text, strict=False) for each in rule.unless for text in subjects):

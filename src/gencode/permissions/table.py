@@ -1,6 +1,6 @@
 """The table of every tool that takes neither a path nor a command: one policy's answer, mode by mode."""
 
-from gencode.core.rules import Action, Decision, Mode, Policy, stricter
+from gencode.core.rules import ALLOW, ASK, DENY, Action, Decision, Mode, Policy, stricter
 from gencode.permissions.calls import (
     FETCH_TOOLS,
     REACH_TOOLS,
@@ -46,13 +46,13 @@ READS_KEY = "reads:"
 
 def decide_table(call: CallFacts, policy: Policy, *, own_mode: bool, nobody: bool) -> Decision:
     """What one policy says. `own_mode`: it is the last of a longer chain; `nobody`: none can be asked."""
-    if rule := rule_for(call, policy, Action.DENY):
-        return _ruled(call, policy, Action.DENY, described(rule))
+    if rule := rule_for(call, policy, DENY):
+        return _ruled(call, policy, DENY, described(rule))
     by_table = _row(call, policy, own_mode=own_mode, nobody=nobody)
-    if rule := rule_for(call, policy, Action.ASK):
-        return stricter(_ruled(call, policy, Action.ASK, described(rule)), by_table)
-    if by_table.action is Action.ASK and (rule := rule_for(call, policy, Action.ALLOW)):
-        return _ruled(call, policy, Action.ALLOW, described(rule))
+    if rule := rule_for(call, policy, ASK):
+        return stricter(_ruled(call, policy, ASK, described(rule)), by_table)
+    if by_table.action is ASK and (rule := rule_for(call, policy, ALLOW)):
+        return _ruled(call, policy, ALLOW, described(rule))
     return by_table
 
 
@@ -65,7 +65,7 @@ def _row(call: CallFacts, policy: Policy, *, own_mode: bool, nobody: bool) -> De
     if tool in _OWN_TOOLS:
         return _owned(call, policy)
     if tool in _FREE_TOOLS or tool.startswith(_FREE_FAMILIES):
-        return _say(call, policy, Action.ALLOW, "this tool changes nothing outside the session")
+        return _say(call, policy, ALLOW, "this tool changes nothing outside the session")
     if tool in TABLE_TOOLS and policy.mode is Mode.DONT_ASK:
         return _autonomous(call, policy)
     if tool in FETCH_TOOLS:
@@ -81,59 +81,59 @@ def _row(call: CallFacts, policy: Policy, *, own_mode: bool, nobody: bool) -> De
 
 def _owned(call: CallFacts, policy: Policy) -> Decision:
     if call.own:
-        return _say(call, policy, Action.ALLOW, "it is one's own task or shell")
+        return _say(call, policy, ALLOW, "it is one's own task or shell")
     if call.tool == "SendMessage" and call.kin:
         if call.tool in call.named:
-            return _say(call, policy, Action.ALLOW, "the agent's file names it, so it reaches its tree")
+            return _say(call, policy, ALLOW, "the agent's file names it, so it reaches its tree")
         lifts = "an agent file that names SendMessage in its tools"
-        return _say(call, policy, Action.DENY, "only an agent whose file names it may do this", lifts)
+        return _say(call, policy, DENY, "only an agent whose file names it may do this", lifts)
     target = next((call.input[name] for name in _TARGETS if name in call.input), None)
     named = f"{shown(target, _LONGEST_ID)} " if isinstance(target, str) else ""
     # Whether somebody else has one of that name is not said, and often not known.
-    return _say(call, policy, Action.DENY, f"there is no task or shell {named}of yours", "nothing lifts this")
+    return _say(call, policy, DENY, f"there is no task or shell {named}of yours", "nothing lifts this")
 
 
 def _foreign(call: CallFacts, policy: Policy) -> Decision:
     if policy.mode is Mode.DONT_ASK:
         return _autonomous(call, policy)
     if call.effect == "read":
-        return _say(call, policy, Action.ALLOW, "this added tool only reads")
+        return _say(call, policy, ALLOW, "this added tool only reads")
     if policy.mode is Mode.PLAN:
         return _planned(call, policy)
-    return _say(call, policy, Action.ASK, "an added tool that does more than read is asked", _allow(call))
+    return _say(call, policy, ASK, "an added tool that does more than read is asked", _allow(call))
 
 
 def _fetching(call: CallFacts, policy: Policy, *, own_mode: bool) -> Decision:
     if policy.mode is Mode.PLAN and own_mode:
-        return _say(call, policy, Action.ALLOW, "a planning child may fetch what its ancestors allow")
+        return _say(call, policy, ALLOW, "a planning child may fetch what its ancestors allow")
     host = host_of(call.input)
     if _answered(call):
-        return _say(call, policy, Action.ALLOW, f"a person allowed {shown(host)} in this session")
+        return _say(call, policy, ALLOW, f"a person allowed {shown(host)} in this session")
     why = f"the host {shown(host)} is asked once in a session" if host else "the URL has no host"
-    return _say(call, policy, Action.ASK, why, _allow(call, f"domain:{host}" if host else ""))
+    return _say(call, policy, ASK, why, _allow(call, f"domain:{host}" if host else ""))
 
 
 def _spawning(call: CallFacts, policy: Policy, *, nobody: bool) -> Decision:
     if call.agent_kind == "builtin-reader":
-        return _say(call, policy, Action.ALLOW, "this built-in agent only reads")
+        return _say(call, policy, ALLOW, "this built-in agent only reads")
     if _answered(call):
         given = f"granted it the mode {call.widens}" if call.widens else "allowed this agent"
-        return _say(call, policy, Action.ALLOW, f"a person {given} in this session")
+        return _say(call, policy, ALLOW, f"a person {given} in this session")
     if nobody:
         why = "nobody can be asked, so the agent runs without a grant, under the ceiling of its parents"
-        return _say(call, policy, Action.ALLOW, why)
+        return _say(call, policy, ALLOW, why)
     agent = agent_of(call.tool, call.input)
     if wider := wider_words(call):
-        return _say(call, policy, Action.ASK, wider, f"{_allow(call, agent)}, without the wider mode")
+        return _say(call, policy, ASK, wider, f"{_allow(call, agent)}, without the wider mode")
     why = f"the agent {shown(agent)} is asked once in a session"
-    return _say(call, policy, Action.ASK, why, _allow(call, agent))
+    return _say(call, policy, ASK, why, _allow(call, agent))
 
 
 def _remembering(call: CallFacts, policy: Policy) -> Decision:
     if call.tool in call.named:
-        return _say(call, policy, Action.ALLOW, "the agent's file names it")
+        return _say(call, policy, ALLOW, "the agent's file names it")
     why = "only an agent whose file names it may do this unasked"
-    return _say(call, policy, Action.ASK, why, _allow(call))
+    return _say(call, policy, ASK, why, _allow(call))
 
 
 def _reaching(call: CallFacts, policy: Policy) -> Decision:
@@ -143,15 +143,15 @@ def _reaching(call: CallFacts, policy: Policy) -> Decision:
     if policy.mode is Mode.PLAN and not reads:
         return _planned(call, policy)
     if _answered(call):
-        return _say(call, policy, Action.ALLOW, "a person allowed this tool in this session")
-    return _say(call, policy, Action.ASK, "this tool is asked once in a session", _allow(call))
+        return _say(call, policy, ALLOW, "a person allowed this tool in this session")
+    return _say(call, policy, ASK, "this tool is asked once in a session", _allow(call))
 
 
 def _unknown(call: CallFacts, policy: Policy) -> Decision:
     """A tool the table does not list: the table is silent, so even dontAsk does not cover it."""
     if policy.mode is Mode.PLAN and call.effect != "read":
         return _planned(call, policy)
-    return _say(call, policy, Action.ASK, "the permission table does not list this tool", _allow(call))
+    return _say(call, policy, ASK, "the permission table does not list this tool", _allow(call))
 
 
 def _answered(call: CallFacts) -> bool:
@@ -160,15 +160,15 @@ def _answered(call: CallFacts) -> bool:
 
 
 def _autonomous(call: CallFacts, policy: Policy) -> Decision:
-    return _say(call, policy, Action.ALLOW, "the mode dontAsk allows what no rule forbids")
+    return _say(call, policy, ALLOW, "the mode dontAsk allows what no rule forbids")
 
 
 def _planned(call: CallFacts, policy: Policy) -> Decision:
-    return _say(call, policy, Action.DENY, "plan mode only reads", "another permission mode than plan")
+    return _say(call, policy, DENY, "plan mode only reads", "another permission mode than plan")
 
 
 def _ruled(call: CallFacts, policy: Policy, action: Action, rule: str) -> Decision:
-    lifts = "" if action is Action.ALLOW else f"nothing lifts this but removing the rule {rule}"
+    lifts = "" if action is ALLOW else f"nothing lifts this but removing the rule {rule}"
     return Decision(action, f"{call.tool}: the rule {rule} matches.", rule, policy.owner, lifts)
 
 

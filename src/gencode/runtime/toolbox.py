@@ -246,12 +246,14 @@ class Toolbox(Mapping[str, Tool]):
         self._index(self._tools.values())
 
     def __getitem__(self, name: str) -> Tool:
-        known = self._named(name)
-        if known is None:
-            raise KeyError(name)
-        found = self._tools[known]
+        found = self._tools.get(name)
+        if found is None:
+            known = self._named(name)
+            if known is None:
+                raise KeyError(name)
+            found = self._tools[known]
         if isinstance(found, Shelved):
-            found = self._tools[known] = found.load()
+            found = self._tools[found.name] = found.load()
         return found
 
     def __contains__(self, name: object) -> bool:

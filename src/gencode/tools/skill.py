@@ -73,10 +73,10 @@ def skill_tool(skills: Callable[[], SkillSource], *, delegates: bool) -> Tool:
 
 def amounts_to(call: ToolCall, skills: Callable[[], SkillSource]) -> ToolCall | None:
     """The call of Task that a call of Skill amounts to, for the gate; None when it sends nobody."""
-    name, arguments = call.input.get("skill"), call.input.get("arguments", "")
-    if same_name(call.name) != same_name(NAME) or not isinstance(name, str):
+    name = call.input.get("skill")
+    if not isinstance(name, str) or same_name(call.name) != same_name(NAME):
         return None
-    source = skills()
+    source, arguments = skills(), call.input.get("arguments", "")
     try:
         found = _found(source, name)
     except UserMistake:
