@@ -238,8 +238,18 @@ DurableFact = (
     | BudgetSet
 )
 PassingFact = (
-    TextArrived | ThinkingArrived | ReplyRestarted | CallStarted | CallFinished | ProgressMade | QueueMoved
+    TextArrived
+    | ThinkingArrived
+    | ReplyRestarted
+    | CallStarted
+    | CallFinished
+    | ProgressMade
+    | QueueMoved
+    | TaskStalled
 )
+"""What is heard and not written. That a task stalled is both: its own process writes it, and where that one
+hangs, its sender tells it.
+"""
 AnyFact = DurableFact | PassingFact
 
 

@@ -10,6 +10,7 @@ from gencode.core.errors import GenCodeError, StoreAway, UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.ids import new_id
 from gencode.core.task import Task, fold
+from gencode.delegation.heartbeat import Heartbeat
 from gencode.delegation.live import GRACE_SECONDS
 from gencode.delegation.remote import Remote
 from gencode.delegation.steady import QUEUES, Steady
@@ -29,6 +30,8 @@ NOT_HERE = (
     "A process of its own needs what it can open itself: a journal on disk, a model with a name and no tools "
     "but GenCode's. Run the task in this process instead."
 )
+BEGIN_SECONDS = 10.0
+"""So much longer than it may be silent a process may take to begin, since it has to be loaded first."""
 CUT_SHORT = "whoever sent it was stopped meanwhile"
 
 
@@ -72,6 +75,8 @@ class Apart:
             self._bus.publish(await self._store.events(lease.task))
         slot.task = remote.id
         remote.slot = slot
+        if not self.far:
+            remote.heartbeat = Heartbeat(self._store, self._supervisor.liveness, handover.seconds)
         remote.spend_from(purse)
         self._supervisor.watch(remote, lambda: self._followed(remote))
         return remote
@@ -149,7 +154,14 @@ class Apart:
     async def _start(self, handover: Handover) -> Elsewhere:
         if self._engine is None:
             raise UserMistake(NOT_HERE)
-        return await self._engine.start(handover)
+        if self.far:
+            return await self._engine.start(handover)
+        most = self._supervisor.liveness.over + BEGIN_SECONDS
+        try:
+            async with asyncio.timeout(most):
+                return await self._engine.start(handover)
+        except TimeoutError:
+            raise UserMistake(f"The process for the task did not begin within {most:.4g} s.") from None
 
 
 def new_task(created: TaskCreated, model: Model, seconds: float | None, *, bound: bool) -> Handover:

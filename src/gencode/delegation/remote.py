@@ -1,10 +1,11 @@
 """A task in a process of its own, as its sender sees it: followed, stopped and closed through the journal."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from gencode.core.errors import Fenced, Stopped, UserMistake
+from gencode.core.errors import Fenced, GenCodeError, Stopped, UserMistake
 from gencode.core.events import (
     AnyFact,
     CallDecided,
@@ -19,18 +20,21 @@ from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
 from gencode.delegation.accounts import spent_by, total_of
+from gencode.delegation.heartbeat import Heartbeat
 from gencode.delegation.live import GRACE_SECONDS, Live
 from gencode.delegation.orphans import close_if_orphan
 from gencode.delegation.steady import QUEUES, Steady
 from gencode.delegation.waits import FindOutlook, Waits
 from gencode.delegation.watch import LOOK_SECONDS
-from gencode.delegation.withdrawing import call_off, give_up
+from gencode.delegation.withdrawing import call_off, give_up, time_out
 from gencode.runtime.bus import Bus
 from gencode.runtime.fleet import Queued
 from gencode.runtime.ports import Elsewhere, Lease, Store, Wish
 from gencode.runtime.purse import Purse
 from gencode.runtime.slots import Slot
 from gencode.runtime.stop import Stop
+
+log = logging.getLogger(__name__)
 
 QUESTION_TOOL = "AskUserQuestion"
 """The tool with which an agent asks what it wants to know."""
@@ -123,6 +127,8 @@ class Remote(Followed):
         """Its right to be at work, in the process that sent it."""
         self.lease: Lease | None = None
         """What it is written with while it waits for its turn."""
+        self.heartbeat: Heartbeat | None = None
+        """The signs of life of its process; none of one whose leases tell others to take its place."""
 
     @property
     def queued(self) -> bool:
@@ -212,6 +218,20 @@ class Remote(Followed):
             events = await self._hear()
             if why := await self._waits.look(self._outlook, quiet=not events):
                 await give_up(self._store, self.id, why)
+            await self._end_if_hanging()
+
+    async def _end_if_hanging(self) -> None:
+        """End a process, and the task in its place, when it gives no sign of life or takes too long."""
+        if self.heartbeat is None or self._process is None:
+            return
+        if why := await self.heartbeat.look(self.id, self.tell):
+            try:
+                await time_out(self._store, self.id, f"{why}; it was killed")
+            except GenCodeError as trouble:  # whoever looks at it next ends it, as one whose process died
+                log.warning("the end of task %s could not be written down: %s", self.id, trouble)
+            finally:
+                self._process.kill()
+            await self._hear()
 
     def _park(self) -> None:
         """Let others work."""

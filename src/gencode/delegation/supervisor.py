@@ -47,7 +47,8 @@ class Supervisor:
     ) -> None:
         self.owner = new_owner()
         self.slots = slots or Slots(MOST_AGENTS)
-        self._pulse = Pulse(self.slots, liveness or Liveness())
+        self.liveness = liveness or Liveness()
+        self._pulse = Pulse(self.slots, self.liveness)
         self.stop = Stop()
         self._journal = journal
         self._jobs: dict[str, Live] = {}

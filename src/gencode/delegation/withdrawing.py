@@ -43,11 +43,21 @@ async def give_up(store: Store, task: str, why: str) -> bool:
         return False
 
 
+async def time_out(store: Store, task: str, why: str) -> None:
+    """End a task as timed out in the place of a process that hangs; after that it can write nothing more."""
+    held = next((each.owner for each in await store.owned() if each.task == task), None)
+    lease, last = await store.take(task, new_owner(), held), list[DurableFact]()
+    try:
+        last = await interrupting(store, lease.state, why, Status.TIMED_OUT)
+    finally:
+        await _written(store, lease, lease.state, last)
+
+
 async def _written(store: Store, lease: Lease, seen: Task, last: list[DurableFact]) -> bool:
     """Write the last facts of a task, unless something was written since it was `seen`; it is free then."""
     written = False
     try:
-        if lease.state.seq == seen.seq:
+        if last and lease.state.seq == seen.seq:
             await store.append(lease, last, last=True)
             written = True
     finally:

@@ -8,6 +8,7 @@ the pipe open, so that it notices when the sender is gone.
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -62,9 +63,8 @@ class Worker:
         return True
 
     def kill(self) -> None:
-        """End it at once."""
-        with suppress(OSError):
-            self._process.kill()
+        """End it at once, with its group."""
+        _kill(self._process)
 
 
 class ProcessEngine:
@@ -87,10 +87,11 @@ class ProcessEngine:
             begun = Begun(mistake=f"it did not begin within {START_SECONDS:.0f} s")
         finally:
             if not begun.task:
-                process.kill()
+                _kill(process)
             _part(process, bound=handover.bound and bool(begun.task))
+            if not begun.task:
+                await asyncio.to_thread(process.wait)
         if not begun.task:
-            await asyncio.to_thread(process.wait)
             raise UserMistake(begun.mistake or f"The process for the task ended at once; see {self._log()}.")
         if not handover.bound:
             process.returncode = 0  # it goes on without us, so that nobody here has to wait for it
@@ -134,6 +135,13 @@ def _told(process: "subprocess.Popen[bytes]", order: bytes) -> Begun:
         return msgspec.json.decode(process.stdout.readline(), type=Begun)
     except msgspec.MsgspecError:
         return Begun()
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """End a process with its group, at once; one that was looked after has a number that may be another's."""
+    if process.poll() is None:
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _part(process: "subprocess.Popen[bytes]", *, bound: bool) -> None:
