@@ -77,7 +77,7 @@ class Records:
 
     async def _told(self, tasks: Sequence[Task]) -> list[Outcome]:
         places = await self._places([task.id for task in tasks if task.status is Status.PENDING])
-        below = await self._below(tasks)
+        below = await self.below(tasks)
         return [self._outcome(task, below, places) for task in tasks]
 
     async def outcome_of(self, task: Task) -> Outcome:
@@ -94,7 +94,7 @@ class Records:
         place = places.get(task.id)
         return replace(outcome, queue_position=place) if place else outcome
 
-    async def _below(self, tasks: Iterable[Task]) -> Family:
+    async def below(self, tasks: Iterable[Task]) -> Family:
         """The children of these tasks and of everything below them; each generation is asked for at once."""
         family: dict[str, list[Task]] = {}
         level = [task.id for task in tasks]

@@ -177,7 +177,9 @@ def painter_for(output: str, *, verbose: bool, kept: bool = True) -> Painter:
 
 
 def tell_ending(outcome: Outcome) -> None:
-    """How it ended, when that was not well."""
-    if outcome.status is not Status.COMPLETED:
+    """How it ended, when that was not well, or that it has not."""
+    if not outcome.status.ended:
+        plain.note(f"The task {outcome.agent_id} is {outcome.status}; it has not ended.")
+    elif outcome.status is not Status.COMPLETED:
         why = f": {outcome.error.rstrip('.')}" if outcome.error else ""
         plain.note(f"The task {outcome.agent_id} ended as {outcome.status}{why}.")

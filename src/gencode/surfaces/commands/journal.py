@@ -12,15 +12,15 @@ from gencode.app import GenCode
 from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
-from gencode.core.task import replay, transcript_of
+from gencode.core.task import replay
 from gencode.core.wire import wire
-from gencode.delegation.differences import Comparison, compare
+from gencode.delegation.differences import Comparison, Pair, compare
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.follow import tell_ending
 from gencode.surfaces.plain import Steps, answer, answer_json, answer_raw, has_terminal, note
-from gencode.surfaces.visible import visible_line
+from gencode.surfaces.visible import exact_line
 
 LARGEST_FILE = 200_000_000
 
@@ -31,30 +31,40 @@ def replayed(args: argparse.Namespace) -> int:
 
 
 async def _compared(args: argparse.Namespace) -> int:
-    """Show where two runs went apart; 0 when they did not."""
+    """Show where two runs went apart, with all below them; 0 when they did not."""
     async with opened(args) as gen:
-        tasks = [await gen.find(task) for task in (args.id, args.against)]
-        said = [transcript_of((await gen.journal(task.id))[0]) for task in tasks]
-        one, other = [await gen.outcome_of(task) for task in tasks]
-    found = compare(said[0], said[1], (one, other))
-    differ = bool(found.differences or found.facts)
+        one, other = [await gen.find(task) for task in (args.id, args.against)]
+        found = await compare(gen.records, gen.store, one, other)
     if "json" in args:
-        answer_json({"one": one.agent_id, "other": other.agent_id, "same": not differ, **to_builtins(found)})
+        answer_json({"one": one.id, "other": other.id, "same": found.same, **to_builtins(found)})
     else:
-        answer("\n".join(_difference_lines(one.agent_id, other.agent_id, found)))
-    return 1 if differ else 0
+        answer("\n".join(_comparison_lines(one.id, other.id, found)))
+    return 0 if found.same else 1
 
 
-def _difference_lines(one: str, other: str, found: Comparison) -> Iterator[str]:
+def _comparison_lines(one: str, other: str, found: Comparison) -> Iterator[str]:
     yield f"{one} and {other} have {found.same_steps} steps in common."
+    yield from _difference_lines(found)
+    for pair in found.below:
+        if pair.one is None or pair.other is None:
+            yield f"below them, only {one if pair.one else other} sent {pair.one or pair.other}:"
+        elif not pair.same:
+            yield f"below them, {pair.one} and {pair.other} have {pair.same_steps} steps in common."
+        yield from _difference_lines(pair)
+    if found.below:
+        same = sum(pair.same for pair in found.below)
+        yield f"Of the {len(found.below)} tasks below them {same or 'none'} went the same way in both."
+
+
+def _difference_lines(found: Comparison | Pair) -> Iterator[str]:
     for name, left, right in found.facts:
         yield f"{name}:"
-        yield f"  - {visible_line(left)}"
-        yield f"  + {visible_line(right)}"
+        yield f"  - {exact_line(left)}"
+        yield f"  + {exact_line(right)}"
     for difference in found.differences:
         yield f"at step {difference.step}:"
-        yield from (f"  - {visible_line(line)}" for line in difference.one)
-        yield from (f"  + {visible_line(line)}" for line in difference.other)
+        yield from (f"  - {exact_line(line)}" for line in difference.one)
+        yield from (f"  + {exact_line(line)}" for line in difference.other)
 
 
 async def _replayed(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
 from gencode.core.outcome import PAGE, Outcome
-from gencode.core.task import Task, replay, transcript_of
+from gencode.core.task import Task, replay
 from gencode.core.wire import wire
 from gencode.delegation.differences import compare
 from gencode.runtime.chronicle import Found
@@ -152,10 +152,8 @@ async def replay_task(site: Site, task: Task, asked: Asked[Replaying, Nothing]) 
 
 async def _compared(site: Site, one: Task, against: str) -> Compared:
     other = await site.gen.find(against)
-    said = [transcript_of((await site.gen.journal(task.id))[0]) for task in (one, other)]
-    ends = (await site.gen.outcome_of(one), await site.gen.outcome_of(other))
-    comparison = compare(said[0], said[1], ends)
-    return Compared(other.id, not (comparison.differences or comparison.facts), comparison)
+    found = await compare(site.gen.records, site.gen.store, one, other)
+    return Compared(other.id, found.same, found)
 
 
 @about_task("GET hits", "view", "What a verb would hit at this moment", query=Verb, answer=Hits)
