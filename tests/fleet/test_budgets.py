@@ -27,7 +27,7 @@ from gencode.runtime.ports import TaskQuery
 from gencode.runtime.purse import Purse
 from tests.fleet.driving import Fleet
 from tests.postgres import Postgres
-from tests.waiting import until
+from tests.waiting import Gate, until
 
 pytestmark = pytest.mark.needs("postgres")
 
@@ -188,3 +188,34 @@ async def test_what_an_agent_took_along_is_still_its_own_when_another_worker_goe
     assert (agent.status, agent.error, agent.result) == (Status.COMPLETED, None, "done")
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "told")
     assert 40_000 <= spent.tokens <= 75_000
+
+
+async def test_an_agent_on_a_worker_that_runs_out_gets_what_another_left_over(fleet: Fleet) -> None:
+    usage, gate = to_builtins(Usage(9_990, 10)), Gate(fleet.folder)
+    read = {"calls": [{"name": "Read", "input": {"file_path": "note.txt"}}], "usage": usage}
+    sent = [
+        {"name": "Task", "input": {"subagent_type": agent, "prompt": "look", "isolation": "process"}}
+        for agent in ("Explore", "general-purpose")
+    ]
+    done = {"text": "done", "usage": usage}
+    busy = [{"calls": [gate.call], "usage": usage}, *[read] * 4, done]
+    agents = {"main": [{"calls": sent, "usage": usage}, done], "Explore": [done], "general-purpose": busy}
+    path = fleet.folder / "left.json"
+    path.write_text(json.dumps({"agents": agents}))
+    fleet.start(2)
+    named = {"database_url": fleet.url, "max_tokens_total": 130_000}
+    async with GenCode.open(fleet.folder, model=f"scripted:{path}", settings=named) as gen:
+        turn = await gen.start_turn("go")
+
+        async def one_has_ended() -> bool:
+            tasks = [each for each in await gen.store.tasks(TaskQuery()) if each.agent == "Explore"]
+            return any(each.status.ended and gen.launcher.live(each.id) is None for each in tasks)
+
+        await until(one_has_ended, "one has ended, and what it left came back")
+        await until(gate.opened, "the other one goes on")
+        outcome = await gen.outcome(turn)
+        [agent] = [each for each in await gen.store.tasks(TaskQuery()) if each.agent == "general-purpose"]
+        spent = await spent_by(gen.store, turn.id)
+    assert (agent.status, agent.turns, outcome.result) == (Status.COMPLETED, 6, "done")
+    assert (agent.budget.tokens or 0) > 40_000
+    assert spent.tokens == 90_000
