@@ -57,9 +57,6 @@ class Sender:
     async def look(self, task: str, seconds: float) -> Outcome:
         raise UserMistake(f"There is no task {task}.")
 
-    async def stop(self, task: str) -> tuple[Outcome, bool]:
-        raise UserMistake(f"There is no task {task}.")
-
     def sent(self) -> Sequence[Sent]:
         return ()
 

@@ -17,7 +17,7 @@ from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin
 from gencode.runtime.asking import Hearing, Inquiry, Reply
-from gencode.runtime.ports import Sent
+from gencode.runtime.ports import Sent, Struck, Verb
 from gencode.runtime.purse import BudgetSpent
 
 if TYPE_CHECKING:
@@ -88,15 +88,22 @@ class Desk:
         outcome = await self._launcher.look(name, 0.0)
         return replace(outcome, background=True) if self._inbox.is_later(outcome.agent_id) else outcome
 
-    async def stop(self, task: str) -> tuple[Outcome, Sequence[Sent]]:
-        """Stop a task in the background and the work it waits for; its outcome, and all that this hit."""
-        why = f"the agent {self._origin.lineage[-1]} stopped it"
-        outcome, hit = await self._launcher.stop(_id(task), why)
-        return outcome, [_as_sent(each) for each in hit]
+    async def strike(self, task: str, verb: Verb) -> Struck:
+        """Cut or stop a task in the background, and the work it waits for."""
+        does = "interrupted" if verb == "interrupt" else "stopped"
+        return await self._struck(_id(task), verb, f"the agent {self._origin.lineage[-1]} {does} it")
 
-    async def hits(self, task: str) -> Sequence[Sent]:
-        """What a stop of a task would hit at this moment, the task itself first."""
-        return [_as_sent(each) for each in await self._launcher.reach.hits(_id(task), "stop")]
+    async def hits(self, task: str, verb: Verb) -> Sequence[Sent]:
+        """What a verb would hit at this moment, the task itself first."""
+        return [_as_sent(each) for each in await self._launcher.reach.hits(_id(task), verb)]
+
+    async def _struck(self, task: str, verb: Verb, why: str) -> Struck:
+        reach = self._launcher.reach
+        hit = (await reach.strike(task, verb, why)).hit
+        over = {task, *(each.id for each in hit)}
+        left = [each for each in await reach.hits(task, "tree") if each.id not in over]
+        outcome = await self._launcher.look(task, 0)
+        return Struck(outcome, tuple(map(_as_sent, hit)), tuple(map(_as_sent, left)))
 
     async def author(self, path: str, sha256: str) -> str:
         """Which other agent brought a file of the workspace into this state, in any process."""

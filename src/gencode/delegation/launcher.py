@@ -389,11 +389,6 @@ class Launcher:
             raise UserMistake(f"There is no task {task}.")
         return found
 
-    async def stop(self, task: str, why: str) -> tuple[Outcome, Sequence[Task]]:
-        """Stop a task; its outcome, and everything that it hit."""
-        stops = await self.reach.stop(task, why)
-        return await self.look(task, 0), stops.hit
-
     async def outcome(self, job: Live) -> Outcome:
         """The outcome of a job, once it has ended."""
         return self.told(await job.ended())

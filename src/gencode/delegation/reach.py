@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import suppress
-from typing import Literal
 
 from msgspec import Struct
 
@@ -15,7 +14,7 @@ from gencode.delegation.supervisor import REPORT_SECONDS, Supervisor
 from gencode.delegation.watch import LOOK_SECONDS, Watch
 from gencode.delegation.withdrawing import call_off
 from gencode.runtime.owner import fate
-from gencode.runtime.ports import Store, TaskQuery, Wish
+from gencode.runtime.ports import Store, TaskQuery, Verb, Wish
 
 STOP_SECONDS = 3.0
 """So long the process that runs a task has to stop it."""
@@ -33,10 +32,6 @@ class Stops(Struct, frozen=True):
     hit: tuple[Task, ...] = ()
 
 
-Verb = Literal["interrupt", "keep", "stop", "tree"]
-"""Cut what it does now; stop it after a last word; stop it; stop it and everything below it."""
-
-
 class Reach:
     """Acts on tasks by what the journal knows of them. A task of a dead process ends when it is looked at."""
 
@@ -44,6 +39,12 @@ class Reach:
         self._store = store
         self._supervisor = supervisor
         self._watch = watch
+
+    async def strike(self, task: str, verb: Verb, why: str, message: str = "") -> Stops:
+        """Do one of the verbs that cut or end; only a task that is interrupted can be told a message."""
+        if verb == "interrupt":
+            return await self.interrupt(task, why, message)
+        return await self.stop(task, why, tree=verb == "tree", report=verb == "keep")
 
     async def stop(self, task: str, why: str, *, tree: bool = False, report: bool = False) -> Stops:
         """Stop a task and the work it waits for; with `tree` also what it sent to the background.

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -279,6 +279,18 @@ class Sent(Struct, frozen=True):
     background: bool = False
 
 
+Verb = Literal["interrupt", "keep", "stop", "tree"]
+"""Cut what it does now; stop it after a last word; stop it; stop it and everything below it."""
+
+
+class Struck(Struct, frozen=True):
+    """What a verb came to: the task as it is now, all that was hit, and what goes on below the task."""
+
+    outcome: Outcome
+    hit: tuple[Sent, ...] = ()
+    left: tuple[Sent, ...] = ()
+
+
 class Delegate(Protocol):
     """How a tool hands work to an agent without knowing the launcher."""
 
@@ -293,12 +305,12 @@ class Delegate(Protocol):
         """The outcome of a task, after at most so many seconds of waiting for its end."""
         ...
 
-    async def stop(self, task: str) -> tuple[Outcome, Sequence[Sent]]:
-        """Stop a task in the background and the work it waits for; its outcome, and all that this hit."""
+    async def strike(self, task: str, verb: Verb) -> Struck:
+        """Cut or stop a task in the background, and the work it waits for."""
         ...
 
-    async def hits(self, task: str) -> Sequence[Sent]:
-        """What a stop of a task would hit at this moment, the task itself first."""
+    async def hits(self, task: str, verb: Verb) -> Sequence[Sent]:
+        """What a verb would hit at this moment, the task itself first."""
         ...
 
     async def author(self, path: str, sha256: str) -> str:

@@ -182,11 +182,8 @@ class Talk:
     async def strike(self, task: str, verb: Verb, message: str = "") -> Sequence[Task]:
         """Do one of the verbs that cut or end, and say what it hit and what goes on."""
         found = await self.gen.find(task)
-        reach = self.gen.launcher.reach
-        if verb == "interrupt":
-            stops = await reach.interrupt(found.id, INTERRUPTED, message)
-        else:
-            stops = await reach.stop(found.id, STOPPED, tree=verb == "tree", report=verb == "keep")
+        why = INTERRUPTED if verb == "interrupt" else STOPPED
+        stops = await self.gen.launcher.reach.strike(found.id, verb, why, message)
         hit = {each.id for each in stops.hit}
         behind = [
             f"{name_of(each)} ({each.id})"

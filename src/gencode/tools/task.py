@@ -85,8 +85,7 @@ def report(outcome: Outcome, cap: int) -> str:
     again = next((each for each in outcome.evidence.warnings if each.startswith(AGAIN)), "")
     if again:
         text = f"{text}\n[{again}]"
-    if len(text) > cap:
-        text = f'{clip(text, cap)}\n[the whole text: TaskOutput(task_id="{outcome.agent_id}")]'
+    text = capped(text, cap, outcome.agent_id)
     if outcome.success:
         return text
     why = why_ended(outcome).rstrip(".")
@@ -95,3 +94,10 @@ def report(outcome: Outcome, cap: int) -> str:
         f"{f': {why}' if why else ''}."
     )
     return f"{head}\n\nWhat it had said last:\n{text}" if text else head
+
+
+def capped(text: str, cap: int, task: str) -> str:
+    """What an agent said as far as it enters the context of another one; the way to the rest."""
+    if len(text) <= cap:
+        return text
+    return f'{clip(text, cap)}\n[the whole text: TaskOutput(task_id="{task}")]'

@@ -1,4 +1,4 @@
-"""tools: TaskOutput and TaskStop, for agents and commands in the background."""
+"""tools: TaskOutput, for agents and commands in the background."""
 
 import asyncio
 from typing import TYPE_CHECKING, Annotated
@@ -34,40 +34,16 @@ async def TASK_OUTPUT(
     note = "" if limit == within or not block else f"The timeout {limit} was taken as {within} ms.\n"
     if task_id.startswith(SHELL):
         return ToolOutput(note + await _shell(ctx.shells().find(task_id), seconds))
-    outcome = await _delegate(ctx).look(task_id, 0.0)
+    outcome = await delegate_of(ctx).look(task_id, 0.0)
     if seconds and outcome.background and not outcome.status.ended:
         with ctx.parked():
-            outcome = await _delegate(ctx).look(task_id, seconds)
+            outcome = await delegate_of(ctx).look(task_id, seconds)
     if not outcome.status.ended:
         return ToolOutput(note + (running(outcome) if outcome.background else in_foreground(outcome)))
     trace = Trace()
     if outcome.background:
         trace = Trace(delivered=(outcome.agent_id,), ends=(outcome.ended_at or "",))
     return ToolOutput(note + ended(outcome, page), trace, error=not outcome.success)
-
-
-@tool(effect="delegate", name="TaskStop", timeout=30.0)
-async def TASK_STOP(ctx: ToolContext, task_id: Annotated[str, "The id that Task or Bash gave"]) -> str:
-    """Stop a task or command that runs in the background. What it has found so far is kept."""
-    if task_id.startswith(SHELL):
-        shell = ctx.shells().find(task_id)
-        if shell.over:
-            return f"{task_id} had already ended. Its output is in {shell.file}."
-        await shell.running.stop()
-        return f"{task_id} was stopped, with all it had started. Its output is in {shell.file}."
-    before = await _delegate(ctx).look(task_id, 0.0)
-    if not before.background and not before.status.ended:
-        raise ToolError(in_foreground(before))
-    if soon := await _delegate(ctx).hits(task_id):
-        ctx.progress(f"stops {', '.join(f'{each.task} ({each.agent})' for each in soon)}")
-    outcome, hit = await _delegate(ctx).stop(task_id)
-    who = f"Task {outcome.agent_id} of {outcome.agent}"
-    if not hit:
-        return f"{who} had already ended as {outcome.status}; nothing was stopped."
-    turns = "1 turn" if outcome.turns == 1 else f"{outcome.turns} turns"
-    below = ", ".join(f"{each.task} ({each.agent})" for each in hit if each.task != outcome.agent_id)
-    also = f" What it waited for was stopped, too: {below}." if below else ""
-    return f"{who} was stopped after {turns} and is now {outcome.status}.{also}"
 
 
 def in_foreground(outcome: Outcome) -> str:
@@ -140,7 +116,8 @@ def _tokens(outcome: Outcome) -> int:
     return outcome.usage.input_tokens + outcome.usage.output_tokens
 
 
-def _delegate(ctx: ToolContext) -> Delegate:
+def delegate_of(ctx: ToolContext) -> Delegate:
+    """Who looks after the tasks of this agent."""
     if ctx.delegate is None:
         raise ToolError("This agent cannot send agents, so there is nothing to look at.")
     return ctx.delegate

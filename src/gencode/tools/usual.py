@@ -10,7 +10,8 @@ from gencode.tools.read import READ
 from gencode.tools.send_message import SEND_MESSAGE
 from gencode.tools.spawn import SPAWN, SPAWN_SUBAGENT
 from gencode.tools.task import TASK
-from gencode.tools.task_output import TASK_OUTPUT, TASK_STOP
+from gencode.tools.task_output import TASK_OUTPUT
+from gencode.tools.task_stop import TASK_STOP
 from gencode.tools.todo import TODO_WRITE
 from gencode.tools.web_fetch import WEB_FETCH
 from gencode.tools.web_search import WEB_SEARCH

@@ -9,8 +9,9 @@ from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
 from gencode.delegation.desk import Desk
-from gencode.runtime.ports import Sent, TaskQuery
+from gencode.runtime.ports import Sent, Struck, TaskQuery, Verb
 
+INTERRUPTED = "the client interrupted it"
 STOPPED = "the client stopped it"
 MOST_LISTED = 1000
 FILES = ("scripted:", "local/")
@@ -35,15 +36,24 @@ class ClientDesk(Desk):
         found = await reached(self._gen, task)
         return await self._gen.records.get(await self._gen.watch.task(found.id))
 
-    async def hits(self, task: str) -> Sequence[Sent]:
-        """What a stop of a task would hit at this moment, the task itself first."""
-        return [_sent(each) for each in await self._gen.launcher.reach.hits(task, "stop")]
+    async def hits(self, task: str, verb: Verb) -> Sequence[Sent]:
+        """What a verb would hit at this moment, the task itself first."""
+        return await super().hits((await reached(self._gen, task)).id, verb)
 
-    async def stop(self, task: str) -> tuple[Outcome, Sequence[Sent]]:
-        """Stop a task that runs here, and the work it waits for; its outcome, and all that this hit."""
+    async def strike(self, task: str, verb: Verb) -> Struck:
+        """Cut or stop a task that runs here, and the work it waits for."""
         found = await steerable(self._gen, task)
-        stops = await self._gen.launcher.reach.stop(found.id, STOPPED)
-        return await self._gen.outcome_of(stops.task), [_sent(each) for each in stops.hit]
+        if verb == "tree":
+            await self._check_all_here(found)
+        return await self._struck(found.id, verb, INTERRUPTED if verb == "interrupt" else STOPPED)
+
+    async def _check_all_here(self, task: Task) -> None:
+        """UserMistake where another process runs something below a task, and for nobody who runs here."""
+        here: set[str | None] = set()
+        for each in await self._gen.launcher.reach.hits(task.id, "tree"):
+            if self._gen.supervisor.find(each.id) is None and each.parent not in here:
+                raise elsewhere(each)
+            here.add(each.id)
 
     async def own(self) -> Sequence[Outcome]:
         """The last tasks of this folder that no other task asked for, oldest first."""
@@ -83,10 +93,15 @@ async def steerable(gen: GenCode, name: str) -> Task:
     """
     found = await gen.watch.task((await reached(gen, name)).id)
     if not found.status.ended and gen.supervisor.find(found.id) is None:
-        raise UserMistake(
-            f"Task {found.id} is run by another process; it can be looked at here, and steered there."
-        )
+        raise elsewhere(found)
     return found
+
+
+def elsewhere(task: Task) -> UserMistake:
+    """Why a client may only look at a task."""
+    return UserMistake(
+        f"Task {task.id} is run by another process; it can be looked at here, and steered there."
+    )
 
 
 def checked(request: TaskRequest) -> TaskRequest:
@@ -94,7 +109,3 @@ def checked(request: TaskRequest) -> TaskRequest:
     if request.model.strip().casefold().startswith(FILES):
         raise UserMistake("A model that is a file cannot be named by a client; start gen mcp with it.")
     return request
-
-
-def _sent(task: Task) -> Sent:
-    return Sent(task.id, task.agent, task.status, task.error, task.background)

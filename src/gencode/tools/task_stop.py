@@ -1,0 +1,93 @@
+"""tools: TaskStop, the verbs that cut or end a task or a command in the background."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from gencode.core.errors import ToolError
+from gencode.core.messages import Trace
+from gencode.core.status import Status
+from gencode.runtime.ports import Sent, Struck, Verb
+from gencode.runtime.toolbox import ToolContext, ToolOutput, tool
+from gencode.tools.task import capped
+from gencode.tools.task_output import SHELL, delegate_of, in_foreground
+
+MOST_NAMED = 8
+
+
+async def would_hit(ctx: ToolContext, task_id: str, how: Verb) -> str:
+    """What a stop hits, for who is asked about it or watches; nothing of a command, which the call names."""
+    if task_id.startswith(SHELL):
+        return ""
+    hit = await delegate_of(ctx).hits(task_id, how)
+    does = "interrupts" if how == "interrupt" else "stops"
+    return f"{does} {_named(hit)}" if hit else f"{does} nothing"
+
+
+@tool(effect="delegate", name="TaskStop", timeout=90.0, preview=would_hit)
+async def TASK_STOP(
+    ctx: ToolContext,
+    task_id: Annotated[str, "The id that Task or Bash gave"],
+    how: Annotated[
+        Verb, "keep: it reports first; tree: with all below it; interrupt: it goes on after"
+    ] = "stop",
+) -> ToolOutput:
+    """Stop a task or command that runs in the background. What it has found so far is kept."""
+    if task_id.startswith(SHELL):
+        return ToolOutput(await _stop_shell(ctx, task_id, how))
+    before = await delegate_of(ctx).look(task_id, 0.0)
+    if not before.background and not before.status.ended:
+        raise ToolError(in_foreground(before))
+    ctx.progress(await would_hit(ctx, task_id, how))
+    with ctx.parked():  # who reports may need the place
+        struck = await delegate_of(ctx).strike(task_id, how)
+    outcome = struck.outcome
+    text = _told(struck, how)
+    if how != "keep" or not outcome.result or not _itself(struck):
+        return ToolOutput(text)
+    said = capped(outcome.result, delegate_of(ctx).result_cap(outcome.agent), outcome.agent_id)
+    trace = Trace(delivered=(outcome.agent_id,), ends=(outcome.ended_at or "",))
+    return ToolOutput(f"{text}\n\nWhat it said last:\n{said}", trace)
+
+
+async def _stop_shell(ctx: ToolContext, name: str, how: Verb) -> str:
+    shell = ctx.shells().find(name)
+    if how == "interrupt":
+        raise ToolError(f"{name} is a command: it can be stopped, and does not go on after that.")
+    if shell.over:
+        return f"{name} had already ended. Its output is in {shell.file}."
+    await shell.running.stop()
+    return f"{name} was stopped, with all it had started. Its output is in {shell.file}."
+
+
+def _told(struck: Struck, how: Verb) -> str:
+    """What was hit, and what was not and goes on below it."""
+    outcome, task = struck.outcome, struck.outcome.agent_id
+    below = _named([each for each in struck.hit if each.task != task])
+    turns = "1 turn" if outcome.turns == 1 else f"{outcome.turns} turns"
+    if not _itself(struck):
+        ends = "." if below else f"; nothing was {'interrupted' if how == 'interrupt' else 'stopped'}."
+        said = f"{_as_it_is(struck)}{ends}"
+    elif how == "interrupt":
+        said = "was interrupted and goes on from there."
+    else:
+        said = f"was stopped after {turns} and is now {outcome.status}."
+    also = f" Below it was stopped: {below}." if below else ""
+    left = f" Below it still runs: {_named(struck.left)}." if struck.left else ""
+    way = f' To stop that: TaskStop(task_id="{task}", how="tree").' if struck.left else ""
+    return f"Task {task} of {outcome.agent} {said}{also}{left}{way}"
+
+
+def _itself(struck: Struck) -> bool:
+    return any(each.task == struck.outcome.agent_id for each in struck.hit)
+
+
+def _as_it_is(struck: Struck) -> str:
+    status = struck.outcome.status
+    if status.ended:
+        return f"had already ended as {status}"
+    return "waits for its turn" if status is Status.PENDING else "does not answer"
+
+
+def _named(tasks: Sequence[Sent]) -> str:
+    rest = f" and {len(tasks) - MOST_NAMED} more" if len(tasks) > MOST_NAMED else ""
+    return ", ".join(f"{each.task} ({each.agent})" for each in tasks[:MOST_NAMED]) + rest
