@@ -1,11 +1,12 @@
 """Agents room: the linter. Every file below a path is read as the agent it is meant to be; nothing is run.
 
 What is there is hostile: links are not followed, pipes and devices not opened, and there is an end to files,
-folders and what is read of each.
+folders, what is read of each, and the time that their schemas take.
 """
 
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 
@@ -24,6 +25,9 @@ from gencode.runtime.prompt import one_line
 
 MOST_FILES = 20_000
 DEEPEST = 64
+SCHEMA_SECONDS = 60.0
+"""So long the schemas of all files may take together."""
+UNCHECKED = f"The schemas before took {SCHEMA_SECONDS:g} seconds; name fewer files to have this one checked."
 _PASSED_OVER = (".git",)
 _SKILL = "SKILL.md"
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -56,7 +60,9 @@ def lint(paths: Sequence[Path]) -> Report:
             if len(found) > MOST_FILES:
                 raise UserMistake(f"There are more than {MOST_FILES:,} files; name a smaller folder.")
     named = {str(_plain(path)) for path in paths}
-    files = [file for path in found for file in _read(path, follow=path in named)]
+    schemas = _Schemas()
+    read = (file for path in found for file in _read(path, follow=path in named))
+    files = [schemas.checked(file) for file in read]
     return Report(files, list(_clashes(files)))
 
 
@@ -94,7 +100,7 @@ def _read(path: str, *, follow: bool) -> list[AgentFile]:
             raise mistake(path, "it holds no agents")
     except UserMistake as error:
         return [AgentFile(path, dialect, why_not=str(error))]
-    return [_with_schema(file) for file in found]
+    return found
 
 
 def _near(path: str) -> Near:
@@ -107,17 +113,31 @@ def _near(path: str) -> Near:
     return content
 
 
-def _with_schema(file: AgentFile) -> AgentFile:
-    """The file with what a call of its agent would say about its schema."""
-    if file.spec is None or file.spec.output_schema is None:
-        return file
-    from gencode.runtime.shaped import check_schema
+class _Schemas:
+    """Says what a call of each agent would say about its schema, as long as there is time left for that."""
 
-    try:
-        check_schema(file.spec.output_schema)
-    except UserMistake as error:
-        return replace(file, findings=(*file.findings, Finding("schema-invalid", str(error))))
-    return file
+    def __init__(self) -> None:
+        self._left = SCHEMA_SECONDS
+
+    def checked(self, file: AgentFile) -> AgentFile:
+        if file.spec is None or file.spec.output_schema is None:
+            return file
+        wrong = self._wrong(file.spec.output_schema)
+        return replace(file, findings=(*file.findings, Finding(*wrong))) if wrong else file
+
+    def _wrong(self, schema: object) -> tuple[str, str] | None:
+        from gencode.runtime.shaped import check_schema
+
+        if self._left <= 0:
+            return "schema-unchecked", UNCHECKED
+        begun = time.monotonic()
+        try:
+            check_schema(schema)
+        except UserMistake as error:
+            return "schema-invalid", str(error)
+        finally:
+            self._left -= time.monotonic() - begun
+        return None
 
 
 def _content(path: str, *, follow: bool) -> bytes:

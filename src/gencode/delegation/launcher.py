@@ -26,6 +26,7 @@ from gencode.delegation.accounts import (
 from gencode.delegation.apart import Apart, new_task
 from gencode.delegation.desk import Desk
 from gencode.delegation.forks import Fork, check_begun, forked, remembered
+from gencode.delegation.forms import checked, formed
 from gencode.delegation.inquiring import Inquiring
 from gencode.delegation.live import Job, Live
 from gencode.delegation.means import Means
@@ -82,6 +83,7 @@ class Launcher:
         seconds: float | None = None,
     ) -> Live:
         """Start a subagent below `origin`; UserMistake names what is wrong with the request."""
+        request = await formed(request, self._sendable(request, origin))
         order, created = await afforded(lambda: self._prepared(request, origin, call, seconds))
         with counted_if_begun(order.place.purse):
             self._seating.check_price(order.place)
@@ -113,6 +115,7 @@ class Launcher:
 
     async def detach(self, request: TaskRequest, origin: Origin, seconds: float | None = None) -> str:
         """Start a subagent in a process that goes on when this one ends; the id of its task."""
+        request = await formed(request, self._sendable(request, origin))
         order, created = self._prepared(replace(request, background=True), origin, None, seconds)
         order.place.stop.fall()
         if order.place.purse is not None:
@@ -148,11 +151,6 @@ class Launcher:
         spec = self._sendable(request, origin)
         check_prompt(request.prompt)
         check_turns(request.max_turns)
-        schema = request.output_schema if request.output_schema is not None else spec.output_schema
-        if schema is not None:
-            from gencode.runtime.shaped import check_schema
-
-            schema = check_schema(schema)
         background = request.background or spec.background
         sent, apart = origin.task is not None, (request.isolation or spec.isolation) == "process"
         with elsewhere(far=apart and self.apart.far):
@@ -180,7 +178,7 @@ class Launcher:
             grant=grant,
             spawned=request.spawned,
             budget=budget,
-            output_schema=schema,
+            output_schema=request.output_schema,
             fits=apart and purse is not None and (background or not purse.lend()),
             tools=spec.tools,
             model=model.lasting,
@@ -216,6 +214,7 @@ class Launcher:
         leads: Leads | None = None,
     ) -> Job:
         """Start the main conversation, or go on with an earlier one; what `leads` it is done before."""
+        spec = replace(spec, output_schema=await checked(spec.output_schema))
         place = origin.talking(spec).ending(limits.seconds)
         self._seating.check_price(place)
         order = Order(spec, place, limits, images=said.images)

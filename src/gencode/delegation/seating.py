@@ -16,6 +16,7 @@ from gencode.core.prices import Price
 from gencode.core.rules import SERVERS, Mode, Policy
 from gencode.core.spec import AgentSpec, ToolChoice, Workspace, same_name
 from gencode.core.task import Task
+from gencode.delegation.forms import schema_of
 from gencode.delegation.kinship import Kinship
 from gencode.delegation.origin import Origin
 from gencode.permissions.table import MEMORY_TOOLS
@@ -324,7 +325,7 @@ class Seating:
             seen=origin.seen or Seen(origin.ledger, f"the agent {spec.name}, task {task.id}"),
             purse=origin.purse,
             price=price,
-            schema=task.output_schema,
+            schema=schema_of(task, spec),
             context=price.context or USUAL_CONTEXT,
             hooks=self._hooks(spec, task, toolbox, origin),
             temperature=origin.model.temperature,

@@ -24,6 +24,7 @@ from gencode.delegation.cache import find, given_again
 from gencode.delegation.desk import Desk
 from gencode.delegation.earlier import told_first, told_place, tools_of
 from gencode.delegation.family import Family, as_sent
+from gencode.delegation.forms import schema_of, told_form
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin
@@ -47,9 +48,6 @@ PATIENCE = 5.0
 LOOK_SECONDS = 0.02
 RUNNING = "Task {task} is running; wait for it or stop it first."
 NOTHING_SAID = "The prompt is empty; say what the agent should do."
-SHAPE = (
-    "Your last reply must be one JSON value that fits this JSON Schema, and nothing else around it:\n{schema}"
-)
 
 
 Leads = Callable[[Task], Awaitable[Sequence[DurableFact]]]
@@ -135,7 +133,7 @@ class Starting:
         first = [UserMessage(spec.initial_prompt)] if created.conversation and spec.initial_prompt else []
         place = order.workplace.heard() if order.workplace else ()
         said = UserMessage(created.prompt, images=order.images)
-        heard = [*first, said, *place, *origin.notes(), *_shape(created)]
+        heard = [*first, said, *place, *origin.notes(), *told_form(schema_of(created, spec))]
         started = self._seating.started(spec, toolbox, origin, system)
         started = replace(started, woken=order.woken is not None)
         then = (*before, started, *map(MessageAdded, heard))
@@ -273,6 +271,7 @@ class Starting:
             system = "" if lease.state.system else self._seating.system(spec, toolbox, origin, "")
             said = UserMessage(more.prompt, images=order.images)
             heard = _heard(before, said, letters, earlier, origin)
+            heard += told_form(schema_of(lease.state, spec), earlier)
             place = order.workplace.heard_anew() if order.workplace else told_place(earlier, origin.workspace)
             heard = [*place, *heard]
             started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
@@ -374,16 +373,6 @@ def _hand_out_again(seat: Seat, record: Recorder) -> None:
         seat.gate.hand_out(file)
 
 
-def _shape(task: Task | TaskCreated) -> list[UserMessage]:
-    """What an agent is told about the form of its result."""
-    if task.output_schema is None:
-        return []
-    from msgspec import json
-
-    schema = json.format(json.encode(task.output_schema), indent=1).decode()
-    return [UserMessage(SHAPE.format(schema=schema), sender="system")]
-
-
 def _heard(
     task: Task, said: UserMessage, letters: Sequence[Letter], earlier: Sequence[Message], origin: Origin
 ) -> list[UserMessage]:
@@ -392,5 +381,5 @@ def _heard(
     if not earlier and task.prompt:  # it was stopped before it had heard anything
         asked = [UserMessage(task.prompt), *asked]
     mail = [UserMessage(letter.text, letter.sender, mail=letter.number) for letter in letters]
-    notes = [note for note in (*origin.notes(), *_shape(task)) if note not in earlier]
+    notes = [note for note in origin.notes() if note not in earlier]
     return [*told_first(task), *asked, *mail, *notes]

@@ -17,6 +17,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.accounts import NO_BUDGET
 from gencode.delegation.forks import Fork, point_of
+from gencode.delegation.forms import checked
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin, link_of
@@ -115,6 +116,7 @@ class Work:
         """Begin a new task with what an earlier one had said and heard."""
         found = await self._forkable(task)
         point_of(found, await self._store.events(found.id), fork)  # what is not there costs nothing
+        request = replace(request, output_schema=await checked(request.output_schema))
         funds = await self._treasury.above(found.parent, sends=True)
         request = fork.bounding(request, found)
         return await self._resumption.fork(found, fork, request, self._terms.seconds, funds)
@@ -128,6 +130,7 @@ class Work:
         check_prompt(request.prompt)
         check_turns(request.max_turns)
         point = point_of(found, await self._store.events(found.id), fork)
+        request = replace(request, output_schema=await checked(request.output_schema))
         budget, woken = await self._treasury.taken_along(found, fork.bounding(request, found).budget)
         request = replace(request, background=True, budget=budget)
         return await self._resumption.fork_apart(found, point, request, self._terms.seconds, woken=woken)

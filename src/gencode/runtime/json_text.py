@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, cast
 
 MOST_TEXT = 1_000_000
@@ -18,7 +18,6 @@ _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 """What the journal can hold."""
 
 _FENCE = re.compile(r"^[ \t]*(?P<marks>`{3,}|~{3,})(?P<info>[^`\n]*)$", re.MULTILINE)
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,80}")
 _LOOKS = ("{", "[")
 _AFTER = "`~. \t\r\n"
 """What may follow an object or array that ends the text: a fence in the same line, the end of a sentence."""
@@ -77,19 +76,6 @@ def unfit(value: object) -> str:
             return "" if math.isfinite(value) else "JSON has no numbers such as NaN and Infinity"
         case _:
             return f"JSON has no values such as {type(value).__name__}"
-
-
-def path_of(steps: Sequence[str | int]) -> str:
-    """Where a value is: `$.items[3]["odd name"]`."""
-    return "$" + "".join(_step(each) for each in steps)
-
-
-def _step(step: str | int) -> str:
-    if isinstance(step, int):
-        return f"[{step}]"
-    if _PLAIN.fullmatch(step):
-        return f".{step}"
-    return f"[{json.dumps(step[:80], ensure_ascii=False)}]"
 
 
 def _candidates(text: str) -> Iterator[str]:

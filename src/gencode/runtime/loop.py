@@ -6,7 +6,6 @@ Three things are always true: a stored message is never changed; every tool call
 even after a stop; nothing unbounded enters a transcript (`clip` is the only road in).
 """
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -159,10 +158,10 @@ def unasked(problem: str) -> str:
 
 async def shaped(text: str, schema: dict[str, Any]) -> tuple[Any, str]:
     """A final text as the value that a schema asks for, or what is wrong with it."""
-    from gencode.runtime.shaped import read_output
+    from gencode.runtime.shaped import aside, read_output
 
     try:
-        return await asyncio.to_thread(read_output, text, schema), ""
+        return await aside(partial(read_output, text, schema)), ""
     except ToolError as problem:
         return None, str(problem)
 

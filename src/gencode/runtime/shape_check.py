@@ -1,14 +1,16 @@
-"""runtime: whether a value fits a schema, found out in a process of its own. It is run as a file.
+"""runtime: whether a schema is one, and a value fits it, found out in a process of its own, run as a file.
 
-Reads `{"schema", "value"}` from stdin and writes one JSON text per problem and line, at the end an empty one.
+Reads `{"schema"}` or `{"schema", "value"}` from stdin and writes one JSON text per problem and line, at the
+end an empty one. A schema alone is only compiled, which may take as long and as much as any value.
 Its only argument is the folder that holds jsonschema_rs; the rest is the standard library.
 """
 
 import json
+import re
 import resource
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Any, cast
@@ -16,8 +18,16 @@ from typing import Any, cast
 MOST_PROBLEMS = 10
 LARGEST_PATTERN = 256 * 1024
 CPU_SECONDS = 10
-MEMORY = 2 << 30
+MEMORY = 1 << 30
+_BOUNDS = (
+    (resource.RLIMIT_CPU, CPU_SECONDS),
+    (resource.RLIMIT_AS, MEMORY),
+    (resource.RLIMIT_CORE, 0),  # what is too large ends by an abort, and nobody wants to keep that
+)
 _LONGEST = 160
+_LONGEST_WORD = 200
+_QUOTED = re.compile(r"'[^']{0,200}'")
+_TYPES = "string, number, integer, boolean, object, array and null"
 _MASK = "the value"
 _NEAREST = 3
 _ALIKE = 3
@@ -27,12 +37,18 @@ _CHOICES = frozenset({"anyOf", "oneOf"})
 
 
 def main() -> None:
-    for limit, most in ((resource.RLIMIT_CPU, CPU_SECONDS), (resource.RLIMIT_AS, MEMORY)):
+    for limit, most in _BOUNDS:
         with suppress(ValueError, OSError):  # a system that does not know this limit, or has a lower one
             resource.setrlimit(limit, (most, most))
     sys.path.append(sys.argv[1])
     asked = json.load(sys.stdin.buffer)
-    for problem in problems(asked["schema"], asked["value"]):
+    try:
+        validator = compiled(asked["schema"], mask=_MASK if "value" in asked else None)
+    except ValueError as error:
+        found: Iterable[str] = [what_is_wrong(error)]
+    else:
+        found = problems(validator, asked["value"]) if "value" in asked else ()
+    for problem in found:
         say(problem)
     say("")
 
@@ -41,14 +57,43 @@ def say(text: str) -> None:
     print(json.dumps(text), flush=True)
 
 
-def problems(schema: Any, value: Any) -> Iterator[str]:
-    """The first at once, because all of them may take long; then the others, few of the same kind."""
+def compiled(schema: Any, mask: str | None = None) -> Any:
+    """What checks values; ValueError for what is no schema, or refers to something outside itself."""
     import jsonschema_rs as rs
 
     patterns = rs.RegexOptions(size_limit=LARGEST_PATTERN, dfa_size_limit=LARGEST_PATTERN)
-    validator = rs.validator_for(
-        schema, pattern_options=patterns, validate_formats=True, offline=True, mask=_MASK
-    )
+    return rs.validator_for(schema, pattern_options=patterns, validate_formats=True, offline=True, mask=mask)
+
+
+def what_is_wrong(error: ValueError) -> str:
+    """Why something is no schema, in a sentence for a person."""
+    import jsonschema_rs as rs
+
+    if not isinstance(error, rs.ValidationError):
+        return f"This is not a JSON Schema: {str(error)[:_LONGEST_WORD]}."
+    message, path = error.message, error.instance_path
+    where = f" at {place(path)}" if path else ""
+    if "registry" in message:
+        named = _QUOTED.search(message)
+        return (
+            'An output schema may refer to its own parts ("$ref": "#/$defs/…") and be of a known draft of '
+            f"JSON Schema; {named[0] if named else 'something in it'} is neither{where}."
+        )
+    if message.endswith('is not a "regex"'):
+        return (
+            f"The pattern{where} of the output schema cannot be used; it must be a small regular expression "
+            f"without look-around and back-references: {message[:_LONGEST_WORD]}."
+        )
+    if path and path[-1] == "type" and "anyOf" in message:
+        told = message.partition(" is not valid")[0][:_LONGEST_WORD]
+        return f"This is not a JSON Schema{where}: {told} is no type; there are {_TYPES}, or a list of these."
+    return f"This is not a JSON Schema{where}: {message[:_LONGEST_WORD]}."
+
+
+def problems(validator: Any, value: Any) -> Iterator[str]:
+    """The first at once, because all of them may take long; then the others, few of the same kind."""
+    import jsonschema_rs as rs
+
     try:
         validator.validate(value)
     except rs.ValidationError as error:
@@ -107,7 +152,7 @@ def nearest_form(error: Any) -> str:
 
 
 def place(steps: list[Any]) -> str:
-    """The same spelling as `json_text.path_of`, which this process does not have."""
+    """Where a value is: `$.items[3]["odd name"]`."""
     said = "$"
     for step in steps:
         if isinstance(step, int):

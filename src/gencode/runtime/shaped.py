@@ -1,30 +1,35 @@
 """runtime: results that fit a JSON Schema. A schema is checked when it is given, the text when an agent ends.
 
 Both come from models and repositories. The schema is small, shallow and refers to nothing outside itself; its
-patterns are matched in linear time. Whether a value fits is found out by a process of its own with a time
-limit, because a schema of ten lines can ask for more steps than there are. These calls block for as long as
-that takes; call them in a thread.
+patterns are matched in linear time. Whether it can be compiled, and whether a value fits, is found out by a
+process of its own with limits of time and memory: a schema of ten lines can ask for more steps than there
+are, also before it has met a value, so nothing of it is compiled in this process. These calls block for as
+long as that takes; where others are not to wait, call them with `aside`.
 """
 
+import asyncio
 import json
-import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from gencode.core.errors import ToolError, UserMistake
-from gencode.runtime.json_text import MOST_DEPTH, Refused, path_of, the_json_in, unfit
-from gencode.runtime.shape_check import LARGEST_PATTERN, MOST_PROBLEMS
+from gencode.runtime.json_text import MOST_DEPTH, Refused, the_json_in, unfit
+from gencode.runtime.shape_check import MOST_PROBLEMS
 
 MOST_SCHEMA_BYTES = 64 * 1024
 MOST_SCHEMA_VALUES = 10_000
 MOST_PATTERNS = 100
 SECONDS = 5.0
 LONGEST_COMPLAINT = 4000
-_LONGEST_WORD = 200
+AT_ONCE = 4
+"""So many checks go on at once, since each may take much memory."""
+_REMEMBERED = 64
 
 _ASKING = {
     *("$ref", "$dynamicRef", "$recursiveRef", "$defs", "definitions", "type", "enum", "const", "properties"),
@@ -36,16 +41,31 @@ _ASKING = {
     *("exclusiveMaximum", "multipleOf", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"),
 }
 """Keywords that ask for something. A schema without any is an example somebody took for a schema."""
-_QUOTED = re.compile(r"'[^']{0,200}'")
 _MISSING = "Results cannot be checked because the package jsonschema-rs is missing; pip install gencode-ai"
+
+
+_threads = ThreadPoolExecutor(AT_ONCE, "schemas")
+T = TypeVar("T")
 
 
 class NotFitting(ToolError):
     """The text of an agent is not what its schema asks for; the model reads what to repair."""
 
 
+class _Unable(Exception):
+    """Nothing can be checked now, and why."""
+
+
+async def aside(check: Callable[[], T]) -> T:
+    """What a check gives that blocks, while everything else goes on."""
+    return await asyncio.get_running_loop().run_in_executor(_threads, check)
+
+
 def check_schema(schema: object) -> dict[str, Any]:
-    """A copy of the schema; UserMistake if it is none, is too large, or refers to something outside."""
+    """A copy of the schema; UserMistake if it is none, is too large, or refers to something outside.
+
+    One that takes too much time or memory to find that out is refused as well.
+    """
     if not isinstance(schema, dict):
         raise UserMistake(f"An output schema is a JSON object such as {_EXAMPLE}; this is {_kind(schema)}.")
     _measure(cast("dict[object, object]", schema))
@@ -55,7 +75,7 @@ def check_schema(schema: object) -> dict[str, Any]:
     copy: dict[str, Any] = json.loads(text)
     if copy and _ASKING.isdisjoint(copy):
         raise UserMistake(f"An output schema is a JSON Schema such as {_EXAMPLE}; this one asks for nothing.")
-    _compile(copy)
+    _try(text)
     return copy
 
 
@@ -71,8 +91,11 @@ def read_output(text: str, schema: dict[str, Any]) -> Any:
     return value
 
 
+TOO_EXPENSIVE = (
+    "This output schema is too expensive to check: {why}. Let fewer of its parts refer to each "
+    "other, and leave unevaluatedProperties and unevaluatedItems out."
+)
 NOT_FITTING = "The result does not fit its schema:"
-_TYPES = "string, number, integer, boolean, object, array and null"
 REPAIR = "Answer again with the whole JSON value"
 """So begins what an agent should do; who reads how a task ended is not told that."""
 _EXAMPLE = '{"type": "object", "properties": {"name": {"type": "string"}}}'
@@ -130,64 +153,47 @@ def _patterns(members: dict[object, object]) -> int:
     )
 
 
-def _compile(schema: dict[str, Any]) -> None:
+@lru_cache(_REMEMBERED)
+def _try(text: str) -> None:
+    """UserMistake for what cannot be compiled. What can is remembered, since many agents have the same."""
     try:
-        import jsonschema_rs as rs  # 30 ms that only those pay who use schemas
-    except ImportError:
-        raise UserMistake(f"{_MISSING}.") from None
-    patterns = rs.RegexOptions(size_limit=LARGEST_PATTERN, dfa_size_limit=LARGEST_PATTERN)
-    try:
-        rs.validator_for(schema, pattern_options=patterns, validate_formats=True, offline=True)
-    except rs.ValidationError as error:
-        raise UserMistake(_what_is_wrong(error.message, error.instance_path)) from None
-    except ValueError as error:
-        raise UserMistake(f"This is not a JSON Schema: {str(error)[:_LONGEST_WORD]}.") from None
-
-
-def _what_is_wrong(message: str, path: list[str | int]) -> str:
-    where = f" at {path_of(path)}" if path else ""
-    if "registry" in message:
-        named = _QUOTED.search(message)
-        return (
-            'An output schema may refer to its own parts ("$ref": "#/$defs/…") and be of a known draft of '
-            f"JSON Schema; {named[0] if named else 'something in it'} is neither{where}."
-        )
-    if message.endswith('is not a "regex"'):
-        return (
-            f"The pattern{where} of the output schema cannot be used; it must be a small regular expression "
-            f"without look-around and back-references: {message[:_LONGEST_WORD]}."
-        )
-    if path and path[-1] == "type" and "anyOf" in message:
-        told = message.partition(" is not valid")[0][:_LONGEST_WORD]
-        return f"This is not a JSON Schema{where}: {told} is no type; there are {_TYPES}, or a list of these."
-    return f"This is not a JSON Schema{where}: {message[:_LONGEST_WORD]}."
+        said, given_up = _found_out(f'{{"schema": {text}}}')
+    except _Unable as why:
+        raise UserMistake(str(why)) from None
+    if given_up:
+        raise UserMistake(TOO_EXPENSIVE.format(why=given_up))
+    if said:
+        raise UserMistake(said[0])
 
 
 def _problems(schema: dict[str, Any], value: Any) -> list[str]:
-    """What does not fit, as another process found out."""
+    """What does not fit."""
+    try:
+        said, given_up = _found_out(json.dumps({"schema": schema, "value": value}))
+    except _Unable as why:
+        raise ToolError(str(why)) from None
+    return [*said, f"{given_up}: give a smaller, flatter value"] if given_up else said
+
+
+def _found_out(asked: str) -> tuple[list[str], str]:
+    """What another process found wrong, and why it was given up, if it was."""
     found = find_spec("jsonschema_rs")
     if found is None or found.origin is None:
-        raise ToolError(f"{_MISSING}.")
+        raise _Unable(f"{_MISSING}.")
     program = str(Path(__file__).with_name("shape_check.py"))
     command = [sys.executable, "-I", "-S", "-B", program, str(Path(found.origin).parents[1])]
-    asked = json.dumps({"schema": schema, "value": value}).encode()
     try:
         ended = subprocess.run(
-            command, input=asked, capture_output=True, timeout=SECONDS, cwd="/", env={}, check=False
+            command, input=asked.encode(), capture_output=True, timeout=SECONDS, cwd="/", env={}, check=False
         )
     except subprocess.TimeoutExpired as error:
-        return [
-            *_said(error.stdout),
-            f"the check was ended after {SECONDS:g} seconds: give a smaller, flatter value",
-        ]
+        return [*_said(error.stdout)], f"the check was ended after {SECONDS:g} seconds"
     except OSError as error:
-        raise ToolError(
-            f"The result could not be checked now: {error.strerror}. Answer again later."
-        ) from None
+        raise _Unable(f"JSON Schemas cannot be checked now: {error.strerror}. Try again later.") from None
     said = list(_said(ended.stdout))
     if said[-1:] == [""]:
-        return said[:-1]
-    return [*said, "the check needed too much time or memory: give a smaller, flatter value"]
+        return said[:-1], ""
+    return said, "the check needed too much time or memory"
 
 
 def _said(output: bytes | None) -> Iterator[str]:

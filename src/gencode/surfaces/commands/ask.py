@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 from itertools import pairwise
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,6 +37,7 @@ class Answer(Struct, frozen=True, rename="camel"):
     usage: TreeUsage
     tasks: list[Outcome]
     error: str | None = None
+    output: Any = None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -123,4 +125,5 @@ async def _answer(gen: GenCode, outcome: Outcome, view: View) -> Answer:
         usage=outcome.usage,
         tasks=[await gen.get(task) for task in view.launched(outcome.agent_id)],
         error=outcome.error,
+        output=outcome.output,
     )

@@ -95,7 +95,7 @@ async def lint_files(site: Site, asked: Asked[LintWish, Nothing]) -> Linted:
 
 @endpoint("POST /api/lint", "view", "What would be wrong with an agent file", body=Draft, answer=Linted)
 async def lint_draft(site: Site, asked: Asked[Nothing, Draft]) -> Linted:
-    report = await asyncio.to_thread(lint_text, asked.body.text)
+    report = await asyncio.get_running_loop().run_in_executor(_LINTERS, lint_text, asked.body.text)
     linted = _linted(site, report)
     return replace(linted, files=[replace(file, path=FILE) for file in linted.files])
 
