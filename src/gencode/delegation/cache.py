@@ -1,29 +1,51 @@
-"""Results that can be given again: the same work for the same agent, and nothing it had read has changed.
+"""Results that can be given again: the same work for the same agent, while nothing it rests on has changed.
 
-Off unless a setting says so. Only tasks count that did nothing but read, under the same policies.
+Off unless a setting says so. Only a task counts that did nothing but read in its workspace, to which nobody
+said anything while it worked, and whose inputs are all known: what it began with and, by their hashes, every
+file it read and every file and name in the folders it searched. What cannot be known is never given again.
 """
 
+import asyncio
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gencode.core.events import TaskCreated
-from gencode.core.messages import AssistantMessage, FileChange, Message, is_summed_up
+from gencode.core.events import CallDecided, Event, TaskCreated, TaskStarted
+from gencode.core.ids import moment
+from gencode.core.messages import (
+    AssistantMessage,
+    FileChange,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    beginning,
+    is_summed_up,
+)
+from gencode.core.rules import Action
+from gencode.core.spec import Workspace
 from gencode.core.status import Status
-from gencode.core.task import Task
+from gencode.core.task import Task, transcript_of
+from gencode.delegation.origin import Origin
+from gencode.delegation.resting import Rests
+from gencode.delegation.watch import facts_of
+from gencode.permissions.paths import resolve
 from gencode.runtime.openers import state_of
-from gencode.runtime.ports import Store, TaskQuery
+from gencode.runtime.ports import Request, Store, TaskQuery
 from gencode.runtime.seat import Ending, Seat
 
-SEARCHING = frozenset({"Grep", "Glob", "LS"})
-READING = SEARCHING | {"Read", "TodoWrite"}
-EVERYTHING = "."
-"""Stands for all files of the workspace, where an agent has searched them."""
-MOST_FILES = 20_000
+READING = frozenset({"Read", "Grep", "Glob", "LS"})
+WITHOUT_INPUT = "TodoWrite"
+BEGINNING = ""
+"""The name under which is written what a task began with; no file has it."""
+NEVER = (None, "")
+"""What is recalled where results are not given again."""
 AGAIN = "answered from the journal: "
 MOST_LOOKED_AT = 200
-LARGEST_HASHED = 50_000_000
+_LITERAL = re.compile(r"(?:[^*?\[{\\/]*/)*")
+"""The folders of a pattern of Glob before its first component with a wildcard."""
 
 
 def given_again(task: Task) -> Ending:
@@ -32,79 +54,101 @@ def given_again(task: Task) -> Ending:
     return Ending(Status.COMPLETED, task.result, warnings=(mark,), output=task.output)
 
 
-def inputs_of(seat: Seat, transcript: Sequence[Message], task: Task) -> tuple[FileChange, ...] | None:
-    """The files that a task has read, as they were then; None when it did more, or when one has changed."""
-    called = {call.name for each in transcript if isinstance(each, AssistantMessage) for call in each.calls}
-    seen = task.evidence
-    if not called <= READING or seen.children or is_summed_up(transcript):
-        return None
-    cwd = seat.workspace.cwd
-    found: list[FileChange] = []
-    if called & SEARCHING:
-        tree = _tree(cwd)
-        if not tree:
-            return None
-        found.append(FileChange(EVERYTHING, tree))
-    for path in seen.files_read:
-        real = os.path.realpath(cwd / path)
-        known = seat.seen.state(real)
-        digest = _hash(Path(real))
-        if not digest or (known is not None and known != state_of(real)):
-            return None
-        found.append(FileChange(path, digest))
-    return tuple(found)
+async def recalled(
+    store: Store, created: TaskCreated, request: Request, place: Origin
+) -> tuple[Task | None, str]:
+    """An earlier task with whose result a new one can be answered; without one, a hash of how that begins."""
+    began = _beginning_of(created, request, place)
+    known = await _found(store, place.workspace, began) if began else None
+    return known, "" if known else began
 
 
-async def find(store: Store, created: TaskCreated, model: str, system: str) -> Task | None:
-    """An earlier task whose result can be given for this one."""
+def _beginning_of(created: TaskCreated, request: Request, place: Origin) -> str:
+    """A hash of all that an agent is told and given at its beginning.
+
+    Empty where that is not all: what a person allowed meanwhile counts only in this session, and a copy of a
+    folder has more than one name.
+    """
+    if place.given.rules() or place.workspace.copied is not None:
+        return ""
+    told = (request, place.model.effort, place.model.temperature)
+    bounds = (created.policies, created.grant, created.clone, created.output_schema)
+    return hashlib.sha256(repr((told, bounds)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+async def _found(store: Store, workspace: Workspace, began: str) -> Task | None:
+    """The latest task that began in the same way, if what it rests on is as it was."""
     query = TaskQuery(
-        cwd=created.cwd, statuses=(Status.COMPLETED,), conversations=False, limit=MOST_LOOKED_AT
+        cwd=str(workspace.cwd), statuses=(Status.COMPLETED,), conversations=False, limit=MOST_LOOKED_AT
     )
-    for task in reversed(await store.tasks(query)):
-        same = (task.agent, task.prompt, task.chosen_model) == (created.agent, created.prompt, model)
-        if (
-            not same
-            or task.policies != created.policies
-            or task.inputs is None
-            or task.output_schema != created.output_schema
-        ):
-            continue
-        if _without_date(task.system) == _without_date(system) and _unchanged(task.inputs, Path(created.cwd)):
+    first = FileChange(BEGINNING, began)
+    tasks = [task for task in await store.tasks(query) if task.inputs and task.inputs[0] == first]
+    now = Rests(workspace)
+    for task in reversed(tasks):
+        # What came from a file may claim anything, also to rest on files as they are here.
+        if not task.imported and await asyncio.to_thread(_unchanged, task.inputs or (), now):
             return task
     return None
 
 
-def _unchanged(inputs: Iterable[FileChange], cwd: Path) -> bool:
-    return all(
-        (_tree(cwd) if each.path == EVERYTHING else _hash(cwd / each.path)) == each.sha256 for each in inputs
+def _unchanged(inputs: Iterable[FileChange], now: Rests) -> bool:
+    return all(now.hash(each.path) == each.sha256 for each in inputs if each.path != BEGINNING)
+
+
+async def inputs_of(store: Store, seat: Seat, task: str, began: str) -> tuple[FileChange, ...] | None:
+    """What the result of a task rests on, as it was all the time; None when that is not known."""
+    events, trouble = await facts_of(store, task)
+    return None if trouble else await asyncio.to_thread(_inputs, seat, events, began)
+
+
+def _inputs(seat: Seat, events: Sequence[Event], began: str) -> tuple[FileChange, ...] | None:
+    transcript = transcript_of(events)
+    if not _left_alone(seat, events, transcript):
+        return None
+    replies = [each for each in transcript if isinstance(each, AssistantMessage)]
+    names = [_name(seat, call) for reply in replies for call in reply.calls]
+    if None in names:
+        return None
+    start = next(event.at for event in events if isinstance(event.fact, TaskStarted))
+    then = Rests(seat.workspace, unchanged_since=moment(start).timestamp())
+    found = [FileChange(name, then.hash(name)) for name in dict.fromkeys(names) if name]
+    return (FileChange(BEGINNING, began), *found) if all(each.sha256 for each in found) else None
+
+
+def _left_alone(seat: Seat, events: Sequence[Event], transcript: Sequence[Message]) -> bool:
+    """Whether a task heard nothing after its beginning, nobody was asked about it, and no call failed."""
+    decisions = [event.fact.decision for event in events if isinstance(event.fact, CallDecided)]
+    later = transcript[beginning(transcript) :]
+    return not (
+        is_summed_up(transcript)
+        or seat.gate.given.rules()
+        or any(decision.action is not Action.ALLOW for decision in decisions)
+        or any(isinstance(each, UserMessage) for each in later)
+        or any(isinstance(each, UserMessage) and each.mail for each in transcript)
+        or any(isinstance(each, AssistantMessage) and each.partial for each in later)
+        or any(result.error for each in later if isinstance(each, ToolMessage) for result in each.results)
     )
 
 
-def _tree(cwd: Path) -> str:
-    """What a search sees: every file below a folder, its size and time; empty where there are too many."""
-    digest = hashlib.sha256()
-    seen = 0
-    for folder, folders, files in os.walk(cwd):
-        folders[:] = sorted(name for name in folders if name != ".git")
-        for name in sorted(files):
-            state = state_of(os.path.join(folder, name))  # noqa: PTH118 (a path for each file is slow)
-            digest.update(repr((folder, name, state and (state.size, state.changed_ns))).encode())
-        seen += len(files)
-        if seen > MOST_FILES:
-            return ""
-    return digest.hexdigest()
+def _name(seat: Seat, call: ToolCall) -> str | None:
+    """The file or folder that a call looked at, from the working directory; None when that is not known.
 
-
-def _hash(path: Path) -> str:
-    try:
-        if path.stat().st_size > LARGEST_HASHED:
-            return ""
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return ""
-
-
-def _without_date(system: str) -> str:
-    """A system prompt without its last line, which says what day it is."""
-    return system.rpartition("\n")[0]
+    It must be in there, with no link on the way. Empty for a call that looks at nothing.
+    """
+    tool = seat.toolbox.get(call.name)
+    if tool is None or tool.source != "builtin" or tool.name not in READING:
+        return "" if tool is not None and tool.name == WITHOUT_INPUT else None
+    given = tool.spelled(call).input
+    text = str(given.get("file_path" if tool.name == "Read" else "path") or ".")
+    if tool.name == "Glob":
+        folders = _LITERAL.match(given["pattern"])
+        prefix = folders[0] if folders else ""
+        text = prefix if prefix.startswith(("/", "~")) else f"{text}/{prefix}"
+    place, here = resolve(text, seat.workspace), seat.workspace.cwd
+    if place.refusal or place.twin is not None:
+        return None
+    name = os.path.relpath(place.real, os.path.realpath(here))
+    known = seat.seen.state(place.real)
+    if name != os.path.relpath(place.lexical, here) or (known is not None and known != state_of(place.real)):
+        return None
+    return None if Path(name).parts[:1] == ("..",) else name

@@ -91,7 +91,7 @@ class Launcher:
                 return await self._launch_apart(order, created)
             if in_worktree(order.spec, request.isolation):
                 order, created = await self._in_worktree(order, created)
-            elif self._remembers:
+            elif self._remembers and not self._seating.hooked(order.spec):
                 order = replace(order, remembers=True)
             async with kept_if_begun(order.workplace):
                 return await self._starting.begin(order, created, Desk(self))

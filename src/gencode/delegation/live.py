@@ -2,10 +2,11 @@
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
 
 from gencode.core.errors import GenCodeError
 from gencode.core.events import DurableFact, PassingFact
-from gencode.core.messages import Message
+from gencode.core.messages import FileChange, Message
 from gencode.core.task import Task
 from gencode.delegation.trees import Workplace
 from gencode.runtime.purse import Purse
@@ -124,8 +125,8 @@ class Job(Live):
         """The branch its turns hang from; when only that is stopped, the agent may still report."""
         self.ready: Ending | None = None
         """How it ends without any work, when its result is known already."""
-        self.remembers = False
-        """Whether the files it rests on are written down, so that its result may be given again."""
+        self.remembers: Callable[[], Awaitable[tuple[FileChange, ...] | None]] | None = None
+        """Says what it rests on, where that is written down so that its result may be given again."""
         self.reports = False
         self.overdue = ""
         """Why its time is up, if it is."""

@@ -331,9 +331,13 @@ class Seating:
             temperature=origin.model.temperature,
         )
 
+    def hooked(self, spec: AgentSpec) -> bool:
+        """Whether something may be run around the work of an agent."""
+        return bool(spec.hooks or self._customs.hooks)
+
     def _hooks(self, spec: AgentSpec, task: Task, toolbox: Toolbox, origin: Origin) -> "Hooks | None":
         """What is run around the work of an agent; nothing is loaded for it where there is nothing."""
-        if not spec.hooks and not self._customs.hooks:
+        if not self.hooked(spec):
             return None
         from gencode.runtime.hooks import Around, hooks_for
         from gencode.runtime.hooks_file import parse_hooks

@@ -20,7 +20,7 @@ from gencode.core.spec import AgentSpec
 from gencode.core.task import Task, fold, transcript_of
 from gencode.delegation.accounts import bounded_above
 from gencode.delegation.births import Begins, Birth
-from gencode.delegation.cache import find, given_again
+from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled
 from gencode.delegation.desk import Desk
 from gencode.delegation.earlier import told_first, told_place, tools_of
 from gencode.delegation.family import Family, as_sent
@@ -129,7 +129,6 @@ class Starting:
         toolbox = self._seating.tools(spec, origin)
         task = "" if created.conversation else created.prompt
         system = self._seating.system(spec, toolbox, origin, task)
-        known = await find(self._store, created, origin.model.name, system) if order.remembers else None
         first = [UserMessage(spec.initial_prompt)] if created.conversation and spec.initial_prompt else []
         place = order.workplace.heard() if order.workplace else ()
         said = UserMessage(created.prompt, images=order.images)
@@ -138,11 +137,12 @@ class Starting:
         started = replace(started, woken=order.woken is not None)
         then = (*before, started, *map(MessageAdded, heard))
         told = transcript_of(Event("", None, "", fact) for fact in then)
+        request = Request(origin.model.name, system, as_shown(told, origin.model.name), toolbox.schemas())
+        known, began = await recalled(self._store, created, request, origin) if order.remembers else NEVER
         slot = None if known else self._slot(created, origin)
         at_once = slot is None or slot.try_take()
         born = False
         try:
-            request = Request(origin.model.name, system, as_shown(told, origin.model.name), toolbox.schemas())
             named = order.workplace.named if order.workplace else ""
             birth = Birth(created, then if at_once else (), handover, named)
             begins = order.begins(request, self._seating.price(origin))
@@ -156,7 +156,7 @@ class Starting:
         seat = self._seat(order, record, toolbox, slot, system)
         job = self._job(order, seat, told, record, desk)
         job.first = () if at_once else then
-        job.remembers = order.remembers and not known
+        job.remembers = partial(inputs_of, self._store, seat, lease.task, began) if began else None
         job.ready = given_again(known) if known else None
         return self._supervisor.start(job)
 

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from gencode.core.errors import GenCodeError, ProviderError, Stopped
 from gencode.core.events import DurableFact, MessageAdded, TaskBackgrounded, TaskEnded
 from gencode.core.status import Status
-from gencode.delegation.cache import inputs_of
 from gencode.delegation.live import GRACE_SECONDS, Job, Live
 from gencode.delegation.pulse import Liveness, Pulse
 from gencode.delegation.receipts import warnings_of
@@ -200,7 +199,7 @@ class Supervisor:
         trouble = (job.record.trouble,) if job.record.trouble else ()
         ended = TaskEnded(ending.status, result, ending.error, (*warnings, *trouble), ending.output)
         if job.remembers and ending.status is Status.COMPLETED:
-            ended = replace(ended, inputs=inputs_of(job.seat, job.transcript, task))
+            ended = replace(ended, inputs=await job.remembers())
         facts.append(ended)
         written = False
         try:
