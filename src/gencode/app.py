@@ -146,7 +146,7 @@ class GenCode:
         """Another budget for a task that is at rest."""
         self._asker = around.asker
         self._given = Given()
-        self._shells: Shells | None = None
+        self.shells: Shells | None = None
         self.usual = ("offline", "")
         """The model that answers when none is named, and why it is that one."""
         self._model = self.switchboard.own(around.provider)
@@ -364,15 +364,15 @@ class GenCode:
 
     def _running_shells(self) -> "Shells":
         """The commands of this session; nothing of them is loaded before the first."""
-        if self._shells is None:
+        if self.shells is None:
             from gencode.runtime.shells import Shells
 
-            self._shells = Shells(gen_home(), self.settings.sandbox, network=self.settings.sandbox_network)
-        return self._shells
+            self.shells = Shells(gen_home(), self.settings.sandbox, network=self.settings.sandbox_network)
+        return self.shells
 
     async def _close_shells(self) -> None:
-        if self._shells is not None:
-            await self._shells.close()
+        if self.shells is not None:
+            await self.shells.close()
 
     def _secretary(self) -> Secretary:
         told = self.settings

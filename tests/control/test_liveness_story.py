@@ -1,8 +1,11 @@
 """Every wait has an end: a silent agent is noted as stalled, then its time is up."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
+
+from msgspec import UNSET
 
 from gencode.app import GenCode
 from gencode.core.events import TaskStalled
@@ -13,6 +16,9 @@ from gencode.runtime.toolbox import ToolContext, tool
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.words import said
+from tests.surfaces.running import gen as run
+from tests.surfaces.running import script
+from tests.waiting import until
 
 QUICK = {"stall_seconds": 0.2, "silence_seconds": 0.6}
 
@@ -94,3 +100,29 @@ async def test_an_agent_that_works_longer_than_any_may_is_timed_out(tmp_path: Pa
     ) as gen:
         outcome = await gen.task("Explore", "go")
     assert (outcome.status, outcome.error) == (Status.TIMED_OUT, "it took longer than 0.3 s")
+
+
+async def test_a_stalled_task_is_shown_as_such_in_every_list(tmp_path: Path) -> None:
+    settings = {"stall_seconds": 0.2, "silence_seconds": 600}
+    async with GenCode.open(tmp_path, model=Mute(), settings=settings) as gen:
+        handle = await gen.task("Explore", "go", background=True)
+
+        async def stalled() -> bool:
+            return (await gen.find(handle.id)).stalled > 0
+
+        await until(stalled, "it is noted as stalled")
+        told = await asyncio.to_thread(run, "task", "list", "--json", cwd=tmp_path)
+        shown = await asyncio.to_thread(run, "task", "list", cwd=tmp_path)
+        await handle.stop()
+        ended = await gen.get(handle.id)
+    [task] = told.json["tasks"]
+    assert (task["status"], task["stalledSeconds"] > 0) == ("running", True)
+    assert re.search(rf"{handle.id} +Explore +running \(stalled, silent for \d+ s\) ", shown.out)
+    assert (ended.status, ended.stalled_seconds) == (Status.CANCELLED, UNSET)
+
+
+def test_who_waits_without_a_screen_is_told_that_an_agent_is_silent(tmp_path: Path) -> None:
+    send = call("Task", subagent_type="Explore", prompt="go")
+    model = script(tmp_path, main=[says("", send), says("told")], Explore=[says("late", delay_ms=2_000)])
+    ended = run("-p", "go", "--model", model, cwd=tmp_path, GEN_STALL_SECONDS="0.5")
+    assert (ended.out, "[Explore] gave no sign of life for " in ended.err) == ("told\n", True)

@@ -51,6 +51,7 @@ class Outcome(Struct, frozen=True, rename="camel"):
     output: Any = None
     forked_from: str | UnsetType = UNSET
     queue_position: int | UnsetType = UNSET
+    stalled_seconds: float | UnsetType = UNSET
     transcript: list[dict[str, Any]] | UnsetType = UNSET
     decisions: list[dict[str, Any]] | UnsetType = UNSET
 
@@ -96,6 +97,7 @@ def outcome_of(task: Task, tree: Usage | None = None, outputs: Path | None = Non
         evidence=task.evidence,
         output=task.output,
         forked_from=task.forked or UNSET,
+        stalled_seconds=task.stalled or UNSET,
     )
 
 

@@ -135,6 +135,10 @@ class Shells:
         """The background commands that a task started."""
         return {name: shell for name, shell in self._shells.items() if shell.order.task == task}
 
+    def running(self) -> list[Shell]:
+        """The background commands that have not ended, of whatever task."""
+        return [shell for shell in self._shells.values() if not shell.over]
+
     async def enclosed(self, command: Command, workspace: Workspace) -> Ended:
         """Run a command that is none of an agent's, inside the same walls, to its end."""
         commands = await self._ready()

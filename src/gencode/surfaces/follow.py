@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -14,13 +14,11 @@ from gencode.core.errors import StoreTrouble
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
-from gencode.core.task import Task
 from gencode.delegation.live import Job, Live
 from gencode.surfaces import plain
+from gencode.surfaces.notices import named
 from gencode.surfaces.view import View
-from gencode.surfaces.visible import visible_line
 
-MOST_NAMED = 10
 CLOSING = "the program is closing"
 
 SIGNALS = {
@@ -138,22 +136,21 @@ async def _ended(gen: GenCode, job: Live) -> None:
     if not (isinstance(job, Job) and job.interrupted):
         return
     if behind := [live.task for live in gen.supervisor]:
-        plain.note(f"The turn was interrupted. In the background goes on: {_names(behind)}. Ctrl-C stops it.")
+        plain.note(f"The turn was interrupted. In the background goes on: {named(behind)}. Ctrl-C stops it.")
     while behind := [live.work for live in gen.supervisor if live.work is not None]:
         await asyncio.wait(behind)
 
 
 def tell_stopped(gen: GenCode, *, conversations: bool = False) -> None:
-    """Say which tasks are stopped because this process ends, if any are; what was stopped before is not."""
+    """Say what is stopped because this process ends, if anything is: tasks, and commands in the background.
+
+    What was stopped before is not told.
+    """
     working = [live.task for live in gen.supervisor if not live.stop.stopped and not live.task.status.ended]
     running = [task for task in working if conversations or not task.conversation]
-    if running:
-        plain.note(f"Stopping what still runs: {_names(running)}. What they have said is kept.")
-
-
-def _names(tasks: Sequence[Task]) -> str:
-    names = ", ".join(f"{task.id} ({visible_line(task.agent)})" for task in tasks[:MOST_NAMED])
-    return names + (f" and {len(tasks) - MOST_NAMED} more" if len(tasks) > MOST_NAMED else "")
+    commands = gen.shells.running() if gen.shells else []
+    if running or commands:
+        plain.note(f"Stopping what still runs: {named(running, commands)}. What they have said is kept.")
 
 
 async def _outcome(gen: GenCode, job: Live) -> Outcome:

@@ -94,8 +94,9 @@ async def _begin(talk: Talk, args: argparse.Namespace) -> None:
 def _name_what_stops(talk: Talk) -> None:
     """Whatever still runs here ends with this process; that is said, away from the answers."""
     running = [live.task for live in talk.gen.supervisor if not live.over]
-    if running:
-        note(f"Still running, stopped now: {named(running)}. What they have said is kept.")
+    commands = talk.gen.shells.running() if talk.gen.shells else []
+    if running or commands:
+        note(f"Still running, stopped now: {named(running, commands)}. What they have said is kept.")
 
 
 class Lines(LinePerson):

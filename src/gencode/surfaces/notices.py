@@ -1,7 +1,7 @@
 """What a person should hear of although they look elsewhere: one line for what happens beside them."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -25,8 +25,12 @@ from gencode.surfaces.plain import ending, noted
 from gencode.surfaces.view import View
 from gencode.surfaces.visible import visible_line
 
+if TYPE_CHECKING:
+    from gencode.runtime.shells import Shell
+
 MOST_NAMED = 10
 MOST_SAID = 800
+MOST_TYPED = 60
 Kind = Literal["note", "result", "warning", "error"]
 
 
@@ -90,7 +94,9 @@ def ended_meanwhile(session: Task, children: Sequence[Task]) -> list[Notice]:
     ]
 
 
-def named(tasks: Sequence[Task]) -> str:
-    """Several tasks by id and agent, the first few of them."""
-    names = ", ".join(f"{each.id} ({visible_line(each.agent)})" for each in tasks[:MOST_NAMED])
-    return f"{names} and {len(tasks) - MOST_NAMED} more" if len(tasks) > MOST_NAMED else names
+def named(tasks: Sequence[Task], commands: Sequence["Shell"] = ()) -> str:
+    """Several tasks by id and agent, and commands by id and text: the first few of them."""
+    names = [f"{each.id} ({visible_line(each.agent)})" for each in tasks]
+    names += [f"the command {each.id} ({visible_line(each.order.text, MOST_TYPED)})" for each in commands]
+    few = ", ".join(names[:MOST_NAMED])
+    return f"{few} and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else few

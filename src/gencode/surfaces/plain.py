@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TextIO
 
-from gencode.core.events import Event, ProgressMade, TaskCreated, TaskEnded
+from gencode.core.events import Event, ProgressMade, TaskCreated, TaskEnded, TaskStalled
 from gencode.core.outcome import as_json
 from gencode.core.wire import wire_line
 from gencode.surfaces.streams import answers
@@ -108,7 +108,7 @@ class Silent:
 
 
 class Notes(Silent):
-    """Paints nothing but what an agent wants the person to see at once."""
+    """Paints nothing but what an agent wants the person to see at once, and that it is silent."""
 
     def hear(self, event: Event) -> None:
         """Show a note; remember the rest."""
@@ -116,6 +116,8 @@ class Notes(Silent):
         match event.fact:
             case ProgressMade(text, note=True):
                 note(noted(self.view, event.task, text))
+            case TaskStalled(seconds):
+                note(noted(self.view, event.task, f"gave no sign of life for {seconds:.0f} s"))
             case _:
                 pass
 

@@ -109,6 +109,8 @@ def _row(task: Outcome, depth: int = 0) -> list[str]:
 
 
 def _status(task: Outcome) -> str:
+    if task.stalled_seconds is not UNSET:
+        return f"{task.status} (stalled, silent for {task.stalled_seconds:.0f} s)"
     return task.status if task.queue_position is UNSET else f"{task.status} ({task.queue_position}. in line)"
 
 
@@ -152,7 +154,7 @@ async def _begins_with(gen: GenCode, task: Outcome) -> str:
 
 def _facts(task: Outcome, awaits: str) -> Iterator[str]:
     took = "" if task.duration_ms is None else f" in {seconds(task.duration_ms / 1000)}"
-    yield f"{visible_line(task.agent)} {task.agent_id}: {task.status} after {turns(task.turns)}{took}"
+    yield f"{visible_line(task.agent)} {task.agent_id}: {_status(task)} after {turns(task.turns)}{took}"
     if task.parent_id:
         yield f"  asked for by  {task.parent_id}"
     if task.forked_from:

@@ -334,9 +334,11 @@ class TerminalApp(AttentiveApp):
 
     async def leave(self) -> None:
         """End the app; what would be stopped by that is named first."""
-        running = [live.task for live in self.talk.gen.supervisor] if self.talk else []
-        if running:
-            text = f"Still running here: {named(running)}. What they have said is kept."
+        gen = self.talk.gen if self.talk else None
+        running = [live.task for live in gen.supervisor] if gen else []
+        commands = gen.shells.running() if gen and gen.shells else []
+        if running or commands:
+            text = f"Still running here: {named(running, commands)}. What they have said is kept."
             again = isinstance(self.screen, ConfirmScreen)
             if again or not await self.ask(ConfirmScreen(text, "stop them and quit")):
                 return

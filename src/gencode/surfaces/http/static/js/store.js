@@ -109,6 +109,7 @@ class Tasks extends EventTarget {
     task.tree = tree;
     if (!ACTIVE.has(task.status)) task.step = line(told.error || told.result, 160);
     if (task.status !== "running") task.since = null;
+    if (told.stalledSeconds) task.step ||= silence(told.stalledSeconds);
     this.#keep(task);
     return task;
   }
@@ -289,7 +290,7 @@ class Tasks extends EventTarget {
         task.background = true;
         break;
       case "TaskStalled":
-        task.step = `no sign of life for ${Math.round(event.seconds)} s`;
+        task.step = silence(event.seconds);
         break;
       case "SubSessionCompleted":
       case "SubSessionFailed":
@@ -366,6 +367,10 @@ class Tasks extends EventTarget {
     if (!known && told.cwd !== me.health.workspace && !this.byId.has(told.parentId)) return;
     this.take(told);
   }
+}
+
+function silence(seconds) {
+  return `no sign of life for ${Math.round(seconds)} s`;
 }
 
 function named(calls) {
