@@ -118,7 +118,7 @@ def test_a_server_that_refuses_however_slowly_one_asks_is_not_asked_more_and_mor
         assert seen.seconds <= seconds
 
 
-@pytest.mark.parametrize(("agents", "soonest", "latest"), [(1, 0.25, 0.51), (AGENTS, 6.0, 13.0)])
+@pytest.mark.parametrize(("agents", "soonest", "latest"), [(1, 0.37, 0.51), (AGENTS, 9.0, 14.0)])
 def test_the_more_wait_the_longer_they_wait_before_one_tries_again(
     agents: int, soonest: float, latest: float
 ) -> None:
@@ -131,3 +131,20 @@ def test_the_more_wait_the_longer_they_wait_before_one_tries_again(
         return asyncio.get_running_loop().time() - began
 
     assert soonest <= hurried(waited()) <= latest
+
+
+def test_one_alone_does_not_give_up_before_a_limit_by_the_minute_opens_again() -> None:
+    async def asked() -> str:
+        limit = Window(1, 60.0)
+        loop = asyncio.get_running_loop()
+        provider = Retrying(Told(lambda _: not limit.wait(loop.time())), Cooldown())
+        await asyncio.sleep(60.0 - loop.time() % 60.0)
+        return await heard(provider) + await heard(provider)
+
+    before = random.getstate()
+    try:
+        for seed in range(20):
+            random.seed(seed)
+            assert hurried(asked()) == "yesyes"
+    finally:
+        random.setstate(before)

@@ -28,7 +28,8 @@ MOST_DAYS = 365
 class Patience(Struct, frozen=True):
     """How often and how long to try: pauses double from `first` up to `longest`, with jitter.
 
-    `whole` are the seconds after which one gives up, counted from the last answer that anybody got.
+    `whole` are the seconds after which one gives up, counted from the last answer that anybody got. All tries
+    together take more than a minute, which is what most limits count by.
     """
 
     tries: int = 9
@@ -39,7 +40,7 @@ class Patience(Struct, frozen=True):
     def pause(self, failed: int, error: ProviderError) -> float:
         """Seconds to wait after this many failures; what the provider asked for counts."""
         grown = min(self.longest, self.first * 2 ** min(failed - 1, 60))
-        return max(grown * random.uniform(0.5, 1.0), error.retry_after or 0.0)  # noqa: S311 (jitter, no secret)
+        return max(grown * random.uniform(0.75, 1.0), error.retry_after or 0.0)  # noqa: S311 (jitter, no secret)
 
 
 class Retrying:

@@ -11,6 +11,8 @@ MINUTE = 60.0
 LONGEST_GAP = 60.0
 FASTER = 10
 """A pace that was seen in one go is kept for so many answers at most."""
+GUESSED = 5
+"""One that was only guessed, for so many."""
 SURER = 3
 MOST_SURE = 640
 SLOWER = 1.1
@@ -90,7 +92,7 @@ class Tempo:
     def _guess(self, minute: float) -> None:
         """The pace after the first answer: what the minute says, if it was seen to be as slow as that."""
         if self._refused_at - self._began >= minute / 2:
-            self._keep(minute, min(self._fine, FASTER))
+            self._keep(minute, min(self._fine, GUESSED))
         else:
             self._keep(min(self._waited, minute) / 2, 1)
 
