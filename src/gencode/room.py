@@ -162,4 +162,4 @@ def _first(live: Live, lives: Mapping[str, Live]) -> str:
 
 def _works(job: Job) -> bool:
     slot = job.seat.slot
-    return slot is None or slot.held or slot.position > 0
+    return slot is None or slot.held or slot.waits

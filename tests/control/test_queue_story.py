@@ -1,15 +1,21 @@
 """Admission through the public door: who may work at once, who waits, and in which order."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.events import QueueMoved
+from gencode.core.messages import ToolCall, ToolMessage, UserMessage
 from gencode.core.status import Status
+from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
 from gencode.testing import call, says, scripted
 from tests.control.words import results, said
+from tests.waiting import until
 
 SLOW = says("done", delay_ms=300)
 
@@ -66,6 +72,57 @@ async def test_a_child_sends_only_whom_its_file_names(tmp_path: Path, home: Path
         answers = results(await said(gen, outcome.agent_id))
     assert outcome.evidence.children == ()
     assert answers == ["Plan may not be sent from here; those that may be are: Explore."]
+
+
+class InTurn:
+    """Two leaders that send four agents each, who work one after the other, each until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.let_go = asyncio.Event()
+
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        prompt = next(each.text for each in request.messages if isinstance(each, UserMessage))
+        if request.agent == "main" and len(request.messages) == 1:
+            yield CallPart(ToolCall("A", "Task", {"subagent_type": "Leader", "prompt": "A"}))
+            yield CallPart(ToolCall("B", "Task", {"subagent_type": "Leader", "prompt": "B"}))
+        elif request.agent == "Leader" and not isinstance(request.messages[-1], ToolMessage):
+            for kid in (f"{prompt.lower()}{number}" for number in range(4)):
+                yield CallPart(ToolCall(kid, "Task", {"subagent_type": "Explore", "prompt": kid}))
+        elif request.agent == "Explore":
+            self.begun.append(prompt)
+            await self.let_go.wait()
+            self.let_go.clear()
+        yield TextPart("done")
+        yield EndPart("in turn")
+
+
+async def test_the_places_that_another_process_shows_are_the_order_in_which_they_begin(
+    tmp_path: Path, home: Path
+) -> None:
+    write_agent(home / ".gen" / "agents", "Leader", "Task(Explore), Read")
+    model, shown = InTurn(), list[list[str]]()
+    async with (
+        asyncio.timeout(60),
+        GenCode.open(tmp_path, model=model, settings={"max_agents": 1, "max_depth": 2}) as gen,
+        GenCode.open(tmp_path, model="offline") as other,
+    ):
+        turn = await gen.ask("go").start()
+        for number in range(8):
+            await until(lambda number=number: len(model.begun) > number, "the next one has begun")
+            await until(partial(queued, other, 7 - number), "all others wait")
+            waiting = [task for task in await other.tasks() if task.status is Status.PENDING]
+            places = {task.queue_position: task.prompt for task in waiting}
+            shown.append([places[place] for place in range(1, 8 - number)])
+            model.let_go.set()
+        await turn.ended()
+    assert shown == [model.begun[number:] for number in range(1, 9)]
+    assert {*model.begun[:4]} != {"a0", "a1", "a2", "a3"}
+
+
+async def queued(gen: GenCode, many: int) -> bool:
+    """Whether so many tasks wait for their turn."""
+    return [task.status for task in await gen.tasks()].count(Status.PENDING) == many
 
 
 @pytest.mark.parametrize(

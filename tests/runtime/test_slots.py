@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.errors import UserMistake
-from gencode.runtime.slots import Slot, Slots, fair_order
+from gencode.runtime.slots import Slot, Slots, Standing, order_of_starts
 
 EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
 MODEL = "local/small"
@@ -74,12 +74,12 @@ async def test_over_the_cap_one_waits_with_a_visible_position() -> None:
     await busy.take()
     tasks = [taking(slot) for slot in others]
     await settled()
-    assert (slots.waiting(), [slot.position for slot in (busy, *others)]) == (["b", "c"], [0, 1, 2])
+    assert (slots.waiting(), [slot.waits for slot in (busy, *others)]) == (["b", "c"], [False, True, True])
     busy.give_back()
     await tasks[0]
-    assert (slots.waiting(), [slot.position for slot in (busy, *others)]) == (["c"], [0, 0, 1])
+    assert (slots.waiting(), [slot.waits for slot in (busy, *others)]) == (["c"], [False, False, True])
     await cancelled(tasks[1])
-    assert (slots.waiting(), others[1].position) == ([], 0)
+    assert (slots.waiting(), others[1].waits) == ([], False)
 
 
 async def test_one_that_waits_cannot_be_waited_for_twice() -> None:
@@ -135,7 +135,7 @@ async def test_one_that_was_at_work_before_goes_before_new_ones() -> None:
     await busy.take()
     tasks = [taking(new), taking(old)]
     await settled()
-    assert (slots.waiting(), old.position, new.position) == (["old", "new"], 1, 2)
+    assert slots.waiting() == ["old", "new"]
     busy.give_back()
     await settled()
     assert (old.held, new.held) == (True, False)
@@ -229,13 +229,45 @@ async def test_one_that_gives_up_hundreds_of_times_leaves_the_order_as_it_was() 
     await asyncio.gather(*tasks)
 
 
+async def test_the_order_goes_on_from_whose_turn_it_is() -> None:
+    slots = Slots(1)
+    busy = slots.slot("busy", "main", MODEL)
+    await busy.take()
+    waiting = {key: slots.slot(key, key[0], MODEL) for key in ("a1", "a2", "a3", "b1", "b2")}
+    tasks = [taking(slot) for slot in waiting.values()]
+    await settled()
+    busy.give_back()
+    await settled()
+    assert (waiting["a1"].held, slots.waiting()) == (True, ["b1", "a2", "b2", "a3"])
+    await cancelled(*tasks)
+
+
+async def test_who_waits_for_a_capped_model_stands_behind_those_who_begin_before() -> None:
+    slots = Slots(3, {"big": 1})
+    models = {"c": "big/x", "f": MODEL}
+    working = [slots.slot(key, "main", models[key[0]]) for key in ("c0", "f0", "f1")]
+    for slot in working:
+        await slot.take()
+    tasks = [taking(slots.slot(key, "main", models[key[0]])) for key in ("c1", "c2", "f2")]
+    await settled()
+    promised = slots.waiting()
+    served: list[str] = []
+    for slot in working:
+        slot.give_back()
+        await settled()
+        served += [key for key in promised if key not in (*slots.waiting(), *served)]
+    assert (promised, served) == (["c1", "f2", "c2"], ["c1", "f2"])
+    await cancelled(*tasks)
+
+
 @EXAMPLES
-@given(st.lists(st.tuples(st.integers(), st.sampled_from("abcd")), unique_by=lambda each: each[0]))
-def test_the_fair_order_is_by_round_then_by_who_came_first(waiting: list[tuple[int, str]]) -> None:
+@given(st.lists(st.sampled_from("abcd")))
+def test_without_caps_the_order_is_by_round_then_by_who_came_first(parents: list[str]) -> None:
     seen: Counter[str] = Counter()
     rounds: list[tuple[int, int, int]] = []
-    parents = list(dict.fromkeys(parent for _, parent in waiting))
-    for task, parent in waiting:
-        rounds.append((seen[parent], parents.index(parent), task))
+    turns = list(dict.fromkeys(parents))
+    line = [Standing(str(number), parent, (), number) for number, parent in enumerate(parents)]
+    for number, parent in enumerate(parents):
+        rounds.append((seen[parent], turns.index(parent), number))
         seen[parent] += 1
-    assert fair_order(waiting) == [task for _, _, task in sorted(rounds, key=lambda each: each[:2])]
+    assert [each.number for each in order_of_starts([line])] == [number for _, _, number in sorted(rounds)]

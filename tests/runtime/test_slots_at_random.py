@@ -5,6 +5,7 @@ GEN_EXAMPLES sets how many examples each property is tried with, GEN_SEEDS how m
 
 import asyncio
 import os
+from copy import deepcopy
 from random import Random
 from typing import Literal
 
@@ -94,11 +95,12 @@ class Plain:
         )
 
     def waiting(self) -> list[str]:
-        order: list[str] = []
-        for line, ring in zip(self.lines, self.rings, strict=True):
-            queues = [[key for key in line if self.about[key][0] == parent] for parent in ring]
-            for turn in range(len(line)):
-                order += [queue[turn] for queue in queues if turn < len(queue)]
+        """In the order in which they begin if those at work end one after the other."""
+        rest, order = deepcopy(self), list[str]()
+        while any(rest.lines):
+            before = {*rest.held}
+            rest.give_back(rest.held[0])
+            order += [key for key in rest.held if key not in before]
         return order
 
 

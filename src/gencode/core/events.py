@@ -84,6 +84,8 @@ class TaskStarted(Fact, tag="TaskStarted", frozen=True, omit_defaults=True):
     """The status it had before."""
     woken: bool = False
     """Whether nobody above it is at work here, so that it spends only parts of their budgets."""
+    handed: str = ""
+    """When it was its turn, where it had to wait for that."""
 
 
 class MessageAdded(Fact, tag="MessageAdded", frozen=True):

@@ -116,6 +116,8 @@ class Task(Struct, frozen=True, gc=False):
     woken: bool = False
     """Whether it spends only parts of the budgets above it; `parts` are those of its own."""
     parts: tuple[Part, ...] = ()
+    handed: str = ""
+    """When it was last its turn to begin, where it had to wait for that."""
     left: tuple[str, ...] = ()
     """Agents it waited for when it was cut; what they come to is given to it as if in the background."""
 
@@ -292,6 +294,7 @@ def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
         stalled=0.0,
         closing=(),
         woken=fact.woken,
+        handed=fact.handed or task.handed,
         fits=task.fits and not task.status.ended,
     )
     if task.closing:

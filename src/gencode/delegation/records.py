@@ -16,10 +16,10 @@ from gencode.core.outcome import Outcome, outcome_of, output_file
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
 from gencode.delegation.outputs import make_whole
+from gencode.delegation.turns import places
 from gencode.delegation.watch import as_awaited, facts_of
-from gencode.runtime.owner import QUEUE
 from gencode.runtime.ports import Store, TaskQuery
-from gencode.runtime.slots import fair_order
+from gencode.runtime.slots import NO_CAPS
 
 MOST_NAMED = 8
 """So many ids are offered to somebody whose id is not there."""
@@ -29,12 +29,16 @@ Family = Mapping[str, Sequence[Task]]
 
 
 class Records:
-    """Reads tasks. `outputs` is the folder of output files, `cwd` the one whose tasks are offered."""
+    """Reads tasks. `outputs` is the folder of output files, `cwd` the one whose tasks are offered.
 
-    def __init__(self, store: Store, outputs: Path, cwd: Path) -> None:
+    `caps` say how many agents of a provider or a model are at work at once.
+    """
+
+    def __init__(self, store: Store, outputs: Path, cwd: Path, caps: Mapping[str, int] = NO_CAPS) -> None:
         self._store = store
         self._outputs = outputs
         self._cwd = cwd
+        self._caps = caps
 
     async def find(self, task: str, *, conversation: bool = False) -> Task:
         """The folded task behind an id or the beginning of one.
@@ -76,22 +80,23 @@ class Records:
         return await self._told(await as_awaited(self._store, tasks))
 
     async def _told(self, tasks: Sequence[Task]) -> list[Outcome]:
-        places = await self._places([task.id for task in tasks if task.status is Status.PENDING])
+        waiting = [task.id for task in tasks if task.status is Status.PENDING]
+        queued = await places(self._store, waiting, self._caps)
         below = await self.below(tasks)
-        return [self._outcome(task, below, places) for task in tasks]
+        return [self._outcome(task, below, queued) for task in tasks]
 
     async def outcome_of(self, task: Task) -> Outcome:
         """What a run of a task came to, in its public shape, with the usage of everything below it."""
         [outcome] = await self._told([task])
         return outcome
 
-    def _outcome(self, task: Task, below: Family, places: Mapping[str, int]) -> Outcome:
+    def _outcome(self, task: Task, below: Family, queued: Mapping[str, int]) -> Outcome:
         children = below.get(task.id, ())
         sent = tuple(dict.fromkeys((*task.evidence.children, *(child.id for child in children))))
         tree = task.usage + _usage(children, below, {task.id})
         whole = replace(task, evidence=replace(task.evidence, children=sent))
         outcome = outcome_of(whole, tree, self._outputs)
-        place = places.get(task.id)
+        place = queued.get(task.id)
         return replace(outcome, queue_position=place) if place else outcome
 
     async def below(self, tasks: Iterable[Task]) -> Family:
@@ -105,22 +110,6 @@ class Records:
                 family[child.parent or ""].append(child)
             level = [child.id for child in found]
         return family
-
-    async def _places(self, waiting: Sequence[str]) -> dict[str, int]:
-        """The places of tasks that wait for their turn in the queue of the process that will run them.
-
-        Those that any worker may take have none: it goes by who is free and what fits.
-        """
-        owners = {held.task: held.owner for held in await self._store.owned()} if waiting else {}
-        if all(owners.get(task) == QUEUE for task in waiting):
-            return {}
-        queues: dict[str, list[tuple[str, str]]] = {}
-        for task in await self._store.tasks(TaskQuery(statuses=(Status.PENDING,))):
-            queues.setdefault(owners.get(task.id, ""), []).append((task.id, task.parent or ""))
-        queues.pop(QUEUE, None)
-        return {
-            task: place for queue in queues.values() for place, task in enumerate(fair_order(queue), start=1)
-        }
 
     async def delete(self, task: Task) -> list[str]:
         """Delete a task that a person asked for, with everything below it and all output files; the ids."""

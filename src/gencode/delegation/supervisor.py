@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, ProviderError, Stopped
-from gencode.core.events import DurableFact, MessageAdded, TaskBackgrounded, TaskEnded
+from gencode.core.events import DurableFact, MessageAdded, TaskBackgrounded, TaskEnded, TaskStarted
 from gencode.core.status import Status
 from gencode.delegation.live import GRACE_SECONDS, Job, Live
 from gencode.delegation.pulse import Liveness, Pulse
@@ -141,7 +141,8 @@ class Supervisor:
             if job.seat.slot is not None:
                 with job.turns.interrupts(), job.record.parked():
                     await job.seat.slot.take()
-            await job.record.commit(*job.first)
+            handed = job.seat.slot.handed if job.seat.slot is not None else ""
+            await job.record.commit(*(_when_handed(each, handed) for each in job.first))
             job.first = ()
 
     async def _ran(self, job: Job) -> Ending:
@@ -267,6 +268,11 @@ class Supervisor:
                 await self._journal.renew(self.owner)
             except GenCodeError as trouble:
                 log.warning("leases could not be renewed: %s", trouble)
+
+
+def _when_handed(fact: DurableFact, handed: str) -> DurableFact:
+    """A start that says when it was its turn: its writing comes later, and others may have come meanwhile."""
+    return replace(fact, handed=handed) if isinstance(fact, TaskStarted) else fact
 
 
 def _stopped(job: Job, why: str) -> Ending:

@@ -4,13 +4,14 @@ Whoever waits for a child or an answer holds no slot, so a tree of agents never 
 """
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from gencode.core.errors import UserMistake
+from gencode.core.ids import stamp
 
 Caps = tuple[str, ...]
 """The names of the caps that an agent counts for."""
@@ -18,24 +19,67 @@ NO_CAPS: Mapping[str, int] = MappingProxyType({})
 SPARE = 64
 """So many outdated entries a heap may hold before it is made anew."""
 
-Waiting = TypeVar("Waiting")
+
+class Standing:
+    """One that stands in line; `number` says who came first."""
+
+    __slots__ = ("caps", "number", "parent", "task")
+
+    def __init__(self, task: str, parent: str, caps: Caps, number: int) -> None:
+        self.task = task
+        self.parent = parent
+        self.caps = caps
+        self.number = number
 
 
-def fair_order(waiting: Sequence[tuple[Waiting, str]]) -> list[Waiting]:
-    """Who waits, in the order of their turns: one of each parent in turn, inside a parent as they came.
+One = TypeVar("One", bound=Standing)
 
-    `waiting` are pairs of a task and its parent, in the order in which they came.
+
+def caps_of(model: str, caps: Collection[str]) -> Caps:
+    """The caps that an agent on `provider/model` counts for."""
+    return tuple(name for name in dict.fromkeys((model.partition("/")[0], model)) if name in caps)
+
+
+def order_of_starts(
+    lines: Sequence[Iterable[One]], at_work: Iterable[Caps] = (), caps: Mapping[str, int] = NO_CAPS
+) -> list[One]:
+    """Who waits, in the order in which they start if those at work end one after the other.
+
+    An earlier line goes before a later one, and each is in the order of its parents' turns. `at_work` are the
+    caps that those count for who are at work, in the order in which they began.
     """
-    lines: dict[str, list[Waiting]] = {}
-    for task, parent in waiting:
-        lines.setdefault(parent, []).append(task)
-    order: list[Waiting] = []
-    going, turn = list(lines.values()), 0
-    while going:
-        order += [line[turn] for line in going]
-        turn += 1
-        going = [line for line in going if turn < len(line)]
+    load, working = Load(caps), deque(at_work)
+    for each in working:
+        load.count(each, 1)
+    left, order = [Line(line) for line in lines], list[One]()
+    while any(left):
+        if working:
+            load.count(working.popleft(), -1)
+        for line in left:
+            if (one := line.first(load.is_open)) is not None:
+                line.serve(one)
+                order.append(one)
+                working.append(one.caps)
+                load.count(one.caps, 1)
+                break
     return order
+
+
+class Load:
+    """How many count for each cap."""
+
+    def __init__(self, caps: Mapping[str, int]) -> None:
+        self._caps = dict(caps)
+        self._of = dict.fromkeys(caps, 0)
+
+    def is_open(self, caps: Caps) -> bool:
+        """Whether one more may count for these."""
+        return all(self._of[name] < self._caps[name] for name in caps)
+
+    def count(self, caps: Caps, by: int) -> None:
+        """One more, or one less."""
+        for name in caps:
+            self._of[name] += by
 
 
 class Slots:
@@ -51,101 +95,93 @@ class Slots:
                 raise UserMistake(f"A cap of {cap} agents{whose} at once lets nobody work; name at least 1.")
         self._most = most
         self._caps = dict(caps)
-        self._at_work = 0
-        self._of = dict.fromkeys(caps, 0)
-        self._returning = Line()
-        self._new = Line()
+        self._load = Load(caps)
+        self._at_work: dict[Slot, None] = {}
+        """In the order in which they began."""
+        self._returning = Line[Waiter]()
+        self._new = Line[Waiter]()
         self._came = 0
 
     def slot(self, task_key: str, parent: str, model: str) -> "Slot":
         """A slot for an agent on `provider/model`; it is not taken yet."""
-        names = dict.fromkeys((model.partition("/")[0], model))
-        return Slot(self, task_key, parent, tuple(name for name in names if name in self._caps))
+        return Slot(self, task_key, parent, caps_of(model, self._caps))
 
     def waiting(self) -> list[str]:
         """The keys of the tasks that wait, in the order of their turns."""
-        return [each.task for each in self._in_order()]
+        at_work = [slot.caps for slot in self._at_work] if self._caps else ()
+        return [each.task for each in order_of_starts((self._returning, self._new), at_work, self._caps)]
 
-    def position(self, waiter: "Waiter") -> int:
-        """The place of one that waits, from 1; 0 when it waits no more."""
-        order = self._in_order()
-        return order.index(waiter) + 1 if waiter in order else 0
-
-    def occupy(self, caps: Caps) -> bool:
+    def occupy(self, slot: "Slot") -> bool:
         """Take a slot if one is free; whoever waits then cannot use it, or it would not be free."""
-        free = self._at_work < self._most and self._is_open(caps)
+        free = len(self._at_work) < self._most and self._load.is_open(slot.caps)
         if free:
-            self._count(caps, 1)
+            self._begin(slot)
         return free
 
-    def free(self, caps: Caps) -> None:
+    def free(self, slot: "Slot") -> None:
         """Give a slot back, to those whose turn it is."""
-        self._count(caps, -1)
-        while self._at_work < self._most:
-            line, waiter = self._returning, self._returning.first(self._is_open)
+        del self._at_work[slot]
+        self._load.count(slot.caps, -1)
+        while len(self._at_work) < self._most:
+            line, waiter = self._returning, self._returning.first(self._load.is_open)
             if waiter is None:
-                line, waiter = self._new, self._new.first(self._is_open)
+                line, waiter = self._new, self._new.first(self._load.is_open)
             if waiter is None:
                 return
             if waiter.turn.cancelled():
                 line.remove(waiter)
             else:
                 line.serve(waiter)
-                self._count(waiter.caps, 1)
+                self._begin(waiter.slot)
                 waiter.handed = True
+                waiter.slot.handed = stamp()
                 waiter.turn.set_result(None)
 
-    def line_up(self, task: str, parent: str, caps: Caps, returning: bool) -> "Waiter":
+    def line_up(self, slot: "Slot", *, returning: bool) -> "Waiter":
         """Wait for a slot, behind those who came before."""
         self._came += 1
-        waiter = Waiter(task, parent, caps, self._came)
+        waiter = Waiter(slot, self._came)
         (self._returning if returning else self._new).add(waiter)
         return waiter
 
     def withdraw(self, waiter: "Waiter") -> None:
         """Wait no more; a slot that was handed over meanwhile goes to the next."""
         if waiter.handed:
-            self.free(waiter.caps)
+            self.free(waiter.slot)
         else:
             self._returning.remove(waiter)
             self._new.remove(waiter)
 
-    def _in_order(self) -> "list[Waiter]":
-        lines = (self._returning, self._new)
-        return [each for line in lines for each in fair_order([(one, one.parent) for one in line])]
-
-    def _is_open(self, caps: Caps) -> bool:
-        return all(self._of[name] < self._caps[name] for name in caps)
-
-    def _count(self, caps: Caps, by: int) -> None:
-        self._at_work += by
-        for name in caps:
-            self._of[name] += by
+    def _begin(self, slot: "Slot") -> None:
+        self._at_work[slot] = None
+        self._load.count(slot.caps, 1)
 
 
 class Slot:
     """One agent's right to be at work. Only the task that runs the agent takes it."""
 
-    __slots__ = ("_caps", "_parent", "_slots", "_waiter", "_worked", "held", "task")
+    __slots__ = ("_slots", "_waiter", "_worked", "caps", "handed", "held", "parent", "task")
 
     def __init__(self, slots: Slots, task: str, parent: str, caps: Caps) -> None:
         self._slots = slots
         self.task = task
-        self._parent = parent
-        self._caps = caps
+        self.parent = parent
+        self.caps = caps
         self._waiter: Waiter | None = None
         self._worked = False
         self.held = False
+        self.handed = ""
+        """When it was last its turn, where it had to wait for that."""
 
     @property
-    def position(self) -> int:
-        """The place in the order of those who wait, from 1; 0 for one that does not wait."""
-        return self._slots.position(self._waiter) if self._waiter else 0
+    def waits(self) -> bool:
+        """Whether it is waited for."""
+        return self._waiter is not None
 
     def try_take(self) -> bool:
         """Take the slot if that needs no waiting; whether it is held now."""
         if not self.held and self._waiter is None:
-            self.held = self._slots.occupy(self._caps)
+            self.held = self._slots.occupy(self)
             self._worked = self._worked or self.held
         return self.held
 
@@ -155,7 +191,7 @@ class Slot:
             return
         if self._waiter is not None:
             raise RuntimeError("this slot is being waited for already")
-        waiter = self._waiter = self._slots.line_up(self.task, self._parent, self._caps, self._worked)
+        waiter = self._waiter = self._slots.line_up(self, returning=self._worked)
         try:
             await waiter.turn
         except asyncio.CancelledError:
@@ -169,52 +205,55 @@ class Slot:
         """Let the next one work; nothing happens when the slot is not held."""
         if self.held:
             self.held = False
-            self._slots.free(self._caps)
+            self._slots.free(self)
 
 
-class Waiter:
-    """One that waits; `number` says who came first."""
+class Waiter(Standing):
+    """One that waits for a slot here."""
 
-    __slots__ = ("caps", "handed", "number", "parent", "task", "turn")
+    __slots__ = ("handed", "slot", "turn")
 
-    def __init__(self, task: str, parent: str, caps: Caps, number: int) -> None:
-        self.task = task
-        self.parent = parent
-        self.caps = caps
-        self.number = number
+    def __init__(self, slot: Slot, number: int) -> None:
+        super().__init__(slot.task, slot.parent, slot.caps, number)
+        self.slot = slot
         self.handed = False
         self.turn = asyncio.get_running_loop().create_future()
 
 
-class Siblings:
+class Siblings(Generic[One]):
     """Those of one parent who wait, by the caps they count for; `turn` says when the parent's turn is."""
 
     __slots__ = ("by_caps", "turn")
 
     def __init__(self, turn: int) -> None:
         self.turn = turn
-        self.by_caps: dict[Caps, OrderedDict[int, Waiter]] = {}
+        self.by_caps: dict[Caps, OrderedDict[int, One]] = {}
 
 
-class Line:
-    """Waiters of many parents who take turns.
+class Line(Generic[One]):
+    """Those who wait, of many parents who take turns.
 
     For each set of caps a heap knows whose turn is next. What it holds of turns that are over, or of
     parents for whom nobody waits any more, is thrown away when it comes up.
     """
 
-    def __init__(self) -> None:
-        self._parents: OrderedDict[str, Siblings] = OrderedDict()
+    def __init__(self, those: Iterable[One] = ()) -> None:
+        self._parents: OrderedDict[str, Siblings[One]] = OrderedDict()
         """In the order of their turns."""
         self._heaps: dict[Caps, list[tuple[int, str]]] = {}
         self._turns = 0
+        for one in those:
+            self.add(one)
 
-    def __iter__(self) -> Iterator[Waiter]:
+    def __bool__(self) -> bool:
+        return bool(self._parents)
+
+    def __iter__(self) -> Iterator[One]:
         for siblings in self._parents.values():
             everyone = [waiter for line in siblings.by_caps.values() for waiter in line.values()]
             yield from sorted(everyone, key=_number)
 
-    def add(self, waiter: Waiter) -> None:
+    def add(self, waiter: One) -> None:
         """Put one behind its siblings; a parent that is new here has its turn after all others."""
         siblings = self._parents.get(waiter.parent)
         if siblings is None:
@@ -224,7 +263,7 @@ class Line:
         if len(line) == 1:
             self._remember(waiter.caps, siblings.turn, waiter.parent)
 
-    def remove(self, waiter: Waiter) -> None:
+    def remove(self, waiter: One) -> None:
         """Take one out, wherever it stands; it need not be here."""
         siblings = self._parents.get(waiter.parent)
         line = siblings and siblings.by_caps.get(waiter.caps)
@@ -235,7 +274,7 @@ class Line:
         if not siblings.by_caps:
             del self._parents[waiter.parent]
 
-    def first(self, is_open: Callable[[Caps], bool]) -> Waiter | None:
+    def first(self, is_open: Callable[[Caps], bool]) -> One | None:
         """Whose turn it is among those whose caps are open."""
         heads = [head for caps in self._heaps if is_open(caps) and (head := self._head(caps))]
         if not heads:
@@ -243,7 +282,7 @@ class Line:
         lines = self._parents[min(heads)[1]].by_caps
         return min((next(iter(line.values())) for caps, line in lines.items() if is_open(caps)), key=_number)
 
-    def serve(self, waiter: Waiter) -> None:
+    def serve(self, waiter: One) -> None:
         """Take one out because its turn has come; its siblings wait until all other parents had theirs."""
         self.remove(waiter)
         siblings = self._parents.get(waiter.parent)
@@ -276,5 +315,5 @@ class Line:
         return None
 
 
-def _number(waiter: Waiter) -> int:
+def _number(waiter: Standing) -> int:
     return waiter.number
