@@ -7,7 +7,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from gencode.core.status import Status
-from gencode.testing import says
+from gencode.testing import call, says
 from tests.mcp_server.offices import ERAS, names, office, task_of, text
 from tests.runtime.processes.living import eventually
 
@@ -97,6 +97,18 @@ async def test_a_task_that_has_ended_is_woken_by_a_message_and_resumed_by_its_ag
         assert (text(third), task_of(third)) == ("Third.", task)
         other = await client.call_tool("Task", {**again, "subagent_type": "Plan"})
     assert text(other) == f"Task {task} belongs to Explore; name that as subagent_type."
+
+
+async def test_a_client_gives_an_agent_no_more_turns_than_its_file(tmp_path: Path) -> None:
+    turns = {"*": [says("", call("LS"))] * 40}
+    async with office(tmp_path, turns) as here, here.client() as client:
+        gen = await here.rooms.at(tmp_path)
+        sent = {"subagent_type": "Explore", "prompt": "Look", "max_turns": 1000}
+        ended = task_of(await client.call_tool("Task", sent))
+        most = gen.agents.find("Explore").max_turns
+        task = await gen.get(ended)
+    assert most is not None
+    assert (task.status, task.turns) == (Status.LIMIT_REACHED, most + 1)
 
 
 @pytest.mark.parametrize(

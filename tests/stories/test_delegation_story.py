@@ -1,6 +1,7 @@
 """A main agent splits a question, sends agents out side by side, and answers with what they found."""
 
 import asyncio
+import itertools
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,27 @@ async def test_an_agent_that_did_not_complete_is_reported_as_such(tmp_path: Path
     (result,) = answers.results
     assert result.error
     assert "ended as limit_reached" in result.text and "that far I came" in result.text
+
+
+async def test_a_call_gives_an_agent_no_more_turns_than_its_file(tmp_path: Path, home: Path) -> None:
+    folder = home / ".gen" / "agents"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = "---\nname: Short\ndescription: Looks.\ntools: LS\nmax-turns: 2\n---\nLook.\n"
+    (folder / "Short.md").write_text(file)
+    wishes = [
+        {"subagent_type": "Short", "prompt": "look", "max_turns": 50},
+        {"subagent_type": "Short", "prompt": "go on", "max_turns": 50, "resume": "00000002"},
+        {"subagent_type": "Short", "prompt": "look", "max_turns": 1},
+    ]
+    numbers = itertools.count(1)
+    store = MemoryStore(draw=lambda: f"{next(numbers):08x}")
+    main = [*(says("", call("Task", **wish)) for wish in wishes), says("told")]
+    async with scripted(tmp_path, store=store, main=main, Short=[says("", call("LS"))] * 20) as gen:
+        await gen.ask("go").outcome()
+        by_a_model = [(task.status, task.turns) for task in await gen.tasks()]
+        by_a_person = await gen.task("Short", "look", max_turns=4)
+    assert by_a_model == [(Status.LIMIT_REACHED, 2 * 3), (Status.LIMIT_REACHED, 1 + 1)]
+    assert (by_a_person.status, by_a_person.turns) == (Status.LIMIT_REACHED, 4 + 1)
 
 
 @pytest.mark.parametrize(

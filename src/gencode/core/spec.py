@@ -99,6 +99,12 @@ class TaskRequest(Struct, frozen=True):
     here: bool = False
     """Whether an earlier task is to go on in the folder that is open, if that is a clone of its own."""
 
+    def within(self, spec: AgentSpec) -> "TaskRequest":
+        """As a model may ask it: for no more turns than the agent's file gives it."""
+        if self.max_turns is None or spec.max_turns is None:
+            return self
+        return replace(self, max_turns=min(self.max_turns, spec.max_turns))
+
 
 class ForkPoint(Struct, frozen=True, omit_defaults=True):
     """Where a fork begins: after fact number `at` of the task it copies, which may have been `away` then.

@@ -206,7 +206,7 @@ class Desk:
             raise UserMistake(f"Task {task.id} belongs to {task.agent}; name that as subagent_type.")
         await self._launcher.watch.check_rests(task)
         place = self._launcher.place_of(task, self._origin, request.model, background=request.background)
-        return await self._launcher.resume(task, request, place)
+        return await self._launcher.resume(task, request.within(self._launcher.agent_of(task)), place)
 
 
 def _as_sent(task: Task) -> Sent:

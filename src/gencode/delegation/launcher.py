@@ -162,7 +162,8 @@ class Launcher:
         purse = bound(origin.purse, spec.name, budget, sent=sent, apart=beside)
         budget = purse.budget if purse is not None else budget
         place = replace(place, purse=purse)
-        limits = self._limits(place, request.max_turns or spec.max_turns, budget, seconds)
+        turns = (request.within(spec) if sent else request).max_turns
+        limits = self._limits(place, turns or spec.max_turns, budget, seconds)
         created = TaskCreated(
             agent=spec.name,
             prompt=request.prompt,

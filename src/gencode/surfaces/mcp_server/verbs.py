@@ -75,6 +75,7 @@ class Verbs:
 
     async def _task(self, tool: Tool, call: ToolCall, given: Struct, line: Line | None) -> Said:
         request = checked(_request(given))
+        request = request.within(self._gen.agents.find(request.agent))
         token = LINE.set(line)  # what is started from here inherits it
         try:
             job = await self._started(request)
