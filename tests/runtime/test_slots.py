@@ -270,4 +270,7 @@ def test_without_caps_the_order_is_by_round_then_by_who_came_first(parents: list
     for number, parent in enumerate(parents):
         rounds.append((seen[parent], turns.index(parent), number))
         seen[parent] += 1
-    assert [each.number for each in order_of_starts([line])] == [number for _, _, number in sorted(rounds)]
+    line.sort(key=lambda each: turns.index(each.parent))
+    order = [number for _, _, number in sorted(rounds)]
+    assert [each.number for each in order_of_starts([line])] == order
+    assert [each.number for each in order_of_starts([line], (), {"some/model": 1})] == order

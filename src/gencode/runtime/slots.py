@@ -4,9 +4,10 @@ Whoever waits for a child or an answer holds no slot, so a tree of agents never 
 """
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -48,6 +49,8 @@ def order_of_starts(
     An earlier line goes before a later one, and each is in the order of its parents' turns. `at_work` are the
     caps that those count for who are at work, in the order in which they began.
     """
+    if not caps:
+        return [one for line in lines for one in _in_rounds(line)]
     load, working = Load(caps), deque(at_work)
     for each in working:
         load.count(each, 1)
@@ -63,6 +66,17 @@ def order_of_starts(
                 load.count(one.caps, 1)
                 break
     return order
+
+
+def _in_rounds(line: Iterable[One]) -> list[One]:
+    """The same where nobody lets others pass: one of each parent in turn, without playing it through."""
+    seen: Counter[str] = Counter()
+    rounds: list[tuple[int, int, One]] = []
+    turns: dict[str, int] = {}
+    for one in line:
+        rounds.append((seen[one.parent], turns.setdefault(one.parent, len(turns)), one))
+        seen[one.parent] += 1
+    return [one for _, _, one in sorted(rounds, key=itemgetter(0, 1))]
 
 
 class Load:
