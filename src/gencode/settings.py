@@ -44,10 +44,9 @@ DEEPEST = 4
 """So deep agents may be nested at most."""
 LEAST_CONTEXT = 8_000
 """A model that holds fewer tokens has no room for a task."""
-_SECONDS = ("max_seconds", "task_seconds", "stall_seconds", "silence_seconds", "question_seconds")
 _AMOUNTS = {
     **{"max_turns": "turns", "max_tokens_total": "tokens", "max_usd": "usd", "max_spawns": "spawns"},
-    **dict.fromkeys(_SECONDS, "seconds"),
+    **{f"{each}_seconds": "seconds" for each in ("max", "task", "stall", "silence", "question", "answer")},
 }
 """Settings that are so much of a kind of a budget."""
 MOST_RULES = 1_000
@@ -76,6 +75,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     stall_seconds: float = 120.0
     silence_seconds: float = 600.0
     question_seconds: float = 120.0
+    answer_seconds: float = 600.0
     result_cache: bool = False
     durability: Literal["normal", "power"] = "normal"
     database_url: str = ""

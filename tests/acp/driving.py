@@ -48,7 +48,8 @@ class Asked(NamedTuple):
 class Editor:
     """What an editor keeps: the updates of every session, its buffers, and the questions it was asked.
 
-    `answer` chooses an option by its id; None leaves the question open until it is withdrawn.
+    `answer` chooses an option by its id, `form` is what a form is filled in with; None leaves a question open
+    until it is withdrawn.
     """
 
     def __init__(self) -> None:
@@ -87,6 +88,8 @@ class Editor:
 
     async def create_elicitation(self, message: str, mode: Any, **_: Any) -> Any:
         self.forms.append((message, mode))
+        if self.form is None:
+            await asyncio.Event().wait()
         return self.form
 
     async def read_text_file(self, session_id: str, path: str, **_: Any) -> ReadTextFileResponse:

@@ -3,12 +3,13 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision
-from gencode.runtime.asking import Answer, Question
-from gencode.runtime.broker import Broker, Waiting
+from gencode.runtime.asking import Answer, Patience, Question
+from gencode.runtime.broker import TYPING_SECONDS, Broker, Waiting
 
 YES = Answer(True)
 NO = Answer(False, why="A person said no")
@@ -96,6 +97,41 @@ async def test_nobody_waits_for_ever() -> None:
         False, why="Nobody answered within 0.01 s"
     )
     assert broker.waiting() == []
+
+
+async def test_a_question_says_itself_how_long_it_waits_also_behind_others() -> None:
+    broker = Broker(Slow(), seconds=600.0)
+    first = asyncio.create_task(broker.ask(question("one")))
+    await turns()
+    behind = replace(question("two"), patience=Patience(600.0, 0.01))
+    assert await broker.ask(behind) == Answer(False, why="Nobody answered within 0.01 s")
+    broker.answer(numbers(broker)[0], YES)
+    assert await first == YES
+    alone = replace(question("three"), patience=Patience(0.01))
+    assert await broker.ask(alone) == Answer(False, why="Nobody answered within 0.01 s")
+
+
+@pytest.mark.parametrize(("most", "longest"), [(None, TYPING_SECONDS), (10.0, 10.0)])
+async def test_who_types_an_answer_is_given_the_time_that_the_agent_has(
+    most: float | None, longest: float
+) -> None:
+    shown: list[Question] = []
+
+    class Reader(Slow):
+        async def answer(self, question: Question) -> Answer:
+            shown.append(question)
+            return await super().answer(question)
+
+    broker = Broker(Reader())
+    asked = asyncio.create_task(broker.ask(replace(question("one"), patience=Patience(5.0, most))))
+    await turns()
+    longer = broker.stay(shown[0])
+    assert shown[0].until is not None and longer.until is not None
+    assert longest - 5.0 - 1.0 < longer.until - shown[0].until < longest - 5.0 + 1.0
+    assert broker.waiting()[0].question == longer
+    asked.cancel()
+    await asyncio.wait([asked])
+    assert broker.stay(longer) == longer
 
 
 async def test_a_question_whose_agent_was_stopped_is_withdrawn() -> None:
@@ -195,9 +231,12 @@ async def test_who_answers_what_is_withdrawn_meanwhile_is_told() -> None:
 
 async def test_it_says_how_long_a_question_may_wait() -> None:
     broker = Broker(Slow(), seconds=60.0)
-    assert (Broker().patience(), Broker(seconds=60.0).patience(), broker.patience()) == (None, 60.0, 60.0)
+    said = [each.patience(question("one")) for each in (Broker(), Broker(seconds=60.0), broker)]
+    assert said == [None, 60.0, 60.0]
     asked = asyncio.create_task(broker.ask(question("one")))
     await turns()
-    assert broker.patience() == 120.0
+    assert broker.patience(question("two")) == 120.0
+    assert broker.patience(replace(question("two"), patience=Patience(10.0))) == 20.0
+    assert broker.patience(replace(question("two"), patience=Patience(10.0, 15.0))) == 15.0
     asked.cancel()
     await asyncio.wait([asked])

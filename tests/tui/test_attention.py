@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 from textual import events
 
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision
-from gencode.runtime.asking import Answer, Away, Inquiry, Option, Question
+from gencode.runtime.asking import Answer, Away, Inquiry, Option, Patience, Question
 from gencode.runtime.broker import NOBODY
 from gencode.surfaces.tui import asking, attention
 from gencode.surfaces.tui.asking import AskScreen, InquiryScreen
@@ -144,6 +145,32 @@ async def test_words_for_a_question_that_was_answered_elsewhere_are_kept(tmp_pat
         assert not second.done()
         await pressed(seat, "n", after=4)
         assert not (await second).allow
+
+
+async def test_a_question_says_when_its_default_counts_and_leaves_time_to_who_types(tmp_path: Path) -> None:
+    asked = inquires()
+    inquiry = replace(asked.inquiries[0], default="blue")
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        first = asks(seat, replace(asked, inquiries=(inquiry,), patience=Patience(25.0)))
+        await shows(seat, "Which colour?")
+        await seat.assert_sees("Without an answer this counts at ")
+        assert ", in 0:2" in seat.screen and ": blue" in seat.screen
+        before = seat.app.broker.waiting()[0].question.until or 0.0
+        await pressed(seat, *"dark", after=2)
+        assert (seat.app.broker.waiting()[0].question.until or 0.0) > before
+        await pressed(seat, "escape", after=4)
+        assert not (await first).words
+
+
+async def test_words_for_a_question_whose_time_is_over_are_kept(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        first = asks(seat, replace(inquires(), patience=Patience(600.0, 3.0)))
+        await shows(seat, "Which colour?")
+        await pressed(seat, "tab", after=2)
+        await pressed(seat, *"dark", after=2)
+        await seat.assert_sees("dark")
+        assert (await first).why.startswith("Nobody answered within")
+        await seat.until(lambda: seat.app.main.composer.text == "dark", "the words")
 
 
 async def test_escape_leaves_what_another_process_asks_to_others(tmp_path: Path) -> None:

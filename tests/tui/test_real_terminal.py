@@ -133,6 +133,28 @@ def test_escape_and_the_background_in_tmux(tmp_path: Path) -> None:
         terminal.assert_sees("ended 0")
 
 
+@pytest.mark.needs("tmux")
+def test_what_nobody_answers_in_tmux_ends_with_its_default_before_the_time_of_its_agent(
+    tmp_path: Path,
+) -> None:
+    """The time of the agent is much shorter than what a person usually has."""
+    options = [{"label": "left"}, {"label": "right"}]
+    asks = {"questions": [{"question": "Which one?", "options": options}], "default": "right"}
+    child = [{"calls": [{"name": "AskUserQuestion", "input": asks}]}, {"text": "I went on."}]
+    main = [{"calls": send("choose", agent="general-purpose")}, *[{"text": "I leave it."}] * 3]
+    model = script(tmp_path, **{"main": main, "general-purpose": child})
+    words = ("--permission-mode", "dontAsk", "--model", model)
+    with tmux(tmp_path, *words, env="GEN_TASK_SECONDS=16 GEN_QUESTION_SECONDS=1") as terminal:
+        terminal.assert_sees("Ask something, or type /help")
+        terminal.type("go")
+        shown = terminal.assert_sees("Which one?", "Without an answer this counts at")
+        assert re.search(r", in 0:(0\d|1[0-2]): right", shown)
+        terminal.assert_sees("Nobody answered in time: the agent goes on with its default.")
+        terminal.assert_sees("I went on.")
+    (told,) = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+    assert (told["status"], told["result"]) == ("completed", "I went on.")
+
+
 def read(leader: int, shown: bytes, until: Callable[[bytes], bool]) -> bytes:
     end = time.monotonic() + SECONDS
     while time.monotonic() < end and not until(shown):

@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, UserMistake
-from gencode.runtime.asking import Answer, Asker, Away, NobodyThere, Question, Unasked
+from gencode.runtime.asking import Answer, Asker, Away, NobodyThere, Patience, Question, Unasked
 from gencode.runtime.broker import asked_of, said_nothing
 from gencode.runtime.ports import Store
 from gencode.runtime.questions import (
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.05
 PATIENCE = 600.0
-"""Seconds after which a question that nobody answers is a no."""
+"""Seconds after which a question that nobody answers is a no, unless it says itself how long it waits."""
 HERE_SECONDS = 15.0
 """A person of whom nothing was heard for so long is taken for gone."""
 LONGEST_PAUSE = 8.0
@@ -80,14 +80,15 @@ class FarAsker:
 
     async def _asked(self, question: Question) -> Answer:
         path, background = await family(self._store, question)
-        post = Post(replace(question, path=path), self.owner, background, self._seconds)
+        seconds = question.patience.in_all(self._seconds)
+        post = Post(replace(question, path=path), self.owner, background, seconds)
         number = await self._box.put(post)
         taken = False
         try:
-            until = time.monotonic() + self._seconds
+            until = time.monotonic() + seconds
             answer = await answer_to(self._box, number, self.owner, until) or await self._box.withdraw(number)
             taken = True
-            return answer or Answer(False, why=f"Nobody answered within {self._seconds:g} s")
+            return answer or Answer(False, why=f"Nobody answered within {seconds:.4g} s")
         finally:
             if not taken:
                 await self._forget(number)
@@ -234,7 +235,9 @@ class FarQuestions:
 def shown_from(each: Travelling) -> Question:
     """A question as it is shown away from where it was asked: with the place, and how long it waits."""
     left = None if each.left is None else round(each.left, 1)
-    return replace(each.question, away=Away(each.folder, each.place, each.background, left))
+    until = None if left is None else round(time.time() + left, 1)
+    away = Away(each.folder, each.place, each.background, left)
+    return replace(each.question, away=away, patience=Patience(most=left), until=until)
 
 
 def who_answers() -> str:

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from math import inf
 
 from msgspec import Struct
 
@@ -21,12 +22,23 @@ from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.earlier import tools_of
 from gencode.delegation.inbox import Arrivals
-from gencode.delegation.live import Job
+from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin
 from gencode.delegation.reach import Reach
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.watch import Watch, facts_of
-from gencode.runtime.asking import Inquiry, NobodyThere, Parking, Question, Reply
+from gencode.runtime.asking import (
+    Answer,
+    Asker,
+    Inquiry,
+    NobodyThere,
+    Parking,
+    Patience,
+    Punctual,
+    Question,
+    Reply,
+)
+from gencode.runtime.broker import SILENCE as UNANSWERED
 from gencode.runtime.ports import Store, TaskQuery
 
 log = logging.getLogger(__name__)
@@ -38,6 +50,9 @@ ASKING = Decision(Action.ASK, "An agent asks for a decision.")
 ANSWERS_WITH = "SendMessage"
 ASKS_WITH = "AskUserQuestion"
 AT_WORK = (Status.PENDING, Status.RUNNING)
+OF_REST_ABOVE = 0.5
+OF_REST = 0.75
+"""So much of the time that is left to an agent a question may take, so that it can go on with the default."""
 LOOK_SECONDS = 0.5
 """So often is looked whether the agent that was asked may still answer."""
 
@@ -60,16 +75,19 @@ class Asked(Struct, frozen=True):
 
 
 class Inquiring:
-    """Carries questions to whoever can answer them. `seconds` is how long an agent has for that."""
+    """Carries questions to whoever can answer them.
+
+    `patience` is how many seconds an agent has for that, and how many a person.
+    """
 
     def __init__(
-        self, store: Store, supervisor: Supervisor, reach: Reach, watch: Watch, seconds: float
+        self, store: Store, supervisor: Supervisor, reach: Reach, watch: Watch, patience: tuple[float, float]
     ) -> None:
         self._store = store
         self._supervisor = supervisor
         self._reach = reach
         self._watch = watch
-        self._seconds = seconds
+        self._agents, self._persons = patience
 
     async def ask(
         self, origin: Origin, inbox: Arrivals, inquiries: Sequence[Inquiry], call: ToolCall
@@ -90,12 +108,27 @@ class Inquiring:
             *(origin.task or "", origin.lineage[-1], call, ASKING, origin.lineage),
             inquiries=tuple(inquiries),
             waited=waited,
+            patience=Patience(self._persons, self._share(job, OF_REST)),
         )
         try:
-            answer = await origin.asker.ask(question)
+            answer = await _asked(origin.asker, question)
         except NobodyThere:
             return nobody
         return Reply(by=PERSON, words=answer.words) if any(answer.words) else Reply(by=answer.why or SILENCE)
+
+    def _share(self, asks: Live | None, share: float) -> float | None:
+        """So much of the seconds until an agent ends; None where it has no limit.
+
+        It ends with who waits for it, and with its conversation.
+        """
+        ends: list[float] = []
+        live, waited = asks, True
+        while isinstance(live, Job):
+            if live.ends is not None and (waited or live.task.conversation):
+                ends.append(live.ends)
+            waited = waited and not live.task.background
+            live = self._supervisor.find(live.task.parent or "")
+        return max(min(ends) - time.monotonic(), 0.0) * share if ends else None
 
     async def _above(self, job: Job) -> Above | None:
         """The agent that sent this one, if it is at work, here or elsewhere, and can answer."""
@@ -123,16 +156,18 @@ class Inquiring:
         """Whether the agent above answers with a letter. Who waits for this one is let go, to hear it."""
         known = [each.number for each in await self._store.waiting(job.id)]
         after = max(known, default=job.task.mailed)
+        share = self._share(job, OF_REST_ABOVE)
+        seconds = self._agents if share is None else min(self._agents, share)
         try:
             found = await self._store.task(above.task)
-            number = await self._reach.post(above.task, asked_words(job, inquiries, self._seconds), job.id)
+            number = await self._reach.post(above.task, asked_words(job, inquiries, seconds), job.id)
         except UserMistake as mistake:
             log.info("task %s is not asked: %s", above.task, mistake)
             return False
         if above.waits:
             await self._supervisor.send_back(job)
         asked = Asked(job.id, above.task, number, found.seq if found else 0)
-        until = time.monotonic() + self._seconds
+        until = time.monotonic() + seconds
         last = False
         while True:
             while (came := inbox.next_from(above.task, after)) is not None:
@@ -206,12 +241,27 @@ class Inquiring:
         return found is None or found.mailed >= number
 
 
+async def _asked(asker: Asker, question: Question) -> Answer:
+    """What a person says; who does not look at the clock is not waited for much longer than a person is."""
+    patience = question.patience
+    seconds = patience.most if isinstance(asker, Punctual) else patience.in_all(inf)
+    clock = asyncio.timeout(None if seconds is None else seconds + min(1.0, seconds / 10))
+    try:
+        async with clock:
+            return await asker.ask(question)
+    except TimeoutError:
+        if not clock.expired():
+            raise
+        return Answer(False, why=f"{UNANSWERED} within {seconds:.4g} s")
+
+
 def asked_words(job: Job, inquiries: Sequence[Inquiry], seconds: float) -> str:
     """The questions as the agent above reads them."""
     lines = [f"[{job.seat.agent} (task {job.id}) asks]"]
     for number, each in enumerate(inquiries, start=1):
         lines.append(f"{number}. {each.question}")
         lines += [f"   - {option.label}: {option.description}".rstrip(": ") for option in each.options]
+        lines += [f"   Without an answer: {each.default}"] if each.default else []
     lines.append(
         f'Answer with SendMessage(task_id="{job.id}", message="…") if you know it. Otherwise leave it: once '
         f"you only wait for it, or after {seconds:.0f} s, the user is asked, or it goes on without an answer."

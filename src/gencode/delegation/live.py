@@ -127,6 +127,8 @@ class Job(Live):
         """How it ends without any work, when its result is known already."""
         self.remembers: Callable[[], Awaitable[tuple[FileChange, ...] | None]] | None = None
         """Says what it rests on, where that is written down so that its result may be given again."""
+        self.ends: float | None = None
+        """The moment at which its time is up, once it is at work; None where that has no limit."""
         self.reports = False
         self.overdue = ""
         """Why its time is up, if it is."""

@@ -12,12 +12,12 @@ class Means(Struct, frozen=True):
 
     `home` is the folder in which background tasks have files and agents have worktrees, `engine` makes
     processes for single tasks, `seconds` is how long an agent works at most where nothing else is said,
-    `patience` how long an agent has to answer a question of one that it sent. With `remembers`, a result may
-    be given again for the same work when nothing it rests on has changed.
+    `patience` how long an agent, and then a person, has to answer a question of an agent. With `remembers`, a
+    result may be given again for the same work when nothing it rests on has changed.
     """
 
     home: Path | None = None
     engine: Engine | None = None
     seconds: float | None = None
-    patience: float = 120.0
+    patience: tuple[float, float] = (120.0, 600.0)
     remembers: bool = False

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.delegation.far_asking import answer_to, family, who_answers
-from gencode.runtime.asking import Answer, Asker, Question, Unasked
-from gencode.runtime.broker import Broker, asked_of, said_nothing
+from gencode.runtime.asking import Answer, Asker, Punctual, Question, Unasked
+from gencode.runtime.broker import asked_of, said_nothing
 from gencode.runtime.ports import Store
 from gencode.runtime.questions import FOR_EVER, Post, QuestionBox, check_answer, kept_there
 
@@ -42,12 +42,17 @@ class SharedAsker:
         if self._leaving:
             await asyncio.wait(self._leaving)
 
+    def patience(self, question: Question) -> float:
+        """For so many seconds others are shown what is asked now."""
+        seconds = self._asker.patience(question) if isinstance(self._asker, Punctual) else None
+        return FOR_EVER if seconds is None else min(seconds, FOR_EVER)
+
     async def ask(self, question: Question) -> Answer:
         """What the first one says who answers, here or elsewhere."""
         if self._box is None or self._store is None:
             return await self._asker.ask(question)
-        box = self._box
-        putting = asyncio.ensure_future(self._put(box, self._store, question, _patience(self._asker)))
+        box, seconds = self._box, self.patience(question)
+        putting = asyncio.ensure_future(self._put(box, self._store, question, seconds))
         taking = _TakingBack(box, putting, question)
         here = asyncio.ensure_future(asked_of(self._asker, question, taking.deliver))
         there = asyncio.ensure_future(_answered(box, putting, question, self._owner))
@@ -133,12 +138,6 @@ class _TakingBack:
         with suppress(GenCodeError):
             return await self._box.who(self._question.task, self._question.call)
         return ""
-
-
-def _patience(asker: Asker) -> float:
-    """For so many seconds others are shown what is asked now."""
-    seconds = asker.patience() if isinstance(asker, Broker) else None
-    return FOR_EVER if seconds is None else min(seconds, FOR_EVER)
 
 
 def _counted(said: Answer, question: Question) -> Answer | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
 from msgspec.structs import replace
@@ -151,7 +152,9 @@ class Supervisor:
         clock: asyncio.Timeout | None = None
         try:
             await self._wait_for_turn(job)
-            async with asyncio.timeout(job.seat.limits.seconds) as clock:
+            seconds = job.seat.limits.seconds
+            async with asyncio.timeout(seconds) as clock:
+                job.ends = None if seconds is None else time.monotonic() + seconds
                 try:
                     return await run(job.seat, job.transcript, job.record, job.turns)
                 except Stopped as stopped:

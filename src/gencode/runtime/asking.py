@@ -22,12 +22,16 @@ Hearing = Literal["woken", "soon", "heard", "later"]
 
 
 class Inquiry(Struct, frozen=True):
-    """Something that an agent wants to know; with `many`, more than one option may be chosen."""
+    """Something that an agent wants to know; with `many`, more than one option may be chosen.
+
+    `default` is what counts when nobody answers; without one the agent decides.
+    """
 
     question: str
     header: str = ""
     options: tuple[Option, ...] = ()
     many: bool = False
+    default: str = ""
 
 
 class Reply(Struct, frozen=True):
@@ -53,13 +57,31 @@ class Away(Struct, frozen=True):
     left: float | None
 
 
+class Patience(Struct, frozen=True):
+    """How long a question may wait: for `seconds` once it is shown (None: as long as is usual there), and
+    longer while an answer is typed.
+
+    Never longer than `most`, from when it is asked (None: no end): the agent needs the rest of its time to go
+    on with what it is told.
+    """
+
+    seconds: float | None = None
+    most: float | None = None
+
+    def in_all(self, usual: float) -> float:
+        """So long it waits at most where it is shown at once and nobody sees who types."""
+        seconds = usual if self.seconds is None else self.seconds
+        return seconds if self.most is None else min(seconds, self.most)
+
+
 class Question(Struct, frozen=True):
     """What a person is asked: whether a call may run, or what an agent wants to know (`inquiries`).
 
     `path` are the agents from the main one down to the one that asks, `preview` shows what would change,
     `rules` are what a yes for more than this call would allow (none: it can only stand for this call). `cwd`
     is the folder in which the call would run, `away` says where it comes from when that is another process.
-    `waited`: somebody waited for the agent when it began to ask, so that it asks from no background.
+    `waited`: somebody waited for the agent when it began to ask, so that it asks from no background. `until`
+    is the moment (in seconds since 1970) at which it is asked no more, once that is known.
     """
 
     task: str
@@ -73,6 +95,8 @@ class Question(Struct, frozen=True):
     cwd: str = ""
     away: Away | None = None
     waited: bool = False
+    patience: Patience = Patience()
+    until: float | None = None
 
 
 Reach = Literal["call", "agent", "subtree", "session", "always"]
@@ -108,6 +132,15 @@ class Asker(Protocol):
 
     async def ask(self, question: Question) -> Answer:
         """What a person says to exactly this call; NobodyThere where there is none."""
+        ...
+
+
+@runtime_checkable
+class Punctual(Protocol):
+    """Who looks at the clock itself: a question may be shown late, and wait longer while somebody types."""
+
+    def patience(self, question: Question) -> float | None:
+        """So many seconds a question that is asked now may wait at most; None: for ever."""
         ...
 
 

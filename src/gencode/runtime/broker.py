@@ -6,10 +6,12 @@ shown one question at a time, in the order they came; whoever comes through a pr
 
 import asyncio
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.runtime.asking import Answer, Asker, Question
@@ -18,6 +20,8 @@ SILENCE = "Nobody answered"
 NOBODY = Answer(False, why=SILENCE)
 NUMBERS = 10**15
 """So many numbers there are for questions; JavaScript can count that far."""
+TYPING_SECONDS = 30.0
+"""Who types an answer has at least so long until the next key."""
 GONE = "The question was answered elsewhere, or its agent has ended: this answer does not count."
 
 Deliver = Callable[[Answer], Awaitable[None]]
@@ -46,20 +50,69 @@ class Waiting(Struct, frozen=True):
     question: Question
 
 
-class _Open(Struct, frozen=True):
-    """A waiting question, the first answer to it, and why that one came too late (empty: it counts)."""
+class _Open:
+    """A waiting question with its time, which begins when it is shown.
 
-    waiting: Waiting
-    given: "asyncio.Future[Answer]"
-    late: "asyncio.Future[str]"
+    `given` is the first answer to it, `late` why that one came too late (empty: it counts).
+    """
+
+    def __init__(self, number: int, question: Question, seconds: float | None) -> None:
+        self.waiting = Waiting(number, question)
+        loop = asyncio.get_running_loop()
+        self.given: asyncio.Future[Answer] = loop.create_future()
+        self.late: asyncio.Future[str] = loop.create_future()
+        patience = question.patience
+        self._seconds = seconds if patience.seconds is None else patience.seconds
+        self._began = time.monotonic()
+        self._last = None if patience.most is None else self._began + patience.most
+        self._ends: float | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._end_at(self._last)
+
+    def begin(self) -> Question:
+        """It is shown from now on; the question, with the moment at which it ends."""
+        self._began = time.monotonic()
+        if self._seconds is not None:
+            self._end_at(self._began + self._seconds)
+        return self.waiting.question
+
+    def stay(self) -> Question:
+        """Somebody is at an answer; the question, with the moment at which it ends now."""
+        soon = time.monotonic() + TYPING_SECONDS
+        if self._ends is not None and self._ends < soon:
+            self._end_at(soon)
+        return self.waiting.question
+
+    def close(self) -> None:
+        """Nobody waits for an answer any more."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self.given.cancel()
+        self.late.cancel()
+
+    def _end_at(self, moment: float | None) -> None:
+        if moment is None:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._ends = moment if self._last is None else min(moment, self._last)
+        left = self._ends - time.monotonic()
+        self._alarm = asyncio.get_running_loop().call_later(left, self._over)
+        question = replace(self.waiting.question, until=round(time.time() + left, 1))
+        self.waiting = Waiting(self.waiting.number, question)
+
+    def _over(self) -> None:
+        waited = (self._ends or self._began) - self._began
+        if not self.given.done():
+            self.given.set_result(Answer(False, why=f"{SILENCE} within {waited:.4g} s"))
 
 
 class Broker:
     """Asks a person on behalf of all agents of a session.
 
-    `seconds` is how long a question may stay unanswered once it is shown (None: for ever), `always` writes a
-    rule where every later session finds it, `heard` is told whenever the waiting questions change, `late`
-    why an answer that was given here does not count.
+    `seconds` is how long a question may stay unanswered once it is shown if it has no patience of its own
+    (None: for ever), `always` writes a rule where every later session finds it, `heard` is told whenever the
+    waiting questions change, `late` why an answer that was given here does not count.
     """
 
     def __init__(
@@ -83,14 +136,25 @@ class Broker:
         """The questions that have no answer yet, the oldest first."""
         return [each.waiting for each in self._open.values()]
 
-    def patience(self) -> float | None:
+    def patience(self, question: Question) -> float | None:
         """So many seconds a question that is asked now may wait at most; None: for ever.
 
         A person is shown one at a time, and only then its time begins.
         """
-        if self._seconds is None or self._person is None:
-            return self._seconds
-        return self._seconds * (len(self._open) + 1)
+        own = question.patience
+        seconds = self._seconds if own.seconds is None else own.seconds
+        if seconds is None:
+            return own.most
+        in_line = seconds if self._person is None else seconds * (len(self._open) + 1)
+        return in_line if own.most is None else min(in_line, own.most)
+
+    def stay(self, question: Question) -> Question:
+        """Somebody types an answer to a question: it is not taken away; the question as it stands now."""
+        asked = (question.task, question.call.id)
+        for each in self._open.values():
+            if (each.waiting.question.task, each.waiting.question.call.id) == asked:
+                return each.stay()
+        return question
 
     def answer(self, number: int, answer: Answer) -> None:
         """Answer a waiting question, from wherever; UserMistake if it does not wait any more."""
@@ -112,16 +176,14 @@ class Broker:
 
     async def ask(self, question: Question, deliver: Deliver = _as_it_is) -> Answer:
         """What a person says, once it is handed over; a no with the reason where nobody does in time."""
-        number, loop = self._drawn(), asyncio.get_running_loop()
-        each = _Open(Waiting(number, question), loop.create_future(), loop.create_future())
-        self._open[number] = each
+        number = self._drawn()
+        each = self._open[number] = _Open(number, question, self._seconds)
         self._tell()
         try:
-            answer = await self._asked(question, each.given)
+            answer = await self._asked(each)
             await self._delivered(each, answer, deliver)
         finally:
-            each.given.cancel()
-            each.late.cancel()
+            each.close()
             del self._open[number]
             self._tell()
         if answer.allow and answer.reach == "always" and self._always:
@@ -140,25 +202,22 @@ class Broker:
                 self._late(str(mistake))
             raise
 
-    async def _asked(self, question: Question, given: "asyncio.Future[Answer]") -> Answer:
+    async def _asked(self, each: _Open) -> Answer:
         if self._person is None:
-            return await self._in_time(given)
-        async with self._turn:
-            if given.done():
-                return given.result()
-            shown = asyncio.ensure_future(self._person.answer(question))
-            shown.add_done_callback(lambda done: _hand_over(done, given))
-            try:
-                return await self._in_time(given)
-            finally:
-                shown.cancel()
-                await asyncio.wait([shown])
+            each.begin()
+            return await each.given
+        shown = asyncio.ensure_future(self._shown(self._person, each))
+        shown.add_done_callback(lambda done: _hand_over(done, each.given))
+        try:
+            return await each.given
+        finally:
+            shown.cancel()
+            await asyncio.wait([shown])
 
-    async def _in_time(self, given: "asyncio.Future[Answer]") -> Answer:
-        done, _ = await asyncio.wait([given], timeout=self._seconds)
-        if done:
-            return given.result()
-        return Answer(False, why=f"{SILENCE} within {self._seconds:g} s")
+    async def _shown(self, person: Person, each: _Open) -> Answer:
+        """What the person says once it is the turn of this question."""
+        async with self._turn:
+            return await person.answer(each.begin())
 
     def _drawn(self) -> int:
         while (number := secrets.randbelow(NUMBERS)) in self._open:

@@ -9,6 +9,7 @@ from gencode.core.events import CallDecided, Event, MessageAdded, TaskEnded
 from gencode.core.messages import ToolMessage
 from gencode.core.rules import Action, Decision
 from gencode.runtime.asking import Question
+from gencode.runtime.broker import SILENCE
 from gencode.runtime.ports import Store
 from gencode.runtime.questions import Relaying
 from gencode.surfaces.questions import SAID_NO
@@ -21,6 +22,7 @@ FAREWELL_SECONDS = 2.0
 """So long the next question waits for what became of the one before it."""
 SAID_YES = "A person said yes"
 ENDED = "It is not asked any more: its agent has ended."
+UNANSWERED = "Nobody answered in time: the agent goes on with its default."
 ELSEWHERE = "elsewhere"
 NOT_HERE = "This question is not asked here any more"
 DROPPED = "what you typed for it is dropped."
@@ -104,11 +106,12 @@ def _heard(by: str) -> str:
 
 def _told(event: Event, question: Question, by: str) -> str:
     match event.fact:
-        case CallDecided(call=call, decision=decision) if call == question.call.id:
+        case CallDecided(call=call, decision=decision) if call == question.call.id and not question.inquiries:
             return _became(decision, by)
-        case MessageAdded(ToolMessage(results=results)):
-            mine = [each for each in results if each.call == question.call.id]
-            return _heard(by) if mine and question.inquiries else ""
+        case MessageAdded(ToolMessage(results=results)) if question.inquiries:
+            mine = [each.text for each in results if each.call == question.call.id]
+            silent = any(text.startswith(SILENCE) for text in mine)
+            return UNANSWERED if silent else (_heard(by) if mine else "")
         case _:
             return ""
 

@@ -19,6 +19,7 @@ from gencode.surfaces.questions import (
     SAID_NO,
     WITH_NETWORK,
     answered,
+    due,
     exactly,
     preview_lines,
     where,
@@ -206,7 +207,9 @@ def inquiry_text(question: Question, inquiry: Inquiry) -> str:
         lines.append(f"    {number}  {exact_line(option.label)}{more}")
     numbers = "numbers, separated by commas," if inquiry.many else "a number"
     choose = f"{numbers} or an answer of your own" if inquiry.options else "an answer"
-    return "\n".join((*lines, f"  Type {choose}, then Enter; an empty line leaves it to the agent."))
+    lines.append(f"  Type {choose}, then Enter; an empty line leaves it to the agent.")
+    end = due(question, inquiry)
+    return "\n".join((*lines, f"  {end}") if end else lines)
 
 
 def chosen(line: str, inquiry: Inquiry) -> str:
@@ -226,6 +229,8 @@ def shown(question: Question) -> str:
     lines += [f"  {line}" for line in where(question)]
     lines += preview_lines(question)
     lines += [f"  {line}" for line in exact(question.decision.why).splitlines()]
+    if question.away is None and (end := due(question)):
+        lines.append(f"  {end}")
     return "\n".join(lines)
 
 

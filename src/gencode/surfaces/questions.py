@@ -1,6 +1,7 @@
 """A question to a person in its parts: who asks, exactly what, which rule asked, and the answers by scope."""
 
 import json
+import time
 
 from msgspec import Struct
 
@@ -48,6 +49,20 @@ def where(question: Question) -> list[str]:
     behind = ", in the background" if away.background else ""
     waits = "until it is answered" if away.left is None else f"at most {seconds(away.left)} more"
     return [*lines, f"{asked}{behind}; it waits {waits}"]
+
+
+def due(question: Question, inquiry: Inquiry | None = None) -> str:
+    """What counts, and when, if nobody answers; empty where it waits until somebody does."""
+    if question.until is None:
+        return ""
+    left = max(round(question.until - time.time()), 0)
+    at = time.strftime("%H:%M:%S", time.localtime(question.until))
+    when = f"at {at}, in {left // 60}:{left % 60:02}"
+    if inquiry is None:
+        return f"Without an answer it is a no {when}."
+    if not inquiry.default:
+        return f"Without an answer the agent decides {when}."
+    return f"Without an answer this counts {when}: {_short(inquiry.default, 200)}"
 
 
 def headline(question: Question) -> str:

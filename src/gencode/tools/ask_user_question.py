@@ -20,12 +20,16 @@ class AskedOption(Struct, frozen=True):
 
 
 class AskedQuestion(Struct, frozen=True, rename="camel"):
-    """One question with the answers to choose from; another one can always be typed."""
+    """One question with the answers to choose from; another one can always be typed.
+
+    `default` is what counts when nobody answers it.
+    """
 
     question: str
     header: str = ""
     options: tuple[AskedOption, ...] = ()
     multi_select: bool = False
+    default: str = ""
 
 
 @tool(effect="read", name="AskUserQuestion", timeout=None)
@@ -36,7 +40,11 @@ async def ASK_USER_QUESTION(
         Meta(min_length=1, max_length=MOST_QUESTIONS),
         "What to ask, each with a few options to choose from",
     ],
-    default: Annotated[str, "What counts when nobody answers; without it the first option does"] = "",
+    default: Annotated[
+        str,
+        "What counts when nobody answers: for the only question, or those of several that offer it; a "
+        "question's own default comes before it, and its first option after it",
+    ] = "",
 ) -> str:
     """Ask what only the user, or the agent that sent you, can decide. The work waits for the answer, for a
     while. Do not ask what you can find out, or what does not change what you do next."""
@@ -50,6 +58,7 @@ async def ASK_USER_QUESTION(
             each.header,
             tuple(Option(option.label, option.description) for option in each.options),
             each.multi_select,
+            _usual(each, default, alone=len(questions) == 1),
         )
         for each in questions
     ]
@@ -57,7 +66,7 @@ async def ASK_USER_QUESTION(
         reply = await ctx.delegate.inquire(inquiries, ctx.call)
     if reply.later:
         return f"{reply.by} answered; the answer is the message after this one."
-    assumed = [default or _first(each) for each in inquiries]
+    assumed = [each.default or "decide yourself" for each in inquiries]
     if reply.words:
         left = "(no answer; the default is: {})"
         words = [said or left.format(usual) for said, usual in zip(reply.words, assumed, strict=False)]
@@ -66,8 +75,11 @@ async def ASK_USER_QUESTION(
     return "\n".join((head, *_lines(inquiries, assumed)))
 
 
-def _first(inquiry: Inquiry) -> str:
-    return inquiry.options[0].label if inquiry.options else "decide yourself"
+def _usual(asked: AskedQuestion, default: str, *, alone: bool) -> str:
+    """What counts when nobody answers a question; empty where that is up to the agent."""
+    labels = [option.label for option in asked.options]
+    fits = default if alone or default in labels else ""
+    return asked.default or fits or (labels[0] if labels else "")
 
 
 def _lines(inquiries: Sequence[Inquiry], words: Sequence[str]) -> list[str]:

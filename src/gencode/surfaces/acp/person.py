@@ -29,6 +29,7 @@ from gencode.surfaces.questions import (
     allows,
     answered,
     choices,
+    due,
     exactly,
     headline,
     inquiry_choices,
@@ -130,7 +131,7 @@ class EditorPerson:
                 tool_call_id=f"{question.task}-asks",
                 title=title,
                 kind="other",
-                content=[tool_content(text_block(_explained(inquiry, picked)))],
+                content=[tool_content(text_block(_explained(question, inquiry, picked)))],
             )
             chosen = await self._chosen(call, [*options, _option(LEFT_OPEN, enough, "reject_once")])
             if not chosen.isdecimal() or int(chosen) >= len(left):
@@ -159,7 +160,11 @@ def _kind(answer: Answer) -> PermissionOptionKind:
 
 
 def _asks(question: Question) -> str:
-    asked = [exact(inquiry.question) for inquiry in question.inquiries]
+    ends = [due(question, inquiry) for inquiry in question.inquiries]
+    asked = [
+        f"{exact(inquiry.question)}\n{end}".rstrip()
+        for inquiry, end in zip(question.inquiries, ends, strict=True)
+    ]
     several = "\n".join(f"- {each}" for each in asked)
     return f"{who(question)} asks: {asked[0] if len(asked) == 1 else several}"
 
@@ -186,8 +191,10 @@ def _worded(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _explained(inquiry: Inquiry, picked: Sequence[str]) -> str:
+def _explained(question: Question, inquiry: Inquiry, picked: Sequence[str]) -> str:
     lines = [f"- {label}{f': {more}' if more else ''}" for label, more in inquiry_choices(inquiry)]
+    if end := due(question, inquiry):
+        lines.append(f"\n{end}")
     if picked:
         lines.append(f"\nChosen so far: {', '.join(picked)}")
     return "\n".join(lines)

@@ -1,10 +1,12 @@
 """Endpoints of the server: the questions that wait for a person, and the answers."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
+from gencode.core.ids import stamp
 from gencode.core.rules import Decision
 from gencode.runtime.asking import Answer, Inquiry, Reach
 from gencode.runtime.broker import Waiting
@@ -23,7 +25,8 @@ class OpenQuestion(Struct, frozen=True):
     `number` is drawn by lot and says nothing about the order; it never comes again, also after a restart.
     `path` are the agents from the main one down. `reaches` are what a yes may stand for, `rules` what it
     allows when it stands for more than this call. With `inquiries` an agent wants to know something. `cwd` is
-    the folder in which the call would run, `place` the machine of another process that asks.
+    the folder in which the call would run, `place` the machine of another process that asks. At the moment
+    `until` it counts as unanswered: a no, or the `default` of what an agent wants to know.
     """
 
     number: int
@@ -40,6 +43,7 @@ class OpenQuestion(Struct, frozen=True):
     inquiries: list[Inquiry]
     cwd: str
     place: str
+    until: str
 
 
 class OpenQuestions(Struct, frozen=True):
@@ -101,6 +105,7 @@ def _open(waiting: Waiting) -> OpenQuestion:
         inquiries=list(question.inquiries),
         cwd=question.cwd,
         place=question.away.place if question.away else "",
+        until="" if question.until is None else stamp(datetime.fromtimestamp(question.until, UTC)),
     )
 
 

@@ -5,6 +5,7 @@ make the call again with the answers. Where a client cannot ask anybody, whateve
 """
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from itertools import count
@@ -14,6 +15,7 @@ import mcp_types as types
 from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from gencode.runtime.asking import Answer, Inquiry, Question
@@ -24,6 +26,7 @@ from gencode.surfaces.questions import (
     allows,
     answered,
     choices,
+    due,
     exactly,
     headline,
     inquiry_choices,
@@ -62,6 +65,7 @@ class Carrier:
     async def ask(self, question: Question) -> Answer:
         """What the person at the client says, or that there is none."""
         line = LINE.get()
+        question = replace(question, until=time.time() + min(question.patience.in_all(PATIENCE), PATIENCE))
         return NOBODY if line is None else await line.ask(question)
 
 
@@ -140,7 +144,8 @@ def can_elicit(able: types.ClientCapabilities | None) -> bool:
 def elicitation(question: Question) -> types.ElicitRequest | None:
     """A question as a form; None for one that is too long to be shown whole."""
     if question.inquiries:
-        message = f"{who(question)} asks"
+        ends = (due(question, inquiry) for inquiry in question.inquiries)
+        message = "\n".join((f"{who(question)} asks", *dict.fromkeys(end for end in ends if end)))
         fields = {name: field for pair in _inquired(question.inquiries) for name, field in pair.items()}
         needed: list[str] = []
     else:

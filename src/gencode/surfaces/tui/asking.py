@@ -17,6 +17,7 @@ from textual.widgets.option_list import Option
 from gencode.runtime.asking import Answer, Inquiry, Question
 from gencode.runtime.broker import NOBODY
 from gencode.surfaces import questions
+from gencode.surfaces.fates import UNANSWERED
 from gencode.surfaces.tui.attention import GuardedDialog
 from gencode.surfaces.tui.dialogs import Below, Dialog, Sheet, fit, scrolled
 from gencode.surfaces.tui.painting import diff_lines
@@ -114,7 +115,8 @@ class QuestionScreen(GuardedDialog[Answer]):
         if not (self.in_sight and self.is_active):
             self.withdraw()
             return False
-        self.tell(GONE)
+        over = self.question.until is not None and time.time() >= self.question.until - LOOK_SECONDS
+        self.tell(UNANSWERED if over and self.question.inquiries else GONE)
         for each in (*self.query(OptionList), *self.query(Input)):
             each.display = False
         self.set_focus(None)
@@ -192,6 +194,8 @@ class InquiryScreen(QuestionScreen):
     no = Answer(False, why=questions.NOT_ANSWERED)
 
     def __init__(self, question: Question, paper: Paper, waiting: Callable[[], int] = alone) -> None:
+        self.stay: Callable[[Question], Question] = lambda asked: asked
+        """Tells that somebody is at an answer; the question as it then stands."""
         self._words: list[str] = []
         self._marked: set[int] = set()
         self._asked_at = 0.0
@@ -215,7 +219,16 @@ class InquiryScreen(QuestionScreen):
         every = len(self.question.inquiries)
         several = f" ({min(len(self._words) + 1, every)} of {every})" if every > 1 else ""
         head = Text(f"{questions.who(self.question)} asks{several}:", "bold")
-        return head.append(self.more, "faint")
+        head.append(self.more, "faint")
+        end = questions.due(self.question, self._inquiry)
+        return head.append(f"\n{end}" if end else "", "faint")
+
+    def takes(self, at: float, before: float) -> bool:
+        """Who is at an answer is given the time for it."""
+        taken = super().takes(at, before)
+        if taken:
+            self.question = self.stay(self.question)
+        return taken
 
     def compose(self) -> ComposeResult:
         """The question, its options, and a line for other words."""

@@ -33,6 +33,8 @@ class ScreenPerson:
                 await self._parted.wait()
         shown = InquiryScreen if question.inquiries else AskScreen
         screen = shown(question, app.paper, lambda: len(app.broker.waiting()))
+        if isinstance(screen, InquiryScreen):
+            screen.stay = app.broker.stay
         app.bell()
         try:
             answer = await app.ask(screen) or NO

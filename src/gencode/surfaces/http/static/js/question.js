@@ -30,6 +30,7 @@ export function question(asked) {
     ),
     where(asked),
     ...(asked.inquiries.length ? asked.inquiries.map(inquiry) : exactly(asked)),
+    end(asked),
   );
   if (may("answer")) form.append(trouble, answers(asked));
   else form.append(el("p", { class: "faint" }, "This token may look, not answer."));
@@ -52,6 +53,14 @@ function where(asked) {
     asked.place ? `asked by another process on ${asked.place}` : "",
   ].filter(Boolean);
   return parts.length ? el("p", { class: "where" }, parts.join(" · ")) : null;
+}
+
+// What counts, and when, if nobody answers.
+function end(asked) {
+  if (!asked.until) return null;
+  const at = new Date(asked.until).toLocaleTimeString();
+  const defaults = asked.inquiries.map((each) => each.default || "the agent decides").join(" · ");
+  return el("p", { class: "faint" }, `Without an answer at ${at}: ${defaults || "no"}`);
 }
 
 // The whole call, to the letter, and beside it what it would change.

@@ -1,0 +1,140 @@
+"""What nobody answers ends with its default, in every surface, and before the time of who asks is over."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.acp.driving import wired
+from tests.control.words import numbered, results, said
+from tests.http.serving import gen_serve
+from tests.stories.test_asked_at_terminals import window
+from tests.surfaces.running import script
+
+from gencode.core.status import Status
+from gencode.runtime.asking import Answer, Question
+from gencode.runtime.broker import Broker
+from gencode.testing import call, says, scripted
+
+SIDES = [{"label": "left"}, {"label": "right"}]
+ASKS = call("AskUserQuestion", questions=[{"question": "Which one?", "options": SIDES}], default="right")
+GOES_ON = [says("", ASKS), says("I went on.")]
+ASSUMED = "These are the defaults; say in your report that you assumed them:\n- Which one? → right"
+
+
+class Absent:
+    """Somebody who never answers, and remembers what they were asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Question] = []
+
+    async def ask(self, question: Question) -> Answer:
+        self.asked.append(question)
+        return await asyncio.get_running_loop().create_future()
+
+    answer = ask
+
+
+@pytest.mark.parametrize("sits", ["at a screen", "behind a program"])
+async def test_the_main_agent_goes_on_when_nobody_answers(tmp_path: Path, sits: str) -> None:
+    absent = Absent()
+    asker = Broker(absent) if sits == "at a screen" else absent
+    settings = {"answer_seconds": 0.2}
+    async with (
+        asyncio.timeout(60),
+        scripted(tmp_path, settings=settings, store=numbered(), asker=asker, main=GOES_ON) as gen,
+    ):
+        outcome = await gen.ask("go").outcome()
+        told = results(await said(gen, outcome.agent_id))
+    assert (outcome.result, told) == ("I went on.", [f"Nobody answered within 0.2 s. {ASSUMED}"])
+    assert [each.inquiries[0].default for each in absent.asked] == ["right"]
+
+
+@pytest.mark.parametrize("who", ["the turn", "the one that waits", "the agent"])
+async def test_a_default_is_never_lost_with_the_time_of_who_asks(tmp_path: Path, who: str) -> None:
+    """Whoever of them has little time, a person has most of it, and the agent the rest."""
+    absent = Absent()
+    short: dict[str, Any] = {"max_seconds" if who != "the agent" else "task_seconds": 4}
+    settings = {"permission_mode": "dontAsk", "background_questions": True, **short}
+    sends = says("", call("Task", subagent_type="general-purpose", prompt="choose"))
+    script = {
+        "the turn": {"main": GOES_ON},
+        "the one that waits": {"main": [sends, *[says("I went on.")] * 3], "general_purpose": GOES_ON},
+        "the agent": {"main": [sends, *[says("I went on.")] * 3], "general_purpose": GOES_ON},
+    }[who]
+    async with (
+        asyncio.timeout(60),
+        scripted(tmp_path, settings=settings, store=numbered(), asker=Broker(absent), **script) as gen,
+    ):
+        outcome = await gen.ask("go").outcome()
+        asked = absent.asked[0]
+        told = results(await said(gen, asked.task))
+        asker = await gen.find(asked.task)
+    assert (outcome.status, asker.status, asker.result) == (
+        Status.COMPLETED,
+        Status.COMPLETED,
+        "I went on.",
+    )
+    assert asked.patience.most is not None and 0.0 < asked.patience.most <= 3.0
+    assert told[0].endswith(ASSUMED)
+
+
+async def test_each_question_of_a_call_has_a_default_that_fits_it(tmp_path: Path) -> None:
+    count = {"question": "How many?", "options": [{"label": "1"}, {"label": "2"}]}
+    own = {"question": "Which colour?", "default": "green"}
+    side = {"question": "Which side?", "options": SIDES}
+    free = {"question": "Why?"}
+    asks = call("AskUserQuestion", questions=[side, count, own, free], default="right")
+    async with scripted(tmp_path, store=numbered(), main=[says("", asks), says("done")]) as gen:
+        outcome = await gen.ask("go").outcome()
+        (told,) = results(await said(gen, outcome.agent_id))
+    assert told.splitlines()[1:] == [
+        "- Which side? → right",
+        "- How many? → 1",
+        "- Which colour? → green",
+        "- Why? → decide yourself",
+    ]
+
+
+async def test_an_editor_that_leaves_a_form_open_is_not_waited_for(tmp_path: Path) -> None:
+    async with wired(tmp_path, "--model", "offline", GEN_ANSWER_SECONDS="1") as wire:
+        await wire.introduce(forms=True)
+        session = await wire.new(tmp_path, main=GOES_ON)
+        ending = await wire.say(session, "go")
+        assert (ending.stop_reason, wire.editor.text(session)) == ("end_turn", "I went on.")
+        message, _ = wire.editor.forms[0]
+        await wire.introduce(forms=False)
+        wire.editor.answer = lambda _: None
+        session = await wire.new(tmp_path, main=GOES_ON)
+        assert (await wire.say(session, "go")).stop_reason == "end_turn"
+        assert "Without an answer this counts at" in str(wire.editor.asked[-1].call.content)
+    assert message.startswith("main asks: Which one?\nWithout an answer this counts at ")
+    assert message.endswith(": right")
+
+
+async def test_a_server_gives_the_default_while_its_agent_still_has_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEN_TASK_SECONDS", "12")
+    agents = {"general-purpose": GOES_ON}
+    async with gen_serve(tmp_path, "--permission-mode", "dontAsk", **agents) as server:
+        sent = await server.client.post("/api/tasks", {"agent": "general-purpose", "prompt": "choose"})
+        asked = await server.client.until("/api/questions", lambda told: bool(told["questions"]))
+        ended = await server.client.ended(sent.json["agentId"])
+    (question,) = asked["questions"]
+    assert question["inquiries"][0]["default"] == "right"
+    assert sent.json["createdAt"] < question["until"] < ended["endedAt"]
+    assert (ended["status"], ended["result"]) == ("completed", "I went on.")
+
+
+async def test_who_follows_line_by_line_is_told_what_counts_and_when_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEN_ANSWER_SECONDS", "2")
+    with window(tmp_path, "--plain", "--model", script(tmp_path, main=GOES_ON)) as at:
+        await at.shows("/quit leaves")
+        at.types("go\n")
+        await at.shows("main asks: Which one?", "Without an answer this counts at")
+        await at.shows("Nobody answered in time: the agent goes on with its default;")
+        at.types("\x04")
+        assert await at.ended() == 0
