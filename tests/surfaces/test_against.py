@@ -60,6 +60,7 @@ def test_arguments_and_results_are_compared_to_their_last_character(tmp_path: Pa
         ids.append(ran(tmp_path, {"calls": [{"name": "Write", "input": arguments}]}, {"text": "ok"}))
     [difference] = told(tmp_path, *ids)["differences"]
     assert difference["step"] == 2
+    assert all(line.startswith("called Write: …#") for line in (difference["one"][0], difference["other"][0]))
     assert "print(1)" in difference["one"][0] and "remove(x)" in difference["other"][0]
 
 
@@ -82,7 +83,7 @@ def test_what_the_agents_below_did_is_compared(tmp_path: Path) -> None:
     assert not pair["same"] and "evil.txt" in json.dumps(pair["differences"])
     ended = against(tmp_path, one, other)
     assert (ended.code, "evil.txt" in ended.out) == (1, True)
-    assert ended.out.endswith("Of the 1 tasks below them none went the same way in both.\n")
+    assert ended.out.endswith("0 of 1 below them went the same way in both.\n")
 
 
 def test_agents_are_compared_in_the_order_in_which_they_were_sent(tmp_path: Path) -> None:
@@ -109,7 +110,7 @@ def test_the_ids_of_tasks_make_no_difference(tmp_path: Path) -> None:
     assert (found["same"], len(found["below"])) == (True, 2)
     assert against(tmp_path, one, other).out == (
         f"{one} and {other} have {found['same_steps']} steps in common.\n"
-        "Of the 2 tasks below them 2 went the same way in both.\n"
+        "2 of 2 below them went the same way in both.\n"
     )
 
 

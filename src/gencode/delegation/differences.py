@@ -209,7 +209,7 @@ def _steps(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
                 if message.text.strip():
                     yield "said, and was cut" if message.partial else "said", message.text
                 yield from (
-                    ("called", f"{call.name} {call.broken or _json(call.input)}") for call in message.calls
+                    (f"called {call.name}", call.broken or _json(call.input)) for call in message.calls
                 )
             case ToolMessage():
                 for result in message.results:

@@ -53,7 +53,7 @@ def _comparison_lines(one: str, other: str, found: Comparison) -> Iterator[str]:
         yield from _difference_lines(pair)
     if found.below:
         same = sum(pair.same for pair in found.below)
-        yield f"Of the {len(found.below)} tasks below them {same or 'none'} went the same way in both."
+        yield f"{same} of {len(found.below)} below them went the same way in both."
 
 
 def _difference_lines(found: Comparison | Pair) -> Iterator[str]:
