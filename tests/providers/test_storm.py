@@ -9,7 +9,7 @@ import pytest
 from gencode.core.errors import ProviderError
 from gencode.providers.cooldown import Cooldown
 from gencode.providers.retry import Patience, Retrying
-from gencode.runtime.ports import EndPart, Part, Request, WaitPart
+from gencode.runtime.ports import EndPart, Part, Request, TextPart, WaitPart
 from tests.contracts.provider import Play
 from tests.providers.dialects import chat, provider_at
 from tests.providers.fake_server import Exchange, fake_server, in_json, streamed
@@ -219,3 +219,20 @@ async def test_a_refusal_is_forgotten_when_it_has_been_calm_for_a_while() -> Non
     await asyncio.sleep(0.01)
     assert [await outcome(provider, "a"), cooldown.cold] == ["yes", False]
     assert len(told.asked) == 3
+
+
+def test_a_reply_that_broke_off_is_void_only_when_it_is_asked_for_again() -> None:
+    class Torn(Told):
+        async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+            self.asked.append(request.agent)
+            yield TextPart("half")
+            if len(self.asked) < 2:
+                raise ProviderError("no connection", retryable=True)
+            yield EndPart("m")
+
+    async def heard_in_order() -> list[str]:
+        provider = Retrying(Torn(lambda _: True), Cooldown(), Patience(first=8))
+        return [type(part).__name__ async for part in provider.stream(ASKED)]
+
+    # Whoever is stopped in the pause has made one request, and the half that was said counts.
+    assert hurried(heard_in_order()) == ["TextPart", "WaitPart", "AgainPart", "TextPart", "EndPart"]

@@ -75,12 +75,12 @@ class Retrying:
                 refused += trouble.limited and turn.in_line
                 failed += not (trouble.limited and turn.shared)
                 pause = self._pause(turn, trouble, failed, began)
-            if said:
-                yield AgainPart(str(trouble))
             if pause > SHORT:
                 why = str(trouble).removesuffix(".")
                 yield WaitPart(f"asks the model again in {ceil(pause)} s ({why})", note=True)
             await asyncio.sleep(pause)
+            if said:  # not before: from here on a new request is counted
+                yield AgainPart(str(trouble))
 
     async def _in_line(self, turn: Turn) -> AsyncGenerator[WaitPart, None]:
         """Wait for a turn to ask; what is waited for, now and then: it is a sign of life as well."""
