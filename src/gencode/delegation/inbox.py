@@ -28,7 +28,7 @@ LEAST_EACH = 500
 class Arrivals:
     """What comes to one agent. `earlier` are its children from before this run, `letters` those that wait.
 
-    `stale` names the files that the agent had read and a task of its own has changed since.
+    `stale` names the files that the agent had read and others have changed since.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Arrivals:
         cap: Callable[[str], int],
         earlier: Sequence[Task] = (),
         outputs: Path | None = None,
-        stale: Callable[[Task], Sequence[str]] = lambda _: (),
+        stale: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._record = record
         self._outputs = outputs
@@ -111,11 +111,12 @@ class Arrivals:
         if any(task.spawned for task in come):
             texts.append(TELL_THE_USER)
         delivers, ends = tuple(task.id for task in come), tuple(task.ended_at or "" for task in come)
-        return [*said, UserMessage("\n\n".join(texts), "system", delivers, ends=ends)]
+        text = "\n\n".join(texts) + changed_under(self._stale())
+        return [*said, UserMessage(text, "system", delivers, ends=ends)]
 
     def _text(self, task: Task, cap: int) -> str:
         if not task.spawned:
-            return announced(task, cap) + changed_under(self._stale(task))
+            return announced(task, cap)
         rest = output_file(self._outputs, task.id) if self._outputs else f"gen task output {task.id}"
         return posted(task, cap, str(rest))
 

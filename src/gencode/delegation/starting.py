@@ -345,7 +345,7 @@ class Starting:
         cwd = seat.workspace.cwd
         inbox = Arrivals(
             *(record, desk.result_cap, children, self._outputs),
-            lambda task: seat.seen.stale(cwd, task.evidence.files_changed),
+            lambda: seat.seen.stale(cwd),
         )
         desk.sit(replace(order.place, task=record.task.id), inbox)
         self._family.take_up(children, inbox, seat)

@@ -1,24 +1,28 @@
 """Runtime room: what one agent has seen of each file, so that it changes nothing it does not know."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gencode.core.messages import FileChange
+from gencode.permissions.paths import shown
 from gencode.runtime.openers import Identity, state_of
 
 MOST_CHANGES = 10_000
-"""So many changes are remembered by their author; the oldest are forgotten first."""
+"""So many changes are remembered by their author, and so many files as known; the oldest are forgotten."""
 MOST_FILES = 20
+
+States = Mapping[str, Identity | None]
+"""The states of files by real path; None where nothing is."""
 
 
 class Ledger:
-    """Who changed which file last, among all agents of this process."""
+    """Who changed which file last, among all agents of this process, and which files any of them has seen."""
 
-    __slots__ = ("_authors",)
+    __slots__ = ("_authors", "_known")
 
     def __init__(self) -> None:
         self._authors: dict[str, tuple[Identity, str]] = {}
+        self._known: dict[str, None] = {}
 
     def note(self, real: str, identity: Identity, who: str) -> None:
         """Remember who brought a file into this state."""
@@ -32,25 +36,53 @@ class Ledger:
         identity, who = self._authors.get(real, (None, ""))
         return who if identity is not None and identity == now else ""
 
+    def know(self, real: str) -> None:
+        """Remember that somebody has seen a file, who may want to know who changed it."""
+        self._known[real] = None
+        if len(self._known) > MOST_CHANGES:
+            del self._known[next(iter(self._known))]
+
+    def states(self) -> States:
+        """The files that anybody has seen, as they are now."""
+        return {real: state_of(real) for real in tuple(self._known)}
+
+    def blame(self, before: States, who: str) -> None:
+        """What is not as it was before was changed by this one, if nobody else is known to have done so."""
+        for real, was in before.items():
+            now = state_of(real)
+            if now is not None and now != was and not self.author(real, now):
+                self.note(real, now, who)
+
 
 class Seen:
     """The files an agent read or wrote, by real path, each in the state it was in then."""
 
-    __slots__ = ("_files", "_ledger", "_who")
+    __slots__ = ("_files", "_ledger", "_told", "_who")
 
     def __init__(self, ledger: Ledger | None = None, who: str = "") -> None:
         self._files: dict[str, Identity] = {}
+        self._told: dict[str, Identity | None] = {}
         self._ledger = ledger or Ledger()
         self._who = who
 
     def note(self, real: str, identity: Identity) -> None:
         """Remember a file as it is now."""
         self._files[real] = identity
+        self._told.pop(real, None)
+        self._ledger.know(real)
 
     def wrote(self, real: str, identity: Identity) -> None:
         """Remember a file as this agent left it, and that it did."""
         self.note(real, identity)
         self._ledger.note(real, identity, self._who)
+
+    def before(self) -> States:
+        """The files that any agent has seen, as they are before a command of this one."""
+        return self._ledger.states()
+
+    def ran(self, before: States) -> None:
+        """A command of this agent has ended: what changed meanwhile was changed by it, as far as is known."""
+        self._ledger.blame(before, self._who)
 
     def state(self, real: str) -> Identity | None:
         """The state in which a file was seen last; None for one that never was."""
@@ -61,14 +93,20 @@ class Seen:
         who = self._ledger.author(real, state_of(real))
         return "" if who == self._who else who
 
-    def stale(self, cwd: Path, changes: Iterable[FileChange]) -> list[str]:
-        """Which of these files this agent had seen in a state that they are no longer in."""
+    def stale(self, cwd: Path) -> list[str]:
+        """The files that others have changed since this agent saw them, and who did; each change once."""
+        inside = os.path.realpath(cwd).rstrip("/") + "/"
         found: list[str] = []
-        for change in changes:
-            real = os.path.realpath(cwd / change.path)
-            known = self._files.get(real)
-            if known is not None and known != state_of(real):
-                found.append(change.path)
+        for real, known in tuple(self._files.items()):
+            now = state_of(real)
+            if now == known or self._told.get(real, known) == now:
+                continue
+            who = self._ledger.author(real, now)
+            if who and who == self._who:
+                continue
+            self._told[real] = now
+            name = real.removeprefix(inside)
+            found.append((name if name.isprintable() else shown(name)) + (f" (by {who})" if who else ""))
         return found
 
 
@@ -76,6 +114,6 @@ def changed_under(files: Sequence[str]) -> str:
     """A line for an agent whose knowledge of some files is out of date."""
     if not files:
         return ""
-    shown = ", ".join(files[:MOST_FILES])
+    some = ", ".join(files[:MOST_FILES])
     rest = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
-    return f"\n[It changed files that you had read: {shown}{rest}. Read them again before you rely on them.]"
+    return f"\n[Files that you had read have changed: {some}{rest}. Read them again before you rely on them.]"

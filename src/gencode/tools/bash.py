@@ -1,5 +1,6 @@
 """tools: Bash and KillShell, commands in the foreground and in the background."""
 
+import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -9,7 +10,7 @@ from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.tools.files import relative
 
 if TYPE_CHECKING:
-    from gencode.runtime.shells import Result
+    from gencode.runtime.shells import Order, Result
 
 LONGEST_MS = 600_000
 
@@ -36,7 +37,7 @@ async def BASH(
     most = None if run_in_background else seconds
     order = Order(command, ctx.workspace, ctx.task, most, ctx.network, ctx.closed())
     if not run_in_background:
-        return _told(ctx, command, await ctx.shells().run(order))
+        return _told(ctx, command, await _run(ctx, order))
     shell = await ctx.shells().start(order)
     ctx.hand_out(shell.file)
     return ToolOutput(
@@ -56,6 +57,19 @@ async def KILL_SHELL(
         return f"{shell_id} had already ended. Its output is in {shell.file}."
     ended = await shell.running.stop()
     return f"{shell_id} was stopped. {ended.verdict} Its output is in {shell.file}."
+
+
+async def _run(ctx: ToolContext, order: "Order") -> "Result":
+    """Run a command; what changes meanwhile of the files that any agent has read counts as changed by it."""
+    from gencode.runtime.shells import only_reads
+
+    if only_reads(order):
+        return await ctx.shells().run(order)
+    before = await asyncio.to_thread(ctx.seen.before)
+    try:
+        return await ctx.shells().run(order)
+    finally:
+        await asyncio.to_thread(ctx.seen.ran, before)
 
 
 def _told(ctx: ToolContext, command: str, result: "Result") -> ToolOutput:

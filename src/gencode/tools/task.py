@@ -60,8 +60,8 @@ async def TASK(
     if outcome.background:  # it was in the background once; its result is here and comes no second time
         trace = replace(trace, delivered=(outcome.agent_id,), ends=(outcome.ended_at or "",))
     text = report(outcome, ctx.delegate.result_cap(outcome.agent))
-    stale = ctx.seen.stale(ctx.workspace.cwd, outcome.evidence.files_changed)
-    return ToolOutput(text + changed_under(stale), trace, error=not outcome.success)
+    news = changed_under(ctx.seen.stale(ctx.workspace.cwd))
+    return ToolOutput(text + news, trace, error=not outcome.success)
 
 
 def started(outcome: Outcome) -> str:

@@ -10,6 +10,7 @@ from gencode.core.messages import Trace
 from gencode.core.outcome import Outcome, page_of
 from gencode.core.status import Status
 from gencode.runtime.ports import Delegate
+from gencode.runtime.seen import changed_under
 from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.tools.task import why_ended
 
@@ -43,7 +44,8 @@ async def TASK_OUTPUT(
     trace = Trace()
     if outcome.background:
         trace = Trace(delivered=(outcome.agent_id,), ends=(outcome.ended_at or "",))
-    return ToolOutput(note + ended(outcome, page), trace, error=not outcome.success)
+    news = changed_under(ctx.seen.stale(ctx.workspace.cwd))
+    return ToolOutput(note + ended(outcome, page) + news, trace, error=not outcome.success)
 
 
 def in_foreground(outcome: Outcome) -> str:
