@@ -199,7 +199,7 @@ def test_a_new_file_is_written_with_its_folders(ws: Path) -> None:
     with open_for_reading(judged(ws, "new/er/f")) as file:
         assert identity_of(file) == identity
     status = (ws / "new" / "er" / "f").stat()
-    assert identity == Identity(status.st_dev, status.st_ino, status.st_mtime_ns, 4)
+    assert identity == Identity(status.st_dev, status.st_ino, status.st_mtime_ns, 4, status.st_ctime_ns)
 
 
 def test_a_new_file_has_the_rights_that_any_new_file_has(ws: Path) -> None:

@@ -108,6 +108,27 @@ async def test_a_file_that_changed_since_it_was_read_is_not_replaced(desk: Desk)
     assert (await desk.use(WRITE, file_path="a.txt", content="new")).startswith("Replaced")
 
 
+async def test_a_file_that_changed_and_got_its_old_time_and_size_back_is_not_replaced(desk: Desk) -> None:
+    desk.put("a.txt", "value = 1")
+    await desk.use(READ, file_path="a.txt")
+    path = desk.root / "a.txt"
+    before = path.stat()
+    path.write_text("value = 9")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(ToolError, match="^a.txt changed since it was read; Read it again first.$"):
+        await desk.use(WRITE, file_path="a.txt", content="new")
+
+
+async def test_a_file_with_new_rights_only_is_still_known_after_it_was_read_or_written(desk: Desk) -> None:
+    path = desk.root / "a.txt"
+    await desk.use(WRITE, file_path="a.txt", content="one")
+    path.chmod(0o755)
+    assert (await desk.use(WRITE, file_path="a.txt", content="two")).startswith("Replaced")
+    await desk.use(READ, file_path="a.txt")
+    path.chmod(0o700)
+    assert (await desk.use(WRITE, file_path="a.txt", content="three")).startswith("Replaced")
+
+
 async def test_a_file_that_was_deleted_since_it_was_read_is_made_anew(desk: Desk) -> None:
     desk.put("a.txt", "old")
     await desk.use(READ, file_path="a.txt")

@@ -42,6 +42,8 @@ class Identity(Struct, frozen=True):
     inode: int
     changed_ns: int
     size: int
+    touched_ns: int
+    """When anything about it changed, rights and names too: nobody can set this time."""
 
 
 ALONE_SECONDS = 5.0
@@ -88,10 +90,10 @@ def replace_file(resolved: Resolved, data: bytes, *, expected: Expected = None) 
         with _folder_above(resolved, make=True) as (folder, name):
             before = _present(folder, name, resolved)
             _check_expected(before, expected, resolved)
-            with _written_beside(folder, data, before) as (temporary, identity), _alone(folder, resolved):
+            with _written_beside(folder, data, before) as (temporary, handle), _alone(folder, resolved):
                 _check_again(folder, name, before, resolved)
                 os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-            return identity
+                return _identity(os.fstat(handle))
     except OSError as error:
         raise _trouble(error, resolved, "changed") from None
 
@@ -125,7 +127,7 @@ def remove_file(resolved: Resolved, *, expected: Identity) -> None:
         raise _trouble(error, resolved, "deleted") from None
 
 
-def move_file(source: Resolved, target: Resolved, *, expected: Identity) -> None:
+def move_file(source: Resolved, target: Resolved, *, expected: Identity) -> Identity:
     """Give the file at one judged path another one, where nothing is yet; its folders are made."""
     try:
         with _folder_above(source) as (folder, name), _folder_above(target, make=True) as (there, new):
@@ -143,6 +145,7 @@ def move_file(source: Resolved, target: Resolved, *, expected: Identity) -> None
                 except OSError:
                     os.unlink(new, dir_fd=there)
                     raise
+                return _identity(os.stat(new, dir_fd=there, follow_symlinks=False))
     except OSError as error:
         raise _not_moved(error, source, target) from None
 
@@ -296,26 +299,21 @@ def _alone(folder: int, resolved: Resolved) -> Generator[None]:
 
 
 @contextmanager
-def _written_beside(
-    folder: int, data: bytes, before: os.stat_result | None
-) -> Generator[tuple[str, Identity]]:
-    """A new file with these bytes in the same folder; it is removed unless it was renamed."""
+def _written_beside(folder: int, data: bytes, before: os.stat_result | None) -> Generator[tuple[str, int]]:
+    """A new file with these bytes in the same folder, and a handle on it; it is removed unless renamed."""
     name = f".gen-{secrets.token_hex(8)}.tmp"
     # A file that replaces one is nobody else's before it has the rights of the old one.
     handle = os.open(name, _NEW, 0o666 if before is None else 0o600, dir_fd=folder)
     try:
-        try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(handle, rest) :]
-            if before is not None:
-                _take_rights(handle, before)
-            _sync(handle)
-            identity = _identity(os.fstat(handle))
-        finally:
-            os.close(handle)
-        yield name, identity
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+        if before is not None:
+            _take_rights(handle, before)
+        _sync(handle)
+        yield name, handle
     finally:
+        os.close(handle)
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
 
@@ -356,7 +354,7 @@ def _check_again(folder: int, name: str, before: os.stat_result | None, resolved
 
 
 def _identity(found: os.stat_result) -> Identity:
-    return Identity(found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+    return Identity(found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, found.st_ctime_ns)
 
 
 def _said(resolved: Resolved) -> str:

@@ -4,6 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from gencode.permissions.paths import shown
 from gencode.runtime.openers import Identity, state_of
 
@@ -57,23 +59,25 @@ class Ledger:
 class Seen:
     """The files an agent read or wrote, by real path, each in the state it was in then."""
 
-    __slots__ = ("_files", "_ledger", "_told", "_who")
+    __slots__ = ("_files", "_hashes", "_ledger", "_told", "_who")
 
     def __init__(self, ledger: Ledger | None = None, who: str = "") -> None:
         self._files: dict[str, Identity] = {}
+        self._hashes: dict[str, str] = {}
         self._told: dict[str, Identity | None] = {}
         self._ledger = ledger or Ledger()
         self._who = who
 
-    def note(self, real: str, identity: Identity) -> None:
-        """Remember a file as it is now."""
+    def note(self, real: str, identity: Identity, sha256: str = "") -> None:
+        """Remember a file as it is now, with the hash of what is in it if that is known."""
         self._files[real] = identity
+        self._hashes[real] = sha256
         self._told.pop(real, None)
         self._ledger.know(real)
 
-    def wrote(self, real: str, identity: Identity) -> None:
+    def wrote(self, real: str, identity: Identity, sha256: str = "") -> None:
         """Remember a file as this agent left it, and that it did."""
-        self.note(real, identity)
+        self.note(real, identity, sha256)
         self._ledger.note(real, identity, self._who)
 
     def before(self) -> States:
@@ -87,6 +91,12 @@ class Seen:
     def state(self, real: str) -> Identity | None:
         """The state in which a file was seen last; None for one that never was."""
         return self._files.get(real)
+
+    def only_touched(self, real: str, now: Identity, sha256: str) -> bool:
+        """Whether a file was only given other rights or names since it was seen, and holds the same."""
+        known = self._files.get(real)
+        same = known is not None and replace(known, touched_ns=now.touched_ns) == now
+        return same and bool(sha256) and self._hashes.get(real) == sha256
 
     def author(self, real: str) -> str:
         """Which other agent brought a file into the state it is in; empty when that is not known."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 import threading
 from collections.abc import Callable
 from typing import BinaryIO, TypeVar
@@ -77,11 +78,23 @@ def as_seen(ctx: ToolContext, place: Resolved, file: BinaryIO) -> Identity:
     if seen is None:
         raise ToolError(f"{shown} exists and was not read in this task; Read it first, then change it.")
     if seen != now:
+        digest = hashed(file, LARGEST_HASHED)
+        if ctx.seen.only_touched(place.real, now, digest):
+            ctx.seen.note(place.real, now, digest)
+            return now
         if who := by(ctx, place):
             raise ToolError(f"{shown} changed since it was read{who}; Read it again first.")
-        digest = hashlib.sha256(file.read()).hexdigest() if now.size <= LARGEST_HASHED else ""
         raise Stale(shown, digest, f"{shown} changed since it was read; Read it again first.")
     return now
+
+
+def hashed(file: BinaryIO, most: int) -> str:
+    """The hash of what is in an open file, which is then at its beginning again; empty for a larger one."""
+    if os.fstat(file.fileno()).st_size > most:
+        return ""
+    data = file.read(most + 1)
+    file.seek(0)
+    return hashlib.sha256(data).hexdigest() if len(data) <= most else ""
 
 
 def by(ctx: ToolContext, place: Resolved) -> str:
@@ -93,9 +106,10 @@ def by(ctx: ToolContext, place: Resolved) -> str:
 def change(ctx: ToolContext, place: Resolved, data: bytes, expected: Expected) -> FileChange:
     """Replace a judged file, remember its new state, and say what it became."""
     try:
-        ctx.seen.wrote(place.real, replace_file(place, data, expected=expected))
+        digest = hashlib.sha256(data).hexdigest()
+        ctx.seen.wrote(place.real, replace_file(place, data, expected=expected), digest)
     except ToolError as error:
         if who := by(ctx, place):
             raise ToolError(f"{error}{who}") from None
         raise
-    return FileChange(relative(ctx.workspace, place.real), hashlib.sha256(data).hexdigest())
+    return FileChange(relative(ctx.workspace, place.real), digest)

@@ -66,9 +66,9 @@ def _move(ctx: ToolContext, source: str, destination: str, wanted: Wanted) -> To
     with open_file(here, old) as file:
         state, digest = identity_of(file), _hash(file, wanted)
     wanted.check()
-    move_file(here, there, expected=state)
+    moved = move_file(here, there, expected=state)
     if ctx.seen.state(here.real) == state:
-        ctx.seen.note(there.real, state)
+        ctx.seen.note(there.real, moved)
     changed = (FileChange(old, GONE), FileChange(new, digest))
     return ToolOutput(f"Moved {old} to {new}.", Trace(changed=changed))
 

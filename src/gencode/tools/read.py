@@ -15,6 +15,7 @@ from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
 from gencode.runtime.openers import identity_of
 from gencode.runtime.toolbox import CLIP, Param, ToolContext, ToolOutput, tool
+from gencode.tools.changes import hashed
 from gencode.tools.files import open_file, relative, size_text
 from gencode.tools.kinds import HEAD, not_text
 from gencode.tools.paging import NOTE_ROOM
@@ -25,6 +26,8 @@ KEPT = 4 * LONGEST_LINE + 4
 CHUNK = 256 * 1024
 COUNTED_TO_THE_END = 64 * 1024 * 1024
 SECONDS = 10.0
+LARGEST_HASHED = 2_000_000
+"""Whether a larger file was changed or only given other rights is not known later, so it is read again."""
 
 
 @tool(effect="read", name="Read", aliases=("read_file",))
@@ -98,8 +101,9 @@ def _read(ctx: ToolContext, file_path: str, wanted: _Range) -> ToolOutput:
     trace = Trace(read=(shown,))
     with open_file(place, shown) as file:
         # As it was before it was read: whatever changes it meanwhile shows when it is to be edited.
-        ctx.seen.note(place.real, identity_of(file))
+        state = identity_of(file)
         try:
+            ctx.seen.note(place.real, state, hashed(file, LARGEST_HASHED))
             return ToolOutput(_told(shown, file.fileno(), wanted), trace)
         except OSError as error:
             raise ToolError(f"{shown} cannot be read: {os.strerror(error.errno or 0)}.") from None

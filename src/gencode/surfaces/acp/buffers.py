@@ -47,7 +47,7 @@ SAVED = "[written through the editor, with the unsaved changes it had]"
 _NO_FILE = re.compile(
     r"no such file|(file|resource|path|document) (was )?not found|file does not exist|ENOENT", re.IGNORECASE
 )
-_STALE = Identity(0, 0, 0, 0)
+_STALE = Identity(0, 0, 0, 0, 0)
 _READERS, _WRITERS = ("Read",), ("Edit", "Write")
 
 
