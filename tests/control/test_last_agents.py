@@ -24,13 +24,18 @@ from tests.surfaces.running import script
 TOLD, FOUND = says("told"), says("found")
 
 
-@pytest.mark.parametrize(("agents", "spawns"), [(1, [0]), (2, [0, 0]), (3, [0, 0]), (9, [2, 2])])
+@pytest.mark.parametrize(
+    ("agents", "depth", "spawns"),
+    [(1, 2, [0]), (2, 2, [0, 0]), (3, 2, [0, 0]), (9, 2, [2, 2]), (9, 1, [0, 0])],
+)
 async def test_as_many_agents_are_sent_to_processes_of_their_own_as_a_budget_has(
-    tmp_path: Path, agents: int, spawns: list[int]
+    tmp_path: Path, home: Path, agents: int, depth: int, spawns: list[int]
 ) -> None:
-    main = [says("", *sent(len(spawns), isolation="process")), TOLD]
-    model = script(tmp_path, main=main, Explore=[FOUND])
-    async with GenCode.open(tmp_path, model=model, settings={"max_spawns": agents}) as gen:
+    write_agent(home / ".gen" / "agents", "lead", "Task(Explore)")
+    leads = [call("Task", subagent_type="lead", prompt="go", isolation="process") for _ in spawns]
+    model = script(tmp_path, main=[says("", *leads), TOLD], lead=[FOUND])
+    bounds = {"max_spawns": agents, "max_depth": depth}
+    async with GenCode.open(tmp_path, model=model, settings=bounds) as gen:
         talk = await gen.ask("go").outcome()
         tasks = await gen.store.tasks(TaskQuery(parent=talk.agent_id))
     assert [(each.status, each.budget.spawns) for each in tasks] == [

@@ -29,11 +29,12 @@ def tightest(one: Budget, other: Budget) -> Budget:
     )
 
 
-def share(purse: Purse, asked: Budget, agents: int) -> Budget:
+def share(purse: Purse, asked: Budget, agents: int, *, sends: bool = True) -> Budget:
     """What an agent gets whose spending nobody here can watch call by call: what is asked for it.
 
     Where nothing is asked but something is bounded: as much of what is left as each of so many `agents` that
-    are sent at once, and their sender. All of it where nobody sends them.
+    are sent at once, and their sender. All of it where nobody sends them. One that `sends` nobody gets no
+    agents.
     """
     left, parts = purse.left(), _parts(purse, agents)
     return Budget(
@@ -41,13 +42,15 @@ def share(purse: Purse, asked: Budget, agents: int) -> Budget:
         tokens=asked.tokens or _part(left.tokens, parts),
         usd=asked.usd or (None if left.usd is None else left.usd / parts),
         seconds=asked.seconds,
-        spawns=_spawns(left.spawns, agents, parts) if asked.spawns is None else asked.spawns,
+        spawns=_spawns(left.spawns, agents, parts, sends=sends) if asked.spawns is None else asked.spawns,
     )
 
 
-def _spawns(left: int | None, agents: int, parts: int) -> int | None:
+def _spawns(left: int | None, agents: int, parts: int, *, sends: bool) -> int | None:
     """How many agents one of so many may send itself: they are agents as well, and come first."""
-    return None if left is None else max(0, left - agents) // parts
+    if left is None:
+        return None
+    return max(0, left - max(1, agents)) // parts if sends else 0
 
 
 def _parts(purse: Purse, agents: int) -> int:
@@ -66,16 +69,17 @@ def bound(
     *,
     sent: bool = True,
     apart: int | None = None,
+    sends: bool = True,
 ) -> Purse | None:
     """The purse of an agent below another one; None where nothing is bounded.
 
-    BudgetSpent says what is missing. Only an agent that was `sent` by another counts as one. Where only parts
-    of the budget above may be spent here, nothing is set aside: they are asked for call by call. An agent in
-    a process `apart` takes its own along, one of so many that are sent at once.
+    BudgetSpent says what is missing. Only an agent that is `sent` now counts as one. Where only parts of the
+    budget above may be spent here, nothing is set aside: they are asked for call by call. An agent in a
+    process `apart` takes its own along, one of so many that are sent at once; agents only if it `sends` any.
     """
     asked = budget
     if above is not None and apart is not None:
-        budget = share(above, asked, apart)
+        budget = share(above, asked, apart, sends=sends)
     if above is not None and above.parted and apart is None:
         Purse(f"agent {owner}", budget, None, spent).check()
         whole = next((each for each in above.upwards if not each.parted), None)

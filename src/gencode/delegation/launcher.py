@@ -120,7 +120,7 @@ class Launcher:
         order.place.stop.fall()
         if order.place.purse is not None:
             created = replace(created, budget=tightest(created.budget, order.place.purse.left()))
-            order.place.purse.close()  # the process that runs it keeps its own
+            order.place.purse.take_back()  # the process that runs it keeps its own
         self._seating.check_price(order.place)
         wanted, far = in_worktree(order.spec, request.isolation), self.apart.far
         created = replace(created, fits=False)  # nobody waits for it who has the same budget
@@ -159,7 +159,7 @@ class Launcher:
         place = origin.below(spec, model, background=background, link=link_of(spec, grant))
         budget = tightest(request.budget, self._seating.budget_of(spec, model))
         beside = (origin.beside() if sent else 0) if apart else None
-        purse = bound(origin.purse, spec.name, budget, sent=sent, apart=beside)
+        purse = bound(origin.purse, spec.name, budget, apart=beside, sends=self._seating.may_send(place))
         budget = purse.budget if purse is not None else budget
         place = replace(place, purse=purse)
         turns = (request.within(spec) if sent else request).max_turns

@@ -135,7 +135,8 @@ class Treasury:
         top = funds.top or task.id
         if self.own is not None and top not in self._paid and self.own in _upwards(funds.purse):
             self._paid.add(top)
-            self.own.pay(await spent_by(self._store, top))
+            spent = await spent_by(self._store, top)
+            self.own.pay(replace(spent, spawns=spent.spawns + 1))  # it was sent itself
         return funds
 
     async def taken_along(self, task: Task, asked: Budget) -> tuple[Budget, bool]:

@@ -119,7 +119,9 @@ class Work:
         request = replace(request, output_schema=await checked(request.output_schema))
         funds = await self._treasury.above(found.parent, sends=True)
         request = fork.bounding(request, found)
-        return await self._resumption.fork(found, fork, request, self._terms.seconds, funds)
+        job = await self._resumption.fork(found, fork, request, self._terms.seconds, funds)
+        self._treasury.begun(job.id)
+        return job
 
     async def fork_apart(self, task: str, fork: Fork, request: TaskRequest) -> tuple[str, str]:
         """The same in a process that outlives this one, or on a worker that can have its folder.
