@@ -272,12 +272,12 @@ def listed(work: "Work") -> Iterator[str]:
 
 
 def _merge_words(work: "Work") -> str:
+    committed = f"once your own changes of {', '.join(work.overlaps)} are committed" if work.overlaps else ""
     match work.merges:
         case "clean":
-            if work.overlaps:
-                return f"It can be merged once your own changes of {', '.join(work.overlaps)} are committed."
-            return CLEAN
+            return f"It can be merged {committed}." if committed else CLEAN
         case "conflicts":
-            return f"A merge would conflict in: {', '.join(work.conflicts)}."
+            merge = f"A merge {committed}" if committed else "A merge"
+            return f"{merge} would conflict in: {', '.join(work.conflicts)}."
         case _:
             return "Whether it can be merged could not be found out."

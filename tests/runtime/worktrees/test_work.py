@@ -125,11 +125,24 @@ async def test_uncommitted_changes_in_the_same_files_are_named(tmp_path: Path) -
     for name in ("a.txt", "new", "folder/deep", "ignored"):
         (repo / name).write_text("mine\n")
     done = await result(made)
-    assert done.merges == "clean"
+    assert (done.merges, done.conflicts) == ("conflicts", ("a.txt", "folder/deep", "ignored", "new"))
     assert done.overlaps == ("a.txt", "folder/deep", "ignored", "new")
     assert done.notes == (
         f"changed and not committed in {repo}, so commit or stash first: a.txt, folder/deep, ignored, new",
     )
+
+
+async def test_open_changes_that_go_together_with_the_work_are_no_conflict(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    made = await worktree(repo)
+    (made.path / "a.txt").write_text(TEN.replace("9\n", "theirs\n"))
+    (repo / "a.txt").write_text(TEN.replace("0\n", "mine\n"))
+    before = git(repo, "status", "--porcelain")
+    done = await result(made)
+    assert (done.merges, done.overlaps) == ("clean", ("a.txt",))
+    assert git(repo, "status", "--porcelain") == before
+    git(repo, "commit", "--quiet", "--all", "--message", "mine")
+    git(repo, "merge", "--quiet", made.branch)
 
 
 async def test_a_long_difference_is_cut_at_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """worktrees: what would happen if work were merged now, found out without touching any checkout."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -66,6 +67,23 @@ async def preview_of_old_git(git: Git, ours: str, theirs: str) -> Preview:
             return Preview("conflicts", tuple(sorted(conflicts)))
         tree = "" if stages else await git.tell("rev-parse", f"{await _tree(git, index)}{_TREE_OF}")
     return Preview("clean", tree=tree)
+
+
+async def with_open_changes(git: Git, ours: str, paths: Sequence[bytes]) -> str:
+    """What a checkout's commit would become with its open changes of some files; "" where git refuses."""
+    words = b"".join(b":(top,literal)" + path + b"\0" for path in paths)
+    with TemporaryDirectory(prefix="gencode-") as folder:
+        index = str(Path(folder, "index"))
+        read = await git.run("read-tree", ours, index=index)
+        added = await git.run(
+            *("add", "--all", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"),
+            stdin=words,
+            index=index,
+        )
+        if not read.ok or not added.ok:
+            return ""
+        tree = await _tree(git, index)
+    return await git.tell("commit-tree", "--no-gpg-sign", tree, "-p", ours, "-m", "open changes")
 
 
 async def dirty_files(git: Git) -> Dirty:

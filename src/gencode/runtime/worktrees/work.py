@@ -17,7 +17,7 @@ from gencode.core.errors import UserMistake
 from gencode.runtime.worktrees.changes import FileChange, changed_files, diff_text
 from gencode.runtime.worktrees.git import Git, quiet_git, trouble
 from gencode.runtime.worktrees.making import shown, turn
-from gencode.runtime.worktrees.merging import dirty_files, is_merged, preview
+from gencode.runtime.worktrees.merging import Preview, dirty_files, is_merged, preview, with_open_changes
 from gencode.runtime.worktrees.place import Worktree, remove_record
 from gencode.runtime.worktrees.sweeping import sweep
 
@@ -34,7 +34,8 @@ class Work(Struct, frozen=True):
     """What came of a worktree. `kept` is False when nothing was changed and it was removed.
 
     `merges` says what a merge into the checkout it came from would give now, `conflicts` the paths that both
-    changed, `overlaps` those that are changed there and not committed. `how` are commands that take it over.
+    changed, `overlaps` those that are changed there and not committed, which count as if they were. `how` are
+    commands that take it over.
     """
 
     kept: bool
@@ -112,11 +113,12 @@ async def _told(git: Git, worktree: Worktree, taken: _Taken) -> Work:
         return replace(known, notes=notes, how=(f"git -C {shlex.quote(str(worktree.path))} log",))
     if await is_merged(git, ours, taken.commit):
         return replace(known, merges="clean", notes=taken.notes, merged=True)
-    found = await preview(git, ours, taken.commit)
     dirty = await dirty_files(main)
     unknown = await _unknown(main, ours, [path for path, change in files if change.status == "added"])
     overlaps = [path for path, _ in files if path in dirty or path in unknown]
     notes = list(taken.notes)
+    against = await with_open_changes(main, ours, overlaps) if overlaps else ours
+    found = await preview(git, against, taken.commit) if against else Preview("unknown")
     if overlaps:
         where = f"changed and not committed in {worktree.repository}"
         notes.append(f"{where}, so commit or stash first: {some(overlaps)}")
