@@ -5,12 +5,14 @@ python -m tests.surfaces.shapes > docs/reference/schemas.json
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from msgspec import Struct
+
 from gencode.agents.lint import Clash
 from gencode.core.budget import Budget
 from gencode.core.messages import Message
 from gencode.core.outcome import Outcome
 from gencode.core.rules import Decision
-from gencode.delegation.differences import Comparison
+from gencode.delegation.differences import Difference, Pair
 from gencode.runtime.amounts import Spent
 from gencode.runtime.asking import Question
 from gencode.runtime.worktrees.leftovers import Leftover
@@ -116,9 +118,13 @@ class ToolLine(TypedDict):
     parameters: Fields
 
 
-class Compared(Comparison, frozen=True, kw_only=True):
+class Compared(Struct, frozen=True, kw_only=True):
     """Two runs side by side."""
 
+    same_steps: int
+    differences: tuple[Difference, ...]
+    facts: tuple[tuple[str, str, str], ...]
+    below: tuple[Pair, ...] = ()
     one: str
     other: str
     same: bool

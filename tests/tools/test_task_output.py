@@ -149,7 +149,9 @@ async def test_a_task_of_another_process_is_waited_for(tmp_path: Path) -> None:
     assert outcome.status is Status.COMPLETED
 
 
-async def test_a_task_of_a_process_that_is_not_heard_of_any_more_is_said_to_be_interrupted(tmp_path: Path) -> None:
+async def test_a_task_of_a_process_that_is_not_heard_of_any_more_is_said_to_be_interrupted(
+    tmp_path: Path,
+) -> None:
     store = numbered(lease_seconds=0)
     parent, _ = await elsewhere(store)
     async with scripted(
