@@ -210,6 +210,9 @@ def told(tree: "Worktree", work: "Work") -> Iterator[str]:
     if not work.kept:
         yield "[It changed no file in its worktree, which was removed.]"
         return
+    if work.commit == tree.base:
+        yield f"[Nothing it did is on its branch {tree.branch}; {'; '.join(work.notes)}.]"
+        return
     if work.merged:
         yield f"[Its changes, on the branch {tree.branch}, in {tree.path}, are all in {tree.repository}.]"
     else:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.runtime.worktrees.yard import git, home_of, repository, worktree
+from tests.runtime.worktrees.yard import commit, git, home_of, repository, worktree
 
 from gencode.core.spec import Workspace
 from gencode.delegation.trees import told
@@ -106,6 +106,23 @@ async def test_what_was_done_after_the_command_was_told_is_not_removed_by_it(tmp
     assert git(repo, "show", "gencode/one:x") == "more work"
 
 
+async def test_commits_that_are_on_no_branch_are_not_offered_for_removal(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    made = await worktree(repo)
+    lost = commit(made.path, lost_txt="1\n")
+    git(made.path, "reset", "--quiet", "--hard", made.base)
+    await result(made)
+    [left] = await leftovers(home_of(repo))
+    assert (left.merged, left.strays, left.taking_over.startswith(f"git -C {made.path} reflog")) == (
+        False,
+        True,
+        True,
+    )
+    git(repo, "merge", "--quiet", lost)
+    [left] = await leftovers(home_of(repo))
+    assert (left.merged, left.strays) == (True, False)
+
+
 async def test_work_that_was_squashed_counts_as_merged(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     made = await worktree(repo)
@@ -193,6 +210,7 @@ async def test_the_doctor_lists_them_and_changes_nothing(tmp_path: Path, home: P
             "listed": True,
             "mixed_since": "",
             "ignored": "",
+            "strays": False,
         }
     ]
     assert [check for check in said["checks"] if check["name"] == "worktree"] == [

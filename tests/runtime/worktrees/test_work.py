@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.runtime.worktrees.yard import TEN, commit, everything, git, home_of, repository, worktree
 
+from gencode.delegation.trees import told
 from gencode.runtime.worktrees import changes
 from gencode.runtime.worktrees.changes import FileChange
 from gencode.runtime.worktrees.git import quiet_git
@@ -208,6 +209,9 @@ async def test_what_could_be_missed_is_kept(tmp_path: Path, deed: Callable[[Work
     reason = deed(made)
     done = await result(made)
     assert done == Work(True, made.base, merges="clean", notes=(reason, f"it is kept: {made.path}"))
+    assert list(told(made, done)) == [
+        f"[Nothing it did is on its branch {made.branch}; {reason}; it is kept: {made.path}.]"
+    ]
     assert made.path.exists()
     assert "gencode/one" in branches(repo)
 

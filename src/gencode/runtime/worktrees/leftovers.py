@@ -10,10 +10,11 @@ from gencode.core.errors import UserMistake
 from gencode.runtime.worktrees.git import Git, quiet_git
 from gencode.runtime.worktrees.merging import dirty_files, is_merged
 from gencode.runtime.worktrees.place import Worktree, all_paths, recorded
-from gencode.runtime.worktrees.work import ignored_files, patching
+from gencode.runtime.worktrees.work import ignored_files, noted_commits, patching
 
 MOST = 200
 _AT_ONCE = 4
+_MOST_STRAYS = 20
 
 
 class Leftover(Struct, frozen=True):
@@ -41,11 +42,15 @@ class Leftover(Struct, frozen=True):
     """The commit after which the work is its own, where what is before has open changes of a person in it."""
     ignored: str = ""
     """What would go with it, where all else is merged: files that git ignores."""
+    strays: bool = False
+    """Commits were made in it that are on no branch and not merged, where all else is."""
 
     @property
     def taking_over(self) -> str:
         """The command that merges it, with what is not committed; never what a person has not committed."""
         path, there = shlex.quote(self.path), f"git -C {shlex.quote(self.repository)}"
+        if self.strays:
+            return f"git -C {path} reflog (shows them; git -C {path} branch NAME COMMIT keeps one)"
         commit = f"git -C {path} add -A && git -C {path} commit -m 'What the agent left' && "
         merge = f"{there} merge {self.branch}"
         if self.mixed_since:
@@ -111,6 +116,8 @@ async def _compared(worktree: Worktree) -> Leftover | None:
     else:
         clean = True
     merged = bool(tip and ours) and clean and await is_merged(git, ours, tip)
+    strays = merged and not missing and await _has_strays(git, worktree, ours, tip)
+    merged = merged and not strays
     within = merged and (await git.run("merge-base", "--is-ancestor", tip, ours)).ok
     ignored = await ignored_files(git, "") if merged and not missing else []
     return Leftover(
@@ -127,7 +134,22 @@ async def _compared(worktree: Worktree) -> Leftover | None:
         listed=worktree.git_dir.is_dir(),
         mixed_since=worktree.first if worktree.mixed else "",
         ignored="; ".join(ignored),
+        strays=strays,
     )
+
+
+async def _has_strays(git: Git, worktree: Worktree, ours: str, tip: str) -> bool:
+    """Whether a worktree was at commits that are neither on its branch nor merged, as far as can be seen."""
+    try:
+        commits = await asyncio.to_thread(noted_commits, worktree)
+    except OSError:
+        return True
+    asked = "\n".join((*commits, f"^{ours}", f"^{tip}", ""))
+    said = await git.run("rev-list", f"--max-count={_MOST_STRAYS + 1}", "--stdin", stdin=asked.encode())
+    found = said.out.decode().split()
+    if not said.ok or len(found) > _MOST_STRAYS:
+        return True
+    return not all([await is_merged(git, ours, each) for each in found])
 
 
 def _is_folder(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ ADD_SECONDS = 300.0
 LARGEST_NEW_FILE = 50 << 20
 _SHOWN = 10
 _GITLINK = b"160000 "
+_COMMIT = re.compile(rb"[0-9a-f]{40,64}")
 _CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"})
 """Folders that programs make anew by themselves; only what is in them may go with an unused worktree."""
 _UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply")
@@ -281,16 +283,22 @@ def _reasons_to_keep(worktree: Worktree) -> Iterator[str]:
     if under_way:
         yield f"git was in the middle of something: {', '.join(under_way)}"
     try:
-        history = (worktree.git_dir / "logs" / "HEAD").read_bytes().splitlines()
+        commits = noted_commits(worktree)
         pointer = (worktree.path / ".git").read_bytes()
     except OSError:
         yield "its history cannot be read"
         return
-    commits = {word for line in history for word in line.split(b" ", 2)[:2]}
-    if any(commit.strip(b"0") and commit != worktree.base.encode() for commit in commits):
+    if commits - {worktree.base}:
         yield "there were commits that are in no branch; see git reflog in it"
     if worktree.path / os.fsdecode(pointer.strip().removeprefix(b"gitdir: ")) != worktree.git_dir:
         yield "its .git was changed"
+
+
+def noted_commits(worktree: Worktree) -> set[str]:
+    """Every commit that a worktree has been at; OSError where that cannot be read."""
+    history = (worktree.git_dir / "logs" / "HEAD").read_bytes().splitlines()
+    words = {word for line in history for word in line.split(b" ", 2)[:2]}
+    return {word.decode() for word in words if _COMMIT.fullmatch(word) and word.strip(b"0")}
 
 
 async def ignored_files(git: Git, index: str) -> list[str]:

@@ -271,6 +271,7 @@ def _worktrees(left: Sequence[Leftover]) -> Iterator[Check]:
             yield Check("worktree", "ok", what, _away(each))
             continue
         state = "all of it is merged" if each.merged else "not merged"
+        state = "its branch is merged, commits on no branch are not" if each.strays else state
         lost = "; its folder was deleted" if each.missing else ""
         more = f"; {each.ignored}" if each.ignored else ""
         detail = f"{each.path}: {each.branch} of {each.repository}, {files} changed, {state}{lost}{more}"
