@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from gencode.app import GenCode
+from gencode.core.errors import StoreAway
 from gencode.core.messages import ToolCall, ToolMessage
 from gencode.core.outcome import Outcome
-from gencode.delegation import resting
+from gencode.core.status import Status
+from gencode.delegation import cache, resting
 from gencode.runtime.asking import Answer, Question, Reach
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
@@ -307,3 +309,16 @@ async def test_an_agent_with_another_file_does_its_own_work(folder: Path) -> Non
             file.write_text(f"---\nname: reader\ndescription: reads\ntools: Read\n{more}---\nRead.\n")
             found.append(marked(await gen.task("reader", "look")))
     assert found == [False, True, False, False]
+
+
+async def test_no_result_is_lost_because_nobody_can_say_what_it_rests_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> None:
+        raise StoreAway("the database cannot be reached")
+
+    monkeypatch.setattr(cache, "facts_of", away)
+    async with scripted(folder, settings=ON, Explore=READS) as gen:
+        outcome = await gen.task("Explore", "what?")
+        assert (outcome.status, outcome.result) == (Status.COMPLETED, "it says one")
+        assert not await gen.store.owned()

@@ -129,9 +129,10 @@ async def sender(store: MemoryStore) -> tuple[Sharing, Purse, Claim]:
     """A session that sent two agents, of which the first has ended, and what the second one claims."""
     session, live = Purse("the session", Budget(tokens=900)), dict[str, Live]()
     top = await store.create(TaskCreated(agent="main", conversation=True), "here")
-    task = await store.create(TaskCreated(agent="Explore", parent=top.task), "there")
     first, second = apart(session, 2), apart(session, 1)
     first.close()
+    created = TaskCreated(agent="Explore", parent=top.task, budget=second.budget)
+    task = await store.create(created, "there")
     remote = Remote(task.state, Stop(), over, store, Bus(store.events))
     remote.spend_from(second)
     live[task.task] = remote
@@ -147,6 +148,15 @@ async def test_what_is_given_is_set_aside_and_left_with_the_claim() -> None:
     assert (await store.claims.waits(number), session.left().tokens) == (False, 500)
     await sharing.heed()  # it is answered once
     assert (await store.claims.drop(number), session.left().tokens) == ({"tokens": 100}, 500)
+
+
+async def test_what_an_agent_never_got_is_not_set_aside_for_it_for_ever() -> None:
+    store = MemoryStore()
+    sharing, session, claim = await sender(store)
+    for _ in range(3):  # it is cut each time, before it writes down what it got
+        number = await store.claims.put(claim)
+        await sharing.heed()
+        assert (await store.claims.drop(number), session.left().tokens) == ({"tokens": 100}, 500)
 
 
 class Fleeting(MemoryClaims):

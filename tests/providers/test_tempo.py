@@ -2,13 +2,15 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 
 import pytest
 
+from gencode.core.errors import ProviderError
 from gencode.providers.cooldown import Cooldown
 from gencode.providers.retry import Patience, Retrying
+from gencode.runtime.ports import EndPart, Part, Request, TextPart
 from gencode.settings import Settings
 from tests.providers.hurried import hurried
 from tests.providers.limits import Bucket, Limit, Sliding, Unsteady, Window
@@ -148,3 +150,48 @@ def test_one_alone_does_not_give_up_before_a_limit_by_the_minute_opens_again() -
             assert hurried(asked()) == "yesyes"
     finally:
         random.setstate(before)
+
+
+@pytest.mark.parametrize("stopped", [0, 98])
+def test_whoever_was_stopped_in_line_makes_nobody_wait_longer(stopped: int) -> None:
+    async def waited() -> float:
+        refused = iter([False] * AGENTS)
+        provider = Retrying(Told(lambda _: next(refused, True)), Cooldown(), Patience())
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        agents = [asyncio.create_task(heard(provider)) for _ in range(AGENTS)]
+        await asyncio.sleep(0.1)
+        for agent in agents[:stopped]:
+            agent.cancel()
+        assert await asyncio.gather(*agents[stopped:]) == ["yes"] * (AGENTS - stopped)
+        return loop.time() - began
+
+    took = hurried(waited())
+    assert took < 1 if stopped else took > 5
+
+
+@pytest.mark.parametrize(("overloaded", "soonest", "latest"), [(True, 0, 60), (False, 60, 400)])
+def test_an_overload_that_passes_is_not_taken_for_a_limit_by_the_minute(
+    overloaded: bool, soonest: float, latest: float
+) -> None:
+    async def took() -> float:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+
+        class Down(Told):
+            async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+                await asyncio.sleep(1.0)
+                if 1.5 < loop.time() - began < 10:
+                    raise ProviderError("m is busy", retryable=True, limited=True, overloaded=overloaded)
+                yield TextPart("yes")
+                yield EndPart("m")
+
+        provider = Retrying(Down(lambda _: True), Cooldown())
+
+        async def agent() -> list[str]:
+            return [await heard(provider) for _ in range(5)]
+
+        assert await asyncio.gather(*(agent() for _ in range(10))) == [["yes"] * 5] * 10
+        return loop.time() - began
+
+    assert soonest <= hurried(took()) <= latest

@@ -61,8 +61,9 @@ class ProviderError(GenCodeError):
     """A model could not answer.
 
     `retryable`: waiting helps. `retry_after`: how many seconds it asked to be left alone. `limited`: it was
-    asked too much, so everybody who asks it should wait, not only this one. `too_long`: the conversation is
-    more than the model can hold. `unfit`: something in the request is not taken, now or later.
+    asked too much, so everybody who asks it should wait, not only this one. `overloaded`: that is not about
+    how much we ask. `too_long`: the conversation is more than the model can hold. `unfit`: something in the
+    request is not taken, now or later.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class ProviderError(GenCodeError):
         retryable: bool = False,
         retry_after: float | None = None,
         limited: bool = False,
+        overloaded: bool = False,
         too_long: bool = False,
         unfit: bool = False,
     ) -> None:
@@ -79,6 +81,7 @@ class ProviderError(GenCodeError):
         self.retryable = retryable
         self.retry_after = retry_after
         self.limited = limited
+        self.overloaded = overloaded
         self.too_long = too_long
         self.unfit = unfit
 

@@ -25,6 +25,7 @@ from gencode.delegation.portions import Borrow, bounds, kept_elsewhere, needed_f
 from gencode.delegation.refills import refill
 from gencode.delegation.refunds import Refunds
 from gencode.delegation.slices import Abroad, Slices, part_of
+from gencode.runtime.amounts import limits_of
 from gencode.runtime.claims import Claim, Claimed, Claims
 from gencode.runtime.owner import fate
 from gencode.runtime.ports import Lease, Store
@@ -73,6 +74,10 @@ class Giving:
         agent = self._live(claim.task)
         if agent is None or isinstance(agent, Job) or agent.purse is None:
             return False
+        found = await self._store.task(claim.task)
+        if found is None:
+            return False
+        agent.purse.widen(_unheard(agent.purse, found.budget))
         given = refill(agent.purse, claim.needs)
         if not given or await claims.give(number, replace(claim, given=given)):
             return bool(given)
@@ -149,6 +154,13 @@ class Giving:
         others = [part for part in abroad.parts if part.owner != claim.owner]
         own: list[Part] = [part for part in lease.state.parts if part.owner == self._owner]
         return BudgetShared((*others, *own, part_of(claim.owner, amounts, before, last=last)))
+
+
+def _unheard(purse: Purse, written: Budget) -> dict[str, int]:
+    """What was set aside for an agent that asks again, and is not in its journal: it never got that."""
+    known = limits_of(written)
+    more = {kind: amount - limit for kind, limit in bounds(purse) if (amount := known[kind]) is not None}
+    return {kind: amount for kind, amount in more.items() if amount < 0}
 
 
 def _part_left(purse: Purse, abroad: Abroad, owner: str) -> dict[str, int]:

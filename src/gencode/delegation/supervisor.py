@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, ProviderError, Stopped
 from gencode.core.events import DurableFact, MessageAdded, TaskBackgrounded, TaskEnded, TaskStarted
+from gencode.core.messages import FileChange
 from gencode.core.status import Status
 from gencode.delegation.live import GRACE_SECONDS, Job, Live
 from gencode.delegation.pulse import Liveness, Pulse
@@ -203,7 +204,7 @@ class Supervisor:
         trouble = (job.record.trouble,) if job.record.trouble else ()
         ended = TaskEnded(ending.status, result, ending.error, (*warnings, *trouble), ending.output)
         if job.remembers and ending.status is Status.COMPLETED:
-            ended = replace(ended, inputs=await job.remembers())
+            ended = replace(ended, inputs=await _rests_on(job.remembers))
         facts.append(ended)
         written = False
         try:
@@ -271,6 +272,17 @@ class Supervisor:
                 await self._journal.renew(self.owner)
             except GenCodeError as trouble:
                 log.warning("leases could not be renewed: %s", trouble)
+
+
+async def _rests_on(
+    remembers: Callable[[], Awaitable[tuple[FileChange, ...] | None]],
+) -> tuple[FileChange, ...] | None:
+    """What a result rests on, where that can be found out: no result is lost for it."""
+    try:
+        return await remembers()
+    except (GenCodeError, asyncio.CancelledError) as trouble:
+        log.info("what a result rests on could not be found out: %r", trouble)
+        return None
 
 
 def _when_handed(fact: DurableFact, handed: str) -> DurableFact:

@@ -93,7 +93,9 @@ class Cooldown:
         except (asyncio.CancelledError, ProviderError):
             if place.done():
                 self.leave(place.result())
-            place.cancel()
+            else:
+                self._line.remove(place)
+                self._move()
             raise
         return place.result()
 
@@ -109,7 +111,7 @@ class Cooldown:
             self._tempo.refused(now, pause)
         else:
             self.cold, self.refusals = True, 0
-            self._tempo.begin(now)
+            self._tempo.begin(now, counted=not trouble.overloaded)
         self.pauses += 1
         self.refusals += 1
         self._trouble = trouble
@@ -147,11 +149,9 @@ class Cooldown:
             if self._next > loop.time():
                 self._timer = loop.call_at(self._next, self._move)
                 break
-            place = self._line.popleft()
-            if not place.done():
-                place.set_result(self.pauses)
-                self._asking += 1
-                self._left_at = loop.time()
+            self._line.popleft().set_result(self.pauses)
+            self._asking += 1
+            self._left_at = loop.time()
         if not self._line:
             self._tempo.measure(loop.time())
 

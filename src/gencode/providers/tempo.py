@@ -34,7 +34,7 @@ class Tempo:
         """So many seconds lie between two requests."""
         self._fine = 0
         self._fine_from = 0.0
-        self.begin(0.0)
+        self.begin(0.0, counted=False)
 
     @property
     def blind(self) -> bool:
@@ -47,8 +47,9 @@ class Tempo:
             self._fine, self._fine_from = 0, now
         self._fine += 1
 
-    def begin(self, now: float) -> None:
-        """Something was refused for the first time."""
+    def begin(self, now: float, *, counted: bool) -> None:
+        """Something was refused for the first time: our requests are `counted`, or it has another reason."""
+        self._counted = counted
         self._began = self._refused_at = now
         self._waited = 0.0
         self._vain = 0
@@ -65,7 +66,7 @@ class Tempo:
         self._kept += 1
         if self.blind:
             self._waited = now - self._began
-            if self._fine > 1:
+            if self._counted and self._fine > 1:
                 self._guess(MINUTE / self._fine)
         else:
             self.gap = self._pace * min(1.0, self._sure / self._kept)

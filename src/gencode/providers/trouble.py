@@ -61,6 +61,7 @@ class Speaker:
         retryable: bool = False,
         retry_after: float | None = None,
         limited: bool = False,
+        overloaded: bool = False,
         too_long: bool = False,
         unfit: bool = False,
     ) -> ProviderError:
@@ -71,6 +72,7 @@ class Speaker:
             retryable=retryable,
             retry_after=retry_after,
             limited=limited,
+            overloaded=overloaded,
             too_long=too_long,
             unfit=unfit,
         )
@@ -102,7 +104,10 @@ class Speaker:
         pause = "has had too many requests" if status == 429 else "cannot answer just now"
         wait = wait_asked_for(headers)
         limited = status in ASKED_TOO_MUCH or code in TOO_MUCH
-        return self.trouble(f"{pause} ({said}).", retryable=True, retry_after=wait, limited=limited)
+        overloaded = limited and status != 429
+        return self.trouble(
+            f"{pause} ({said}).", retryable=True, retry_after=wait, limited=limited, overloaded=overloaded
+        )
 
     def outburst(self, error: object) -> ProviderError:
         """The error for one that came inside an answer that had begun well."""
