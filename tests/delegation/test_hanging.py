@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.control.test_suspended import leases_run_out
 from tests.delegation.test_isolation import LOOK, SLOW, child_of, owner_of, played
+from tests.runtime.processes.living import alive, new_word
 from tests.waiting import until
 
 from gencode import GenCode, UserMistake
@@ -72,18 +73,19 @@ async def test_a_task_whose_process_hangs_is_timed_out_and_its_sender_told(
 
 
 async def test_what_the_process_had_started_ends_with_it(tmp_path: Path, home: Path) -> None:
-    wait = call("Bash", command="echo $$ > number; sleep 600")
+    word = new_word()
+    wait = call("Bash", command=f"touch begun; sleep 600; : {word}")
     model = played(tmp_path, **{"general-purpose": [says("", wait)]})
     settings = {**WAITS, "permission_mode": "dontAsk"}
     async with asyncio.timeout(60), GenCode.open(tmp_path, model=model, settings=settings) as gen:
         handle = await gen.task("general-purpose", "go", background=True, isolation="process")
-        number = tmp_path / "number"
-        await until(lambda: number.exists() and number.read_text().strip(), "its command runs")
+        await until((tmp_path / "begun").exists, "its command runs")
+        running = alive(word)
         os.kill(await owner_of(gen, handle.id), signal.SIGSTOP)
         leases_run_out(home)
         outcome = await handle.result()
-        await until(gone(int(number.read_text())), "its command has ended")
-    assert outcome.status is Status.TIMED_OUT
+        await until(lambda: not alive(word), "its command has ended")
+    assert (bool(running), outcome.status) == (True, Status.TIMED_OUT)
 
 
 async def test_a_process_that_hangs_before_it_begins_is_not_waited_for_longer(

@@ -5,7 +5,7 @@ import asyncio
 from itertools import pairwise
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from gencode.app import GenCode
@@ -37,7 +37,8 @@ class Answer(Struct, frozen=True, rename="camel"):
     usage: TreeUsage
     tasks: list[Outcome]
     error: str | None = None
-    output: Any = None
+    output: Any | UnsetType = UNSET
+    """Only where the agent that leads has a schema, and the answer fits."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -125,5 +126,5 @@ async def _answer(gen: GenCode, outcome: Outcome, view: View) -> Answer:
         usage=outcome.usage,
         tasks=[await gen.get(task) for task in view.launched(outcome.agent_id)],
         error=outcome.error,
-        output=outcome.output,
+        output=UNSET if outcome.output is None else outcome.output,
     )
