@@ -8,6 +8,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from math import floor
 from typing import Protocol
 
 from msgspec import Struct
@@ -98,7 +99,8 @@ class _Open:
         self._ends = moment if self._last is None else min(moment, self._last)
         left = self._ends - time.monotonic()
         self._alarm = asyncio.get_running_loop().call_later(left, self._over)
-        question = replace(self.waiting.question, until=round(time.time() + left, 1))
+        # Rounded down: what a person reads is never later than the end.
+        question = replace(self.waiting.question, until=floor((time.time() + left) * 10) / 10)
         self.waiting = Waiting(self.waiting.number, question)
 
     def _over(self) -> None:
