@@ -21,7 +21,7 @@ from typing import Any
 from tests.contracts.provider import Play
 from tests.providers.dialects import chat
 from tests.providers.fake_server import Exchange, fake_server, in_json, streamed
-from tests.providers.limits import Bucket, Limit, Sliding, Window
+from tests.providers.limits import Bucket, Limit, Outage, Sliding, Window
 
 from gencode import GenCode
 from gencode.core.status import Status
@@ -114,6 +114,8 @@ def rows(agents: int) -> list[Row]:
         *(Row(name, limit, at_once, 1) for name, limit in limits.items() for at_once in caps),
         Row("one each 0.2 s, told when", lambda: Bucket(1, 0.2), DEFAULT_CAP, 1, tells=True),
         Row("a bucket of 50 in 10 s", lambda: Bucket(50, 10.0), agents, 3),
+        Row("3 in 5 s", lambda: Window(3, 5.0), agents, 1),
+        Row("nothing for 15 s", lambda: Outage(15.0), agents, 1),
     ]
 
 

@@ -119,6 +119,23 @@ class Unsteady:
 
 
 @dataclass
+class Outage:
+    """Nothing for so many seconds after the first request that was taken, and then everything."""
+
+    seconds: float
+    began: float = 0.0
+
+    def wait(self, now: float) -> float:
+        if not self.began:
+            self.began = now
+            return 0.0
+        return max(0.0, self.began + self.seconds - now)
+
+    def done(self) -> None:
+        pass
+
+
+@dataclass
 class StandsStill:
     """One request each so many seconds, on a machine that once stands still while it refuses one."""
 

@@ -1,10 +1,10 @@
 """One pause per provider and model, and one way back from it, shared by all agents of the process.
 
-After "too many requests" nobody asks until the pause is over; the more wait for it, the longer it is, unless
-the provider says how long. Then they stand in line: one asks, and each answer lets one more ask at the same
-time, so that a hundred agents that hit a limit together do not hit it a hundred times again. They leave at a
-`Tempo` that is learned on the way. When nothing was refused for a while and nobody waits, all of this is
-forgotten; until something is refused it costs nothing.
+After "too many requests" nobody asks until the pause is over. The provider says how long it is, or else the
+`Allowance`: the more wait and the fewer were answered, the longer. Then they stand in line: one asks, and
+each answer lets one more ask at the same time, so that a hundred agents that hit a limit together do not hit
+it a hundred times again. They leave at a `Tempo` that is learned on the way. When nothing was refused for a
+while and nobody waits, all of this is forgotten; until something is refused it costs nothing.
 """
 
 import asyncio
@@ -12,14 +12,13 @@ from collections import deque
 from math import ceil
 
 from gencode.core.errors import ProviderError
+from gencode.providers.allowance import IN_VAIN, Allowance
 from gencode.providers.tempo import LONGEST_GAP, MINUTE, Tempo
 
 CALM = MINUTE
 """So many seconds after a refusal it is forgotten."""
 STUBBORN = 4
 """After so many refusals one lets all others ask first: it may be the only one that is too much."""
-CROWD = 4
-"""So many who wait make the first pauses as much longer as they are without them."""
 
 
 class Cooldown:
@@ -36,7 +35,10 @@ class Cooldown:
         self._said_at = -CALM
         self._trouble = ProviderError("")
         self._tempo = Tempo()
+        self._allowance = Allowance()
         self._paused_at = self._pause = self._left_at = 0.0
+        self._apart = 0.0
+        """Seconds in which a refusal would be known: if two cannot be afforded, the second waits for them."""
         self._most = 1
         self._asking = 0
         self._line: deque[asyncio.Future[int]] = deque()
@@ -95,23 +97,28 @@ class Cooldown:
                 self.leave(place.result())
             else:
                 self._line.remove(place)
+                self._allowance.returned()
                 self._move()
             raise
         return place.result()
 
-    def refuse(self, before: int, pause: float, trouble: ProviderError) -> None:
+    def refuse(self, before: int, pause: float, trouble: ProviderError, took: float) -> None:
         """A request with so many pauses before it was too much: nobody asks for so many seconds.
 
         It says nothing new if a pause began while it was on its way.
         """
+        self._allowance.refused()
+        self._apart = min(self._apart, 2 * took)
         if before != self.pauses:
             return
         now = asyncio.get_running_loop().time()
-        if self.cold:
-            self._tempo.refused(now, pause)
+        if not self.cold or self._spare < IN_VAIN:
+            self._allowance.begin()
+            self._allowance.refused()
+            self._tempo.begin(now, counted=not (self.cold or trouble.overloaded))
+            self.cold, self.refusals, self._apart = True, 0, 2 * took
         else:
-            self.cold, self.refusals = True, 0
-            self._tempo.begin(now, counted=not trouble.overloaded)
+            self._tempo.refused(now, pause, self._spare, trouble.retry_after or 0.0)
         self.pauses += 1
         self.refusals += 1
         self._trouble = trouble
@@ -124,15 +131,19 @@ class Cooldown:
     def answer(self, before: int) -> None:
         """A request from the line, with so many pauses before it, is being answered."""
         self.answered_at = asyncio.get_running_loop().time()
-        self._tempo.answered(self.answered_at)
         if before == self.pauses:
             self.refusals = 0
             self._most += 1
-        self.leave(before)
+            self._asking -= 1
+        self._allowance.returned()
+        self._tempo.answered(self.answered_at, self._allowance.fine, self._spare)
+        self._move()
 
     def fine(self) -> None:
         """A request that nobody had to wait for is being answered."""
-        self._tempo.fine(asyncio.get_running_loop().time())
+        self._allowance.unhindered(asyncio.get_running_loop().time(), calm=not self.cold)
+        if self._line:
+            self._move()
 
     def leave(self, before: int) -> None:
         """A request from the line, with so many pauses before it, makes room for another."""
@@ -145,7 +156,7 @@ class Cooldown:
         loop = asyncio.get_running_loop()
         if self._timer is not None:
             self._timer.cancel()
-        while self._line and self._asking < self._most:
+        while self._line and self._asking < (self._most if self._spare >= 0 else 1):
             if self._next > loop.time():
                 self._timer = loop.call_at(self._next, self._move)
                 break
@@ -158,10 +169,20 @@ class Cooldown:
     @property
     def _next(self) -> float:
         """When the next one may ask: after the pause, and not too soon after the last one."""
-        told = self._trouble.retry_after or not self._tempo.blind
-        crowd = 0.0 if told else self._pause * max(len(self._line) - 1, 0) / CROWD
-        pause = max(self._pause, min(self._pause + crowd, LONGEST_GAP))
-        return max(self._paused_at + pause, self._left_at + self._tempo.gap)
+        pause, spare = self._pause, self._spare
+        told = self._trouble.retry_after and self.refusals < 2
+        silent = self._paused_at - max(self._tempo.began, self.answered_at)
+        in_a_row = self.refusals > (spare >= 0) and silent < MINUTE
+        if (self._tempo.blind or in_a_row) and not told:
+            crowded = pause * max(len(self._line), 1)
+            pause = max(pause, min(crowded, self._allowance.pause(spare, silent)))
+        gap = max(self._tempo.gap, self._apart if spare <= self._asking else 0.0)
+        return max(self._paused_at + pause, self._left_at + gap)
+
+    @property
+    def _spare(self) -> int:
+        """So many more may be refused, without more refusals than answers in the end."""
+        return self._allowance.left(len(self._line) + self._asking)
 
     def _given_up(self) -> ProviderError:
         last = self._trouble
@@ -171,7 +192,7 @@ class Cooldown:
 class Turn:
     """One's turn to ask; every request takes one, so it is a class and no generator."""
 
-    __slots__ = ("_before", "_cooldown", "_first", "_in_line", "_patience")
+    __slots__ = ("_before", "_cooldown", "_first", "_in_line", "_left_at", "_patience")
 
     def __init__(self, cooldown: Cooldown, patience: float, *, first: bool) -> None:
         self._cooldown = cooldown
@@ -182,12 +203,14 @@ class Turn:
 
     async def __aenter__(self) -> "Turn":
         self._before = self._cooldown.pauses
+        self._left_at = asyncio.get_running_loop().time()
         return self
 
     async def wait(self) -> None:
         """Wait for it, where there is a line."""
         place = await self._cooldown.wait(self._patience, first=self._first)
         self._in_line = place is not None
+        self._left_at = asyncio.get_running_loop().time()
         self._before = self._cooldown.pauses if place is None else place
 
     async def __aexit__(self, *_: object) -> None:
@@ -220,4 +243,5 @@ class Turn:
     def refused(self, pause: float, trouble: ProviderError) -> None:
         """It was asked too much: everybody waits so long, unless they have done so since this was asked."""
         self._in_line = False
-        self._cooldown.refuse(self._before, pause, trouble)
+        took = asyncio.get_running_loop().time() - self._left_at
+        self._cooldown.refuse(self._before, pause, trouble, took)

@@ -98,7 +98,9 @@ class Retrying:
     def _pause(self, turn: Turn, error: ProviderError, failed: int, began: float) -> float:
         """The seconds to wait alone, besides those that all wait; raises what waiting does not help."""
         limited = error.limited and error.retryable
-        pause = self._patience.pause(self._cooldown.refusals + 1 if limited else failed, error)
+        together = self._cooldown.refusals + 1 if limited else 0
+        alone = 0 if limited and self._cooldown.crowded else failed
+        pause = self._patience.pause(max(together, alone), error)
         end = max(began, self._cooldown.answered_at) + self._patience.whole
         late = asyncio.get_running_loop().time() + pause > end
         if limited and (error.retry_after or 0.0) <= self._patience.whole:

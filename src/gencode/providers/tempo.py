@@ -4,19 +4,32 @@ The first guess is that as many as were answered in the last minute fit into eve
 a while, and then requests leave closer and closer until one is refused: the limit lies between the pace at
 which answers came and the one at which that happened. What proved right is kept three times as long the next
 time. Where going slower does not help, the refusals are not about the pace, and it is forgotten.
+
+The fewer refusals are left that a crowd can afford (`Allowance`), the more carefully this is done: the last
+one is risked after two minutes that went well, and after it requests leave as slowly as is safe.
 """
+
+from collections import deque
+from math import ceil
 
 MINUTE = 60.0
 """Most limits count by the minute."""
-LONGEST_GAP = 60.0
+SHORTEST = 0.1
+LONGEST_GAP = 90.0
+SILENT = 75.0
+"""If one was refused after so many seconds without an answer, it is no limit by the minute."""
 FASTER = 10
 """A pace that was seen in one go is kept for so many answers at most."""
 GUESSED = 5
 """One that was only guessed, for so many."""
 SURER = 3
 MOST_SURE = 640
+MARGIN = 1.02
+"""A minute is as much longer, because not every request takes the same time to arrive."""
 SLOWER = 1.1
 """So much slower than answers came requests leave, if they left too fast before."""
+SAFE = 1.5
+"""So much slower they leave if none may be refused: three minutes of a limit may begin in two."""
 VAIN = 2
 """If a slower pace is refused as soon so many times in a row, pace is not what it is about."""
 STEP = 4
@@ -24,6 +37,10 @@ STEP = 4
 
 More than that is no limit, but a machine that stood still for a moment.
 """
+FEW = 4
+"""If fewer refusals are left, the pace is guessed even where nothing is known."""
+REMEMBERED = 1000
+"""So many answers are remembered: more are no slow limit."""
 
 
 class Tempo:
@@ -32,8 +49,7 @@ class Tempo:
     def __init__(self) -> None:
         self.gap = 0.0
         """So many seconds lie between two requests."""
-        self._fine = 0
-        self._fine_from = 0.0
+        self._last: deque[float] = deque(maxlen=REMEMBERED)
         self.begin(0.0, counted=False)
 
     @property
@@ -41,18 +57,13 @@ class Tempo:
         """Whether nobody was answered since the first refusal."""
         return not self._waited
 
-    def fine(self, now: float) -> None:
-        """Somebody was answered who did not have to wait."""
-        if now > self._fine_from + MINUTE:
-            self._fine, self._fine_from = 0, now
-        self._fine += 1
-
     def begin(self, now: float, *, counted: bool) -> None:
         """Something was refused for the first time: our requests are `counted`, or it has another reason."""
         self._counted = counted
-        self._began = self._refused_at = now
+        self.began = self._refused_at = now
         self._waited = 0.0
         self._vain = 0
+        self._wild = False  # a pace that is guessed although nothing speaks for it
         self._keep(0.0, 1)
         self.measure(now)
 
@@ -60,22 +71,39 @@ class Tempo:
         """How fast answers came is counted anew: it says nothing where nobody waits for one."""
         self._measured_from, self._answers = now, 0
 
-    def answered(self, now: float) -> None:
-        """Somebody was answered who had waited."""
+    def answered(self, now: float, fine: int, left: int) -> None:
+        """Somebody was answered who had waited, after so many who had not; so many refusals are left."""
         self._answers += 1
-        self._kept += 1
+        self._last.append(now)
         if self.blind:
-            self._waited = now - self._began
-            if self._counted and self._fine > 1:
-                self._guess(MINUTE / self._fine)
-        else:
-            self.gap = self._pace * min(1.0, self._sure / self._kept)
+            self._waited = now - self.began
+            if self._counted and self._refused_at - self.began <= MINUTE:
+                self._guess(fine, left)
+        elif self._wild and left >= FEW:
+            self._keep(0.0, 1)
+        elif left >= 0:
+            self._kept += 1
+            bold = 2 if self._wild or not left else 1
+            self.gap = self._pace * min(1.0, self._sure / self._kept) ** bold
 
-    def refused(self, now: float, pause: float) -> None:
-        """A request at this pace was too much, and everybody pauses for so many seconds."""
+    def refused(self, now: float, pause: float, left: int, told: float) -> None:
+        """A request at this pace was too much, everybody pauses for so many seconds, and so many are left.
+
+        The server has `told` how many seconds to wait, or 0.
+        """
         self._refused_at = now
-        if not self._answers:
+        self._wild = False
+        if self.blind:
             return
+        if now - self._last[-1] > SILENT:
+            self._keep(0.0, 1)
+        elif left < 1:
+            self._be_careful(now, left, told)
+        elif self._answers:
+            self._learn(now, pause)
+
+    def _learn(self, now: float, pause: float) -> None:
+        """Look for the pace between that of the answers and the one that was refused."""
         took = (now - self._measured_from) / self._answers
         most = STEP * max(pause, self._pace or self._waited)
         if self._kept >= self._sure:
@@ -83,17 +111,36 @@ class Tempo:
             sure = min(MOST_SURE, max(SURER * self._sure, min(FASTER, self._answers)))
             pace = (took + (self.gap or took)) / 2
         else:
-            self._vain += took <= most
+            self._vain += 1
             sure, pace = self._sure, SLOWER * took
         if self._vain == VAIN:
             self._vain, sure, pace = 0, 1, 0.0
         self._keep(min(pace, most, LONGEST_GAP), sure)
         self.measure(now)
 
-    def _guess(self, minute: float) -> None:
+    def _be_careful(self, now: float, left: int, told: float) -> None:
+        """Take the pace that is likely right if one more may be refused, and a safe one if none may be."""
+        since = min(max(now - self.began - self._waited, MINUTE), 2 * MINUTE)
+        seen = SAFE * since / max(1, sum(at > now - since for at in self._last))
+        if told:
+            seen = min(seen, (SAFE if left < 0 else MARGIN) * (self.gap + told))
+        if left == 0:
+            pace = seen if told or not self.gap else 2 * MARGIN * self.gap
+        elif self._kept * self._pace >= 2 * MINUTE:
+            pace = max(SLOWER, MARGIN * (1 + 1 / self._kept)) * self._pace
+        else:
+            pace = max(seen, 2 * MARGIN * self.gap, SLOWER * self._pace)
+        self._keep(min(pace, LONGEST_GAP), min(MOST_SURE, ceil(2 * MINUTE / max(pace, SHORTEST))))
+        self.measure(now)
+
+    def _guess(self, fine: int, left: int) -> None:
         """The pace after the first answer: what the minute says, if it was seen to be as slow as that."""
-        if self._refused_at - self._began >= minute / 2:
-            self._keep(minute, min(self._fine, GUESSED))
+        if fine < 2 and left >= FEW:
+            return
+        self._wild = fine < 2
+        minute = MARGIN * MINUTE / fine if fine > 1 else LONGEST_GAP
+        if self._refused_at - self.began >= minute / 2:
+            self._keep(minute, min(fine, GUESSED))
         else:
             self._keep(min(self._waited, minute) / 2, 1)
 

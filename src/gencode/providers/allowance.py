@@ -1,0 +1,58 @@
+"""How many more refusals a crowd can afford: in the end there are to be no more of them than answers.
+
+Everybody who waits will be answered once, and so that counts already. What is left decides how long one waits
+before the first answer, and whether it is tried to ask faster than what is known to be right.
+"""
+
+from gencode.providers.tempo import MARGIN, MINUTE
+
+SMALL = 32
+"""A crowd that is smaller may be refused more often, by as many as it is smaller: others come after it."""
+LAST = 165.0
+"""If a minute does not help, one tries once more after so many seconds: soon after it one gives up."""
+IN_VAIN = -2
+"""If so few are left, to be careful was of no use."""
+
+
+class Allowance:
+    """What is left of it, for one provider and model."""
+
+    def __init__(self) -> None:
+        self.fine = 0
+        """So many were answered without having to wait, in the minute before the first refusal."""
+        self._fine_from = 0.0
+        self._spent = self._crowd = 0
+
+    def begin(self) -> None:
+        """Something is refused for the first time, or whatever was tried did not help."""
+        self._spent = self._crowd = 0
+
+    def unhindered(self, now: float, *, calm: bool) -> None:
+        """Somebody was answered who did not have to wait."""
+        if calm and now > self._fine_from + MINUTE:
+            self.fine, self._fine_from = 0, now
+        self.fine += 1
+
+    def refused(self) -> None:
+        """Somebody was refused."""
+        self._spent += 1
+
+    def returned(self) -> None:
+        """Somebody who was refused is answered, or waits no more."""
+        self._spent -= 1
+
+    def left(self, waiting: int) -> int:
+        """So many more may be refused, while so many wait for an answer.
+
+        One of those who were answered is kept in reserve.
+        """
+        self._crowd = max(self._crowd, waiting)
+        return max(1, self.fine - 1) + waiting - self._spent + max(0, SMALL - self._crowd)
+
+    def pause(self, left: int, silent: float) -> float:
+        """How long to wait after so many seconds without an answer.
+
+        If each wait is twice as long as the one before, what is left lasts until a minute is over.
+        """
+        until = MARGIN * MINUTE if silent < MINUTE else LAST
+        return (until - silent) / (2 ** (min(max(left, 0), 60) + 1) - 1)
