@@ -139,5 +139,5 @@ async def test_a_hundred_agents_that_hit_a_limit_together_do_not_storm() -> None
     server, cooldown = Closed(), Cooldown()
     patience = Patience(tries=100, first=0.01, longest=0.05, whole=10)
     answers = await asyncio.gather(*(heard(Retrying(server, cooldown, patience)) for _ in range(100)))
-    assert answers == [list(GOOD)] * 100
-    assert server.asked <= 2 * 100 + 40
+    assert [[part for part in parts if part in GOOD] for parts in answers] == [list(GOOD)] * 100
+    assert server.asked <= 2 * 100 + 2
