@@ -207,6 +207,23 @@ def test_one_alone_does_not_give_up_before_a_limit_by_the_minute_opens_again() -
         random.setstate(before)
 
 
+@pytest.mark.parametrize(("before", "soonest", "latest"), [(50, 0.3, 5.0), (3600, 19.0, 60.0)])
+def test_what_was_answered_long_ago_does_not_make_a_crowd_less_careful(
+    before: float, soonest: float, latest: float
+) -> None:
+    async def waited() -> float:
+        said = iter([*[True] * 30, *[False] * AGENTS])
+        provider = Retrying(Told(lambda _: next(said, True)), Cooldown())
+        assert [await heard(provider) for _ in range(30)] == ["yes"] * 30
+        await asyncio.sleep(before)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await asyncio.gather(*(heard(provider) for _ in range(AGENTS)))
+        return loop.time() - began
+
+    assert soonest <= hurried(waited()) <= latest
+
+
 @pytest.mark.parametrize("stopped", [0, 98])
 def test_whoever_was_stopped_in_line_makes_nobody_wait_longer(stopped: int) -> None:
     async def waited() -> float:

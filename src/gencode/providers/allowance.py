@@ -4,7 +4,9 @@ Everybody who waits will be answered once, and so that counts already. What is l
 before the first answer, and whether it is tried to ask faster than what is known to be right.
 """
 
-from gencode.providers.tempo import MARGIN, MINUTE
+from collections import deque
+
+from gencode.providers.tempo import MARGIN, MINUTE, REMEMBERED
 
 SMALL = 32
 """A crowd that is smaller may be refused more often, by as many as it is smaller: others come after it."""
@@ -19,19 +21,20 @@ class Allowance:
 
     def __init__(self) -> None:
         self.fine = 0
-        """So many were answered without having to wait, in the minute before the first refusal."""
-        self._fine_from = 0.0
+        """So many were answered without having to wait, from a minute before the first refusal on."""
+        self._last: deque[float] = deque(maxlen=REMEMBERED)
         self._spent = self._crowd = 0
 
-    def begin(self) -> None:
+    def begin(self, now: float) -> None:
         """Something is refused for the first time, or whatever was tried did not help."""
-        self._spent = self._crowd = 0
+        self.fine = sum(at > now - MINUTE for at in self._last)
+        self._spent = 1
+        self._crowd = 0
 
-    def unhindered(self, now: float, *, calm: bool) -> None:
+    def unhindered(self, now: float) -> None:
         """Somebody was answered who did not have to wait."""
-        if calm and now > self._fine_from + MINUTE:
-            self.fine, self._fine_from = 0, now
         self.fine += 1
+        self._last.append(now)
 
     def refused(self) -> None:
         """Somebody was refused."""

@@ -113,8 +113,7 @@ class Cooldown:
             return
         now = asyncio.get_running_loop().time()
         if not self.cold or self._spare < IN_VAIN:
-            self._allowance.begin()
-            self._allowance.refused()
+            self._allowance.begin(now)
             self._tempo.begin(now, counted=not (self.cold or trouble.overloaded))
             self.cold, self.refusals, self._apart = True, 0, 2 * took
         else:
@@ -141,7 +140,7 @@ class Cooldown:
 
     def fine(self) -> None:
         """A request that nobody had to wait for is being answered."""
-        self._allowance.unhindered(asyncio.get_running_loop().time(), calm=not self.cold)
+        self._allowance.unhindered(asyncio.get_running_loop().time())
         if self._line:
             self._move()
 
