@@ -3,8 +3,9 @@
 Each took a part of what its sender had left. One that has spent it lays a claim down for its sender, which
 gives it more while it has more left itself than that part was: so what others gave back goes to those who
 need it, and not what is the sender's. It is set aside there and left with the claim. The one that asked
-writes it down as a bigger budget before it spends anything of it, and only while its sender is at work, so
-that whoever looks into the journals after that knows of it.
+writes it down as a bigger budget, so that whoever looks into the journals after that knows of it. Somebody
+may have looked before that while the sender was at rest, and have taken the same. So it is spent only if the
+sender is at work in the same process once it is written: that has counted both when it began.
 """
 
 import asyncio
@@ -45,16 +46,28 @@ class Refills:
         async with self._alone:
             if purse.budget != before:
                 return True
+            if self._record.task.budget != before:  # it was cut before it knew whether that counts
+                await self._write(BudgetSet(before))
             holder = await holder_of(self._store, self._sender)
             given = await self._given(_missing(purse, {**needs, kind: max(1, needs.get(kind, 0))}))
             if not given:
                 return False
             await self._write(BudgetSet(raised(before, given)))
-            if await holder_of(self._store, self._sender) != holder:  # others may have looked before
+            if not await self._counted_by(holder):
                 await self._write(BudgetSet(before))
                 return False
             purse.widen(given)
             return True
+
+    async def _counted_by(self, holder: str) -> bool:
+        """Whether the sender is at work in the process that gave something.
+
+        One that is only taken up again has not looked yet whether others took the same while it was at rest.
+        """
+        # In this order: whoever leads it after the first look has seen what is written.
+        same = bool(holder) and await holder_of(self._store, self._sender) == holder
+        found = await self._store.task(self._sender)
+        return same and found is not None and not found.status.ended
 
     async def _given(self, missing: Mapping[str, int]) -> dict[str, int]:
         task = self._record.task.id
