@@ -9,10 +9,11 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
+from gencode.core.events import TaskCreated
 from gencode.core.spec import Isolation, TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.forks import Fork
-from gencode.runtime.ports import TaskQuery
+from gencode.runtime.ports import Handover, TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.test_queue_story import write_agent
@@ -116,6 +117,19 @@ async def test_a_fork_that_goes_on_has_not_cost_its_session_twice(tmp_path: Path
         await fork.ended()
         assert (await gen.resume(fork.id, "more")).status is Status.COMPLETED
         assert (await gen.task("Explore", "the last of three")).status is Status.COMPLETED
+
+
+async def test_a_task_that_was_handed_over_and_goes_on_has_not_cost_its_session_twice(tmp_path: Path) -> None:
+    used = [says("found", usage={"inputTokens": 90, "outputTokens": 10})] * 9
+    created = TaskCreated(agent="Explore", prompt="look", cwd=str(tmp_path), background=True)
+    async with scripted(tmp_path, settings={"max_tokens_total": 350}, Explore=used) as gen:
+        first = await gen.take_on(Handover("", created, background=True))
+        await first.ended()
+        for _ in range(3):
+            more = await gen.take_on(Handover("", task=first.id, prompt="more", background=True))
+            assert (await more.ended()).status is Status.COMPLETED
+        with pytest.raises(UserMistake, match="The budget of 350 tokens of the session is spent"):
+            await gen.resume(first.id, "more")
 
 
 async def test_one_that_can_send_nobody_keeps_no_agents_from_those_sent_beside_it(tmp_path: Path) -> None:

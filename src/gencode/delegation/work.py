@@ -229,6 +229,8 @@ class Work:
             above = self._treasury.above
             funds = await above(created.parent) if created.woken else Funds(self._treasury.own)
             job = await self._resumption.take_on(created, handover, funds)
+            if not created.woken:
+                self._treasury.begun(job.id)
             if job.purse is not None:
                 job.purse.hard = created.fits
             if handover.bound:
