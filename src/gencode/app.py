@@ -322,7 +322,7 @@ class GenCode:
     async def start_resume(self, task: str, request: TaskRequest) -> Live:
         """Go on with an earlier task, as it was; with a conversation, as the settings are now."""
         found = await self.find(task)
-        if found.conversation:
+        if found.conversation and request.output_schema is None:
             return await self.start_turn(request.prompt, found.id, found.agent)
         return await self.work.resume(found.id, request)
 

@@ -86,6 +86,8 @@ class TaskStarted(Fact, tag="TaskStarted", frozen=True, omit_defaults=True):
     """Whether nobody above it is at work here, so that it spends only parts of their budgets."""
     handed: str = ""
     """When it was its turn, where it had to wait for that."""
+    output_schema: dict[str, Any] | None = None
+    """The form its results have from now on, where that was said anew."""
 
 
 class MessageAdded(Fact, tag="MessageAdded", frozen=True):

@@ -289,6 +289,7 @@ def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
         model=fact.model or task.model,
         system=fact.system or task.system,
         budget=task.budget if fact.budget is None else fact.budget,
+        output_schema=task.output_schema if fact.output_schema is None else fact.output_schema,
         output=None,
         inputs=None,
         stalled=0.0,

@@ -13,6 +13,7 @@ from gencode.core.messages import AssistantMessage, ToolCall
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest, same_name
 from gencode.core.task import Task
+from gencode.delegation.forms import formed
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin
@@ -204,6 +205,7 @@ class Desk:
             raise UserMistake(f"Task {task.id} was sent by somebody else; only its sender can go on with it.")
         if not self._launcher.same_agent(request.agent, task):  # the gate has judged the agent that was named
             raise UserMistake(f"Task {task.id} belongs to {task.agent}; name that as subagent_type.")
+        request = await formed(request)
         await self._launcher.watch.check_rests(task)
         place = self._launcher.place_of(task, self._origin, request.model, background=request.background)
         return await self._launcher.resume(task, request.within(self._launcher.agent_of(task)), place)

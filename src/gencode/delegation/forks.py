@@ -74,7 +74,7 @@ def forked(
 
 
 def born(task: Task, request: TaskRequest, where: Whereabouts) -> TaskCreated:
-    """The first fact of a fork; the budget of the request is its own."""
+    """The first fact of a fork; the budget of the request, and the form of the result, are its own."""
     return TaskCreated(
         agent=task.agent,
         prompt=request.prompt,
@@ -89,7 +89,7 @@ def born(task: Task, request: TaskRequest, where: Whereabouts) -> TaskCreated:
         grant=task.grant,
         spawned=task.spawned,
         budget=request.budget,
-        output_schema=request.output_schema if request.output_schema is not None else task.output_schema,
+        output_schema=request.output_schema,
         forked=task.id,
         tools=task.tools,
         clone=task.clone,

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gencode.core.events import TaskCreated
+from gencode.core.events import Event, TaskCreated, TaskStarted
 from gencode.core.messages import Message, UserMessage
 from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.task import Task
@@ -15,12 +15,25 @@ BEGINNING = "Your last reply must be one JSON value that fits this JSON Schema, 
 NO_MORE = "From here on your replies need not be JSON any more."
 
 
-def schema_of(task: Task | TaskCreated, spec: AgentSpec) -> dict[str, Any] | None:
-    """A task keeps the schema it began with; a conversation has that of the agent which leads it now."""
-    return spec.output_schema if task.conversation else task.output_schema
+Form = dict[str, Any] | None
+"""The JSON Schema of a result; None for words."""
 
 
-async def checked(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+def schema_of(task: Task | TaskCreated, spec: AgentSpec, asked: Form = None) -> Form:
+    """What is asked for now, else what the task had; a conversation has that of the agent which leads it."""
+    if task.conversation:
+        return spec.output_schema
+    return task.output_schema if asked is None else asked
+
+
+def form_at(events: Sequence[Event], at: int) -> Form:
+    """The schema that counted for a task after its fact number `at`."""
+    facts = [event.fact for event in events if (event.seq or 0) <= at]
+    said = [each.output_schema for each in facts if isinstance(each, TaskCreated | TaskStarted)]
+    return next((each for each in reversed(said) if each is not None), None)
+
+
+async def checked(schema: Form) -> Form:
     """The same schema; UserMistake for what is none. Others go on while that is found out."""
     if schema is None:
         return None
@@ -29,13 +42,13 @@ async def checked(schema: dict[str, Any] | None) -> dict[str, Any] | None:
     return await aside(partial(check_schema, schema))
 
 
-async def formed(request: TaskRequest, spec: AgentSpec) -> TaskRequest:
-    """A request with the checked schema of its result: its own, or that of the agent's file."""
+async def formed(request: TaskRequest, usual: Form = None) -> TaskRequest:
+    """A request with the checked schema of its result: its own, or the `usual` one."""
     own = request.output_schema
-    return replace(request, output_schema=await checked(spec.output_schema if own is None else own))
+    return replace(request, output_schema=await checked(usual if own is None else own))
 
 
-def told_form(schema: dict[str, Any] | None, earlier: Sequence[Message] = ()) -> list[UserMessage]:
+def told_form(schema: Form, earlier: Sequence[Message] = ()) -> list[UserMessage]:
     """What an agent is told about the form of its results, where that is not what it was told last."""
     texts = (
         each.text for each in reversed(earlier) if isinstance(each, UserMessage) and each.sender == "system"

@@ -83,7 +83,7 @@ class Launcher:
         seconds: float | None = None,
     ) -> Live:
         """Start a subagent below `origin`; UserMistake names what is wrong with the request."""
-        request = await formed(request, self._sendable(request, origin))
+        request = await formed(request, self._sendable(request, origin).output_schema)
         order, created = await afforded(lambda: self._prepared(request, origin, call, seconds))
         with counted_if_begun(order.place.purse):
             self._seating.check_price(order.place)
@@ -115,7 +115,7 @@ class Launcher:
 
     async def detach(self, request: TaskRequest, origin: Origin, seconds: float | None = None) -> str:
         """Start a subagent in a process that goes on when this one ends; the id of its task."""
-        request = await formed(request, self._sendable(request, origin))
+        request = await formed(request, self._sendable(request, origin).output_schema)
         order, created = self._prepared(replace(request, background=True), origin, None, seconds)
         order.place.stop.fall()
         if order.place.purse is not None:
@@ -274,7 +274,7 @@ class Launcher:
         turns = request.max_turns or task.max_turns or spec.max_turns
         limits = self._limits(place, turns, budget, seconds)
         behind = request.background and not task.background
-        more = More(request.prompt, behind=behind, budget=named, over=over)
+        more = More(request.prompt, behind=behind, budget=named, over=over, form=request.output_schema)
         with counted_if_begun(purse):
             self._seating.check_price(place)
             if workplace := await self.workplaces.again(task, place.workspace):

@@ -125,6 +125,7 @@ class Resumption:
             max_turns=request.max_turns,
             seconds=self._most(seconds, task.budget),
             background=True,
+            output_schema=request.output_schema,
         )
         return await self._launcher.apart.detach(handover)
 

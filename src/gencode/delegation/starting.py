@@ -24,7 +24,7 @@ from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled
 from gencode.delegation.desk import Desk
 from gencode.delegation.earlier import told_first, told_place, tools_of
 from gencode.delegation.family import Family, as_sent
-from gencode.delegation.forms import schema_of, told_form
+from gencode.delegation.forms import Form, schema_of, told_form
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin
@@ -86,6 +86,8 @@ class More(Struct, frozen=True):
     over: bool = False
     """Whether it goes on in the place of a process that died, with nothing new to do."""
     leads: "Leads | None" = None
+    form: Form = None
+    """What its results have to fit from now on; None: what they had to before."""
 
 
 class Starting:
@@ -271,16 +273,19 @@ class Starting:
             system = "" if lease.state.system else self._seating.system(spec, toolbox, origin, "")
             said = UserMessage(more.prompt, images=order.images)
             heard = _heard(before, said, letters, earlier, origin)
-            heard += told_form(schema_of(lease.state, spec), earlier)
+            form = schema_of(lease.state, spec, more.form)
+            heard += told_form(form, earlier)
             place = order.workplace.heard_anew() if order.workplace else told_place(earlier, origin.workspace)
             heard = [*place, *heard]
             started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
             first = (TaskBackgrounded(),) if more.behind else ()
-            was = lease.state.status
-            started = replace(started, budget=more.budget, was=was, woken=order.woken is not None)
+            woken = order.woken is not None
+            started = replace(started, budget=more.budget, was=lease.state.status, woken=woken)
+            started = replace(started, output_schema=more.form)
             then = (*settled, started, *first, *map(MessageAdded, heard))
             slot = self._slot(lease.state, origin)
             seat = self._seat(order, record, toolbox, slot, lease.state.system or system)
+            seat = replace(seat, schema=form)
             _hand_out_again(seat, record)
             if order.woken is not None:
                 shown = as_shown([*earlier, *heard], seat.model)

@@ -12,12 +12,12 @@ from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, StoreTrouble, UserMistake
 from gencode.core.events import BudgetSet
 from gencode.core.messages import UserMessage
-from gencode.core.spec import AgentSpec, TaskRequest
+from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.accounts import NO_BUDGET
 from gencode.delegation.forks import Fork, point_of
-from gencode.delegation.forms import checked
+from gencode.delegation.forms import form_at, formed
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin, link_of
@@ -42,6 +42,10 @@ PATIENCE = 60.0
 """So many seconds somebody who has taken a task may need to go on with it."""
 LOOK_SECONDS = 0.05
 BLIND = "The model {model} takes no pictures, so nothing was sent; choose one that does, or say it in words."
+OWN_FORM = (
+    "{session} is a conversation: its answers have the form that the file of the agent says that leads it "
+    "(output-schema); leave the schema out."
+)
 Prompt = str | UserMessage
 """What a person says, alone or with the pictures that go with it."""
 
@@ -101,12 +105,15 @@ class Work:
     async def resume(self, task: str, request: TaskRequest) -> Live:
         """Go on with an earlier task, as it was."""
         found = await self._records.find(task)
+        if found.conversation and request.output_schema is not None:
+            raise UserMistake(OWN_FORM.format(session=found.id))
         if found.conversation:
             raise UserMistake(f"{found.id} is a conversation; go on with it: gen -p --session {found.id}")
         await self._launcher.watch.check_rests(found)
         return await self._resumed(found, request)
 
     async def _resumed(self, found: Task, request: TaskRequest) -> Live:
+        request = await formed(request)
         if request.budget == NO_BUDGET:
             await check_own(self._store, found)
         funds = await self._treasury.of_task(found)
@@ -115,8 +122,7 @@ class Work:
     async def fork(self, task: str, fork: Fork, request: TaskRequest) -> Job:
         """Begin a new task with what an earlier one had said and heard."""
         found = await self._forkable(task)
-        point_of(found, await self._store.events(found.id), fork)  # what is not there costs nothing
-        request = replace(request, output_schema=await checked(request.output_schema))
+        _, request = await self._forms(found, fork, request)  # what is not there costs nothing
         funds = await self._treasury.above(found.parent, sends=True)
         request = fork.bounding(request, found)
         job = await self._resumption.fork(found, fork, request, self._terms.seconds, funds)
@@ -131,8 +137,7 @@ class Work:
         found = await self._forkable(task)
         check_prompt(request.prompt)
         check_turns(request.max_turns)
-        point = point_of(found, await self._store.events(found.id), fork)
-        request = replace(request, output_schema=await checked(request.output_schema))
+        point, request = await self._forms(found, fork, request)
         budget, woken = await self._treasury.taken_along(found, fork.bounding(request, found).budget)
         request = replace(request, background=True, budget=budget)
         return await self._resumption.fork_apart(found, point, request, self._terms.seconds, woken=woken)
@@ -143,6 +148,12 @@ class Work:
             return (await self.fork(task, fork, request)).task
         begun, _ = await self.fork_apart(task, fork, request)
         return await self._records.find(begun)
+
+    async def _forms(self, found: Task, fork: Fork, request: TaskRequest) -> tuple[ForkPoint, TaskRequest]:
+        """Where a fork begins, and its request; without a schema it has the one that counted there."""
+        events = await self._store.events(found.id)
+        point = point_of(found, events, fork)
+        return point, await formed(request, form_at(events, point.at))
 
     async def _forkable(self, task: str) -> Task:
         found = await self._records.find(task)
@@ -209,6 +220,7 @@ class Work:
         check_turns(request.max_turns)
         with elsewhere(far=self._launcher.apart.far):
             if request.resume:
+                request = await formed(request)
                 earlier = await self._records.find(request.resume)
                 await self._launcher.watch.check_rests(earlier)
                 await check_own(self._store, earlier)  # a worker would say so to nobody
@@ -237,7 +249,11 @@ class Work:
                 let_ask(self._store, job)
             return job
         request = TaskRequest(
-            *("", handover.prompt), model=handover.model, max_turns=handover.max_turns, background=True
+            *("", handover.prompt),
+            model=handover.model,
+            max_turns=handover.max_turns,
+            background=True,
+            output_schema=handover.output_schema,
         )
         return await self._resumed(await self._records.find(handover.task), request)
 

@@ -241,6 +241,8 @@ class Handover(Struct, frozen=True, omit_defaults=True):
     seen: Task | None = None
     fork: ForkPoint | None = None
     named: str = ""
+    output_schema: dict[str, Any] | None = None
+    """What the results of an earlier task have to fit from now on; None: what they had to before."""
 
 
 class Elsewhere(Protocol):

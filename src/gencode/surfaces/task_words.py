@@ -76,6 +76,7 @@ def _add_life(tasks: Commands) -> list[argparse.ArgumentParser]:
     resume.add_argument("id", metavar="ID", help="the task; the beginning of its id is enough")
     resume.add_argument("task", metavar="PROMPT", help="what to do now; - reads it from stdin")
     resume.add_argument("--background", action="store_true", help="print its id; it outlives this terminal")
+    _add_schema(resume)
     add_model(resume)
     add_policy(resume)
     _add_fork(tasks)

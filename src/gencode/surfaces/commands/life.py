@@ -26,6 +26,7 @@ from gencode.delegation.trees import told_now
 from gencode.surfaces.commands.awaiting import aloud, awaited, handing_over
 from gencode.surfaces.commands.opening import check, not_trusted, opened
 from gencode.surfaces.commands.piped import whole_input
+from gencode.surfaces.commands.schemas import schema
 from gencode.surfaces.follow import follow, painter_for, tell_ending
 from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json, answer_raw, note, turns
@@ -159,6 +160,7 @@ def resume(args: argparse.Namespace) -> int:
         resume=args.id,
         background="background" in args,
         here="cwd" in args,
+        output_schema=schema(args),
     )
     return asyncio.run(go_on(args, request))
 

@@ -56,7 +56,9 @@ class Wishes(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw
 
 
 class More(Wishes, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """What an earlier task is to do now."""
+    """What an earlier task is to do now, and what its result has to fit from now on."""
+
+    output_schema: dict[str, Any] | None = None
 
 
 class NewTask(Wishes, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
