@@ -136,7 +136,7 @@ class GenCode:
         patience = (told.question_seconds, told.answer_seconds)
         means = Means(gen_home(), around.engine, told.task_seconds, patience, told.result_cache)
         self.launcher = Launcher(self.store, self.bus, supervisor, seating, means)
-        self.records = Records(self.store, outputs(), self.workspace.cwd, told.agent_caps)
+        self.records = Records(self.store, outputs(), self.workspace.cwd, told.agent_caps, told.stall_seconds)
         self.watch = Watch(self.store, supervisor.owner, outputs())
         root = self.root if policy_named(around.flags) else None
         bounds = (self.settings.budget, self.settings.named_budget(around.flags))

@@ -1,5 +1,7 @@
 """More promises of the `Store` port: what can be asked of an owner, and what is deleted."""
 
+import asyncio
+
 import pytest
 
 from gencode.core.errors import UserMistake
@@ -151,3 +153,18 @@ async def test_who_owns_what_and_what_has_not_ended_though_nobody_owns_it(open_s
         Ownership(left.task, "", over=True),
         Ownership(mine.task, "me", over=False),
     ]
+
+
+async def test_of_a_lease_that_has_run_out_it_is_known_for_how_long_nothing_was_heard(
+    open_store: OpenStore,
+) -> None:
+    store = await open_store(lease_seconds=0.05)
+    lease = await store.create(TaskCreated(), "me")
+    await asyncio.sleep(0.1)
+    (silent,) = await store.owned()
+    await asyncio.sleep(0.1)
+    (longer,) = await store.owned()
+    assert (longer.task, longer.owner, longer.over) == (lease.task, "me", True)
+    assert 0.09 < silent.silent < longer.silent - 0.09 < 60
+    await store.release(lease)
+    assert await store.owned() == [Ownership(lease.task, "", over=True)]

@@ -13,6 +13,7 @@ from gencode.delegation.orphans import close_task
 from gencode.delegation.supervisor import REPORT_SECONDS, Supervisor
 from gencode.delegation.watch import LOOK_SECONDS, Watch
 from gencode.delegation.withdrawing import call_off
+from gencode.runtime import one_task
 from gencode.runtime.owner import fate
 from gencode.runtime.ports import Store, TaskQuery, Verb, Wish
 
@@ -171,10 +172,19 @@ class Reach:
             await self._fence(task)
 
     async def _fence(self, task: str) -> None:
-        """End a task in the place of a process here that hangs; after that it can write nothing more."""
-        for held in await self._store.owned():
-            if held.task == task and fate(held.owner) != "unknown":
-                await close_task(self._store, task, self._supervisor.owner, held.owner, SILENT)
+        """End a task in the place of a process here that hangs; after that it can write nothing more.
+
+        A process that has only this task, and what that sent, ends with it.
+        """
+        owned = await self._store.owned()
+        owner = next((held.owner for held in owned if held.task == task), "")
+        if fate(owner) == "unknown":
+            return
+        await close_task(self._store, task, self._supervisor.owner, owner, SILENT)
+        now = await self._store.task(task)
+        beside = {held.task for held in owned if held.owner == owner}
+        if now is not None and now.error == SILENT and now.parent not in beside:
+            await one_task.end(owner)
 
     async def _below(self, task: str) -> list[Task]:
         """Everything below a task, parents before children; what was imported may go round in circles."""

@@ -16,9 +16,11 @@ from gencode.core.outcome import Outcome, outcome_of, output_file
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
 from gencode.delegation.outputs import make_whole
+from gencode.delegation.pulse import Liveness
 from gencode.delegation.turns import places
+from gencode.delegation.vigil import silent_ones
 from gencode.delegation.watch import as_awaited, facts_of
-from gencode.runtime.ports import Store, TaskQuery
+from gencode.runtime.ports import Ownership, Store, TaskQuery
 from gencode.runtime.slots import NO_CAPS
 
 MOST_NAMED = 8
@@ -31,14 +33,23 @@ Family = Mapping[str, Sequence[Task]]
 class Records:
     """Reads tasks. `outputs` is the folder of output files, `cwd` the one whose tasks are offered.
 
-    `caps` say how many agents of a provider or a model are at work at once.
+    `caps` say how many agents of a provider or a model are at work at once, `stalled` after how many seconds
+    without a sign of life the process of a task counts as stalled.
     """
 
-    def __init__(self, store: Store, outputs: Path, cwd: Path, caps: Mapping[str, int] = NO_CAPS) -> None:
+    def __init__(
+        self,
+        store: Store,
+        outputs: Path,
+        cwd: Path,
+        caps: Mapping[str, int] = NO_CAPS,
+        stalled: float = Liveness().stalled,
+    ) -> None:
         self._store = store
         self._outputs = outputs
         self._cwd = cwd
         self._caps = caps
+        self._stalled = stalled
 
     async def find(self, task: str, *, conversation: bool = False) -> Task:
         """The folded task behind an id or the beginning of one.
@@ -77,7 +88,20 @@ class Records:
 
     async def outcomes(self, tasks: Sequence[Task]) -> list[Outcome]:
         """Folded tasks in their public shape, as others see them now."""
-        return await self._told(await as_awaited(self._store, tasks))
+        told = await self._told(await as_awaited(self._store, tasks))
+        if not any(each.status is Status.RUNNING for each in told):
+            return told
+        silent = await self.silent()
+        return [
+            replace(each, stalled_seconds=round(silent[each.agent_id].silent, 1))
+            if each.status is Status.RUNNING and each.agent_id in silent
+            else each
+            for each in told
+        ]
+
+    async def silent(self) -> dict[str, Ownership]:
+        """Who has the tasks whose process, another one, hangs or is suspended for too long."""
+        return await silent_ones(self._store, self._stalled)
 
     async def _told(self, tasks: Sequence[Task]) -> list[Outcome]:
         waiting = [task.id for task in tasks if task.status is Status.PENDING]

@@ -20,9 +20,10 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
+from gencode.runtime import one_task
 from gencode.runtime.ports import Handover
 
-WORKER = "gencode.surfaces.worker"
+WORKER = one_task.MODULE
 START_SECONDS = 60.0
 LOG = "worker.log"
 

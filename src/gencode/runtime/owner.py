@@ -37,6 +37,20 @@ def machine_of(owner: str) -> str:
     return place.split(" ")[0] if rest else owner
 
 
+def process_of(owner: str) -> int:
+    """The process behind an owner's name, if it is, or was, one of this machine; 0 else."""
+    match owner.split("|"):
+        case [place, boot, process, _, _] if (place, boot) == (_place(), _boot()) and process.isdigit():
+            return int(process)
+        case _:
+            return 0
+
+
+def suspended(owner: str) -> bool:
+    """Whether the process behind an owner's name is suspended, as by Ctrl-Z, where that can be told."""
+    return fate(owner) == "alive" and _state(process_of(owner)) in ("T", "t")
+
+
 def _place() -> str:
     """This machine and, on Linux, the container: process ids mean something only within it."""
     try:
@@ -64,11 +78,16 @@ def _began(process: int) -> str:
 
 def _buried(process: int) -> bool:
     """Whether a process has ended and only its parent has not looked yet."""
+    return _state(process) in ("Z", "X")
+
+
+def _state(process: int) -> str:
+    """The letter that the system has for what a process does; empty where that cannot be told."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text()
     except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] in ("Z", "X")
+        return ""
+    return stat.rpartition(")")[2].split()[0]
 
 
 def _exists(process: int) -> bool:

@@ -79,11 +79,12 @@ class Lease:
 
 
 class Ownership(Struct, frozen=True):
-    """Who leases a task; `over` when the lease has run out."""
+    """Who leases a task; `over` when the lease has run out, `silent` seconds after its last sign of life."""
 
     task: str
     owner: str
     over: bool
+    silent: float = 0.0
 
 
 class Wish(IntEnum):

@@ -137,7 +137,7 @@ class MemoryStore:
         """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
         now = time.monotonic()
         return [
-            Ownership(task, record.owner or "", record.owner is None or record.until <= now)
+            Ownership(task, record.owner or "", *self._over(record, now))
             for task, record in self._records.items()
             if record.owner is not None or not record.state.status.ended
         ]
@@ -239,6 +239,12 @@ class MemoryStore:
     def _owner_of(self, task: str) -> str | None:
         record = self._records.get(task)
         return record.owner if record else None
+
+    def _over(self, record: _Record, now: float) -> tuple[bool, float]:
+        """Whether nobody has a task any more, and for how long nothing was heard of who should have it."""
+        if record.owner is None or record.until > now:
+            return record.owner is None, 0.0
+        return True, now - record.until + self._lease_seconds
 
     def _until(self) -> float:
         return time.monotonic() + self._lease_seconds

@@ -63,7 +63,9 @@ UPDATE gen_task SET owner = NULL, lease_until = NULL WHERE id = $1 AND epoch = $
 """
 _OWNED = """
 SELECT id, CASE WHEN dispatch IS NULL THEN coalesce(owner, '') ELSE $1 END,
-       dispatch IS NULL AND (lease_until IS NULL OR lease_until <= clock_timestamp())
+       dispatch IS NULL AND (lease_until IS NULL OR lease_until <= clock_timestamp()),
+       CASE WHEN dispatch IS NULL AND lease_until <= clock_timestamp()
+            THEN extract(epoch FROM clock_timestamp() - lease_until)::float8 + $2::float8 ELSE 0 END
 FROM gen_task WHERE owner IS NOT NULL OR status IN ('pending', 'running')
 """
 # The numbers are those of `Wish`: only a stop (1) replaces a report (3), and nothing a stop.
@@ -249,7 +251,7 @@ class PostgresStore:
 
     async def owned(self) -> list[Ownership]:
         """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
-        return [Ownership(*row) for row in await self.link.fetch(_OWNED, QUEUE)]
+        return [Ownership(*row) for row in await self.link.fetch(_OWNED, QUEUE, self.lease_seconds)]
 
     async def ask(self, task: str, wish: Wish) -> bool:
         """Ask something of whoever holds the lease of a task; False when nobody does."""

@@ -56,9 +56,10 @@ _LETTER = "SELECT l.Task, l.Number, l.Text, l.Sender, l.At FROM Sessions s JOIN 
 LETTERS = f"{_LETTER} WHERE s.Owner = ? AND s.Posted > s.Mailed AND l.Number > s.Mailed ORDER BY 1, 2"
 _WAITING = f"{_LETTER} WHERE s.Id = ? AND l.Number > s.Mailed ORDER BY 2"
 _OWNED = """
-SELECT Id, Owner, LeaseUntil <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM Sessions WHERE Owner IS NOT NULL
+SELECT Id, Owner, LeaseUntil <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+       coalesce((julianday('now') - julianday(LeaseUntil)) * 86400, 0) FROM Sessions WHERE Owner IS NOT NULL
 UNION ALL
-SELECT Id, '', 1 FROM Sessions WHERE Status IN ('pending', 'running') AND Owner IS NULL
+SELECT Id, '', 1, 0 FROM Sessions WHERE Status IN ('pending', 'running') AND Owner IS NULL
 """
 
 _TASK = """
@@ -108,6 +109,7 @@ class SqliteStore:
         self._thread = thread
         self._pen = Pen(self._writer, self._plain_errors, thread)
         self._leased: set[str] = set()
+        self._lease_seconds = lease_seconds
         self._lease = f"{lease_seconds:+.3f} seconds"
         self._draw = draw
 
@@ -208,7 +210,10 @@ class SqliteStore:
     async def owned(self) -> list[Ownership]:
         """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
         rows = await self._patiently(lambda: self._reader.execute(_OWNED).fetchall(), reading=True)
-        return [Ownership(task, owner, bool(over)) for task, owner, over in rows]
+        return [
+            Ownership(task, owner, bool(over), late + self._lease_seconds if owner and over else 0.0)
+            for task, owner, over, late in rows
+        ]
 
     async def ask(self, task: str, wish: Wish) -> bool:
         """Ask something of whoever holds the lease of a task; False when nobody does."""

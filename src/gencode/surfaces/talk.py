@@ -19,6 +19,7 @@ from gencode.core.messages import Image, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.reach import Verb
+from gencode.delegation.vigil import Vigil
 from gencode.runtime.ports import TaskQuery
 from gencode.runtime.questions import Relaying
 from gencode.surfaces.asked_elsewhere import AskedElsewhere
@@ -84,6 +85,7 @@ class Talk:
         """Whether questions of other processes are brought here."""
         self.asked_elsewhere = AskedElsewhere()
         self._lookout = Lookout(self)
+        self._vigil = Vigil(gen.store, gen.workspace.root, gen.supervisor.liveness.over)
         self._came = False
         """Whether a background task has ended since it was last seen to that the lead hears of them all."""
 
@@ -110,12 +112,13 @@ class Talk:
     async def listen(self) -> None:
         """Take in everything that happens, until cancelled."""
         listener = self.gen.listen()
-        looking = asyncio.create_task(self._lookout.run())
+        looking = [asyncio.create_task(each.run()) for each in (self._lookout, self._vigil)]
         try:
             async for event in listener:
                 self.take(event)
         finally:
-            looking.cancel()
+            for each in looking:
+                each.cancel()
             listener.close()
 
     def take(self, event: Event) -> None:

@@ -16,6 +16,7 @@ from gencode.core.status import Status
 from gencode.runtime.models import elsewhere
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.commands.awaiting import all_awaited, awaited, handing_over
+from gencode.surfaces.commands.hanging import ways_out
 from gencode.surfaces.commands.life import go_on, leaving, tell_begun, tell_outcome
 from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import whole_input
@@ -82,7 +83,7 @@ async def _listed(args: argparse.Namespace) -> int:
         else:
             rows = list(_tree(tasks)) if "tree" in args else [_row(task) for task in tasks]
             answer(table(("ID", "AGENT", "STATUS", "TURNS", "TIME", "CREATED", "TASK"), rows))
-            for line in await all_awaited(gen, tasks):
+            for line in (*await all_awaited(gen, tasks), *await ways_out(gen, tasks)):
                 note(line)
             for task in tasks:
                 if what := await _begins_with(gen, task):
@@ -139,7 +140,8 @@ async def _show(args: argparse.Namespace) -> int:
         if "json" in args:
             answer_json(task)
             return 0
-        facts = _facts(task, await awaited(gen, task) or await _begins_with(gen, task))
+        awaits = await awaited(gen, task) or await _begins_with(gen, task)
+        facts = _facts(task, awaits, await ways_out(gen, [task]))
         answer("\n".join((*facts, "", await transcript_text(gen, task.agent_id))))
     return 0
 
@@ -152,7 +154,7 @@ async def _begins_with(gen: GenCode, task: Outcome) -> str:
     return "a part of the budget" if found.woken and found.seq == 1 else ""
 
 
-def _facts(task: Outcome, awaits: str) -> Iterator[str]:
+def _facts(task: Outcome, awaits: str, stalled: Sequence[str]) -> Iterator[str]:
     took = "" if task.duration_ms is None else f" in {seconds(task.duration_ms / 1000)}"
     yield f"{visible_line(task.agent)} {task.agent_id}: {_status(task)} after {turns(task.turns)}{took}"
     if task.parent_id:
@@ -163,6 +165,8 @@ def _facts(task: Outcome, awaits: str) -> Iterator[str]:
         yield f"  description   {visible_line(task.description)}"
     if awaits:
         yield f"  waits for     {awaits}"
+    for line in stalled:
+        yield f"  stalled       {line}"
     yield f"  model         {visible_line(task.model)}"
     yield f"  folder        {visible_line(task.cwd)}"
     yield f"  created       {task.created_at}"

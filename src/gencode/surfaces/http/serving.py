@@ -9,6 +9,7 @@ from typing import Any
 
 from gencode.app import GenCode
 from gencode.delegation.live import Job
+from gencode.delegation.vigil import Vigil
 from gencode.runtime.broker import Broker, Waiting
 from gencode.settings import gen_home, remember
 from gencode.surfaces.follow import tell_stopped
@@ -73,6 +74,7 @@ class Serving:
         outbox.register(WEB, WebChannel(self._hub))
         self._inbox = Inbox(gen, self._hub, chats, outbox)
         self.site = Site(gen, broker, self._hub, chats, self._inbox)
+        self._vigil = Vigil(gen.store, gen.workspace.root, gen.supervisor.liveness.over)
         self._ended = asyncio.Event()
         self._signal = 0
         self.ready = asyncio.Event()
@@ -90,6 +92,7 @@ class Serving:
                 asyncio.create_task(self._hub.run()),
                 asyncio.create_task(self._inbox.run(lock_of("inbox", self._gen.workspace.cwd))),
                 asyncio.create_task(scheduler_of(self._gen, note, self._flags).run()),
+                asyncio.create_task(self._vigil.run()),
             ]
             serving = asyncio.create_task(server.serve(sockets=[sock]))
             ended = asyncio.create_task(self._ended.wait())

@@ -1,0 +1,81 @@
+"""Silence of tasks that other processes run, as anybody sees it who reads the journal; in the end, their end.
+
+A process that hangs or is suspended notes nothing itself, and does not renew its leases. Whoever sent a task
+and waits for it has a `Heartbeat`; of one that nobody waits for, this is all that is ever noticed.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gencode.core.errors import GenCodeError
+from gencode.core.status import Status
+from gencode.delegation.heartbeat import BLIND_SECONDS
+from gencode.delegation.withdrawing import time_out
+from gencode.runtime import one_task
+from gencode.runtime.owner import process_of
+from gencode.runtime.ports import Ownership, Store
+
+log = logging.getLogger(__name__)
+
+
+async def silent_ones(store: Store, stalled: float) -> dict[str, Ownership]:
+    """Who has the tasks whose process gave no sign of life for so many seconds; who reads this gives one."""
+    silent = [held for held in await store.owned() if held.owner and held.over and held.silent >= stalled]
+    here = {owner for owner in {held.owner for held in silent} if process_of(owner) == os.getpid()}
+    return {held.task: held for held in silent if held.owner not in here}
+
+
+class Vigil:
+    """Ends tasks of a folder whose own processes hang, when all of a long time has passed before its eyes.
+
+    What passed while nobody looked does not count: the machine may have slept. Only processes that run one
+    task are ended; any other, such as a conversation, a person may have suspended.
+    """
+
+    def __init__(
+        self, store: Store, root: Path, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`seconds`: so long a task below the folder `root` may be silent."""
+        self._store = store
+        self._root = root
+        self._seconds = seconds
+        self._clock = clock
+        self._last = clock()
+        self._silent: dict[tuple[str, str], float] = {}
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(min(BLIND_SECONDS, self._seconds / 4))
+            try:
+                await self.look()
+            except GenCodeError as trouble:
+                log.info("whether tasks of other processes hang is not known: %s", trouble)
+
+    async def look(self) -> None:
+        """Count the silence of all, and end those of whom nothing was heard for too long."""
+        now = self._clock()
+        passed, self._last = min(now - self._last, BLIND_SECONDS), now
+        held = (await silent_ones(self._store, 0.0)).values()
+        alone = {owner for owner in {each.owner for each in held} if one_task.runs_one_task(owner)}
+        silent = [(each.task, each.owner) for each in held if each.owner in alone]
+        self._silent = {each: self._silent.get(each, -passed) + passed for each in silent}
+        for (task, owner), seconds in self._silent.items():
+            if seconds >= self._seconds:
+                await self._end(task, owner, seconds)
+
+    async def _end(self, task: str, owner: str, seconds: float) -> None:
+        """End a task in the place of its process, and then that."""
+        found = await self._store.task(task)
+        if found is None or found.status is not Status.RUNNING or not self._is_here(found.cwd):
+            return
+        why = f"its process gave no sign of life for {seconds:.0f} s; it was killed"
+        await time_out(self._store, task, why)
+        await one_task.end(owner)
+
+    def _is_here(self, cwd: str) -> bool:
+        return Path(cwd).is_relative_to(self._root)

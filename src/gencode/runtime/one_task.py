@@ -1,0 +1,38 @@
+"""Processes that run one task each and that no person sits at: known as such, and ended when they hang."""
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from gencode.runtime.owner import fate, process_of
+
+MODULE = "gencode.surfaces.worker"
+"""What such a process runs; its command line says so."""
+GONE_SECONDS = 2.0
+"""So long a process that was killed may take to be gone."""
+LOOK_SECONDS = 0.02
+
+
+def runs_one_task(owner: str) -> bool:
+    """Whether the process behind an owner's name is such a one, and lives on this machine."""
+    if fate(owner) != "alive":
+        return False
+    try:
+        words = Path(f"/proc/{process_of(owner)}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return words[2:4] == [b"-m", MODULE.encode()]
+
+
+async def end(owner: str) -> None:
+    """Kill such a process with its group, suspended or not, and see it gone; any other is left alone."""
+    if not runs_one_task(owner):
+        return
+    with suppress(OSError):
+        os.killpg(process_of(owner), signal.SIGKILL)
+    for _ in range(round(GONE_SECONDS / LOOK_SECONDS)):
+        if fate(owner) != "alive":
+            return
+        await asyncio.sleep(LOOK_SECONDS)

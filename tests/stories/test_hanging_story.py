@@ -1,0 +1,222 @@
+"""A process that hangs or is suspended, as others see it: what it runs is stalled, and there is a way out."""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.http.serving import served
+from tests.runtime.processes.living import alive, new_word
+from tests.stories.test_detached_story import LOOK, SLOW, WITH_BASH, begun, wait_for, worker_of
+from tests.surfaces.running import SECONDS, gen, script, start
+from tests.waiting import Gate, wait_until
+
+from gencode.app import GenCode
+from gencode.core.status import Status
+from gencode.delegation.heartbeat import BLIND_SECONDS
+from gencode.delegation.vigil import Vigil
+from gencode.runtime.ports import TaskQuery
+from gencode.surfaces.talk import Talk
+from gencode.testing import call, says
+
+NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes cannot be told apart")
+pytestmark = NEEDS_PROC
+SILENT = 200
+LEASE = 15
+RAN_OUT = """
+UPDATE Sessions SET LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) WHERE Owner IS NOT NULL
+"""
+
+
+@contextmanager
+def suspended(home: Path, process: int) -> Generator[None, None, None]:
+    """A process that stands still, and has for a while; it goes on afterwards, if it is there."""
+    os.kill(process, signal.SIGSTOP)
+    with closing(sqlite3.connect(home / ".gen" / "gencode.db")) as database, database:
+        database.execute(RAN_OUT, (f"-{SILENT} seconds",))
+    try:
+        yield
+    finally:
+        if Path(f"/proc/{process}").exists():
+            os.kill(process, signal.SIGCONT)
+
+
+def is_gone(process: int) -> bool:
+    """Whether a process has ended, though nobody may have looked after it yet."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+async def test_what_a_suspended_process_runs_is_stalled_wherever_it_is_listed_until_it_goes_on(
+    tmp_path: Path, home: Path
+) -> None:
+    task = begun(tmp_path, script(tmp_path, Explore=[LOOK, SLOW]))["agentId"]
+    wait_for(tmp_path, task, turns=1)
+    process = worker_of(home, task)
+    with suspended(home, process):
+        listed, shown = gen("task", "list", cwd=tmp_path), gen("task", "show", task, cwd=tmp_path)
+        (told,) = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+        patient = gen("task", "list", cwd=tmp_path, GEN_STALL_SECONDS="500")
+        async with served(tmp_path) as site:
+            (over_http,) = (await site.client.get("/api/tasks")).json["tasks"]
+            tree = (await site.client.get(f"/api/tasks/{task}/tree")).json["tasks"]
+    way = f"{task} (Explore): process {process} is suspended. Let it go on: kill -CONT {process}."
+    for each in (listed.out, shown.out):
+        assert "running (stalled, silent for 2" in each
+    for each in (listed.err, shown.out):
+        assert f"{way} Or end it: gen task stop {task}\n" in each
+    for each in (told, over_http, *tree):
+        assert (each["status"], SILENT + LEASE <= each["stalledSeconds"] < SILENT + SECONDS) == (
+            "running",
+            True,
+        )
+    assert ("stalled" in patient.out, patient.err) == (False, "")
+    wait_until(
+        lambda: "stalled" not in gen("task", "list", cwd=tmp_path).out, "it gives a sign of life again"
+    )
+    assert gen("task", "stop", task, cwd=tmp_path).code == 0
+
+
+def test_a_stop_ends_a_task_whose_process_is_suspended_and_the_process_with_what_it_started(
+    tmp_path: Path, home: Path
+) -> None:
+    word = new_word()
+    command = {"name": "Bash", "input": {"command": f"touch begun; sleep 600; : {word}"}}
+    model = script(tmp_path, others=[{"text": "I look.", "calls": [command]}])
+    task = begun(tmp_path, model, "--permission-mode", "dontAsk", agent=WITH_BASH)["agentId"]
+    wait_until((tmp_path / "begun").exists, "its command runs")
+    process = worker_of(home, task)
+    assert alive(word)
+    with suspended(home, process):
+        stopped = gen("task", "stop", task, cwd=tmp_path)
+        assert is_gone(process)
+    assert stopped.out == f"Task {task} of {WITH_BASH} was stopped after 1 turn and is now interrupted.\n"
+    wait_until(lambda: not alive(word), "its command has ended")
+    told = gen("task", "show", task, "--json", cwd=tmp_path).json
+    assert (told["status"], told["error"]) == (
+        "interrupted",
+        "it was stopped, and its process did not answer",
+    )
+    script(tmp_path, others=[{"text": "once more"}, {"text": "now I know"}])
+    assert gen("task", "resume", task, "go on", cwd=tmp_path).code == 0
+
+
+def test_a_suspended_conversation_is_named_with_its_agents_and_no_stop_of_one_ends_its_process(
+    tmp_path: Path, home: Path
+) -> None:
+    pipe = Gate(tmp_path)
+    main = [says("", call("Task", subagent_type=WITH_BASH, prompt="look")), says("the whole answer")]
+    model = script(tmp_path, main=main, others=[says("", pipe.call), says("never")])
+    leader = start("-p", "go", "--model", model, "--json", cwd=tmp_path)
+    try:
+        wait_until(lambda: running(tmp_path) == 2, "the agent is at work")
+        with suspended(home, leader.pid):
+            tree = gen("task", "list", "--tree", cwd=tmp_path)
+            (agent,) = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+            stopped = gen("task", "stop", agent["agentId"], cwd=tmp_path)
+            here = not is_gone(leader.pid)
+    finally:
+        pipe.open()
+        said, _ = leader.communicate(timeout=SECONDS)
+    session = agent["parentId"]
+    assert (tree.out.count("(stalled, silent for 2"), len(tree.err.splitlines())) == (2, 1)
+    way = "is suspended. Let it go on: fg in its terminal. Or end it: gen task stop"
+    assert tree.err == f"{session} (main): process {leader.pid} {way} {session}\n"
+    assert (stopped.code, here, leader.returncode) == (0, True, 0)
+    assert json.loads(said)["result"] == "the whole answer"
+
+
+def running(folder: Path) -> int:
+    """So many tasks are at work, conversations too."""
+    return gen("task", "list", "--tree", cwd=folder).out.count(" running ")
+
+
+class Looks:
+    """A vigil over a folder, by a clock of the test."""
+
+    def __init__(self, opened: GenCode, root: Path) -> None:
+        self._now = 0.0
+        self._vigil = Vigil(opened.store, root, 60.0, lambda: self._now)
+
+    async def after(self, *pauses: float) -> None:
+        """Look several times, each after a pause."""
+        for pause in pauses:
+            self._now += pause
+            await self._vigil.look()
+
+
+async def test_a_detached_task_whose_process_hangs_is_timed_out_by_whoever_saw_it_hang_for_long(
+    tmp_path: Path, home: Path
+) -> None:
+    task = begun(tmp_path, script(tmp_path, Explore=[LOOK, SLOW]))["agentId"]
+    wait_for(tmp_path, task, turns=1)
+    process = worker_of(home, task)
+    with suspended(home, process):
+        async with GenCode.open(tmp_path) as opened:
+            elsewhere, here = Looks(opened, tmp_path / "other"), Looks(opened, tmp_path)
+            await elsewhere.after(*[BLIND_SECONDS] * 20)
+            await here.after(100_000.0, *[BLIND_SECONDS] * 11)  # as if the machine had slept
+            before = (await opened.get(task)).status, is_gone(process)
+            await here.after(BLIND_SECONDS)
+            after, left = await opened.get(task), await opened.store.owned()
+        assert (before, is_gone(process), left) == ((Status.RUNNING, False), True, [])
+    why = "its process gave no sign of life for 60 s; it was killed"
+    assert (after.status, after.error, after.result) == (Status.TIMED_OUT, why, "I look around.")
+
+
+@pytest.mark.parametrize("place", ["a server", "a conversation"])
+async def test_a_server_and_an_open_conversation_end_what_hangs_in_their_folder(
+    tmp_path: Path, home: Path, place: str
+) -> None:
+    model = script(tmp_path, Explore=[LOOK, SLOW])
+    task = begun(tmp_path, model)["agentId"]
+    wait_for(tmp_path, task, turns=1)
+    process, waits = worker_of(home, task), {"stall_seconds": 0.5, "silence_seconds": 1.0}
+    with suspended(home, process):
+        if place == "a server":
+            async with served(tmp_path, settings=waits) as site:
+                ended = await site.client.until(f"/api/tasks/{task}", lambda now: now["status"] != "running")
+        else:
+            async with GenCode.open(tmp_path, model=model, settings=waits) as opened:
+                listening = asyncio.create_task(Talk(opened).listen())
+                ended = msgspec.to_builtins(await opened.records.get(await opened.watch.ended(task, SECONDS)))
+                listening.cancel()
+        wait_until(lambda: is_gone(process), "its process has ended")
+    assert (ended["status"], ended["error"].startswith("its process gave no sign of life")) == (
+        "timed_out",
+        True,
+    )
+
+
+async def test_who_wakes_up_in_time_and_a_conversation_that_a_person_suspended_are_left_alone(
+    tmp_path: Path, home: Path
+) -> None:
+    pipe = Gate(tmp_path)
+    model = script(tmp_path, main=[says("", pipe.call), says("the whole answer")], Explore=[LOOK, SLOW])
+    leader = start("-p", "go", "--model", model, "--json", cwd=tmp_path)
+    task = begun(tmp_path, model)["agentId"]
+    wait_for(tmp_path, task, turns=1)
+    try:
+        wait_until(lambda: running(tmp_path) == 2, "the conversation is at work")
+        async with GenCode.open(tmp_path) as opened:
+            looks = Looks(opened, tmp_path)
+            with suspended(home, leader.pid):
+                with suspended(home, worker_of(home, task)):
+                    await looks.after(*[BLIND_SECONDS] * 12)
+                wait_until(lambda: "stalled" not in gen("task", "list", cwd=tmp_path).out, "it has woken up")
+                await looks.after(*[BLIND_SECONDS] * 100)
+                statuses = [each.status for each in await opened.store.tasks(TaskQuery())]
+        assert statuses == [Status.RUNNING] * 2
+    finally:
+        pipe.open()
+        said, _ = leader.communicate(timeout=SECONDS)
+    assert json.loads(said)["result"] == "the whole answer"
+    assert gen("task", "stop", task, cwd=tmp_path).code == 0
