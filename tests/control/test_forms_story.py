@@ -13,8 +13,8 @@ from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.forks import Fork
-from gencode.delegation.forms import BEGINNING, NO_MORE
 from gencode.runtime import shaped
+from gencode.runtime.forms import BEGINNING, NO_MORE
 from gencode.testing import call, says, scripted
 from tests.control.words import heard, results, said
 from tests.delegation.test_isolation import played

@@ -21,6 +21,7 @@ from gencode.core.messages import Message, ToolMessage, Usage, UserMessage, is_s
 from gencode.core.status import Status
 from gencode.core.task import transcript_of, whole_transcript
 from gencode.providers.scripted import ScriptedProvider
+from gencode.runtime.forms import form_in
 from gencode.runtime.ports import Part, Provider, Request
 from gencode.runtime.spending import weight
 from gencode.stores.memory import MemoryStore
@@ -151,6 +152,20 @@ async def test_a_schema_is_still_known_after_a_summary(long_file: Path) -> None:
     assert outcome.output == {"lines": 7}
     last = heard.requests[-1].messages
     assert is_summed_up(last) and isinstance(last[1], UserMessage) and "JSON Schema" in last[1].text
+
+
+async def test_of_several_schemas_the_last_one_is_still_known_after_a_summary(long_file: Path) -> None:
+    lines, words = ({"type": "object", "required": [name]} for name in ("lines", "words"))
+    turns = [says('{"lines": 7}'), says('{"words": 8}'), *reading(6), says('{"words": 9}')]
+    heard = Overhearing(ScriptedProvider.of({"*": turns}))
+    async with GenCode.open(long_file, model=heard, store=MemoryStore(), settings=SMALL) as gen:
+        task = (await gen.task("general-purpose", "count lines", output_schema=lines)).agent_id
+        await gen.resume(task, "count words", output_schema=words)
+        outcome = await gen.resume(task, "count again")
+    assert outcome.output == {"words": 9}
+    last = heard.requests[-1].messages
+    forms = [*filter(None, map(form_in, last))]
+    assert is_summed_up(last) and "words" in forms[-1]
 
 
 async def test_an_agent_in_the_background_is_not_forgotten_and_its_result_comes_once(long_file: Path) -> None:

@@ -1,22 +1,14 @@
-"""Results in a form: which JSON Schema counts for a task, if it is one, and what its agent is told of it."""
+"""Results in a form: which JSON Schema counts for a task, and whether it is one."""
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from msgspec.structs import replace
 
 from gencode.core.events import Event, TaskCreated, TaskStarted
-from gencode.core.messages import Message, UserMessage
 from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.task import Task
-
-BEGINNING = "Your last reply must be one JSON value that fits this JSON Schema, and nothing else around it:\n"
-NO_MORE = "From here on your replies need not be JSON any more."
-
-
-Form = dict[str, Any] | None
-"""The JSON Schema of a result; None for words."""
+from gencode.runtime.forms import Form
 
 
 def schema_of(task: Task | TaskCreated, spec: AgentSpec, asked: Form = None) -> Form:
@@ -46,19 +38,3 @@ async def formed(request: TaskRequest, usual: Form = None) -> TaskRequest:
     """A request with the checked schema of its result: its own, or the `usual` one."""
     own = request.output_schema
     return replace(request, output_schema=await checked(usual if own is None else own))
-
-
-def told_form(schema: Form, earlier: Sequence[Message] = ()) -> list[UserMessage]:
-    """What an agent is told about the form of its results, where that is not what it was told last."""
-    texts = (
-        each.text for each in reversed(earlier) if isinstance(each, UserMessage) and each.sender == "system"
-    )
-    last = next((text for text in texts if text == NO_MORE or text.startswith(BEGINNING)), NO_MORE)
-    note = NO_MORE if schema is None else BEGINNING + _in_lines(schema)
-    return [] if note == last else [UserMessage(note, sender="system")]
-
-
-def _in_lines(schema: dict[str, Any]) -> str:
-    from msgspec import json
-
-    return json.format(json.encode(schema), indent=1).decode()

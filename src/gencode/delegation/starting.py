@@ -24,7 +24,7 @@ from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled
 from gencode.delegation.desk import Desk
 from gencode.delegation.earlier import told_first, told_place, tools_of
 from gencode.delegation.family import Family, as_sent
-from gencode.delegation.forms import Form, schema_of, told_form
+from gencode.delegation.forms import schema_of
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin
@@ -35,6 +35,7 @@ from gencode.delegation.sharing import Woken
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.trees import Workplace
 from gencode.runtime.bus import Bus
+from gencode.runtime.forms import Form, told_form
 from gencode.runtime.limits import Limits
 from gencode.runtime.ports import Handover, Lease, Letter, Request, Store
 from gencode.runtime.recorder import Recorder

@@ -1,10 +1,10 @@
 """Runtime room: a transcript that becomes too long for its model is summed up, and no work in it is lost.
 
-What stays word for word: what was asked first and last with the notes that belong to it, what the agent has
-not answered yet, and its last turns, whose calls are never parted from their results. For the rest stands
-one message: a summary that the model writes itself, or the harness where it cannot, and then what only the
-harness knows for sure (`summaries`). The journal keeps everything: one fact says what took the place of what,
-so that a crash leaves it done or not done.
+What stays word for word: what was asked first and last with the notes that belong to it, what was last said
+about the form of results, what the agent has not answered yet, and its last turns, whose calls are never
+parted from their results. For the rest stands one message: a summary that the model writes itself, or the
+harness where it cannot, and then what only the harness knows for sure (`summaries`). The journal keeps
+everything: one fact says what took the place of what, so that a crash leaves it done or not done.
 """
 
 import logging
@@ -20,6 +20,7 @@ from gencode.core.events import CostEstimated, ProgressMade, TranscriptCompacted
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage, beginning
 from gencode.core.task import compacted
 from gencode.runtime import summaries
+from gencode.runtime.forms import form_in
 from gencode.runtime.loop import admitted, beside, broken_off, cost_so_far, settle
 from gencode.runtime.ports import AgainPart, EndPart, Request, TextPart
 from gencode.runtime.purse import BudgetSpent
@@ -130,7 +131,8 @@ def _asked(transcript: Sequence[Message], upto: int, largest: int) -> list[int]:
     """The places of what was asked at first and last, and of the notes of the harness that came with it."""
     asked = [place for place, each in enumerate(transcript) if _is_asked(each)]
     begins = beginning(transcript)
-    kept: set[int] = set()
+    # The form of an earlier run may stay, and must not be the last that is heard of any.
+    kept = {*[place for place, each in enumerate(transcript) if form_in(each)][-1:]}
     for place in {*(each for each in asked if each < begins), *asked[-1:]}:
         kept.add(place)
         for after in range(place + 1, len(transcript)):
