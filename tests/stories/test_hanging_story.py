@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.http.serving import served
+from tests.http.serving import served, take
 from tests.runtime.processes.living import alive, new_word
 from tests.stories.test_detached_story import LOOK, SLOW, WITH_BASH, begun, wait_for, worker_of
 from tests.surfaces.running import SECONDS, gen, script, start
@@ -20,6 +20,7 @@ from tests.waiting import Gate, wait_until
 from gencode.app import GenCode
 from gencode.core.status import Status
 from gencode.delegation.heartbeat import BLIND_SECONDS
+from gencode.delegation.pulse import Liveness
 from gencode.delegation.vigil import Vigil
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.talk import Talk
@@ -65,7 +66,8 @@ async def test_what_a_suspended_process_runs_is_stalled_wherever_it_is_listed_un
         listed, shown = gen("task", "list", cwd=tmp_path), gen("task", "show", task, cwd=tmp_path)
         (told,) = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
         patient = gen("task", "list", cwd=tmp_path, GEN_STALL_SECONDS="500")
-        async with served(tmp_path) as site:
+        async with served(tmp_path) as site, site.client.stream("/api/stream") as stream:
+            heard = (await take(stream, lambda each: each.type == "TaskStalled"))[-1].data
             (over_http,) = (await site.client.get("/api/tasks")).json["tasks"]
             tree = (await site.client.get(f"/api/tasks/{task}/tree")).json["tasks"]
     way = f"{task} (Explore): process {process} is suspended. Let it go on: kill -CONT {process}."
@@ -78,6 +80,7 @@ async def test_what_a_suspended_process_runs_is_stalled_wherever_it_is_listed_un
             "running",
             True,
         )
+    assert (heard["task"], heard["seconds"] >= SILENT + LEASE) == (task, True)
     assert ("stalled" in patient.out, patient.err) == (False, "")
     wait_until(
         lambda: "stalled" not in gen("task", "list", cwd=tmp_path).out, "it gives a sign of life again"
@@ -144,7 +147,7 @@ class Looks:
 
     def __init__(self, opened: GenCode, root: Path) -> None:
         self._now = 0.0
-        self._vigil = Vigil(opened.store, root, 60.0, lambda: self._now)
+        self._vigil = Vigil(opened.store, root, Liveness(20.0, 60.0), clock=lambda: self._now)
 
     async def after(self, *pauses: float) -> None:
         """Look several times, each after a pause."""

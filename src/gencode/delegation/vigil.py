@@ -8,18 +8,24 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from gencode.core.errors import GenCodeError
+from gencode.core.events import Event, TaskStalled
+from gencode.core.ids import stamp
 from gencode.core.status import Status
 from gencode.delegation.heartbeat import BLIND_SECONDS
+from gencode.delegation.pulse import Liveness
 from gencode.delegation.withdrawing import time_out
 from gencode.runtime import one_task
 from gencode.runtime.owner import process_of
 from gencode.runtime.ports import Ownership, Store
 
 log = logging.getLogger(__name__)
+
+Tell = Callable[[Event], Awaitable[None]]
+"""Hears something that is not written down."""
 
 
 async def silent_ones(store: Store, stalled: float) -> dict[str, Ownership]:
@@ -37,20 +43,27 @@ class Vigil:
     """
 
     def __init__(
-        self, store: Store, root: Path, seconds: float, clock: Callable[[], float] = time.monotonic
+        self,
+        store: Store,
+        root: Path,
+        liveness: Liveness,
+        tell: Tell | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`seconds`: so long a task below the folder `root` may be silent."""
+        """`liveness` counts for tasks below the folder `root`; `tell` hears of all that become stalled."""
         self._store = store
         self._root = root
-        self._seconds = seconds
+        self._liveness = liveness
+        self._tell = tell
         self._clock = clock
         self._last = clock()
         self._silent: dict[tuple[str, str], float] = {}
+        self._told: set[str] = set()
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
         while True:
-            await asyncio.sleep(min(BLIND_SECONDS, self._seconds / 4))
+            await asyncio.sleep(min(BLIND_SECONDS, self._liveness.over / 4))
             try:
                 await self.look()
             except GenCodeError as trouble:
@@ -61,12 +74,22 @@ class Vigil:
         now = self._clock()
         passed, self._last = min(now - self._last, BLIND_SECONDS), now
         held = (await silent_ones(self._store, 0.0)).values()
+        await self._tell_of([each for each in held if each.silent >= self._liveness.stalled])
         alone = {owner for owner in {each.owner for each in held} if one_task.runs_one_task(owner)}
         silent = [(each.task, each.owner) for each in held if each.owner in alone]
         self._silent = {each: self._silent.get(each, -passed) + passed for each in silent}
         for (task, owner), seconds in self._silent.items():
-            if seconds >= self._seconds:
+            if seconds >= self._liveness.over:
                 await self._end(task, owner, seconds)
+
+    async def _tell_of(self, stalled: Sequence[Ownership]) -> None:
+        """Let it be heard of tasks that they are stalled, once for each time."""
+        new = [each for each in stalled if each.task not in self._told] if self._tell else []
+        self._told = {each.task for each in stalled}
+        for each in new:
+            found = await self._store.task(each.task)
+            if self._tell and found is not None and found.status is Status.RUNNING:
+                await self._tell(Event(each.task, None, stamp(), TaskStalled(round(each.silent, 1))))
 
     async def _end(self, task: str, owner: str, seconds: float) -> None:
         """End a task in the place of its process, and then that."""

@@ -85,7 +85,7 @@ class Talk:
         """Whether questions of other processes are brought here."""
         self.asked_elsewhere = AskedElsewhere()
         self._lookout = Lookout(self)
-        self._vigil = Vigil(gen.store, gen.workspace.root, gen.supervisor.liveness.over)
+        self._vigil = Vigil(gen.store, gen.workspace.root, gen.supervisor.liveness)
         self._came = False
         """Whether a background task has ended since it was last seen to that the lead hears of them all."""
 

@@ -1,7 +1,8 @@
 """Who hears of what over HTTP: the facts of all tasks, whichever process writes them (surfaces, server).
 
 Durable facts are read from the journal, in the order of the commits: at once when the bus says that there is
-something new, and ten times a second for those of other processes. Passing facts come from the bus alone.
+something new, and ten times a second for those of other processes. Passing facts come from the bus, and from
+who watches over what other processes run.
 What is new is encoded once and handed to everybody in one piece. Who does not keep up is let go of; it comes
 back with the id of the last fact it saw and is told the rest.
 """
@@ -209,6 +210,11 @@ class Hub:
     def say(self, kind: str, told: dict[str, object]) -> None:
         """Tell everybody who hears of all tasks something that is no fact of a task."""
         self._pending.append(Piece("", None, made=notice(kind, told)))
+        self._news.set()
+
+    async def pass_on(self, event: Event) -> None:
+        """Tell everybody something passing of a task that another process runs."""
+        self._pending.append(Piece(event.task, event, await self.parents.of(event)))
         self._news.set()
 
     async def _hear(self) -> None:

@@ -74,7 +74,8 @@ class Serving:
         outbox.register(WEB, WebChannel(self._hub))
         self._inbox = Inbox(gen, self._hub, chats, outbox)
         self.site = Site(gen, broker, self._hub, chats, self._inbox)
-        self._vigil = Vigil(gen.store, gen.workspace.root, gen.supervisor.liveness.over)
+        liveness = gen.supervisor.liveness
+        self._vigil = Vigil(gen.store, gen.workspace.root, liveness, self._hub.pass_on)
         self._ended = asyncio.Event()
         self._signal = 0
         self.ready = asyncio.Event()
