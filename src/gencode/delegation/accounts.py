@@ -104,6 +104,20 @@ def bound(
     return purse if purse.bounded else None
 
 
+def bound_again(
+    earlier: Purse | None, above: Purse | None, owner: str, budget: Budget, spent: Spent
+) -> Purse | None:
+    """The purse of an agent that goes on: its `earlier` one, where agents below it still spend from that.
+
+    They and it have one budget. BudgetSpent says what is missing.
+    """
+    if earlier is None or earlier.upwards[1:] != (above.upwards if above is not None else ()):
+        return bound(above, owner, budget, spent, sent=False)
+    Purse(f"agent {owner}", budget, None, spent).check()
+    earlier.begin_again(budget, spent, aside=above is not None and not above.parted)
+    return earlier
+
+
 def _besides(asked: Budget, budget: Budget) -> dict[str, int]:
     """What a budget bounds that was not asked for."""
     limits, named = limits_of(budget), limits_of(asked)

@@ -19,6 +19,7 @@ from gencode.delegation.accounts import (
     NO_BUDGET,
     afforded,
     bound,
+    bound_again,
     counted_if_begun,
     spent_by,
     tightest,
@@ -36,7 +37,7 @@ from gencode.delegation.reach import Reach
 from gencode.delegation.seating import Seating
 from gencode.delegation.sharing import Woken
 from gencode.delegation.spawning import spawned
-from gencode.delegation.starting import Leads, More, Order, Starting, check_prompt, check_turns
+from gencode.delegation.starting import More, Order, Starting, check_prompt, check_turns
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.trees import Workplaces, in_worktree, kept_if_begun
 from gencode.delegation.watch import Watch, as_awaited, facts_of
@@ -65,13 +66,13 @@ class Launcher:
         self.seconds = means.seconds
         self._remembers = means.remembers
         self.workplaces = Workplaces(means.home, store)
-        self._starting = Starting(store, bus, supervisor, seating, self._outputs)
+        self.starting = Starting(store, bus, supervisor, seating, self._outputs)
         self.apart = Apart(store, bus, supervisor, means.engine)
         self.watch = Watch(store, supervisor.owner, self._outputs)
         self.live, self.owner = supervisor.find, supervisor.owner
         self.heeds = supervisor.heeds
         self.check_model = seating.check_model
-        self.borrow = self._starting.borrow
+        self.borrow = self.starting.borrow
         self.reach = Reach(store, supervisor, self.watch)
         self.inquiring = Inquiring(store, supervisor, self.reach, self.watch, means.patience)
 
@@ -94,7 +95,7 @@ class Launcher:
             elif self._remembers and not self._seating.hooked(order.spec):
                 order = replace(order, remembers=True)
             async with kept_if_begun(order.workplace):
-                return await self._starting.begin(order, created, Desk(self))
+                return await self.starting.begin(order, created, Desk(self))
 
     async def _launch_apart(self, order: Order, created: TaskCreated) -> Live:
         """Start a subagent in a process of its own; it may spend what is set aside for it, and no more."""
@@ -142,7 +143,7 @@ class Launcher:
         place = place.ending(created.budget.seconds)
         limits = Limits(created.max_turns, handover.seconds)
         order = Order(self.agent_of(created), place, limits, given, woken=woken)
-        return await self._starting.begin(order, created, Desk(self), before, handover)
+        return await self.starting.begin(order, created, Desk(self), before, handover)
 
     def _prepared(
         self, request: TaskRequest, origin: Origin, call: ToolCall | None, seconds: float | None
@@ -212,17 +213,16 @@ class Launcher:
         origin: Origin,
         limits: Limits,
         session: str | None = None,
-        leads: Leads | None = None,
     ) -> Job:
-        """Start the main conversation, or go on with an earlier one; what `leads` it is done before."""
+        """Start the main conversation, or go on with an earlier one."""
         spec = replace(spec, output_schema=await checked(spec.output_schema))
         place = origin.talking(spec).ending(limits.seconds)
         self._seating.check_price(place)
         order = Order(spec, place, limits, images=said.images)
         budget = place.purse.budget if place.purse else NO_BUDGET
         if session is not None:
-            more = More(said.text, budget=budget, leads=leads)
-            return await self._starting.go_on(session, order, more, Desk(self))
+            more = More(said.text, budget=budget)
+            return await self.starting.go_on(session, order, more, Desk(self))
         if not said.text.strip():
             raise UserMistake("The prompt is empty; say what you want to know or have done.")
         created = TaskCreated(
@@ -235,14 +235,12 @@ class Launcher:
             policies=origin.chain.bare,
             budget=budget,
         )
-        return await self._starting.begin(order, created, Desk(self))
+        return await self.starting.begin(order, created, Desk(self))
 
-    async def compact(
-        self, spec: AgentSpec, origin: Origin, session: str, why: str, leads: Leads | None = None
-    ) -> bool:
+    async def compact(self, spec: AgentSpec, origin: Origin, session: str, why: str) -> bool:
         """Sum up a conversation at rest; False when there is nothing to leave out."""
         order = Order(spec, origin.talking(spec), Limits())
-        return await self._starting.compact(session, order, Desk(self), why, leads)
+        return await self.starting.compact(session, order, Desk(self), why)
 
     async def resume(
         self,
@@ -269,7 +267,8 @@ class Launcher:
         budget = named or task.budget
         counted = place.purse is not None or budget != NO_BUDGET
         spent = await spent_by(self._store, task.id) if counted else NOTHING
-        purse = await afforded(lambda: bound(place.purse, spec.name, budget, spent, sent=False))
+        earlier = self._supervisor.purse_of(task.id)
+        purse = await afforded(lambda: bound_again(earlier, place.purse, spec.name, budget, spent))
         place = replace(place, purse=purse, workspace=place.workspace.as_clone(task.clone))
         turns = request.max_turns or task.max_turns or spec.max_turns
         limits = self._limits(place, turns, budget, seconds)
@@ -280,7 +279,7 @@ class Launcher:
             if workplace := await self.workplaces.again(task, place.workspace):
                 place = replace(place, workspace=workplace.workspace.as_clone(task.clone))
             order = Order(spec, place.ending(budget.seconds), limits, workplace, woken=woken)
-            return await self._starting.go_on(task.id, order, more, Desk(self))
+            return await self.starting.go_on(task.id, order, more, Desk(self))
 
     async def fork(
         self,
@@ -307,7 +306,7 @@ class Launcher:
             if tree:
                 order, created = await self._in_worktree(order, created, task)
             async with kept_if_begun(order.workplace):
-                return await self._starting.begin(order, created, Desk(self), facts)
+                return await self.starting.begin(order, created, Desk(self), facts)
 
     def agent_of(self, task: Task | TaskCreated) -> AgentSpec:
         """The agent of a task, as its file is now."""

@@ -18,7 +18,7 @@ from gencode.core.messages import Image, Message, UserMessage
 from gencode.core.prices import Price
 from gencode.core.spec import AgentSpec
 from gencode.core.task import Task, fold, transcript_of
-from gencode.delegation.accounts import bounded_above
+from gencode.delegation.accounts import bounded_above, shares
 from gencode.delegation.births import Begins, Birth
 from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled
 from gencode.delegation.desk import Desk
@@ -38,6 +38,7 @@ from gencode.runtime.bus import Bus
 from gencode.runtime.forms import Form, told_form
 from gencode.runtime.limits import Limits
 from gencode.runtime.ports import Handover, Lease, Letter, Request, Store
+from gencode.runtime.purse import Purse
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
 from gencode.runtime.shown import as_shown
@@ -51,8 +52,9 @@ RUNNING = "Task {task} is running; wait for it or stop it first."
 NOTHING_SAID = "The prompt is empty; say what the agent should do."
 
 
-Leads = Callable[[Task], Awaitable[Sequence[DurableFact]]]
-"""What is done once nobody else can go on with a task, and gives facts to be written first."""
+Leads = Callable[[Purse, Task], Awaitable[Sequence[DurableFact]]]
+"""What is done with the purse of a task that has a budget, once nobody else can go on with it: what others
+below it have of that is set aside. Gives facts to be written first."""
 
 
 class Order(Struct, frozen=True, eq=False):
@@ -86,7 +88,6 @@ class More(Struct, frozen=True):
     budget: Budget | None = None
     over: bool = False
     """Whether it goes on in the place of a process that died, with nothing new to do."""
-    leads: "Leads | None" = None
     form: Form = None
     """What its results have to fit from now on; None: what they had to before."""
 
@@ -109,6 +110,7 @@ class Starting:
         self._outputs = outputs
         self._family = Family(store, bus, supervisor, seating.kinship, outputs)
         supervisor.chores.append(Returns(store, supervisor).run)
+        self.leads: Leads | None = None
         self._going_on: set[str] = set()
         self._lent: dict[str, asyncio.Event] = {}
 
@@ -231,12 +233,12 @@ class Starting:
                 "can be read of it."
             ) from None
 
-    async def compact(self, task: str, order: Order, desk: Desk, why: str, leads: Leads | None) -> bool:
+    async def compact(self, task: str, order: Order, desk: Desk, why: str) -> bool:
         """Sum up the transcript of a task that is at rest; False when there is nothing to leave out."""
         async with self._alone(task):
-            return await self._compacted(task, order, desk, why, leads)
+            return await self._compacted(task, order, desk, why)
 
-    async def _compacted(self, task: str, order: Order, desk: Desk, why: str, leads: Leads | None) -> bool:
+    async def _compacted(self, task: str, order: Order, desk: Desk, why: str) -> bool:
         from gencode.runtime.compaction import compact
 
         await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
@@ -250,7 +252,7 @@ class Starting:
             children = as_sent(lease.state, await self._family.learn(lease.state))
             job = self._job(order, seat, earlier, record, desk, children)
             job.turns.fall()
-            await record.commit(*(await leads(lease.state) if leads is not None else ()))
+            await record.commit(*await self._settled(lease.state, order.place.purse))
             return await compact(job.seat, job.transcript, record, order.place.stop, why)
         finally:
             await self._store.release(lease)
@@ -265,7 +267,7 @@ class Starting:
             if not letters and not more.over:
                 check_prompt(more.prompt)
             record = Recorder(self._store, self._bus, lease, self._outputs)
-            settled = await more.leads(lease.state) if more.leads is not None else ()
+            settled = () if more.over else await self._settled(lease.state, order.place.purse)
             children = await self._family.learn(lease.state)
             events, before = await self._cut_off(record, children, at_once=not more.over)
             earlier = transcript_of(events)
@@ -303,6 +305,12 @@ class Starting:
         finally:
             if not begun:
                 await self._store.release(lease)
+
+    async def _settled(self, task: Task, purse: Purse | None) -> Sequence[DurableFact]:
+        """What is written of the budget of a task that goes on, if it has one of its own."""
+        if self.leads is None or purse is None or not shares(purse.budget):
+            return ()
+        return await self.leads(purse, task)
 
     async def _cut_off(
         self, record: Recorder, children: Sequence[Task], *, at_once: bool

@@ -20,7 +20,7 @@ from gencode.runtime.calls import interrupted
 from gencode.runtime.loop import run, sum_up
 from gencode.runtime.owner import new_owner
 from gencode.runtime.ports import Journal, Wish
-from gencode.runtime.purse import BudgetSpent
+from gencode.runtime.purse import BudgetSpent, Purse
 from gencode.runtime.seat import Ending
 from gencode.runtime.slots import Slots
 from gencode.runtime.stop import Stop
@@ -88,6 +88,8 @@ class Supervisor:
     def watch(self, live: Live, life: Callable[[], Awaitable[None]]) -> None:
         """Look after a task for as long as its `life` takes, here or in a process of its own."""
         self._jobs[live.id] = live
+        if live.purse is not None:
+            live.purse.task = live.id
         live.work = self._group.create_task(self._work(live, life))
         if not self._chores:
             chores = (self._renew(), self._heed(), self._feel(), *(each() for each in self.chores))
@@ -105,6 +107,11 @@ class Supervisor:
     def find(self, task: str) -> Live | None:
         """The live task of this id, if it is looked after here."""
         return self._jobs.get(task)
+
+    def purse_of(self, task: str) -> Purse | None:
+        """The purse that a task had here, while anybody below it still spends from that."""
+        purses = (purse for live in self if live.purse is not None for purse in live.purse.upwards)
+        return next((purse for purse in purses if purse.task == task), None)
 
     def elsewhere(self, task: str) -> bool:
         """Whether a task is looked after here and worked on by another process."""

@@ -64,7 +64,6 @@ class Treasury:
         """The tasks without a conversation whose earlier lives were paid from it."""
         self._purses: dict[str, Purse] = {}
         self._sharing = sharing
-        self.lead = sharing.lead
 
     def bound(self, budget: Budget) -> None:
         """Bound sessions by another budget, also those at work that had one; what they spent counts."""

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable
-from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -87,6 +86,7 @@ class Work:
         self._resumption = Resumption(launcher, store, models, self._origin, root)
         sharing = Sharing(store, launcher.owner, launcher.live, launcher.borrow)
         launcher.heeds.append(sharing.heed)
+        launcher.starting.leads = sharing.lead
         self._treasury = Treasury(store, sharing, terms.budget, terms.named, launcher.live)
         self._seen: dict[str, Seen] = {}
         """What the agents of conversations that were led here know of files."""
@@ -280,9 +280,8 @@ class Work:
         origin = replace(self._led_by(spec), purse=purse, seen=seen)
         began = (self._begun.get(found.id) if found else None) or self._origin().afresh()
         origin = replace(origin, given=began.given, answered=began.answered)
-        leads = None if purse is None else partial(self._treasury.lead, purse)
         session = found.id if found else None
-        job = await self._launcher.converse(spec, said, origin, limits, session, leads)
+        job = await self._launcher.converse(spec, said, origin, limits, session)
         self._treasury.keep(job.id, purse)
         self._seen[job.id] = job.seat.seen
         self._begun[job.id] = began
@@ -359,9 +358,8 @@ class Work:
         """Sum up a conversation at rest that this agent leads; False when there is nothing to leave out."""
         found = await self._records.find(session)
         purse = self._treasury.of_conversation(found)
-        leads = None if purse is None else partial(self._treasury.lead, purse)
         origin = replace(self._led_by(spec), purse=purse)
-        return await self._launcher.compact(spec, origin, found.id, why, leads)
+        return await self._launcher.compact(spec, origin, found.id, why)
 
     def origin(self, spec: AgentSpec | None = None) -> Origin:
         """The place where work is asked for, or that of an agent which leads a conversation there."""

@@ -51,6 +51,13 @@ class Account:
         if self.above is not None:
             self.above.add(0, self.kept - kept, self.load - load)
 
+    def reopen(self) -> None:
+        """Weigh with its limit again."""
+        kept, load = self.weight(self.kept), self.weight(self.load)
+        self.open = True
+        if self.above is not None:
+            self.above.add(0, self.weight(self.kept) - kept, self.weight(self.load) - load)
+
     def keep(self, more: int) -> None:
         """Keep so much more, here only."""
         self.kept += more

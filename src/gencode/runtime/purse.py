@@ -62,6 +62,8 @@ class Purse:
         check_budget(budget)
         self.owner = owner
         self.budget = budget
+        self.task = ""
+        """The task that has the budget, once it is at work here."""
         self.more: More | None = None
         self.parted = False
         """Whether only a part of the budget may be spent here."""
@@ -180,6 +182,24 @@ class Purse:
         if not again:
             purse.count_in(self)
         return purse
+
+    def begin_again(self, budget: Budget, spent: Spent, *, aside: bool) -> None:
+        """Let its agent go on beside those below it who spend from it; BudgetSpent when less is left above.
+
+        The journals say what was `spent` of it. What is left is set `aside` above, if it has to be.
+        """
+        check_budget(budget)
+        self.learn(spent)
+        for kind, limit in limits_of(budget).items() if aside else ():
+            asked = 0 if limit is None else max(0, limit - self.accounts[kind].kept)
+            self.upwards[1]._refuse(kind, asked, 0)
+        self._counted = None  # it was sent long ago, whatever becomes of it now
+        self.rebind(budget)
+        self.bounded = any(
+            each.limit is not None for purse in self.upwards for each in purse.accounts.values()
+        )
+        for account in self.accounts.values() if aside else ():
+            account.reopen()
 
     def count_in(self, above: "Purse") -> None:
         """Count its agent as one that is sent, in a purse above and those above that."""

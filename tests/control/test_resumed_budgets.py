@@ -1,0 +1,156 @@
+"""An agent with a budget goes on while agents that it sent are still at work: all have the one budget."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gencode.app import GenCode
+from gencode.core.budget import Budget
+from gencode.core.status import Status
+from gencode.delegation.accounts import bound, bound_again, spent_by
+from gencode.runtime.ports import Store, TaskQuery
+from gencode.runtime.purse import BudgetSpent, Purse, Spent
+from gencode.stores.memory import MemoryStore
+from gencode.testing import call, says
+from tests.control.test_apart_budgets import CALL, COSTS, LOOK
+from tests.control.test_queue_story import write_agent
+from tests.control.test_shared_budgets import so
+from tests.surfaces.running import script
+from tests.waiting import Gate, until
+
+BUDGET = Budget(tokens=12 * CALL)
+
+
+def played(tmp_path: Path, home: Path, gate: Gate, **words: Any) -> str:
+    """A model that leads an agent in the background, which waits at the gate; then both have much to do."""
+    write_agent(home / ".gen" / "agents", "lead", "Task(Bash), Glob")
+    sends = call("Task", subagent_type="Bash", prompt="much", run_in_background=True, **words)
+    lead = [says("", sends, usage=COSTS), says("it works", usage=COSTS), *[LOOK] * 30]
+    return script(tmp_path, main=[], lead=lead, Bash=[says("", gate.call, usage=COSTS), *[LOOK] * 30])
+
+
+async def stopped_before_its_agent(gen: GenCode) -> str:
+    """The id of an agent that was stopped while one that it sent goes on."""
+    handle = await gen.task("lead", "go", background=True, budget=BUDGET)
+
+    async def both_wait() -> bool:
+        return {each.agent: each.turns for each in await gen.store.tasks(TaskQuery())} == {
+            "lead": 2,
+            "Bash": 1,
+        }
+
+    await until(both_wait, "one agent waits for the other, and that at the gate")
+    await gen.stop(handle.id)
+    return handle.id
+
+
+async def all_have_ended(store: Store) -> bool:
+    return all(each.status.ended for each in await store.tasks(TaskQuery()))
+
+
+@pytest.mark.parametrize("words", [{}, {"budget": {"tokens": 5 * CALL}}, {"isolation": "process"}])
+@pytest.mark.parametrize("total", [None, 100 * CALL])
+async def test_an_agent_that_goes_on_and_those_it_sent_before_do_not_spend_its_budget_twice(
+    tmp_path: Path, home: Path, words: dict[str, Any], total: int | None
+) -> None:
+    gate = Gate(tmp_path)
+    model = played(tmp_path, home, gate, **words)
+    settings = {"max_depth": 2} | ({"max_tokens_total": total} if total else {})
+    async with GenCode.open(tmp_path, model=model, settings=settings) as gen:
+        lead = await stopped_before_its_agent(gen)
+        going_on = asyncio.ensure_future(gen.resume(lead, "more"))
+        await until(gate.opened, "the agent that was sent before goes on")
+        assert (await going_on).status is Status.LIMIT_REACHED
+        await until(lambda: all_have_ended(gen.store), "all have ended")
+        assert 8 * CALL <= (await spent_by(gen.store, lead)).tokens < 13 * CALL
+
+
+@pytest.mark.parametrize("total", [None, 100 * CALL])
+async def test_in_another_process_it_leaves_to_those_below_it_what_they_have_of_its_budget(
+    tmp_path: Path, home: Path, total: int | None
+) -> None:
+    gate, store = Gate(tmp_path), MemoryStore()
+    model = played(tmp_path, home, gate, budget={"tokens": 5 * CALL})
+    settings = {"max_depth": 2} | ({"max_tokens_total": total} if total else {})
+    async with (
+        GenCode.open(tmp_path, model=model, settings=settings, store=store) as gen,
+        GenCode.open(tmp_path, model=model, settings=settings, store=store) as other,
+    ):
+        lead = await stopped_before_its_agent(gen)
+        ended = asyncio.ensure_future(other.resume(lead, "more"))
+        await so(store, lead, lambda task: task.turns > 2)
+        await until(gate.opened, "the agent that was sent before goes on")
+        assert (await ended).status is Status.LIMIT_REACHED
+        await until(lambda: all_have_ended(store), "all have ended")
+        assert 8 * CALL <= (await spent_by(store, lead)).tokens < 13 * CALL
+
+
+async def test_it_does_not_go_on_elsewhere_beside_one_that_may_spend_all_its_budget(
+    tmp_path: Path, home: Path
+) -> None:
+    gate, store = Gate(tmp_path), MemoryStore()
+    model = played(tmp_path, home, gate)
+    settings = {"max_depth": 2}
+    async with (
+        GenCode.open(tmp_path, model=model, settings=settings, store=store) as gen,
+        GenCode.open(tmp_path, model=model, settings=settings, store=store) as other,
+    ):
+        lead = await stopped_before_its_agent(gen)
+        with pytest.raises(
+            BudgetSpent, match=r"of agent lead is spent or set aside for agents at work: \w+\."
+        ):
+            await other.resume(lead, "more")
+        await until(gate.opened, "the agent that was sent before goes on")
+        await until(lambda: all_have_ended(store), "all have ended")
+        assert 12 * CALL <= (await spent_by(store, lead)).tokens < 13 * CALL
+
+
+def begun(session: Purse) -> tuple[Purse, Purse]:
+    """The purses of an agent that has ended, and of one below it that is at work."""
+    lead = bound(session, "lead", Budget(tokens=500))
+    assert lead is not None
+    below = bound(lead, "Bash", Budget(tokens=200))
+    assert below is not None
+    lead.pay(Spent(tokens=100))
+    lead.close()
+    return lead, below
+
+
+def test_what_is_left_of_its_budget_is_set_aside_again_beside_what_those_below_it_have() -> None:
+    session = Purse("the session", Budget(tokens=1000))
+    lead, below = begun(session)
+    assert session.left().tokens == 1000 - 100 - 200
+    assert bound_again(lead, session, "lead", Budget(tokens=500), Spent(tokens=100)) is lead
+    assert (session.left().tokens, lead.left().tokens) == (1000 - 500, 500 - 100 - 200)
+    below.close()
+    assert (session.left().tokens, lead.left().tokens) == (1000 - 500, 500 - 100)
+    lead.close()
+    assert session.left().tokens == 1000 - 100
+
+
+def test_what_the_journals_say_was_spent_of_it_elsewhere_counts_and_it_stays_one_agent() -> None:
+    session = Purse("the session", Budget(tokens=1000, spawns=5))
+    lead, _ = begun(session)
+    sent = session.spent.spawns
+    bound_again(lead, session, "lead", Budget(tokens=500), Spent(tokens=150))
+    assert lead.left().tokens == 500 - 150 - 200
+    lead.take_back()  # it could not go on after all
+    assert session.spent.spawns == sent
+
+
+def test_one_that_wants_more_than_is_left_above_it_does_not_go_on_and_leaves_all_as_it_was() -> None:
+    session = Purse("the session", Budget(tokens=1000))
+    lead, _ = begun(session)
+    with pytest.raises(BudgetSpent, match="1,700 were asked for"):
+        bound_again(lead, session, "lead", Budget(tokens=2000), Spent(tokens=100))
+    assert (session.left().tokens, lead.budget.tokens) == (1000 - 100 - 200, 500)
+
+
+def test_below_another_purse_it_has_a_new_one() -> None:
+    session = Purse("the session", Budget(tokens=1000))
+    lead, _ = begun(session)
+    other = Purse("the session", Budget(tokens=1000))
+    assert bound_again(lead, other, "lead", Budget(tokens=500), Spent(tokens=100)) is not lead
+    assert bound_again(None, session, "lead", Budget(tokens=500), Spent(tokens=100)) is not lead
