@@ -130,6 +130,18 @@ def test_what_is_left_of_its_budget_is_set_aside_again_beside_what_those_below_i
     assert session.left().tokens == 1000 - 100
 
 
+def test_what_those_elsewhere_have_of_its_budget_is_set_aside_above_only_while_it_is_at_work() -> None:
+    session = Purse("the session", Budget(tokens=1000))
+    lead, _ = begun(session)
+    for _ in range(2):
+        bound_again(lead, session, "lead", Budget(tokens=500), Spent(tokens=100))
+        lead.set_aside({"tokens": 50})
+        assert (session.left().tokens, lead.left().tokens) == (1000 - 500, 500 - 100 - 200 - 50)
+        lead.close()
+        lead.close()
+        assert session.left().tokens == 1000 - 100 - 200
+
+
 def test_what_the_journals_say_was_spent_of_it_elsewhere_counts_and_it_stays_one_agent() -> None:
     session = Purse("the session", Budget(tokens=1000, spawns=5))
     lead, _ = begun(session)

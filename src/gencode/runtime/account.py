@@ -44,19 +44,19 @@ class Account:
             kept = account.weight(account.kept) - kept_before
             load = account.weight(account.load) - load_before
 
-    def close(self) -> None:
-        """Weigh no more than what is in here."""
+    def close(self, aside: int) -> None:
+        """Weigh no more than what is in here, without what is `aside` here only, for others elsewhere."""
         kept, load = self.weight(self.kept), self.weight(self.load)
+        if self.above is not None and self.open:
+            self.above.add(0, self.kept - aside - kept, self.load - aside - load)
         self.open = False
-        if self.above is not None:
-            self.above.add(0, self.kept - kept, self.load - load)
 
-    def reopen(self) -> None:
+    def reopen(self, aside: int) -> None:
         """Weigh with its limit again."""
+        was, self.open = self.open, True
         kept, load = self.weight(self.kept), self.weight(self.load)
-        self.open = True
-        if self.above is not None:
-            self.above.add(0, self.weight(self.kept) - kept, self.weight(self.load) - load)
+        if self.above is not None and not was:
+            self.above.add(0, kept - self.kept + aside, load - self.load + aside)
 
     def keep(self, more: int) -> None:
         """Keep so much more, here only."""

@@ -191,15 +191,16 @@ class Purse:
         check_budget(budget)
         self.learn(spent)
         for kind, limit in limits_of(budget).items() if aside else ():
-            asked = 0 if limit is None else max(0, limit - self.accounts[kind].kept)
+            own = self.accounts[kind].kept - self.elsewhere[kind]
+            asked = 0 if limit is None else max(0, limit - own)
             self.upwards[1]._refuse(kind, asked, 0)
         self._counted = None  # it was sent long ago, whatever becomes of it now
         self.rebind(budget)
         self.bounded = any(
             each.limit is not None for purse in self.upwards for each in purse.accounts.values()
         )
-        for account in self.accounts.values() if aside else ():
-            account.reopen()
+        for kind, account in self.accounts.items() if aside else ():
+            account.reopen(self.elsewhere[kind])
 
     def count_in(self, above: "Purse") -> None:
         """Count its agent as one that is sent, in a purse above and those above that."""
@@ -225,8 +226,8 @@ class Purse:
 
     def close(self) -> None:
         """Give back what was set aside for this purse and is not spent."""
-        for account in self.accounts.values():
-            account.close()
+        for kind, account in self.accounts.items():
+            account.close(self.elsewhere[kind])
         if self._lends:
             self._lends = False
             for purse in self.upwards[1:]:
