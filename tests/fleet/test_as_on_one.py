@@ -155,6 +155,22 @@ async def test_a_task_of_a_worker_goes_on_there_and_is_copied_here(standing: Fle
         assert ("look" in texts, "another way" in texts, "and again" in texts) == (True, True, False)
 
 
+async def test_a_task_goes_on_at_a_worker_in_the_form_that_is_asked_for_now(standing: Fleet) -> None:
+    agent = [{"text": "words"}, {"text": "more words"}, {"text": '{"count": 1}'}]
+    form = {"type": "object", "required": ["count"]}
+    async with stage(standing, [], agent) as on:
+        task = (await on.gen.detach(TaskRequest("general-purpose", "look"))).agent_id
+        await ended(on.gen, [task])
+        await on.gen.detach(TaskRequest("", "how many?", resume=task, background=True, output_schema=form))
+
+        async def went_on() -> bool:
+            return (await on.gen.find(task)).turns == 3
+
+        await until(went_on, "it has gone on")
+        [counted] = await ended(on.gen, [task])
+        assert (counted.status, counted.output) == (Status.COMPLETED, {"count": 1})
+
+
 def said_to(events: list[Event]) -> list[str]:
     """What an agent was told."""
     return [each.text for each in transcript_of(events) if isinstance(each, UserMessage)]
