@@ -31,15 +31,13 @@ def played(tmp_path: Path, home: Path, gate: Gate, **words: Any) -> str:
     return script(tmp_path, main=[], lead=lead, Bash=[says("", gate.call, usage=COSTS), *[LOOK] * 30])
 
 
-async def stopped_before_its_agent(gen: GenCode) -> str:
+async def stopped_before_its_agent(gen: GenCode, **turns: int) -> str:
     """The id of an agent that was stopped while one that it sent goes on."""
     handle = await gen.task("lead", "go", background=True, budget=BUDGET)
 
     async def both_wait() -> bool:
-        return {each.agent: each.turns for each in await gen.store.tasks(TaskQuery())} == {
-            "lead": 2,
-            "Bash": 1,
-        }
+        tasks = await gen.store.tasks(TaskQuery())
+        return {each.agent: each.turns for each in tasks} == (turns or {"lead": 2, "Bash": 1})
 
     await until(both_wait, "one agent waits for the other, and that at the gate")
     await gen.stop(handle.id)
@@ -105,6 +103,27 @@ async def test_it_does_not_go_on_elsewhere_beside_one_that_may_spend_all_its_bud
         await until(gate.opened, "the agent that was sent before goes on")
         await until(lambda: all_have_ended(store), "all have ended")
         assert 12 * CALL <= (await spent_by(store, lead)).tokens < 13 * CALL
+
+
+async def test_another_agent_below_it_that_is_woken_while_it_rests_does_not_spend_its_budget_again(
+    tmp_path: Path, home: Path
+) -> None:
+    gate = Gate(tmp_path)
+    write_agent(home / ".gen" / "agents", "lead", "Task(Bash, Explore), Glob")
+    little = call("Task", subagent_type="Explore", prompt="little")
+    much = call("Task", subagent_type="Bash", prompt="much", run_in_background=True)
+    main = [says("", little, usage=COSTS), says("", much, usage=COSTS), says("it works", usage=COSTS)]
+    behind = [says("", gate.call, usage=COSTS), *[LOOK] * 30]
+    first = [says("found", usage=COSTS), *[LOOK] * 30]
+    model = script(tmp_path, main=[], lead=main, Bash=behind, Explore=first)
+    async with GenCode.open(tmp_path, model=model, settings={"max_depth": 2}) as gen:
+        lead = await stopped_before_its_agent(gen, lead=3, Explore=1, Bash=1)
+        [other] = [each.id for each in await gen.store.tasks(TaskQuery()) if each.agent == "Explore"]
+        woken = asyncio.ensure_future(gen.resume(other, "more"))
+        await until(gate.opened, "the agent in the background goes on")
+        assert (await woken).status is Status.LIMIT_REACHED
+        await until(lambda: all_have_ended(gen.store), "all have ended")
+        assert 8 * CALL <= (await spent_by(gen.store, lead)).tokens < 13 * CALL
 
 
 def begun(session: Purse) -> tuple[Purse, Purse]:

@@ -69,7 +69,7 @@ class Launcher:
         self.starting = Starting(store, bus, supervisor, seating, self._outputs)
         self.apart = Apart(store, bus, supervisor, means.engine)
         self.watch = Watch(store, supervisor.owner, self._outputs)
-        self.live, self.owner = supervisor.find, supervisor.owner
+        self.live, self.owner, self.purse_of = supervisor.find, supervisor.owner, supervisor.purse_of
         self.heeds = supervisor.heeds
         self.check_model = seating.check_model
         self.borrow = self.starting.borrow
@@ -267,7 +267,7 @@ class Launcher:
         budget = named or task.budget
         counted = place.purse is not None or budget != NO_BUDGET
         spent = await spent_by(self._store, task.id) if counted else NOTHING
-        earlier = self._supervisor.purse_of(task.id)
+        earlier = self.purse_of(task.id)
         purse = await afforded(lambda: bound_again(earlier, place.purse, spec.name, budget, spent))
         place = replace(place, purse=purse, workspace=place.workspace.as_clone(task.clone))
         turns = request.max_turns or task.max_turns or spec.max_turns

@@ -51,9 +51,11 @@ class Treasury:
         budget: Budget,
         named: Budget,
         live: Callable[[str], Live | None],
+        purse_of: Callable[[str], Purse | None],
     ) -> None:
         """`budget` bounds all sessions here; of it, what was `named` counts before what a session had."""
         self._store = store
+        self._purse_of = purse_of
         self._live = live
         self.budget = budget
         self._named = named
@@ -177,7 +179,7 @@ class Treasury:
 
     def _kept(self, task: str, owner: str, budget: Budget, parent: Purse | None) -> Purse:
         """The one purse of a task that is at rest, for as long as those above are the same."""
-        known = self._purses.get(task)
+        known = self._purse_of(task) or self._purses.get(task)
         if known is None or known.upwards[1:] != _upwards(parent):
             known = self._purses[task] = Purse(owner, budget, parent)
         elif known.budget != budget:  # who is at work in the background spends from the same one
