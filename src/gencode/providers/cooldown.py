@@ -19,6 +19,10 @@ CALM = MINUTE
 """So many seconds after a refusal it is forgotten."""
 STUBBORN = 4
 """After so many refusals one lets all others ask first: it may be the only one that is too much."""
+LONGEST_APART = 10.0
+"""Nobody waits longer for another one's refusal."""
+SLACK = 3
+"""One is more patient by so many gaps between requests: some of them may fail for other reasons."""
 
 
 class Cooldown:
@@ -62,6 +66,11 @@ class Cooldown:
         return True
 
     @property
+    def slack(self) -> float:
+        """So many seconds one is more patient, because requests leave slowly."""
+        return SLACK * self._tempo.gap
+
+    @property
     def crowded(self) -> bool:
         """Whether somebody waits in line."""
         return bool(self._line)
@@ -88,7 +97,7 @@ class Cooldown:
         self._move()
         try:
             while not place.done():
-                left = max(came, self.answered_at) + patience - loop.time()
+                left = max(came, self.answered_at) + patience + self.slack - loop.time()
                 if left <= 0 and not self._asking:
                     raise self._given_up()
                 await asyncio.wait((place,), timeout=max(left, 1.0))
@@ -115,7 +124,7 @@ class Cooldown:
         if not self.cold or self._spare < IN_VAIN:
             self._allowance.begin(now)
             self._tempo.begin(now, counted=not (self.cold or trouble.overloaded))
-            self.cold, self.refusals, self._apart = True, 0, 2 * took
+            self.cold, self.refusals, self._apart = True, 0, min(2 * took, LONGEST_APART)
         else:
             self._tempo.refused(now, pause, self._spare, trouble.retry_after or 0.0)
         self.pauses += 1
@@ -155,7 +164,7 @@ class Cooldown:
         loop = asyncio.get_running_loop()
         if self._timer is not None:
             self._timer.cancel()
-        while self._line and self._asking < (self._most if self._spare >= 0 else 1):
+        while self._line and self._asking < self._together:
             if self._next > loop.time():
                 self._timer = loop.call_at(self._next, self._move)
                 break
@@ -173,10 +182,15 @@ class Cooldown:
         silent = self._paused_at - max(self._tempo.began, self.answered_at)
         in_a_row = self.refusals > (spare >= 0) and silent < MINUTE
         if (self._tempo.blind or in_a_row) and not told:
-            crowded = pause * max(len(self._line), 1)
+            crowded = 2 * pause * max(len(self._line), 1)
             pause = max(pause, min(crowded, self._allowance.pause(spare, silent)))
-        gap = max(self._tempo.gap, self._apart if spare <= self._asking else 0.0)
+        gap = max(self._tempo.gap, self._apart if 0 < self._asking >= spare else 0.0)
         return max(self._paused_at + pause, self._left_at + gap)
+
+    @property
+    def _together(self) -> int:
+        """So many may ask at the same time: one, if none may be refused any more."""
+        return 1 if self._spare < 0 and self._tempo.limited else self._most
 
     @property
     def _spare(self) -> int:

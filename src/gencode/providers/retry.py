@@ -101,7 +101,7 @@ class Retrying:
         together = self._cooldown.refusals + 1 if limited else 0
         alone = 0 if limited and self._cooldown.crowded else failed
         pause = self._patience.pause(max(together, alone), error)
-        end = max(began, self._cooldown.answered_at) + self._patience.whole
+        end = max(began, self._cooldown.answered_at) + self._patience.whole + self._cooldown.slack
         late = asyncio.get_running_loop().time() + pause > end
         if limited and (error.retry_after or 0.0) <= self._patience.whole:
             turn.refused(pause, error)

@@ -49,6 +49,8 @@ class Tempo:
     def __init__(self) -> None:
         self.gap = 0.0
         """So many seconds lie between two requests."""
+        self.limited = False
+        """Whether it could be a limit by the minute: nothing else was refused for as long as that."""
         self._last: deque[float] = deque(maxlen=REMEMBERED)
         self.begin(0.0, counted=False)
 
@@ -59,9 +61,9 @@ class Tempo:
 
     def begin(self, now: float, *, counted: bool) -> None:
         """Something was refused for the first time: our requests are `counted`, or it has another reason."""
-        self._counted = counted
+        self._counted = self.limited = counted
         self.began = self._refused_at = now
-        self._waited = 0.0
+        self._waited = self._good = 0.0
         self._vain = 0
         self._wild = False  # a pace that is guessed although nothing speaks for it
         self._keep(0.0, 1)
@@ -75,15 +77,17 @@ class Tempo:
         """Somebody was answered who had waited, after so many who had not; so many refusals are left."""
         self._answers += 1
         self._last.append(now)
+        self._good = self.gap  # with this one somebody was answered
         if self.blind:
             self._waited = now - self.began
-            if self._counted and self._refused_at - self.began <= MINUTE:
+            self.limited = self._refused_at - self.began <= MINUTE
+            if self._counted and self.limited:
                 self._guess(fine, left)
         elif self._wild and left >= FEW:
             self._keep(0.0, 1)
-        elif left >= 0:
+        elif left >= 0 or self._wild:
             self._kept += 1
-            bold = 2 if self._wild or not left else 1
+            bold = 1 if left > 0 else 2
             self.gap = self._pace * min(1.0, self._sure / self._kept) ** bold
 
     def refused(self, now: float, pause: float, left: int, told: float) -> None:
@@ -92,7 +96,6 @@ class Tempo:
         The server has `told` how many seconds to wait, or 0.
         """
         self._refused_at = now
-        self._wild = False
         if self.blind:
             return
         if now - self._last[-1] > SILENT:
@@ -101,6 +104,7 @@ class Tempo:
             self._be_careful(now, left, told)
         elif self._answers:
             self._learn(now, pause)
+        self._wild = False
 
     def _learn(self, now: float, pause: float) -> None:
         """Look for the pace between that of the answers and the one that was refused."""
@@ -125,11 +129,12 @@ class Tempo:
         if told:
             seen = min(seen, (SAFE if left < 0 else MARGIN) * (self.gap + told))
         if left == 0:
-            pace = seen if told or not self.gap else 2 * MARGIN * self.gap
-        elif self._kept * self._pace >= 2 * MINUTE:
+            pace = max(2 * MARGIN * self.gap, MARGIN * self._good) or seen
+            pace = min(pace, seen) if told else pace
+        elif self._kept * self._pace >= 2 * MINUTE and not self._wild:
             pace = max(SLOWER, MARGIN * (1 + 1 / self._kept)) * self._pace
         else:
-            pace = max(seen, 2 * MARGIN * self.gap, SLOWER * self._pace)
+            pace = max(seen, 2 * MARGIN * self.gap, SLOWER * (self._good if self._wild else self._pace))
         self._keep(min(pace, LONGEST_GAP), min(MOST_SURE, ceil(2 * MINUTE / max(pace, SHORTEST))))
         self.measure(now)
 
@@ -138,8 +143,8 @@ class Tempo:
         if fine < 2 and left >= FEW:
             return
         self._wild = fine < 2
-        minute = MARGIN * MINUTE / fine if fine > 1 else LONGEST_GAP
-        if self._refused_at - self.began >= minute / 2:
+        minute = MARGIN * MINUTE / max(fine, 1)
+        if fine > 1 and self._refused_at - self.began >= minute / 2:
             self._keep(minute, min(fine, GUESSED))
         else:
             self._keep(min(self._waited, minute) / 2, 1)
