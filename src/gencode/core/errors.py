@@ -79,7 +79,7 @@ class ProviderError(GenCodeError):
     ) -> None:
         super().__init__(message)
         self.retryable = retryable
-        self.retry_after = retry_after if retry_after is not None and retry_after > 0 else None
+        self.retry_after = retry_after if retry_after is not None and retry_after >= 0 else None
         self.limited = limited
         self.overloaded = overloaded
         self.too_long = too_long
