@@ -193,7 +193,7 @@ def test_a_server_that_tells_the_same_wait_to_everybody_is_believed_only_as_far_
 @pytest.mark.parametrize("limit", [lambda: Window(1, 60.0), lambda: Bucket(1, 30.0)])
 def test_requests_that_fail_at_a_slow_limit_lose_nobody(limit: Callable[[], Limit]) -> None:
     for seed in range(3):
-        stormy(seed, limit(), Crowd(fails=0.05))
+        assert stormy(seed, limit(), Crowd(fails=0.05)).requests <= 2.3  # nobody is lost in a `stormy`
 
 
 @pytest.mark.parametrize("odd", [float("nan"), -5.0])
