@@ -8,8 +8,11 @@ import pytest
 
 from gencode.app import GenCode
 from gencode.core.budget import Budget
+from gencode.core.errors import UserMistake
+from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.accounts import bound, bound_again, spent_by
+from gencode.delegation.seating import Seating
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.runtime.purse import BudgetSpent, Purse, Spent
 from gencode.stores.memory import MemoryStore
@@ -185,3 +188,43 @@ def test_below_another_purse_it_has_a_new_one() -> None:
     other = Purse("the session", Budget(tokens=1000))
     assert bound_again(lead, other, "lead", Budget(tokens=500), Spent(tokens=100)) is not lead
     assert bound_again(None, session, "lead", Budget(tokens=500), Spent(tokens=100)) is not lead
+
+
+@pytest.mark.parametrize("tokens", [4 * CALL, 25 * CALL])
+async def test_a_resume_that_is_refused_leaves_those_below_the_budget_they_had(
+    tmp_path: Path, home: Path, tokens: int
+) -> None:
+    gate = Gate(tmp_path)
+    model = played(tmp_path, home, gate)
+    async with GenCode.open(tmp_path, model=model, settings={"max_depth": 2}) as gen:
+        lead = await stopped_before_its_agent(gen)
+        with pytest.raises(UserMistake, match="The prompt is empty"):
+            await gen.work.resume(lead, TaskRequest("", " ", budget=Budget(tokens=tokens)))
+        await until(gate.opened, "the agent that was sent before goes on")
+        await until(lambda: all_have_ended(gen.store), "all have ended")
+        assert (await spent_by(gen.store, lead)).tokens == BUDGET.tokens
+
+
+async def test_a_second_resume_while_one_is_slow_to_begin_changes_nothing_of_its_budget(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(tmp_path)
+    model = played(tmp_path, home, gate)
+    settings = {"max_depth": 2, "max_tokens_total": 100 * CALL}
+    async with GenCode.open(tmp_path, model=model, settings=settings) as gen:
+        lead = await stopped_before_its_agent(gen)
+        ready = Seating.ready
+
+        async def slowly(seating: Seating, spec: AgentSpec) -> None:
+            await asyncio.sleep(0.3)
+            await ready(seating, spec)
+
+        monkeypatch.setattr(Seating, "ready", slowly)
+        first = asyncio.ensure_future(gen.work.resume(lead, TaskRequest("", "more")))
+        await asyncio.sleep(0.1)
+        with pytest.raises(UserMistake, match="is running"):
+            await gen.work.resume(lead, TaskRequest("", "more", budget=Budget(tokens=30 * CALL)))
+        await first
+        await until(gate.opened, "the agent that was sent before goes on")
+        await until(lambda: all_have_ended(gen.store), "all have ended")
+        assert (await spent_by(gen.store, lead)).tokens == BUDGET.tokens

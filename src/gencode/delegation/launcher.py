@@ -222,7 +222,8 @@ class Launcher:
         budget = place.purse.budget if place.purse else NO_BUDGET
         if session is not None:
             more = More(said.text, budget=budget)
-            return await self.starting.go_on(session, order, more, Desk(self))
+            async with self.starting.alone(session):
+                return await self.starting.go_on(session, order, more, Desk(self))
         if not said.text.strip():
             raise UserMistake("The prompt is empty; say what you want to know or have done.")
         created = TaskCreated(
@@ -258,28 +259,27 @@ class Launcher:
         letters that wait for it, or in the place of a process that died when it takes `over`. One that is
         `woken` spends only parts of the budgets above it.
         """
-        if self._supervisor.find(task.id):
-            raise UserMistake(f"Task {task.id} is running; wait for it or stop it first.")
         check_begun(task)
         check_turns(request.max_turns)
-        spec = self.agent_of(task)
-        named = None if request.budget == NO_BUDGET else request.budget
-        budget = named or task.budget
-        counted = place.purse is not None or budget != NO_BUDGET
-        spent = await spent_by(self._store, task.id) if counted else NOTHING
-        earlier = self.purse_of(task.id)
-        purse = await afforded(lambda: bound_again(earlier, place.purse, spec.name, budget, spent))
-        place = replace(place, purse=purse, workspace=place.workspace.as_clone(task.clone))
-        turns = request.max_turns or task.max_turns or spec.max_turns
-        limits = self._limits(place, turns, budget, seconds)
-        behind = request.background and not task.background
-        more = More(request.prompt, behind=behind, budget=named, over=over, form=request.output_schema)
-        with counted_if_begun(purse):
-            self._seating.check_price(place)
-            if workplace := await self.workplaces.again(task, place.workspace):
-                place = replace(place, workspace=workplace.workspace.as_clone(task.clone))
-            order = Order(spec, place.ending(budget.seconds), limits, workplace, woken=woken)
-            return await self.starting.go_on(task.id, order, more, Desk(self))
+        async with self.starting.alone(task.id):  # before anything is set aside for it
+            spec = self.agent_of(task)
+            named = None if request.budget == NO_BUDGET else request.budget
+            budget = named or task.budget
+            counted = place.purse is not None or budget != NO_BUDGET
+            spent = await spent_by(self._store, task.id) if counted else NOTHING
+            earlier = self.purse_of(task.id)
+            purse = await afforded(lambda: bound_again(earlier, place.purse, spec.name, budget, spent))
+            place = replace(place, purse=purse, workspace=place.workspace.as_clone(task.clone))
+            turns = request.max_turns or task.max_turns or spec.max_turns
+            limits = self._limits(place, turns, budget, seconds)
+            behind = request.background and not task.background
+            more = More(request.prompt, behind=behind, budget=named, over=over, form=request.output_schema)
+            with counted_if_begun(purse):
+                self._seating.check_price(place)
+                if workplace := await self.workplaces.again(task, place.workspace):
+                    place = replace(place, workspace=workplace.workspace.as_clone(task.clone))
+                order = Order(spec, place.ending(budget.seconds), limits, workplace, woken=woken)
+                return await self.starting.go_on(task.id, order, more, Desk(self))
 
     async def fork(
         self,

@@ -166,12 +166,16 @@ class Starting:
         return self._supervisor.start(job)
 
     async def go_on(self, task: str, order: Order, more: More, desk: Desk) -> Job:
-        """Go on with a task that nobody else may be working on and that can be read as a whole."""
-        live = self._supervisor.find(task)
-        if live is not None and live.work is not None and live.task.status.ended and not live.queued:
-            await asyncio.wait([live.work])  # its end is written, and it is just being put away
-        async with self._alone(task):
-            return await self._gone_on(task, order, more, desk)
+        """Go on with a task that can be read as a whole, while it is `alone`."""
+        await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
+        try:
+            lease = await self._leased(task)
+            return await self._taken(lease, order, more, desk)
+        except CorruptFact as corrupt:
+            raise UserMistake(
+                f"Task {task} cannot go on: {corrupt} Nothing was changed; gen task show {task} has what "
+                "can be read of it."
+            ) from None
 
     @asynccontextmanager
     async def borrow(self, task: str) -> AsyncGenerator[Lease, None]:
@@ -192,11 +196,14 @@ class Starting:
             returned.set()
 
     @asynccontextmanager
-    async def _alone(self, task: str) -> AsyncGenerator[None, None]:
-        """While nothing else in this process goes on with a task.
+    async def alone(self, task: str) -> AsyncGenerator[None, None]:
+        """While nothing else in this process goes on with a task; UserMistake while somebody works on it.
 
         All of it is one owner, who would get its own lease again while it is at work.
         """
+        live = self._supervisor.find(task)
+        if live is not None and live.work is not None and live.task.status.ended and not live.queued:
+            await asyncio.wait([live.work])  # its end is written, and it is just being put away
         while returned := self._lent.get(task):
             await returned.wait()
         if task in self._going_on or self._supervisor.find(task):
@@ -222,20 +229,9 @@ class Starting:
             dead = held.owner if held is not None and given_up(held) else None
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _gone_on(self, task: str, order: Order, more: More, desk: Desk) -> Job:
-        await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
-        try:
-            lease = await self._leased(task)
-            return await self._taken(lease, order, more, desk)
-        except CorruptFact as corrupt:
-            raise UserMistake(
-                f"Task {task} cannot go on: {corrupt} Nothing was changed; gen task show {task} has what "
-                "can be read of it."
-            ) from None
-
     async def compact(self, task: str, order: Order, desk: Desk, why: str) -> bool:
         """Sum up the transcript of a task that is at rest; False when there is nothing to leave out."""
-        async with self._alone(task):
+        async with self.alone(task):
             return await self._compacted(task, order, desk, why)
 
     async def _compacted(self, task: str, order: Order, desk: Desk, why: str) -> bool:

@@ -74,6 +74,8 @@ class Purse:
         self.took: Mapping[str, int] = {}
         """What of it nobody asked for its agent, but was its part of all that was left when it was sent."""
         self._counted: Purse | None = None
+        self._before: Budget | None = None
+        """What bounded it until its agent went on."""
         """The one above it in which its agent was counted as one that is sent."""
         self.elsewhere = dict.fromkeys(UNITS, 0)
         """What is set aside here, and not above, for those who spend from the same budget elsewhere."""
@@ -195,6 +197,7 @@ class Purse:
             asked = 0 if limit is None else max(0, limit - own)
             self.upwards[1]._refuse(kind, asked, 0)
         self._counted = None  # it was sent long ago, whatever becomes of it now
+        self._before = self.budget
         self.rebind(budget)
         self.bounded = any(
             each.limit is not None for purse in self.upwards for each in purse.accounts.values()
@@ -208,11 +211,13 @@ class Purse:
         self._counted = above
 
     def take_back(self) -> None:
-        """Close it for an agent that was not sent after all, and does not count."""
+        """Close it for an agent that was not sent after all, or does not go on, and does not count."""
         if self._counted is not None:
             self._counted.accounts["spawns"].add(-1, -1, -1)
             self._counted = None
         self.close()
+        if self._before is not None:
+            self.rebind(self._before)
 
     def _refuse(self, kind: str, asked: int, itself: int) -> None:
         account = self.accounts[kind]
