@@ -190,6 +190,17 @@ def test_below_another_purse_it_has_a_new_one() -> None:
     assert bound_again(None, session, "lead", Budget(tokens=500), Spent(tokens=100)) is not lead
 
 
+def make_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on agents are slow to begin, as with servers that have to be started first."""
+    ready = Seating.ready
+
+    async def slowly(seating: Seating, spec: AgentSpec) -> None:
+        await asyncio.sleep(0.3)
+        await ready(seating, spec)
+
+    monkeypatch.setattr(Seating, "ready", slowly)
+
+
 @pytest.mark.parametrize("tokens", [4 * CALL, 25 * CALL])
 async def test_a_resume_that_is_refused_leaves_those_below_the_budget_they_had(
     tmp_path: Path, home: Path, tokens: int
@@ -213,18 +224,68 @@ async def test_a_second_resume_while_one_is_slow_to_begin_changes_nothing_of_its
     settings = {"max_depth": 2, "max_tokens_total": 100 * CALL}
     async with GenCode.open(tmp_path, model=model, settings=settings) as gen:
         lead = await stopped_before_its_agent(gen)
-        ready = Seating.ready
-
-        async def slowly(seating: Seating, spec: AgentSpec) -> None:
-            await asyncio.sleep(0.3)
-            await ready(seating, spec)
-
-        monkeypatch.setattr(Seating, "ready", slowly)
+        make_slow(monkeypatch)
         first = asyncio.ensure_future(gen.work.resume(lead, TaskRequest("", "more")))
         await asyncio.sleep(0.1)
         with pytest.raises(UserMistake, match="is running"):
             await gen.work.resume(lead, TaskRequest("", "more", budget=Budget(tokens=30 * CALL)))
         await first
+        await until(gate.opened, "the agent that was sent before goes on")
+        await until(lambda: all_have_ended(gen.store), "all have ended")
+        assert (await spent_by(gen.store, lead)).tokens == BUDGET.tokens
+
+
+@pytest.mark.parametrize("lead_first", [True, False])
+async def test_one_that_was_woken_and_its_sender_that_goes_on_after_it_spend_one_budget(
+    tmp_path: Path, home: Path, lead_first: bool
+) -> None:
+    gate = Gate(tmp_path)
+    write_agent(home / ".gen" / "agents", "lead", "Task(Bash), Glob")
+    sends = says("", call("Task", subagent_type="Bash", prompt="little"), usage=COSTS)
+    lead_says = [sends, says("done", usage=COSTS), *[LOOK] * 200]
+    sent_says = [says("ok", usage=COSTS), says("", gate.call, usage=COSTS), *[LOOK] * 200]
+    model = script(tmp_path, main=[], lead=lead_says, Bash=sent_says)
+    async with GenCode.open(tmp_path, model=model, settings={"max_depth": 2}) as gen:
+        lead = (await gen.task("lead", "go", budget=Budget(tokens=80 * CALL))).agent_id
+        [sent] = [each.id for each in await gen.store.tasks(TaskQuery()) if each.agent == "Bash"]
+        woken = asyncio.ensure_future(gen.resume(sent, "more"))
+
+        async def waits() -> bool:
+            found = await gen.store.task(sent)
+            return found is not None and found.turns == 2
+
+        await until(waits, "the one that was woken waits at the gate")
+        goes_on = asyncio.ensure_future(gen.resume(lead, "more", max_turns=200))
+        if lead_first:
+            await goes_on
+        await until(gate.opened, "the one that was woken goes on")
+        await asyncio.gather(woken, goes_on)
+        assert (await spent_by(gen.store, lead)).tokens == 80 * CALL
+
+
+async def test_one_that_is_woken_while_its_sender_is_slow_to_go_on_takes_nothing_from_it(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(tmp_path)
+    write_agent(home / ".gen" / "agents", "lead", "Task(Bash, Explore), Glob")
+    little = says("", call("Task", subagent_type="Explore", prompt="little"), usage=COSTS)
+    much = says("", call("Task", subagent_type="Bash", prompt="much", run_in_background=True), usage=COSTS)
+    model = script(
+        tmp_path,
+        main=[],
+        lead=[little, much, says("it works", usage=COSTS), *[LOOK] * 30],
+        Bash=[says("", gate.call, usage=COSTS), *[LOOK] * 30],
+        Explore=[says("found", usage=COSTS), *[LOOK] * 30],
+    )
+    async with GenCode.open(tmp_path, model=model, settings={"max_depth": 2}) as gen:
+        lead = await stopped_before_its_agent(gen, lead=3, Explore=1, Bash=1)
+        [other] = [each.id for each in await gen.store.tasks(TaskQuery()) if each.agent == "Explore"]
+        make_slow(monkeypatch)
+        goes_on = asyncio.ensure_future(gen.resume(lead, "more"))
+        await asyncio.sleep(0.1)
+        woken = asyncio.ensure_future(gen.resume(other, "more"))
+        went_on, _ = await asyncio.gather(goes_on, woken)
+        assert went_on.turns > 3
         await until(gate.opened, "the agent that was sent before goes on")
         await until(lambda: all_have_ended(gen.store), "all have ended")
         assert (await spent_by(gen.store, lead)).tokens == BUDGET.tokens

@@ -72,7 +72,7 @@ class Launcher:
         self.live, self.owner, self.purse_of = supervisor.find, supervisor.owner, supervisor.purse_of
         self.heeds = supervisor.heeds
         self.check_model = seating.check_model
-        self.borrow = self.starting.borrow
+        self.borrow, self.settled = self.starting.borrow, self.starting.settled
         self.reach = Reach(store, supervisor, self.watch)
         self.inquiring = Inquiring(store, supervisor, self.reach, self.watch, means.patience)
 

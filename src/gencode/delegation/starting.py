@@ -111,7 +111,7 @@ class Starting:
         self._family = Family(store, bus, supervisor, seating.kinship, outputs)
         supervisor.chores.append(Returns(store, supervisor).run)
         self.leads: Leads | None = None
-        self._going_on: set[str] = set()
+        self._going_on: dict[str, asyncio.Event] = {}
         self._lent: dict[str, asyncio.Event] = {}
 
     async def begin(
@@ -197,10 +197,8 @@ class Starting:
 
     @asynccontextmanager
     async def alone(self, task: str) -> AsyncGenerator[None, None]:
-        """While nothing else in this process goes on with a task; UserMistake while somebody works on it.
-
-        All of it is one owner, who would get its own lease again while it is at work.
-        """
+        """While nothing else here goes on with a task; UserMistake while somebody works on it."""
+        # All of this process is one owner, who would get its own lease again while it is at work.
         live = self._supervisor.find(task)
         if live is not None and live.work is not None and live.task.status.ended and not live.queued:
             await asyncio.wait([live.work])  # its end is written, and it is just being put away
@@ -208,11 +206,17 @@ class Starting:
             await returned.wait()
         if task in self._going_on or self._supervisor.find(task):
             raise UserMistake(RUNNING.format(task=task))
-        self._going_on.add(task)
+        self._going_on[task] = begun = asyncio.Event()
         try:
             yield
         finally:
-            self._going_on.discard(task)
+            del self._going_on[task]
+            begun.set()
+
+    async def settled(self, task: str) -> None:
+        """Wait until a task that is about to go on does so, or does not."""
+        while begun := self._going_on.get(task):
+            await begun.wait()
 
     async def _leased(self, task: str) -> Lease:
         """The lease of a task; somebody else may have it for a moment, or have died with it, at its rest."""

@@ -1,6 +1,6 @@
 """The budgets of sessions: one purse for each conversation, and one for all work that belongs to none."""
 
-from collections.abc import Callable
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,6 +41,22 @@ class Funds(Struct, frozen=True):
     woken: Woken | None = None
 
 
+class AtWork(Protocol):
+    """Knows what is at work in this process."""
+
+    def live(self, task: str) -> Live | None:
+        """A task that is at work."""
+        ...
+
+    def purse_of(self, task: str) -> Purse | None:
+        """What a task at rest had, while those below it spend from that."""
+        ...
+
+    async def settled(self, task: str) -> None:
+        """Wait until a task that is about to go on does so, or does not."""
+        ...
+
+
 class Treasury:
     """Finds the purse of whatever is asked for; everything that ever was spent counts in it."""
 
@@ -50,13 +66,12 @@ class Treasury:
         sharing: Sharing,
         budget: Budget,
         named: Budget,
-        live: Callable[[str], Live | None],
-        purse_of: Callable[[str], Purse | None],
+        at_work: AtWork,
     ) -> None:
         """`budget` bounds all sessions here; of it, what was `named` counts before what a session had."""
         self._store = store
-        self._purse_of = purse_of
-        self._live = live
+        self._at_work = at_work
+        self._live = at_work.live
         self.budget = budget
         self._named = named
         self._set = False
@@ -109,6 +124,8 @@ class Treasury:
 
         BudgetSpent when these leave nothing, or no agent to one that `sends`. Those `passed` are below.
         """
+        if task is not None:
+            await self._at_work.settled(task)
         found = await self._store.task(task) if task is not None and not self._live(task) else None
         if task is not None and (job := self._live(task)):
             return Funds(job.purse)
@@ -179,11 +196,12 @@ class Treasury:
 
     def _kept(self, task: str, owner: str, budget: Budget, parent: Purse | None) -> Purse:
         """The one purse of a task that is at rest, for as long as those above are the same."""
-        known = self._purse_of(task) or self._purses.get(task)
+        known = self._at_work.purse_of(task) or self._purses.get(task)
         if known is None or known.upwards[1:] != _upwards(parent):
             known = self._purses[task] = Purse(owner, budget, parent)
         elif known.budget != budget:  # who is at work in the background spends from the same one
             known.rebind(budget)
+        known.task = task
         return known
 
 

@@ -87,7 +87,7 @@ class Work:
         sharing = Sharing(store, launcher.owner, launcher.live, launcher.borrow)
         launcher.heeds.append(sharing.heed)
         launcher.starting.leads = sharing.lead
-        self._treasury = Treasury(store, sharing, terms.budget, terms.named, launcher.live, launcher.purse_of)
+        self._treasury = Treasury(store, sharing, terms.budget, terms.named, launcher)
         self._seen: dict[str, Seen] = {}
         """What the agents of conversations that were led here know of files."""
         self._begun: dict[str, Origin] = {}
