@@ -13,7 +13,7 @@ from tests.waiting import Gate, until
 
 from gencode import GenCode
 from gencode.core.events import Event, TaskEnded
-from gencode.core.messages import AssistantMessage, UserMessage
+from gencode.core.messages import AssistantMessage, ToolMessage, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.runtime.ports import Wish
@@ -203,7 +203,13 @@ async def test_a_process_that_hangs_is_fenced(tmp_path: Path) -> None:
     assert process.stdout is not None
     task = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().strip()
     async with GenCode.open(tmp_path, model=model) as gen:
-        await reached(gen, task, 1)
+
+        async def has_looked() -> bool:
+            told = transcript_of(await gen.store.events(task))
+            return any(isinstance(message, ToolMessage) for message in told)
+
+        await until(has_looked, "it waits for its model")  # and has not just the database for itself
+        await asyncio.sleep(0.2)
         os.kill(process.pid, signal.SIGSTOP)
         stops = await gen.launcher.reach.stop(task, "enough")
         written = await gen.store.events(task)
