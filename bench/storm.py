@@ -2,9 +2,9 @@
 
     PYTHONPATH=. python bench/storm.py [--agents 100]
 
-GenCode runs as it is used, on HTTP: a main agent sends all agents in one reply and sums up. The server keeps
-to a limit and does not say how long to wait, unless the row says so. The exit code is 1 if one row makes more
-than twice the requests of its calm run, or if anybody is not answered.
+GenCode runs as it is used, on HTTP: a main agent sends all agents in one reply and sums up, or a program
+sends them. The server keeps to a limit and does not say how long to wait, unless the row says so. The exit
+code is 1 if one row makes more than twice the requests of its calm run, or if anybody is not answered.
 """
 
 import argparse
@@ -79,6 +79,19 @@ class Row:
     at_once: int
     turns: int
     tells: bool = False
+    program: bool = False
+
+
+async def sent(gen: GenCode, row: Row, agents: int) -> tuple[int, int]:
+    """How many agents were answered, and how many requests a calm run would have made."""
+    if row.program:
+        looks = (gen.task("Explore", f"Look {n}") for n in range(agents))
+        ended = await asyncio.gather(*looks)
+        return sum(each.status is Status.COMPLETED for each in ended), agents * row.turns
+    outcome = await gen.ask(SENDS).outcome()
+    tasks = await gen.tasks(parent=outcome.agent_id)
+    answered = sum(task.status is Status.COMPLETED for task in tasks)
+    return answered if outcome.status is Status.COMPLETED else 0, agents * row.turns + 2
 
 
 async def storm(row: Row, agents: int) -> tuple[float, float, int]:
@@ -92,13 +105,10 @@ async def storm(row: Row, agents: int) -> tuple[float, float, int]:
             async with GenCode.open(
                 Path(folder), model="openai/some-model", settings=settings, store=MemoryStore()
             ) as gen:
-                outcome = await gen.ask(SENDS).outcome()
-                tasks = await gen.tasks(parent=outcome.agent_id)
+                answered, calm = await sent(gen, row, agents)
             # Streams of the server are cut off now, and asyncio says so for each.
             asyncio.get_running_loop().set_exception_handler(lambda _loop, _trouble: None)
-    answered = sum(task.status is Status.COMPLETED for task in tasks)
-    whole = answered if outcome.status is Status.COMPLETED else 0
-    return server.requests / (agents * row.turns + 2), time.monotonic() - began, whole
+    return server.requests / calm, time.monotonic() - began, answered
 
 
 def rows(agents: int) -> list[Row]:
@@ -116,6 +126,10 @@ def rows(agents: int) -> list[Row]:
         Row("a bucket of 50 in 10 s", lambda: Bucket(50, 10.0), agents, 3),
         Row("3 in 5 s", lambda: Window(3, 5.0), agents, 1),
         Row("nothing for 15 s", lambda: Outage(15.0), agents, 1),
+        Row("none, of a program", lambda: Bucket(100_000, 1.0), agents, 1, program=True),
+        Row("one each 0.2 s, of a program", lambda: Bucket(1, 0.2), agents, 1, program=True),
+        Row("3 in 5 s, of a program", lambda: Window(3, 5.0), agents, 1, program=True),
+        Row("nothing for 15 s, of a program", lambda: Outage(15.0), agents, 1, program=True),
     ]
 
 

@@ -28,7 +28,7 @@ class Crowd:
     """So many agents with so many turns each, so many of them at once.
 
     A request and a refusal are on their way for `rtt` seconds together; an answer takes `thinks` more, and a
-    refusal `minds`. Some fail for other reasons.
+    refusal `minds`. Some fail for other reasons. An agent sends them and sums up, or a `program` does.
     """
 
     turns: int = 1
@@ -38,6 +38,7 @@ class Crowd:
     minds: float = 0.0
     fails: float = 0.0
     agents: int = AGENTS
+    program: bool = False
 
 
 @dataclass
@@ -75,7 +76,7 @@ class Model:
 
 
 async def storm(limit: Limit, crowd: Crowd, tells: bool) -> Storm:
-    """One sends a hundred and sums up in the end, with the usual patience; everybody is answered."""
+    """All ask with the usual patience; everybody is answered."""
     loop = asyncio.get_running_loop()
     await asyncio.sleep(random.uniform(0, 60))
     model = Model(limit, crowd, tells)
@@ -84,14 +85,16 @@ async def storm(limit: Limit, crowd: Crowd, tells: bool) -> Storm:
 
     async def agent() -> list[str]:
         async with slots:
-            return [await heard(provider) for _ in range(crowd.turns)]
+            return [await heard(provider, sent=not crowd.program) for _ in range(crowd.turns)]
 
     began = loop.time()
-    first = await heard(provider)
-    answers = await asyncio.gather(*(agent() for _ in range(crowd.agents)))
-    last = await heard(provider)
-    assert [first, *answers, last] == ["yes", *[["yes"] * crowd.turns] * crowd.agents, "yes"]
-    return Storm(model.requests / (crowd.agents * crowd.turns + 2), loop.time() - began)
+    said = [] if crowd.program else [await heard(provider)]
+    for words in await asyncio.gather(*(agent() for _ in range(crowd.agents))):
+        said += words
+    if not crowd.program:
+        said.append(await heard(provider))
+    assert said == ["yes"] * (crowd.agents * crowd.turns + 2 * (not crowd.program))
+    return Storm(model.requests / len(said), loop.time() - began)
 
 
 def stormy(seed: int, limit: Limit, crowd: Crowd, *, tells: bool = False) -> Storm:
@@ -130,8 +133,13 @@ LIMITS: dict[str, tuple[Callable[[], Limit], float]] = {
         # All are refused once before anything is known: nobody could do with less than 1.9 requests each.
         (Crowd(1, AGENTS), 2.0, 2.5),
         (Crowd(1, AGENTS, rtt=0.1, thinks=2.0), 2.0, 2.5),
+        (Crowd(1, AGENTS, program=True), 2.0, 2.5),
+        (Crowd(TURNS, AGENTS, program=True), 1.5, 1.6),
     ],
-    ids=["one turn", "more turns", "all at once", "all at once, one turn", "all at once, one slow turn"],
+    ids=[
+        *("one turn", "more turns", "all at once", "all at once, one turn", "all at once, one slow turn"),
+        *("of a program", "of a program, more turns"),
+    ],
 )
 @pytest.mark.parametrize(("limit", "a_minute"), LIMITS.values(), ids=LIMITS)
 def test_a_limit_by_the_minute_is_met_with_few_refusals_and_soon(
@@ -151,6 +159,7 @@ def test_whatever_the_limit_a_hundred_agents_make_at_most_twice_the_requests(see
     limits = [Window(size, seconds), Bucket(size, seconds), Sliding(size, seconds), AtOnce(size), outage]
     at_once = dice.choice([DEFAULT_CAP, 32, 64, AGENTS, AGENTS])
     crowd = Crowd(dice.choice([1, 1, 2, 3]), at_once, dice.choice([0.001, 0.1]), dice.choice([0.0, 0.5, 5.0]))
+    crowd.program = dice.random() < 0.5
     assert stormy(seed, dice.choice(limits), crowd, tells=dice.random() < 0.3).requests <= 2.0
 
 
@@ -229,7 +238,7 @@ def test_the_more_wait_the_longer_they_wait_before_one_tries_again(
         told = Told(lambda _: next(refused, True))
         began = asyncio.get_running_loop().time()
         provider = Retrying(told, Cooldown())
-        assert await asyncio.gather(*(heard(provider) for _ in range(agents))) == ["yes"] * agents
+        assert await asyncio.gather(*(heard(provider, sent=True) for _ in range(agents))) == ["yes"] * agents
         assert len(told.asked) == 2 * agents
         return asyncio.get_running_loop().time() - began
 
@@ -264,7 +273,7 @@ def test_what_was_answered_long_ago_does_not_make_a_crowd_less_careful(
         await asyncio.sleep(before)
         loop = asyncio.get_running_loop()
         began = loop.time()
-        await asyncio.gather(*(heard(provider) for _ in range(AGENTS)))
+        await asyncio.gather(*(heard(provider, sent=True) for _ in range(AGENTS)))
         return loop.time() - began
 
     assert soonest <= hurried(waited()) <= latest
@@ -277,7 +286,7 @@ def test_whoever_was_stopped_in_line_makes_nobody_wait_longer(stopped: int) -> N
         provider = Retrying(Told(lambda _: next(refused, True)), Cooldown(), Patience())
         loop = asyncio.get_running_loop()
         began = loop.time()
-        agents = [asyncio.create_task(heard(provider)) for _ in range(AGENTS)]
+        agents = [asyncio.create_task(heard(provider, sent=True)) for _ in range(AGENTS)]
         await asyncio.sleep(0.1)
         for agent in agents[:stopped]:
             agent.cancel()

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from gencode.core.errors import ProviderError
 from gencode.core.messages import UserMessage
 from gencode.providers.cooldown import Cooldown
@@ -15,8 +17,9 @@ ENDS = 60.0
 ASKED = Request("some-model", "", (UserMessage("go"),), ())
 
 
-async def heard(provider: Retrying) -> str:
-    return "".join([part.text async for part in provider.stream(ASKED) if isinstance(part, TextPart)])
+async def heard(provider: Retrying, *, sent: bool = False) -> str:
+    asked = replace(ASKED, sent=sent)
+    return "".join([part.text async for part in provider.stream(asked) if isinstance(part, TextPart)])
 
 
 @dataclass

@@ -24,10 +24,12 @@ class Allowance:
         """So many were answered without having to wait, from a minute before the first refusal on."""
         self._last: deque[float] = deque(maxlen=REMEMBERED)
         self._spent = self._crowd = 0
+        self._since = self._sent_at = 0.0
 
     def begin(self, now: float) -> None:
         """Something is refused for the first time, or whatever was tried did not help."""
         self.fine = sum(at > now - MINUTE for at in self._last)
+        self._since = now - MINUTE
         self._spent = 1
         self._crowd = 0
 
@@ -35,6 +37,14 @@ class Allowance:
         """Somebody was answered who did not have to wait."""
         self.fine += 1
         self._last.append(now)
+
+    def unknown(self, now: float) -> bool:
+        """Whether fewer than two were answered lately."""
+        return len(self._last) < 2 or self._last[-2] <= now - MINUTE
+
+    def sent(self, now: float) -> None:
+        """One asks who was sent by an agent: that asks again when it has its result."""
+        self._sent_at = now
 
     def refused(self) -> None:
         """Somebody was refused."""
@@ -45,12 +55,13 @@ class Allowance:
         self._spent -= 1
 
     def left(self, waiting: int) -> int:
-        """So many more may be refused, while so many wait for an answer.
+        """So many more may be refused after the next one, while so many wait for an answer.
 
-        One of those who were answered is kept in reserve.
+        Who sent them is answered twice at least, before and after, if perhaps by another model.
         """
         self._crowd = max(self._crowd, waiting)
-        return max(1, self.fine - 1) + waiting - self._spent + max(0, SMALL - self._crowd)
+        before = max(1, self.fine - 1) if self._sent_at > self._since else self.fine - 1
+        return before + waiting - self._spent + max(0, SMALL - self._crowd)
 
     def pause(self, left: int, silent: float) -> float:
         """How long to wait after so many seconds without an answer.

@@ -57,8 +57,8 @@ class Retrying:
         failed = refused = 0
         while True:
             said = False
-            async with self._cooldown.turn(self._patience.whole, refused) as turn:
-                if self._cooldown.cold:
+            async with self._cooldown.turn(self._patience.whole, refused, sent=request.sent) as turn:
+                if turn.held:
                     async with aclosing(self._in_line(turn)) as waits:
                         async for part in waits:
                             yield part

@@ -39,7 +39,8 @@ class ToolSchema(Struct, frozen=True):
 class Request(Struct, frozen=True):
     """Everything a model is told for one turn; a limit, temperature or effort of None is the provider's.
 
-    One that `sums_up` asks for a summary of a conversation; who cannot write one raises a ProviderError.
+    One that `sums_up` asks for a summary of a conversation; who cannot write one raises a ProviderError. Who
+    asks was `sent` by an agent, which asks again when it has its result.
     """
 
     model: str
@@ -52,6 +53,7 @@ class Request(Struct, frozen=True):
     max_tokens: int | None = None
     effort: Effort | None = None
     sums_up: bool = False
+    sent: bool = False
 
 
 class Provider(Protocol):
