@@ -1,6 +1,8 @@
 """Promises of the `QuestionBox` port: one answer counts, none comes too late, nothing waits for nobody."""
 
 import asyncio
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -34,6 +36,13 @@ def about(task: str, *rules: str) -> Question:
 
 def post(question: Question, *, behind: bool = True, owner: str = OWNER, home: bool = False) -> Post:
     return Post(question, owner, behind, 60.0, home)
+
+
+def name_of_one_that_died() -> str:
+    code = "from gencode.runtime.owner import new_owner; print(new_owner())"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout[
+        :-1
+    ]
 
 
 async def numbers(store: Any, presence: Presence) -> list[int]:
@@ -136,6 +145,15 @@ async def test_a_question_is_gone_with_the_run_that_asked_it(store: Any) -> None
     assert await numbers(store, ME) == [number]
     await store.take(task, "another", instead_of=OWNER)
     assert await numbers(store, ME) == []
+    with pytest.raises(UserMistake, match="nobody asks it any more"):
+        await store.questions.answer(number, Answer(True), "me")
+
+
+async def test_a_question_is_gone_at_once_with_a_process_that_died(store: Any) -> None:
+    dead = name_of_one_that_died()
+    await store.questions.here(ME, 60.0)
+    number = await store.questions.put(post(about(await running(store, dead)), owner=dead))
+    assert (await numbers(store, ME), list(await store.questions.waiting(""))) == ([], [])
     with pytest.raises(UserMistake, match="nobody asks it any more"):
         await store.questions.answer(number, Answer(True), "me")
 
@@ -258,6 +276,18 @@ async def test_of_an_answer_here_and_one_elsewhere_the_first_counts_and_the_othe
     assert await store.questions.settle(numbers[1], no, "here") == yes
     assert await store.questions.settle(numbers[1] + 1, no, "here") is None
     assert await store.questions.who(task, about(task).call) == "me"
+
+
+async def test_who_answers_where_the_task_is_not_run_any_more_is_told_so(store: Any) -> None:
+    late: list[str] = []
+    broker = Broker(late=late.append)
+    asked, _ = await shared(store, broker)
+    [waiting] = broker.waiting()
+    await store.take(waiting.question.task, "another", instead_of=TERMINAL)
+    with pytest.raises(UserMistake, match="its agent has ended: this answer does not count") as told:
+        await broker.answered(waiting.number, Answer(True))
+    assert late == [str(told.value)]
+    assert await asked == Answer(False, why="The task is not run here any more")
 
 
 async def test_an_answer_from_elsewhere_that_says_too_much_leaves_the_question_to_the_person_here(

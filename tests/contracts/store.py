@@ -190,13 +190,14 @@ async def test_a_lease_that_ran_out_still_writes_while_nobody_took_the_task(open
     assert await store.task(lease.task) == lease.state
 
 
-async def test_renewing_keeps_the_leases_of_that_owner_only(open_store: OpenStore) -> None:
+async def test_renewing_keeps_the_leases_of_that_owner_only_and_tells_which_these_are(
+    open_store: OpenStore,
+) -> None:
     store = await open_store()
     mine = await store.create(TaskCreated(), "me")
     yours = await store.create(TaskCreated(), "you")
     await store.release(yours)
-    await store.renew("me")
-    await store.renew("you")
+    assert [await store.renew(owner) for owner in ("me", "you")] == [{mine.task}, set()]
     with pytest.raises(UserMistake):
         await store.take(mine.task, "third")
     assert (await store.take(yours.task, "third")).owner == "third"

@@ -1,43 +1,27 @@
-"""Questions in SQLite: they keep every promise of the port, and are gone at once with a process that died."""
+"""Questions in SQLite: they keep every promise of the port, and nobody is there whose process died."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from gencode.core.errors import UserMistake
 from gencode.core.events import TaskEnded
 from gencode.core.status import Status
-from gencode.runtime.asking import Answer, NobodyThere
+from gencode.runtime.asking import NobodyThere
 from gencode.runtime.owner import fate
 from gencode.stores.sqlite import SqliteStore
 from tests.contracts.questions import *  # noqa: F403  (the contract's tests run here)
-from tests.contracts.questions import ME, about, numbers, post, running
+from tests.contracts.questions import ME, about, name_of_one_that_died, post, running
 from tests.stores.looking import rows
 
 
-def name_of_one_that_died() -> str:
-    code = "from gencode.runtime.owner import new_owner; print(new_owner())"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout[
-        :-1
-    ]
-
-
-async def test_nobody_waits_for_a_process_that_died_and_it_waits_for_nobody(store: SqliteStore) -> None:
+async def test_nobody_is_there_whose_process_died(store: SqliteStore) -> None:
     dead = name_of_one_that_died()
     assert fate(dead) == "dead"
     await store.questions.here(replace(ME, name=dead), 60.0)
     task = await running(store)
     with pytest.raises(NobodyThere):
         await store.questions.put(post(about(task)))
-    theirs = await running(store, dead)
-    await store.questions.here(ME, 60.0)
-    number = await store.questions.put(post(about(theirs), owner=dead))
-    assert (await numbers(store, ME), list(await store.questions.waiting(""))) == ([], [])
-    with pytest.raises(UserMistake, match="nobody asks it any more"):
-        await store.questions.answer(number, Answer(True), "me")
 
 
 async def test_who_looks_again_is_told_nothing_until_something_was_written(

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.delegation.far_asking import answer_to, family, who_answers
 from gencode.runtime.asking import Answer, Asker, Punctual, Question, Unasked
-from gencode.runtime.broker import asked_of, said_nothing
+from gencode.runtime.broker import GONE, asked_of, said_nothing
 from gencode.runtime.ports import Store
 from gencode.runtime.questions import FOR_EVER, Post, QuestionBox, check_answer, kept_there
 
@@ -127,10 +127,15 @@ class _TakingBack:
         if number is None:
             return
         silent = said_nothing(answer)
-        with suppress(GenCodeError):
+        try:
             taken = self._box.withdraw(number) if silent else self._box.settle(number, answer, who_answers())
             said = await taken
             self.earlier = None if said is None else _counted(said, self._question)
+        except Unasked as lost:  # somebody else has its task by now
+            self.earlier = Answer(False, why=str(lost))
+            raise UserMistake(GONE) from None
+        except GenCodeError as trouble:
+            log.info("an answer counts only here: %s", trouble)
         if self.earlier is not None and not silent:
             raise UserMistake(LATE.format(by=await self._who() or "somebody elsewhere"))
 

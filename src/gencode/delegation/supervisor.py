@@ -34,6 +34,7 @@ REPORT_SECONDS = 60.0
 
 ELSEWHERE = "it was stopped from another process"
 INTERRUPTED = "a person interrupted it"
+LOST = "another process has it now"
 REPORT = (
     "You were stopped: {why}. No tool can be called any more. Say now what you have found and done so far, "
     "and what is still open."
@@ -272,13 +273,25 @@ class Supervisor:
         job.send_back()
 
     async def _renew(self) -> None:
-        """Keep the leases of all live tasks; a journal that cannot be reached is tried again."""
+        """Keep the leases of all live tasks; a journal that cannot be reached is tried again.
+
+        A task that somebody else has by now (this process hung) is stopped: it can write nothing more, and
+        nobody is to answer what it asks. One that has just ended is missing, too, but not twice.
+        """
+        missing = set[Live]()
         while True:
             await asyncio.sleep(RENEW_SECONDS)
+            jobs = {live for live in self if isinstance(live, Job)}
             try:
-                await self._journal.renew(self.owner)
+                held = await self._journal.renew(self.owner)
             except GenCodeError as trouble:
                 log.warning("leases could not be renewed: %s", trouble)
+                continue
+            lost = {job for job in jobs if job.id not in held}
+            for job in missing & lost:
+                if not job.stop.stopped:
+                    self._group.create_task(job.halt(LOST))
+            missing = lost
 
 
 async def _rests_on(

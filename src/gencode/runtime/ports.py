@@ -130,8 +130,8 @@ class Journal(Protocol):
         """Write all facts in one transaction, or raise Fenced and write none; `last` gives the lease back."""
         ...
 
-    async def renew(self, owner: str) -> None:
-        """Extend every lease of `owner`."""
+    async def renew(self, owner: str) -> set[str]:
+        """Extend every lease of `owner`; the tasks that it has."""
         ...
 
     async def release(self, lease: Lease) -> None:

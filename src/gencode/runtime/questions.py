@@ -80,7 +80,10 @@ class QuestionBox(Protocol):
         ...
 
     async def settle(self, number: int, answer: Answer, by: str) -> Answer | None:
-        """Answer a question where it was asked, so that others learn who did; what came before it, if any."""
+        """Answer a question where it was asked, so that others learn who did; what came before it, if any.
+
+        Unasked when its task is not run there any more.
+        """
         ...
 
     async def who(self, task: str, call: ToolCall) -> str:

@@ -121,11 +121,12 @@ class MemoryStore:
             record.owner = None
         return growth.events
 
-    async def renew(self, owner: str) -> None:
-        """Extend every lease of `owner`."""
-        for record in self._records.values():
-            if record.owner == owner:
-                record.until = self._until()
+    async def renew(self, owner: str) -> set[str]:
+        """Extend every lease of `owner`; the tasks that it has."""
+        mine = {task for task, record in self._records.items() if record.owner == owner}
+        for task in mine:
+            self._records[task].until = self._until()
+        return mine
 
     async def release(self, lease: Lease) -> None:
         """Give the lease back at once, whatever the task's status."""

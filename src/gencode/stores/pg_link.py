@@ -216,11 +216,11 @@ class Ear:
         self._looked[key] = now
         return False
 
-    async def run(self, statement: str, *values: object) -> None:
-        """A statement on this connection; TROUBLES when that is not possible."""
+    async def fetch(self, statement: str, *values: object) -> list[Any]:
+        """What a statement gives on this connection; TROUBLES when that is not possible."""
         if not await self._listening():
             raise ConnectionError("not connected")
-        await self._connection.execute(statement, *values, timeout=CONNECT_SECONDS)
+        return await self._connection.fetch(statement, *values, timeout=CONNECT_SECONDS)
 
     def cut(self) -> None:
         """End the connection at once."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
 from gencode.runtime.asking import Answer, NobodyThere, Unasked
+from gencode.runtime.owner import fate
 from gencode.runtime.questions import ALL, Post, Presence, Travelling
 from gencode.stores.pg_link import WAKE, Connection, Ear, Link
 from gencode.stores.questions import (
@@ -80,9 +81,14 @@ WHERE $1 = '' OR w.cwd = $1 ORDER BY w.number LIMIT $2
 _ANSWER = """
 UPDATE gen_question SET answer = $2, answered_by = $3
 WHERE number = $1 AND answer IS NULL AND EXISTS (SELECT FROM gen_waiting w WHERE w.number = $1)
-RETURNING owner
+RETURNING number
 """
 _SAID = "SELECT answer, answered_by FROM gen_question WHERE number = $1"
+_ASKER = "SELECT owner FROM gen_question WHERE number = $1"
+_LOST = """
+SELECT 1 FROM gen_question q LEFT JOIN gen_task t ON t.id = q.task AND t.owner = q.owner AND t.epoch = q.epoch
+WHERE q.number = $1 AND t.id IS NULL
+"""
 _SETTLE = """
 UPDATE gen_question SET answer = $2, answered_by = $3 WHERE number = $1 AND answer IS NULL RETURNING number
 """
@@ -155,11 +161,13 @@ class PostgresQuestions:
         return await self._link.patiently(step)
 
     async def settle(self, number: int, answer: Answer, by: str) -> Answer | None:
-        """Answer a question where it was asked; what came before, if any did."""
+        """Answer a question where it was asked; what came before, if any did. Unasked if its task is gone."""
         body, who = answer_body(answer, by)
 
         async def step(connection: Connection, again: bool) -> Answer | None:
             async with connection.transaction():
+                if await connection.fetchval(_LOST, number) is not None:
+                    raise Unasked(NOT_OURS)
                 if await connection.fetchval(_SETTLE, number, body, who) is not None:
                     await connection.execute(_EVERYBODY, WAKE)
                     return None
@@ -198,8 +206,9 @@ class PostgresQuestions:
 
         async def step(connection: Connection, again: bool) -> str | None:
             async with connection.transaction():
-                owner = await connection.fetchval(_ANSWER, number, body, who)
-                if owner is not None:
+                owner = await connection.fetchval(_ASKER, number) or ""
+                asks = fate(owner) != "dead"  # its lease goes on for a while
+                if asks and await connection.fetchval(_ANSWER, number, body, who) is not None:
                     await connection.execute("SELECT pg_notify($1, $2)", WAKE, owner)
                     await connection.execute(_EVERYBODY, WAKE)
                     return None

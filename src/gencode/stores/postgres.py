@@ -54,9 +54,13 @@ WITH taken AS (
 SELECT t.epoch, t.last_seq, s.body FROM taken t LEFT JOIN gen_snapshot s ON s.task = t.id AND s.fold = $5
 """
 # What is being written at this moment is renewed by that, so nobody waits for anybody here.
+# What is being written at this moment is renewed with that.
 _RENEW = """
-UPDATE gen_task SET lease_until = clock_timestamp() + make_interval(secs => $2)
-WHERE id IN (SELECT id FROM gen_task WHERE owner = $1 FOR UPDATE SKIP LOCKED)
+WITH renewed AS (
+    UPDATE gen_task SET lease_until = clock_timestamp() + make_interval(secs => $2)
+    WHERE id IN (SELECT id FROM gen_task WHERE owner = $1 FOR UPDATE SKIP LOCKED)
+)
+SELECT id FROM gen_task WHERE owner = $1
 """
 _RELEASE = """
 UPDATE gen_task SET owner = NULL, lease_until = NULL WHERE id = $1 AND epoch = $2 AND owner = $3
@@ -234,14 +238,15 @@ class PostgresStore:
             raise lost(lease.task)
         return await self._pen.append(lease, facts, last=last)
 
-    async def renew(self, owner: str) -> None:
-        """Extend every lease of `owner`."""
+    async def renew(self, owner: str) -> set[str]:
+        """Extend every lease of `owner`; the tasks that it has."""
         if owner in self._given_up:
-            return
+            return set()
         try:
-            await self._ear.run(_RENEW, owner, self.lease_seconds)
+            rows = await self._ear.fetch(_RENEW, owner, self.lease_seconds)
         except TROUBLES:
-            await self.link.fetch(_RENEW, owner, self.lease_seconds)
+            rows = await self.link.fetch(_RENEW, owner, self.lease_seconds)
+        return {task for (task,) in rows}
 
     async def release(self, lease: Lease) -> None:
         """Give the lease back at once, whatever the task's status."""

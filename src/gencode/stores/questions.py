@@ -9,7 +9,7 @@ import msgspec
 from gencode.core.events import unicode_text
 from gencode.core.messages import ToolCall
 from gencode.runtime.asking import Answer, Question, Unasked
-from gencode.runtime.owner import machine_of
+from gencode.runtime.owner import fate, machine_of
 from gencode.runtime.questions import FOR_EVER, Travelling
 
 log = logging.getLogger(__name__)
@@ -68,10 +68,12 @@ def answerer(rows: Sequence[Any], call: ToolCall) -> str:
 
 def travelling(rows: Sequence[Any]) -> list[Travelling]:
     """Stored questions: number, body, seconds since it was asked, seconds that are left, background, folder,
-    owner.
+    owner. Those of a process that is known to have died are not among them; its lease goes on for a while.
     """
     found: list[Travelling] = []
     for number, body, asked, left, background, folder, owner in rows:
+        if fate(owner) == "dead":
+            continue
         ends = asked + left < FOR_EVER - 1
         try:
             question = _questions.decode(body)

@@ -44,7 +44,9 @@ WHERE Id = :id AND (LeaseUntil IS NULL OR Owner = :owner OR Owner = :dead
                     OR LeaseUntil <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 RETURNING Epoch
 """
-_RENEW = "UPDATE Sessions SET LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) WHERE Owner = ?"
+_RENEW = """
+UPDATE Sessions SET LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) WHERE Owner = ? RETURNING Id
+"""
 # The numbers are those of `Wish`: only a stop (1) replaces a report (3), and nothing a stop.
 _ASK = """
 UPDATE Sessions SET Cancel = iif(Cancel = 1 OR (Cancel = 3 AND :wish <> 1), Cancel, :wish)
@@ -197,9 +199,12 @@ class SqliteStore:
             self._leased.discard(lease.task)
         return events
 
-    async def renew(self, owner: str) -> None:
-        """Extend every lease of `owner`."""
-        await self._patiently(lambda: self._writer.execute(_RENEW, (self._lease, owner)))
+    async def renew(self, owner: str) -> set[str]:
+        """Extend every lease of `owner`; the tasks that it has."""
+        row = (self._lease, owner)
+        return {
+            task for (task,) in await self._patiently(lambda: self._writer.execute(_RENEW, row).fetchall())
+        }
 
     async def release(self, lease: Lease) -> None:
         """Give the lease back at once, whatever the task's status."""

@@ -8,7 +8,7 @@ waits looks, and does so only when another connection has written something, or 
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import unicode_text
@@ -87,6 +87,10 @@ WHERE :cwd = '' OR Cwd = :cwd ORDER BY Number LIMIT :most
 """
 _ONE = "SELECT Number, Body, Asked, Left, Background, Cwd, Owner FROM OpenQuestions WHERE Number = ?"
 _ANSWER = "UPDATE Questions SET Answer = ?, AnsweredBy = ? WHERE Number = ? AND Answer IS NULL"
+_LOST = """
+SELECT 1 FROM Questions q LEFT JOIN Sessions t ON t.Id = q.Task AND t.Owner = q.Owner AND t.Epoch = q.Epoch
+WHERE q.Number = ? AND t.Id IS NULL
+"""
 _SAID = "SELECT Answer, AnsweredBy FROM Questions WHERE Number = ?"
 _ANSWERERS = """
 SELECT Body, AnsweredBy FROM Questions WHERE Task = ? AND AnsweredBy IS NOT NULL ORDER BY Number DESC LIMIT ?
@@ -152,10 +156,12 @@ class SqliteQuestions(Beside):
         return await self._written(write)
 
     async def settle(self, number: int, answer: Answer, by: str) -> Answer | None:
-        """Answer a question where it was asked; what came before, if any did."""
+        """Answer a question where it was asked; what came before, if any did. Unasked if its task is gone."""
         body, who = answer_body(answer, by)
 
         def write() -> Answer | None:
+            if self._writer.execute(_LOST, (number,)).fetchone():
+                raise Unasked(NOT_OURS)
             if self._writer.execute(_ANSWER, (body, who, number)).rowcount:
                 return None
             said = self._writer.execute(_ANSWER_OF, (number,)).fetchone()
@@ -188,13 +194,13 @@ class SqliteQuestions(Beside):
             **{"name": presence.name, "cwd": unicode_text(presence.cwd), "background": presence.background},
             **{"follows": presence.follows, "all": ALL, "most": MOST_SHOWN},
         }
-        found = _alive(await self._read(_NEWS, wanted))
+        found = travelling(await self._read(_NEWS, wanted))
         self._looked = (presence, version, now)
         return found
 
     async def waiting(self, cwd: str) -> Sequence[Travelling]:
         """All questions that wait, of one folder or of every one."""
-        return _alive(await self._read(_WAITING, {"cwd": unicode_text(cwd), "most": MOST_SHOWN}))
+        return travelling(await self._read(_WAITING, {"cwd": unicode_text(cwd), "most": MOST_SHOWN}))
 
     async def answer(self, number: int, answer: Answer, by: str) -> None:
         """Answer a question; UserMistake when it was answered, or waits no more."""
@@ -204,7 +210,7 @@ class SqliteQuestions(Beside):
             said = self._writer.execute(_SAID, (number,)).fetchone()
             if said is not None and said[0] is not None:
                 raise UserMistake(answered_already(number, said[1]))
-            if not _alive(self._writer.execute(_ONE, (number,)).fetchall()):
+            if not travelling(self._writer.execute(_ONE, (number,)).fetchall()):
                 raise UserMistake(nobody_asks(number))
             self._writer.execute(_ANSWER, (body, who, number))
 
@@ -216,11 +222,6 @@ class SqliteQuestions(Beside):
 
     async def _written(self, do: Callable[[], T]) -> T:
         return await self._pen.write(Doing(do), together=False)
-
-
-def _alive(rows: Sequence[Any]) -> list[Travelling]:
-    """The questions whose process still lives; its lease would go on for a while."""
-    return travelling([row for row in rows if fate(row[-1]) != "dead"])
 
 
 def _after(seconds: float) -> str:

@@ -16,7 +16,10 @@ from gencode.surfaces.http.guard import Refused
 from gencode.surfaces.http.site import Site
 from gencode.surfaces.questions import SAID_NO
 
-GONE = "No such question waits any more; GET /api/questions has those that do."
+GONE = (
+    "This question waits no more: it was answered, or its agent has ended. Your answer does not count; "
+    "GET /api/questions has those that wait."
+)
 
 
 class OpenQuestion(Struct, frozen=True):
