@@ -1,11 +1,15 @@
 """Calls that come to nothing cost something: it is written down, and counts wherever the task goes on."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
+from typing import Any
 
-from gencode.app import GenCode
+import pytest
+
+from gencode.app import GenCode, Outcome
 from gencode.core.budget import Budget
+from gencode.core.errors import ProviderError
 from gencode.core.events import CostEstimated, MessageAdded, TaskCreated, TaskStarted
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
 from gencode.core.status import Status
@@ -101,6 +105,57 @@ async def test_what_a_provider_refuses_at_once_costs_nothing(tmp_path: Path) -> 
         ended = await gen.task("Explore", "look", budget=Budget(tokens=100_000))
         assert await costs(gen, ended.agent_id) == []
     assert (ended.status, ended.usage.tree) == (Status.FAILED, Usage())
+
+
+class Refuses:
+    """A model that refuses so many requests and has nothing to say to the next."""
+
+    def __init__(self, times: int, **trouble: Any) -> None:
+        self.times = times
+        self.trouble = trouble
+        self.asked = 0
+
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        self.asked += 1
+        if self.asked <= self.times:
+            raise ProviderError("m is busy", retryable=True, **self.trouble)
+        await asyncio.sleep(600)
+        yield EndPart("m")
+
+
+@pytest.mark.parametrize(
+    "trouble", [{"limited": True}, {"limited": True, "retry_after": 30.0}, {"retry_after": 30.0}]
+)
+async def test_who_is_stopped_while_it_waits_to_ask_has_cost_nothing(
+    tmp_path: Path, trouble: dict[str, Any]
+) -> None:
+    model = Refuses(1_000, **trouble)
+    async with GenCode.open(tmp_path, model=model, store=MemoryStore()) as gen:
+        ended = await stopped(gen, lambda: model.asked > 0)
+        assert await costs(gen, ended.agent_id) == []
+    assert (ended.status, ended.usage.tree) == (Status.CANCELLED, Usage())
+
+
+@pytest.mark.parametrize("trouble", [{"limited": True}, {}])
+async def test_who_is_stopped_when_it_has_asked_again_has_cost_one_request(
+    tmp_path: Path, trouble: dict[str, Any]
+) -> None:
+    model = Refuses(1, **trouble)
+    async with GenCode.open(tmp_path, model=model, store=MemoryStore()) as gen:
+        ended = await stopped(gen, lambda: model.asked > 1)
+        [lost] = await costs(gen, ended.agent_id)
+    assert lost.input_tokens > 100
+    assert ended.usage.tree == lost
+
+
+async def stopped(gen: GenCode, when: Callable[[], bool]) -> Outcome:
+    """How an agent ends that is stopped as soon as this is so."""
+    sent = asyncio.create_task(gen.task("Explore", "look", budget=Budget(tokens=100_000)))
+    await until(when, "the model was asked")
+    [task] = [live.id for live in gen.supervisor]
+    await asyncio.sleep(0.05)
+    await gen.stop(task)
+    return await asyncio.wait_for(sent, 60)
 
 
 async def test_a_call_in_flight_counts_when_its_process_died_where_there_is_a_budget() -> None:

@@ -11,7 +11,7 @@ from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall, UserMessage
 from gencode.providers.cooldown import Cooldown
 from gencode.providers.retry import Patience, Retrying
-from gencode.runtime.ports import AgainPart, CallPart, EndPart, Part, Request, TextPart
+from gencode.runtime.ports import AgainPart, CallPart, EndPart, Part, Request, TextPart, WaitPart
 from gencode.stores.memory import MemoryStore
 
 QUICK = Patience(tries=4, first=0.001, longest=0.01, whole=5)
@@ -40,7 +40,9 @@ class Moody:
 
 
 async def heard(provider: Retrying) -> list[Part]:
-    return [part async for part in provider.stream(ASKED)]
+    """The parts of a reply, without those that tell of waits."""
+    parts = [part async for part in provider.stream(ASKED)]
+    return [part for part in parts if not isinstance(part, WaitPart)]
 
 
 async def test_trouble_that_passes_is_waited_out() -> None:

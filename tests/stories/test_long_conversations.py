@@ -115,6 +115,25 @@ async def test_a_summary_that_fails_is_written_by_the_harness(long_file: Path) -
     assert "half" not in facts(events)[0].summary.text
 
 
+@pytest.mark.parametrize(("said", "costs"), [("", 0), ("half", 1)])
+async def test_a_summary_that_is_refused_at_once_costs_nothing(
+    long_file: Path, said: str, costs: int
+) -> None:
+    turns = [
+        {**turn, "usage": Usage(6_000 * number, 10)}
+        for number, turn in enumerate([*reading(3), says("done")], start=1)
+    ]
+    budget = {"max_tokens_total": 1_000_000}
+    async with scripted(
+        long_file, settings={**SMALL, **budget}, others=turns, summary=[says(said, error="overloaded")]
+    ) as gen:
+        outcome = await gen.task("general-purpose", "the task")
+        events = await gen.store.events(outcome.agent_id)
+    guessed = [event.fact.usage for event in events if isinstance(event.fact, CostEstimated)]
+    assert len(guessed) == costs * len(facts(events)) and facts(events) != []
+    assert outcome.usage.tree == sum(guessed, Usage(60_000, 40))
+
+
 async def test_open_todos_survive_however_often_it_is_summed_up(long_file: Path) -> None:
     todos = [
         {"content": "find the bug", "status": "in_progress"},

@@ -55,13 +55,18 @@ class Retrying:
         """The inner provider's reply, asked for again after trouble that passes."""
         began = asyncio.get_running_loop().time()
         failed = refused = 0
+        waited = False
         while True:
             said = False
             async with self._cooldown.turn(self._patience.whole, refused, sent=request.sent) as turn:
                 if turn.held:
+                    waited = True
+                    yield WaitPart()
                     async with aclosing(self._in_line(turn)) as waits:
                         async for part in waits:
                             yield part
+                if waited:
+                    yield WaitPart(over=True)
                 try:
                     async with aclosing(self._inner.stream(request)) as parts:
                         async for part in parts:
@@ -75,9 +80,8 @@ class Retrying:
                 refused += trouble.limited and turn.in_line
                 failed += not (trouble.limited and turn.shared)
                 pause = self._pause(turn, trouble, failed, began)
-            if pause > SHORT:
-                why = str(trouble).removesuffix(".")
-                yield WaitPart(f"asks the model again in {ceil(pause)} s ({why})", note=True)
+            waited = True
+            yield _wait(pause, trouble)
             await asyncio.sleep(pause)
             if said:  # not before: from here on a new request is counted
                 yield AgainPart(str(trouble))
@@ -108,6 +112,13 @@ class Retrying:
         if not error.retryable or failed >= self._patience.tries or late:
             raise _told(error, failed, late=late)
         return 0.0 if limited else pause
+
+
+def _wait(seconds: float, error: ProviderError) -> WaitPart:
+    """What is told of a wait; nothing of a short one."""
+    if seconds <= SHORT:
+        return WaitPart()
+    return WaitPart(f"asks the model again in {ceil(seconds)} s ({str(error).removesuffix('.')})", note=True)
 
 
 def _told(error: ProviderError, tries: int, *, late: bool) -> ProviderError:

@@ -22,7 +22,7 @@ from gencode.core.task import compacted
 from gencode.runtime import summaries
 from gencode.runtime.forms import form_in
 from gencode.runtime.loop import admitted, beside, broken_off, cost_so_far, settle
-from gencode.runtime.ports import AgainPart, EndPart, Request, TextPart
+from gencode.runtime.ports import AgainPart, EndPart, Request, TextPart, WaitPart
 from gencode.runtime.purse import BudgetSpent
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
@@ -171,9 +171,11 @@ async def _written(seat: Seat, record: Recorder, stop: Stop, question: str) -> t
     text: list[str] = []
     end = EndPart(seat.model)
     paid: Reservation | None = None
+    asked = False
     try:
         with stop.interrupts():
             paid = await admitted(seat, request, record)
+            asked = True
             async with aclosing(seat.provider.stream(kept_to(request, paid))) as parts:
                 async for part in parts:
                     record.heard = time.monotonic()
@@ -185,14 +187,18 @@ async def _written(seat: Seat, record: Recorder, stop: Stop, question: str) -> t
                             await broken_off(paid, cost_so_far(seat, request, lost), record)
                         case EndPart():
                             end = part
+                        case WaitPart():
+                            asked = part.over or bool(text)
                         case _:
                             pass
     except (ProviderError, BudgetSpent) as trouble:
+        asked = bool(text)
         log.info("task %s is summed up by the harness: %s", record.task.id, trouble)
         return "", None
     finally:
         if paid is not None:
-            settle(paid, seat, spent := end.usage or cost_so_far(seat, request, text))
+            cut = cost_so_far(seat, request, text) if asked else Usage()
+            settle(paid, seat, spent := end.usage or cut, turns=int(asked))
             if end.usage is None and spent != Usage():
                 record.defer(CostEstimated(spent))
     return "".join(text).strip(), end

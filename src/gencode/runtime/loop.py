@@ -269,6 +269,7 @@ async def listen(
                         case EndPart():
                             end = part
                         case WaitPart():
+                            asked = part.over or bool(text or thinking or calls)
                             tell_wait(record, part)
         whole = True
     except (ProviderError, UserMistake):
@@ -282,8 +283,7 @@ async def listen(
         if not told and spent != Usage():
             record.defer(CostEstimated(spent))
         if not whole and text:
-            half = AssistantMessage("".join(text), model=end.model, partial=True)
-            transcript.append(half)
+            transcript.append(half := AssistantMessage("".join(text), model=end.model, partial=True))
             await record.commit(MessageAdded(half))
     said = "".join(text)
     return AssistantMessage(said, tuple(_numbered(calls)), _blocks(thinking), end.usage, end.model, end.stop)
@@ -323,8 +323,9 @@ async def admitted(seat: Seat, request: Request, record: Recorder) -> "Reservati
 
 
 def tell_wait(record: Recorder, part: WaitPart) -> None:
-    """Let be heard why nothing is said yet."""
-    record.tell(ProgressMade(part.why, part.note))
+    """Let be heard why nothing is asked yet."""
+    if part.why:
+        record.tell(ProgressMade(part.why, part.note))
 
 
 def cost_so_far(seat: Seat, request: Request, text: Sequence[str]) -> Usage:

@@ -31,10 +31,15 @@ class AgainPart(Struct, frozen=True):
 
 
 class WaitPart(Struct, frozen=True):
-    """Nothing is said yet, for this reason; with `note` a person is to see that at once."""
+    """The model is not asked yet, for this reason; with `note` a person is to see that at once.
 
-    why: str
+    Who is stopped now has cost nothing with this request, until the wait is `over`. Without a reason nobody
+    needs to hear of it.
+    """
+
+    why: str = ""
     note: bool = False
+    over: bool = False
 
 
 class EndPart(Struct, frozen=True):
