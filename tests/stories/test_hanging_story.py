@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from tests.http.serving import served, take
 from tests.runtime.processes.living import alive, new_word
+from tests.stories.test_agent_files_story import write_agent
 from tests.stories.test_detached_story import LOOK, SLOW, WITH_BASH, begun, wait_for, worker_of
 from tests.surfaces.running import SECONDS, gen, script, start
 from tests.waiting import Gate, wait_until
@@ -48,6 +49,13 @@ def suspended(home: Path, process: int) -> Generator[None, None, None]:
             os.kill(process, signal.SIGCONT)
 
 
+def slow_one(folder: Path, home: Path) -> tuple[str, int]:
+    """A detached task whose agent has looked around and waits for its model, and its process."""
+    task = begun(folder, script(folder, Explore=[LOOK, SLOW]))["agentId"]
+    wait_for(folder, task, turns=1)
+    return task, worker_of(home, task)
+
+
 def is_gone(process: int) -> bool:
     """Whether a process has ended, though nobody may have looked after it yet."""
     try:
@@ -59,9 +67,7 @@ def is_gone(process: int) -> bool:
 async def test_what_a_suspended_process_runs_is_stalled_wherever_it_is_listed_until_it_goes_on(
     tmp_path: Path, home: Path
 ) -> None:
-    task = begun(tmp_path, script(tmp_path, Explore=[LOOK, SLOW]))["agentId"]
-    wait_for(tmp_path, task, turns=1)
-    process = worker_of(home, task)
+    task, process = slow_one(tmp_path, home)
     with suspended(home, process):
         listed, shown = gen("task", "list", cwd=tmp_path), gen("task", "show", task, cwd=tmp_path)
         (told,) = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
@@ -137,6 +143,41 @@ def test_a_suspended_conversation_is_named_with_its_agents_and_no_stop_of_one_en
     assert json.loads(said)["result"] == "the whole answer"
 
 
+async def test_who_waits_in_line_in_a_suspended_process_is_stalled_like_those_before_it(
+    tmp_path: Path, home: Path
+) -> None:
+    pipe = Gate(tmp_path)
+    sends = [call("Task", subagent_type=WITH_BASH, prompt=f"look {number}") for number in range(2)]
+    main, others = [says("", *sends), says("the whole answer")], [says("", pipe.call), says("never")]
+    model = script(tmp_path, main=main, others=others)
+    leader = start("-p", "go", "--model", model, "--json", cwd=tmp_path, GEN_MAX_AGENTS="1")
+    try:
+        wait_until(lambda: " pending (1. in line) " in gen("task", "list", cwd=tmp_path).out, "one waits")
+        with suspended(home, leader.pid):
+            listed = gen("task", "list", cwd=tmp_path)
+            at_work, waits = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+            shown = gen("task", "show", waits["agentId"], cwd=tmp_path).out
+            async with served(tmp_path) as site, site.client.stream("/api/stream") as stream:
+                heard = await take(stream, lambda each: each.data.get("task") == waits["agentId"])
+                over_http = (await site.client.get(f"/api/tasks/{waits['agentId']}")).json
+            stopped = gen("task", "stop", waits["agentId"], cwd=tmp_path)
+    finally:
+        pipe.open()
+        said, _ = leader.communicate(timeout=SECONDS)
+    way = f"process {leader.pid} is suspended. Let it go on: fg in its terminal. Or end it: gen task stop"
+    named = f"{at_work['agentId']} ({WITH_BASH}) and 1 more"
+    assert listed.err == f"{named}: {way} {at_work['agentId']}\n"
+    assert f"  stalled       {waits['agentId']} ({WITH_BASH}): {way} {waits['agentId']}\n" in shown
+    for each in (listed.out, shown):
+        assert "pending (1. in line, stalled, silent for 2" in each
+    for each in (waits, over_http):
+        told = each["status"], each["queuePosition"], each["stalledSeconds"] >= SILENT + LEASE
+        assert told == ("pending", 1, True)
+    assert (heard[-1].type, heard[-1].data["seconds"] >= SILENT + LEASE) == ("TaskStalled", True)
+    assert (stopped.code, "is now interrupted" in stopped.out) == (0, True)
+    assert json.loads(said)["result"] == "the whole answer"
+
+
 def running(folder: Path) -> int:
     """So many tasks are at work, conversations too."""
     return gen("task", "list", "--tree", cwd=folder).out.count(" running ")
@@ -159,9 +200,7 @@ class Looks:
 async def test_a_detached_task_whose_process_hangs_is_timed_out_by_whoever_saw_it_hang_for_long(
     tmp_path: Path, home: Path
 ) -> None:
-    task = begun(tmp_path, script(tmp_path, Explore=[LOOK, SLOW]))["agentId"]
-    wait_for(tmp_path, task, turns=1)
-    process = worker_of(home, task)
+    task, process = slow_one(tmp_path, home)
     with suspended(home, process):
         async with GenCode.open(tmp_path) as opened:
             elsewhere, here = Looks(opened, tmp_path / "other"), Looks(opened, tmp_path)
@@ -175,20 +214,33 @@ async def test_a_detached_task_whose_process_hangs_is_timed_out_by_whoever_saw_i
     assert (after.status, after.error, after.result) == (Status.TIMED_OUT, why, "I look around.")
 
 
+async def test_with_a_detached_task_those_are_timed_out_that_wait_in_line_in_its_process(
+    tmp_path: Path, home: Path
+) -> None:
+    write_agent(home, "lead", "Task(Explore)")
+    (home / ".gen" / "settings.toml").write_text("max_depth = 2\nmax_agents = 1\n")
+    sends = [call("Task", subagent_type="Explore", prompt=f"look {number}") for number in range(2)]
+    model = script(tmp_path, lead=[says("I send two.", *sends)], Explore=[LOOK, SLOW])
+    process = worker_of(home, begun(tmp_path, model, agent="lead")["agentId"])
+    wait_until(lambda: " pending (1. in line) " in gen("task", "list", cwd=tmp_path).out, "one waits")
+    with suspended(home, process):
+        async with GenCode.open(tmp_path) as opened:
+            await Looks(opened, tmp_path).after(*[BLIND_SECONDS] * 13)
+            ended = [each.status for each in await opened.store.tasks(TaskQuery())]
+        assert (ended, is_gone(process)) == ([Status.TIMED_OUT] * 3, True)
+
+
 @pytest.mark.parametrize("place", ["a server", "a conversation"])
 async def test_a_server_and_an_open_conversation_end_what_hangs_in_their_folder(
     tmp_path: Path, home: Path, place: str
 ) -> None:
-    model = script(tmp_path, Explore=[LOOK, SLOW])
-    task = begun(tmp_path, model)["agentId"]
-    wait_for(tmp_path, task, turns=1)
-    process, waits = worker_of(home, task), {"stall_seconds": 0.5, "silence_seconds": 1.0}
+    (task, process), waits = slow_one(tmp_path, home), {"stall_seconds": 0.5, "silence_seconds": 1.0}
     with suspended(home, process):
         if place == "a server":
             async with served(tmp_path, settings=waits) as site:
                 ended = await site.client.until(f"/api/tasks/{task}", lambda now: now["status"] != "running")
         else:
-            async with GenCode.open(tmp_path, model=model, settings=waits) as opened:
+            async with GenCode.open(tmp_path, settings=waits) as opened:
                 listening = asyncio.create_task(Talk(opened).listen())
                 ended = msgspec.to_builtins(await opened.records.get(await opened.watch.ended(task, SECONDS)))
                 listening.cancel()

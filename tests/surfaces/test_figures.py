@@ -53,11 +53,13 @@ def test_a_bar_is_never_more_than_full() -> None:
 def test_how_an_agent_stands_is_a_word() -> None:
     agents = [
         AgentView("a", place=3),
+        AgentView("a", place=3, stalled=60.0),
         AgentView("a", status=Status.RUNNING, stalled=120.0),
         AgentView("a", status=Status.RUNNING, resting=True),
         AgentView("a", status=Status.FAILED),
     ]
-    assert [state(agent) for agent in agents] == ["3. in line", "silent 120 s", "waiting", "failed"]
+    words = ["3. in line", "silent 60 s", "silent 120 s", "waiting", "failed"]
+    assert [state(agent) for agent in agents] == words
 
 
 def test_one_agent_fits_on_a_line() -> None:

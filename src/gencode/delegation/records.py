@@ -89,12 +89,12 @@ class Records:
     async def outcomes(self, tasks: Sequence[Task]) -> list[Outcome]:
         """Folded tasks in their public shape, as others see them now."""
         told = await self._told(await as_awaited(self._store, tasks))
-        if not any(each.status is Status.RUNNING for each in told):
+        if all(each.status.ended for each in told):
             return told
         silent = await self.silent()
         return [
             replace(each, stalled_seconds=round(silent[each.agent_id].silent, 1))
-            if each.status is Status.RUNNING and each.agent_id in silent
+            if not each.status.ended and each.agent_id in silent
             else each
             for each in told
         ]

@@ -14,7 +14,6 @@ from pathlib import Path
 from gencode.core.errors import GenCodeError
 from gencode.core.events import Event, TaskStalled
 from gencode.core.ids import stamp
-from gencode.core.status import Status
 from gencode.delegation.heartbeat import BLIND_SECONDS
 from gencode.delegation.pulse import Liveness
 from gencode.delegation.withdrawing import time_out
@@ -88,13 +87,13 @@ class Vigil:
         self._told = {each.task for each in stalled}
         for each in new:
             found = await self._store.task(each.task)
-            if self._tell and found is not None and found.status is Status.RUNNING:
+            if self._tell and found is not None and not found.status.ended:
                 await self._tell(Event(each.task, None, stamp(), TaskStalled(round(each.silent, 1))))
 
     async def _end(self, task: str, owner: str, seconds: float) -> None:
         """End a task in the place of its process, and then that."""
         found = await self._store.task(task)
-        if found is None or found.status is not Status.RUNNING or not self._is_here(found.cwd):
+        if found is None or found.status.ended or not self._is_here(found.cwd):
             return
         why = f"its process gave no sign of life for {seconds:.0f} s; it was killed"
         await time_out(self._store, task, why)

@@ -87,10 +87,10 @@ def _counted(bar: Bar) -> str:
 
 def state(agent: AgentView) -> str:
     """How an agent stands, in a word or two."""
-    if agent.status is Status.PENDING and agent.place:
-        return f"{agent.place}. in line"
     if agent.stalled:
         return f"silent {agent.stalled:.0f} s"
+    if agent.status is Status.PENDING and agent.place:
+        return f"{agent.place}. in line"
     if agent.resting:
         return "waiting"
     return str(agent.status)

@@ -110,9 +110,10 @@ def _row(task: Outcome, depth: int = 0) -> list[str]:
 
 
 def _status(task: Outcome) -> str:
+    more = [] if task.queue_position is UNSET else [f"{task.queue_position}. in line"]
     if task.stalled_seconds is not UNSET:
-        return f"{task.status} (stalled, silent for {task.stalled_seconds:.0f} s)"
-    return task.status if task.queue_position is UNSET else f"{task.status} ({task.queue_position}. in line)"
+        more.append(f"stalled, silent for {task.stalled_seconds:.0f} s")
+    return f"{task.status} ({', '.join(more)})" if more else task.status
 
 
 def _tree(tasks: Sequence[Outcome]) -> Iterator[list[str]]:

@@ -96,6 +96,7 @@ class Tasks extends EventTarget {
       cwd: told.cwd,
       background: told.background,
       queue: told.queuePosition ?? null,
+      silent: told.stalledSeconds ? silence(told.stalledSeconds) : "",
       error: told.error,
       worked: told.durationMs,
       created: when(told.createdAt),
@@ -109,7 +110,7 @@ class Tasks extends EventTarget {
     task.tree = tree;
     if (!ACTIVE.has(task.status)) task.step = line(told.error || told.result, 160);
     if (task.status !== "running") task.since = null;
-    if (told.stalledSeconds) task.step ||= silence(told.stalledSeconds);
+    task.step ||= task.silent;
     this.#keep(task);
     return task;
   }
@@ -284,13 +285,13 @@ class Tasks extends EventTarget {
         this.#said(task, event.message);
         break;
       case "QueueMoved":
-        task.queue = event.position;
+        Object.assign(task, { queue: event.position, silent: "" });
         break;
       case "TaskBackgrounded":
         task.background = true;
         break;
       case "TaskStalled":
-        task.step = silence(event.seconds);
+        task.step = task.silent = silence(event.seconds);
         break;
       case "SubSessionCompleted":
       case "SubSessionFailed":

@@ -211,11 +211,15 @@ function draw(row, { task, depth, folds, open }) {
 function stepOf(task, total, open) {
   const [asked] = questions.of(task.id);
   if (asked) return asked.inquiries.length ? "wants to know something" : `wants to use ${asked.tool}`;
-  if (task.status === "pending") return task.queue ? `waits in line, place ${task.queue}` : "waits to begin";
+  if (task.status === "pending") return [waits(task), task.silent].filter(Boolean).join("; ");
   if (!open && total.active) return `below: ${atWork(total.running, total.pending)}`;
   if (task.status === "completed") return task.step || "done";
   if (ACTIVE.has(task.status)) return task.step || (task.turns ? `turn ${task.turns}` : "begins…");
   return task.step ? `${WORDS[task.status]}: ${task.step}` : WORDS[task.status];
+}
+
+function waits(task) {
+  return task.queue ? `waits in line, place ${task.queue}` : "waits to begin";
 }
 
 function figures(total) {
