@@ -49,9 +49,9 @@ def suspended(home: Path, process: int) -> Generator[None, None, None]:
             os.kill(process, signal.SIGCONT)
 
 
-def slow_one(folder: Path, home: Path) -> tuple[str, int]:
+def slow_one(folder: Path, home: Path, *words: str, agent: str = "Explore") -> tuple[str, int]:
     """A detached task whose agent has looked around and waits for its model, and its process."""
-    task = begun(folder, script(folder, Explore=[LOOK, SLOW]))["agentId"]
+    task = begun(folder, script(folder, others=[LOOK, SLOW]), *words, agent=agent)["agentId"]
     wait_for(folder, task, turns=1)
     return task, worker_of(home, task)
 
@@ -214,18 +214,39 @@ async def test_a_detached_task_whose_process_hangs_is_timed_out_by_whoever_saw_i
     assert (after.status, after.error, after.result) == (Status.TIMED_OUT, why, "I look around.")
 
 
+@pytest.mark.parametrize("said", ["in the call", "in its file"])
+async def test_a_detached_task_whose_process_hangs_has_no_more_time_than_it_was_given(
+    tmp_path: Path, home: Path, said: str
+) -> None:
+    write_agent(home, "hurried", "Glob", more="budget:\n  seconds: 30\n")
+    words, agent = (("--max-seconds", "30"), "Explore") if said == "in the call" else ((), "hurried")
+    task, process = slow_one(tmp_path, home, *words, agent=agent)
+    with suspended(home, process):
+        async with GenCode.open(tmp_path) as opened:
+            looks = Looks(opened, tmp_path)
+            await looks.after(*[BLIND_SECONDS] * 9)
+            before = (await opened.get(task)).status
+            await looks.after(BLIND_SECONDS)
+            after = await opened.get(task)
+        assert (before, is_gone(process)) == (Status.RUNNING, True)
+    why = "it took longer than 30 s, and its process did not end it; it was killed"
+    assert (after.status, after.error) == (Status.TIMED_OUT, why)
+
+
+@pytest.mark.parametrize(("words", "looks"), [((), 13), (("--max-seconds", "30"), 10)])
 async def test_with_a_detached_task_those_are_timed_out_that_wait_in_line_in_its_process(
-    tmp_path: Path, home: Path
+    tmp_path: Path, home: Path, words: tuple[str, ...], looks: int
 ) -> None:
     write_agent(home, "lead", "Task(Explore)")
     (home / ".gen" / "settings.toml").write_text("max_depth = 2\nmax_agents = 1\n")
-    sends = [call("Task", subagent_type="Explore", prompt=f"look {number}") for number in range(2)]
+    hurried = {"subagent_type": "Explore", "budget": {"seconds": 20}}  # it ends nothing but itself
+    sends = [call("Task", prompt=f"look {number}", **hurried) for number in range(2)]
     model = script(tmp_path, lead=[says("I send two.", *sends)], Explore=[LOOK, SLOW])
-    process = worker_of(home, begun(tmp_path, model, agent="lead")["agentId"])
+    process = worker_of(home, begun(tmp_path, model, *words, agent="lead")["agentId"])
     wait_until(lambda: " pending (1. in line) " in gen("task", "list", cwd=tmp_path).out, "one waits")
     with suspended(home, process):
         async with GenCode.open(tmp_path) as opened:
-            await Looks(opened, tmp_path).after(*[BLIND_SECONDS] * 13)
+            await Looks(opened, tmp_path).after(*[BLIND_SECONDS] * looks)
             ended = [each.status for each in await opened.store.tasks(TaskQuery())]
         assert (ended, is_gone(process)) == ([Status.TIMED_OUT] * 3, True)
 

@@ -88,6 +88,8 @@ class TaskStarted(Fact, tag="TaskStarted", frozen=True, omit_defaults=True):
     """When it was its turn, where it had to wait for that."""
     output_schema: dict[str, Any] | None = None
     """The form its results have from now on, where that was said anew."""
+    seconds: float | None = None
+    """So long this run may take, by all that was said of that; others see by it whether its time is up."""
 
 
 class MessageAdded(Fact, tag="MessageAdded", frozen=True):

@@ -120,6 +120,8 @@ class Task(Struct, frozen=True, gc=False):
     """When it was last its turn to begin, where it had to wait for that."""
     left: tuple[str, ...] = ()
     """Agents it waited for when it was cut; what they come to is given to it as if in the background."""
+    seconds: float | None = None
+    """So long its last run may take; None where that has no limit, or is not known."""
 
 
 def fold(task: Task | None, event: Event) -> Task:
@@ -296,6 +298,7 @@ def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
         closing=(),
         woken=fact.woken,
         handed=fact.handed or task.handed,
+        seconds=fact.seconds,
         fits=task.fits and not task.status.ended,
     )
     if task.closing:

@@ -139,7 +139,7 @@ class Starting:
         said = UserMessage(created.prompt, images=order.images)
         heard = [*first, said, *place, *origin.notes(), *told_form(schema_of(created, spec))]
         started = self._seating.started(spec, toolbox, origin, system)
-        started = replace(started, woken=order.woken is not None)
+        started = replace(started, woken=order.woken is not None, seconds=order.limits.seconds)
         then = (*before, started, *map(MessageAdded, heard))
         told = transcript_of(Event("", None, "", fact) for fact in then)
         request = Request(origin.model.name, system, as_shown(told, origin.model.name), toolbox.schemas())
@@ -284,7 +284,7 @@ class Starting:
             first = (TaskBackgrounded(),) if more.behind else ()
             woken = order.woken is not None
             started = replace(started, budget=more.budget, was=lease.state.status, woken=woken)
-            started = replace(started, output_schema=more.form)
+            started = replace(started, output_schema=more.form, seconds=order.limits.seconds)
             then = (*settled, started, *first, *map(MessageAdded, heard))
             slot = self._slot(lease.state, origin)
             seat = self._seat(order, record, toolbox, slot, lease.state.system or system)

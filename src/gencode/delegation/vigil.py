@@ -14,7 +14,8 @@ from pathlib import Path
 from gencode.core.errors import GenCodeError
 from gencode.core.events import Event, TaskStalled
 from gencode.core.ids import stamp
-from gencode.delegation.heartbeat import BLIND_SECONDS
+from gencode.core.task import Task
+from gencode.delegation.heartbeat import BLIND_SECONDS, LATE_SECONDS
 from gencode.delegation.pulse import Liveness
 from gencode.delegation.withdrawing import time_out
 from gencode.runtime import one_task
@@ -23,6 +24,7 @@ from gencode.runtime.ports import Ownership, Store
 
 log = logging.getLogger(__name__)
 
+SILENT = "its process gave no sign of life for {seconds:.0f} s"
 Tell = Callable[[Event], Awaitable[None]]
 """Hears something that is not written down."""
 
@@ -77,9 +79,8 @@ class Vigil:
         alone = {owner for owner in {each.owner for each in held} if one_task.runs_one_task(owner)}
         silent = [(each.task, each.owner) for each in held if each.owner in alone]
         self._silent = {each: self._silent.get(each, -passed) + passed for each in silent}
-        for (task, owner), seconds in self._silent.items():
-            if seconds >= self._liveness.over:
-                await self._end(task, owner, seconds)
+        for owner in alone:
+            await self._judge(owner)
 
     async def _tell_of(self, stalled: Sequence[Ownership]) -> None:
         """Let it be heard of tasks that they are stalled, once for each time."""
@@ -90,14 +91,26 @@ class Vigil:
             if self._tell and found is not None and not found.status.ended:
                 await self._tell(Event(each.task, None, stamp(), TaskStalled(round(each.silent, 1))))
 
-    async def _end(self, task: str, owner: str, seconds: float) -> None:
-        """End a task in the place of its process, and then that."""
-        found = await self._store.task(task)
-        if found is None or found.status.ended or not self._is_here(found.cwd):
-            return
-        why = f"its process gave no sign of life for {seconds:.0f} s; it was killed"
-        await time_out(self._store, task, why)
-        await one_task.end(owner)
+    async def _judge(self, owner: str) -> None:
+        """End what a process runs, in its place, and then that, once the time of one of them is up."""
+        tasks = [await self._store.task(task) for task, whose in self._silent if whose == owner]
+        here = [each for each in tasks if each and not each.status.ended and self._is_here(each.cwd)]
+        overdue = {each.id: why for each in here if (why := self._overdue(each, owner))}
+        for each in here if overdue else ():
+            why = overdue.get(each.id) or SILENT.format(seconds=self._silent[each.id, owner])
+            await time_out(self._store, each.id, f"{why}; it was killed")
+        if overdue:
+            await one_task.end(owner)
+
+    def _overdue(self, task: Task, owner: str) -> str:
+        """Why the time of a task is up, if it is: who is silent for as long as it may take has used that up.
+
+        What it sent beside itself does not end it.
+        """
+        silent, beside = self._silent[task.id, owner], (task.parent, owner) in self._silent
+        if task.seconds is not None and silent >= task.seconds + LATE_SECONDS and not beside:
+            return f"it took longer than {task.seconds:.4g} s, and its process did not end it"
+        return SILENT.format(seconds=silent) if silent >= self._liveness.over else ""
 
     def _is_here(self, cwd: str) -> bool:
         return Path(cwd).is_relative_to(self._root)
