@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 
 from gencode.runtime.amounts import UNITS
+from gencode.runtime.news import News
 from gencode.runtime.parts import WaitPart
 from gencode.runtime.purse import COSTS_OF_A_CALL, Purse, Tell
 
@@ -14,8 +15,6 @@ PATIENCE = 60.0
 LOOK_SECONDS = 0.2
 SILENT_SECONDS = 3.0
 """For so long nobody is told that a call waits."""
-NEWS_SECONDS = 60.0
-"""A person is told again after so long, however many calls wait."""
 MOST_NAMED = 5
 
 
@@ -27,7 +26,7 @@ class Refunds:
         self._look = look
         self._waiting = 0
         self._looking: asyncio.Task[None] | None = None
-        self._said_at = -math.inf
+        self._news = News()
 
     async def more(self, purse: Purse, kind: str, needs: Mapping[str, int], tell: Tell) -> bool:
         """Whether more of a kind is free by now, or a call need not fit any more; only a call waits for that.
@@ -57,7 +56,7 @@ class Refunds:
         has, until, silent_until = purse.elsewhere[kind], clock() + PATIENCE, clock() + SILENT_SECONDS
         while purse.elsewhere[kind] and not grown() and not looking.done() and clock() < until:
             if clock() >= silent_until:
-                tell(WaitPart(_words(purse, kind), note=self._is_news()))
+                tell(WaitPart(_words(purse, kind), note=self._news.due()))
                 silent_until = math.inf
             # What is given back in this process is known at once, the rest when it was looked for.
             moved = purse.turnstile.next_move()
@@ -88,14 +87,6 @@ class Refunds:
         while there:
             await asyncio.sleep(LOOK_SECONDS)
             there = await self._look(purse)
-
-    def _is_news(self) -> bool:
-        """Whether a person is to hear that calls wait: not again for a while."""
-        now = asyncio.get_running_loop().time()
-        if now < self._said_at + NEWS_SECONDS:
-            return False
-        self._said_at = now
-        return True
 
 
 def _free(purse: Purse, kind: str) -> float:

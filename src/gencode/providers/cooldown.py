@@ -15,6 +15,7 @@ from math import ceil
 from gencode.core.errors import ProviderError
 from gencode.providers.allowance import IN_VAIN, Allowance
 from gencode.providers.tempo import LONGEST_GAP, MINUTE, Tempo
+from gencode.runtime.news import News
 
 FIRST = 24
 """So many ask at the same time before two were answered: the others would be refused with them.
@@ -43,7 +44,8 @@ class Cooldown:
         self.answered_at = 0.0
         self._calm = calm
         self._forgotten_at = 0.0
-        self._said_at = -CALM
+        self.news = News()
+        """When a person is to hear that agents wait."""
         self._trouble = ProviderError("")
         self._tempo = Tempo()
         self._allowance = Allowance()
@@ -67,14 +69,6 @@ class Cooldown:
         soon = f"in {left} s" if left else "when one of them is answered"
         why = str(self._trouble).removesuffix(".")
         return f"waits for the model ({why}): {others}, and the next asks {soon}"
-
-    def is_news(self) -> bool:
-        """Whether a person is to hear that agents wait: not again for a while."""
-        now = asyncio.get_running_loop().time()
-        if now < self._said_at + CALM:
-            return False
-        self._said_at = now
-        return True
 
     @property
     def slack(self) -> float:

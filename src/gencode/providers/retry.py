@@ -92,7 +92,7 @@ class Retrying:
         try:
             pause = SHORT
             while not (await asyncio.wait((waiting,), timeout=pause))[0]:
-                yield WaitPart(self._cooldown.words, self._cooldown.is_news())
+                yield WaitPart(self._cooldown.words, self._cooldown.news.due())
                 pause = OFTEN
             await waiting
         finally:
