@@ -11,8 +11,9 @@ import pytest
 from gencode.testing import call, says
 from tests.http.serving import Process, gen_serve
 from tests.stories.test_detached_story import WITH_BASH, begun, worker_of
-from tests.stories.test_hanging_story import NEEDS_PROC
+from tests.stories.test_hanging_story import NEEDS_PROC, is_gone
 from tests.surfaces.running import gen, script
+from tests.waiting import until
 
 LATE = (
     "This question waits no more: it was answered, or its agent has ended. Your answer does not count; "
@@ -55,6 +56,7 @@ async def test_a_question_of_a_detached_agent_ends_with_it(
         number, process = await asked(server, task), worker_of(home, task)
         if how == "killed":
             os.kill(process, signal.SIGKILL)
+            await until(lambda: is_gone(process), "its process has ended")
         if how.startswith("suspended"):
             os.kill(process, signal.SIGSTOP)
         if how.endswith("stopped"):
