@@ -70,8 +70,8 @@ def bound(
     sent: bool = True,
     apart: int | None = None,
     sends: bool = True,
-) -> Purse | None:
-    """The purse of an agent below another one; None where nothing is bounded.
+) -> Purse:
+    """The purse of an agent below another one; where nothing is bounded, a budget may be named later.
 
     BudgetSpent says what is missing. Only an agent that is `sent` now counts as one. Where only parts of the
     budget above may be spent here, nothing is set aside: they are asked for call by call. An agent in a
@@ -80,15 +80,15 @@ def bound(
     asked = budget
     if above is not None and apart is not None:
         budget = share(above, asked, apart, sends=sends)
-    if above is not None and above.parted and apart is None:
+    if above is not None and above.payer.parted and apart is None:
         Purse(f"agent {owner}", budget, None, spent).check()
-        whole = next((each for each in above.upwards if not each.parted), None)
+        whole = next((each for each in above.payer.upwards if not each.parted), None)
         purse = Purse(f"agent {owner}", budget, above, spent)
         if sent and whole is not None:  # of those of which parts are spent, it takes its own when it is born
             purse.count_in(whole)
         purse.close()
         return purse
-    if above is not None and above.bounded:
+    if above is not None:
         purse = above.below(f"agent {owner}", budget, spent, again=not sent)
         try:
             purse.check()
@@ -97,16 +97,14 @@ def bound(
             raise
         purse.took = _besides(asked, budget)
         return purse
-    if budget == NO_BUDGET:
-        return None
     purse = Purse(f"agent {owner}", budget, None, spent)
     purse.check()
-    return purse if purse.bounded else None
+    return purse
 
 
 def bound_again(
     earlier: Purse | None, above: Purse | None, owner: str, budget: Budget, spent: Spent
-) -> Purse | None:
+) -> Purse:
     """The purse of an agent that goes on: its `earlier` one, where agents below it still spend from that.
 
     They and it have one budget. BudgetSpent says what is missing.
@@ -114,7 +112,7 @@ def bound_again(
     if earlier is None or earlier.upwards[1:] != (above.upwards if above is not None else ()):
         return bound(above, owner, budget, spent, sent=False)
     Purse(f"agent {owner}", budget, None, spent).check()
-    earlier.begin_again(budget, spent, aside=above is not None and not above.parted)
+    earlier.begin_again(budget, spent, aside=above is not None and not above.payer.parted)
     return earlier
 
 

@@ -101,7 +101,7 @@ class Giving:
     async def _answer(self, claim: Claim) -> None:
         leader = self._live(claim.task)
         if isinstance(leader, Job):
-            if leader.purse is not None:
+            if leader.purse is not None and leader.purse.limited:
                 async with self.alone(leader.purse):
                     given = await self._give(claim, leader.purse, leader.record.lease)
                 leader.record.publish(given)
@@ -111,7 +111,8 @@ class Giving:
             if lease.state.conversation and isinstance(spender, Job) and spender.purse is not None:
                 purse = spender.purse.upwards[-1]
                 async with self.alone(purse):
-                    await self._give(claim, purse, lease)
+                    if purse.limited:  # there may be a budget that is known only elsewhere
+                        await self._give(claim, purse, lease)
 
     async def _give(self, claim: Claim, purse: Purse, lease: Lease) -> list[Event]:
         """Write a part down for who claims it, and keep it from everybody here; nothing where it is short."""

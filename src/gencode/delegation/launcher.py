@@ -45,7 +45,6 @@ from gencode.runtime.bus import Bus
 from gencode.runtime.limits import Limits
 from gencode.runtime.models import elsewhere
 from gencode.runtime.ports import Handover, Store, TaskQuery
-from gencode.runtime.purse import NOTHING
 
 
 class Launcher:
@@ -161,7 +160,7 @@ class Launcher:
         budget = tightest(request.budget, self._seating.budget_of(spec, model))
         beside = (origin.beside() if sent else 0) if apart else None
         purse = bound(origin.purse, spec.name, budget, apart=beside, sends=self._seating.may_send(place))
-        budget = purse.budget if purse is not None else budget
+        budget = purse.budget
         place = replace(place, purse=purse)
         turns = (request.within(spec) if sent else request).max_turns
         limits = self._limits(place, turns or spec.max_turns, budget, seconds)
@@ -181,7 +180,7 @@ class Launcher:
             spawned=request.spawned,
             budget=budget,
             output_schema=request.output_schema,
-            fits=apart and purse is not None and (background or not purse.lend()),
+            fits=apart and purse.bounded and (background or not purse.lend()),
             tools=spec.tools,
             model=model.lasting,
             clone=origin.workspace.clone,
@@ -265,9 +264,8 @@ class Launcher:
             spec = self.agent_of(task)
             named = None if request.budget == NO_BUDGET else request.budget
             budget = named or task.budget
-            counted = place.purse is not None or budget != NO_BUDGET
-            spent = await spent_by(self._store, task.id) if counted else NOTHING
-            earlier = self.purse_of(task.id)
+            earlier = await self._supervisor.purse_paid_up(task.id)
+            spent = await spent_by(self._store, task.id)
             purse = await afforded(lambda: bound_again(earlier, place.purse, spec.name, budget, spent))
             place = replace(place, purse=purse, workspace=place.workspace.as_clone(task.clone))
             turns = request.max_turns or task.max_turns or spec.max_turns

@@ -87,6 +87,10 @@ class Live(ABC):
         if self.sent_back is not None and not self.sent_back.done():
             self.sent_back.set_result(None)
 
+    async def pay(self) -> None:
+        """Count what it has spent; what is spent in this process is counted call by call."""
+        return
+
     def fall(self) -> None:
         """Take it off the stop tree, and give back what it did not spend: it has ended."""
         self.stop.fall()

@@ -67,7 +67,7 @@ class Followed(Live):
         if purse is not None:
             purse.pay_up_to(total_of([self._task]))
 
-    async def _pay(self) -> None:
+    async def pay(self) -> None:
         """Count here what was spent there, also by those it sent itself."""
         if self.purse is not None:
             self.purse.pay_up_to(await self._steady.patiently(lambda: spent_by(self._store, self.id)))
@@ -76,8 +76,8 @@ class Followed(Live):
         events = await self._steady.patiently(lambda: self._store.events(self.id, self._task.seq))
         for event in events:
             self._task = fold(self._task, event)
-        if events:
-            await self._pay()
+        if events and self.purse is not None and self.purse.bounded:
+            await self.pay()
         self._bus.publish(events)
         if any(isinstance(event.fact, TaskBackgrounded) for event in events):
             self.send_back()
@@ -263,4 +263,4 @@ class Remote(Followed):
             await self._call_off(owner)
         await close_if_orphan(self._store, self.id, owner)
         await self._hear()
-        await self._pay()
+        await self.pay()

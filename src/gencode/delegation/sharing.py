@@ -42,8 +42,8 @@ from gencode.delegation.portions import (
     room_of,
     unspent,
 )
-from gencode.delegation.shortage import asked_in_vain, check, refusal
-from gencode.delegation.slices import Abroad, Slices, part_of
+from gencode.delegation.shortage import asked_in_vain, check, refusal, unheard
+from gencode.delegation.slices import Abroad, Slices, part_of, total
 from gencode.runtime.amounts import NOTHING, in_numbers, limits_of
 from gencode.runtime.claims import Claim, Claimed
 from gencode.runtime.ports import Lease, Request, Store
@@ -82,10 +82,46 @@ class Sharing:
         for kind in (*COSTS_OF_A_CALL, "spawns") if sends else COSTS_OF_A_CALL:
             if room.get(kind, 1) < 1:
                 raise refusal(purse.accounts[kind], top)
-        self._tops[purse] = top.id
+        self._divide(purse, top.id)
+
+    def _divide(self, purse: Purse, top: str) -> None:
+        """Let only parts of a purse be spent here from now on, each when it is asked for."""
+        self._tops[purse] = top
         purse.more = lambda kind, needs, _: self._claim(purse, kind, needs)
         purse.parted = purse.hard = True
         purse.set_aside(unspent(purse))
+
+    async def bind(self, purse: Purse, top: Task, budget: Budget) -> None:
+        """Bound all who spend from a purse here by what a task at rest may spend from now on.
+
+        What they have spent so far counts. They get it in parts, as those do who are woken below it.
+        """
+        await self._slices.learn(top, purse)
+        purse.rebind(budget)
+        if purse.limited:
+            self._divide(purse, top.id)
+        else:
+            purse.more, purse.parted, purse.hard = None, False, False
+
+    async def learn(self, purse: Purse, top: Task) -> None:
+        """Count in a purse what the journals say was spent of it."""
+        await self._slices.learn(top, purse)
+
+    async def check_heard(self, top: Task, purse: Purse, before: Budget, budget: Budget) -> None:
+        """UserMistake where others at work below a task could spend more than it may from now on.
+
+        They are in other processes, and know only of what bounded them `before`.
+        """
+        abroad, were = await self._slices.look(top, purse), limits_of(before)
+        spent, besides = in_numbers(abroad.spent), in_numbers(abroad.unwritten)
+        may = total((abroad.kept, *abroad.apart.values()))
+        for kind, limit in limits_of(budget).items():
+            was, more = were[kind], may.get(kind, 0)
+            if limit is None or (was is not None and was <= limit):
+                continue
+            # Who has a part gets another one by the budget that its process knows.
+            if abroad.parts or more is None or (more and spent[kind] + besides[kind] + more > limit):
+                raise unheard(top, (*abroad.holders, *abroad.apart))
 
     async def lead(self, purse: Purse, top: Task) -> tuple[BudgetShared, ...]:
         """Let a purse pay for a task whose lease is held here, and for all it sends; what to write of it.

@@ -1,5 +1,8 @@
 """Why somebody gets no part of a budget, and what can be done about it (delegation)."""
 
+from collections.abc import Sequence
+
+from gencode.core.errors import UserMistake
 from gencode.core.task import Task
 from gencode.delegation.accounts import tightest
 from gencode.delegation.portions import Needs, bounds, is_enough, room_of
@@ -47,6 +50,15 @@ def asked_in_vain(purse: Purse, top: Task, abroad: Abroad, needed: Needs) -> Bud
         return refusal(account, top)
     free = f"{account.number(left[kind])} are left for calls under way there, one more of these and one here"
     return refusal(account, top, f"{free}, which may need {account.number(needed[kind])}")
+
+
+def unheard(top: Task, holders: Sequence[str]) -> UserMistake:
+    """Why a task does not get a budget while others spend what is below it."""
+    who = ", ".join(dict.fromkeys(holders))
+    return UserMistake(
+        f"Agents below {top.id} are at work in other processes, and may spend more than that: {who}. Wait "
+        "until they have ended, or stop one (gen task stop ID), and then name the budget."
+    )
 
 
 def _spent(account: Account) -> str:

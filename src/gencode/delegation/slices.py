@@ -7,6 +7,7 @@ Whatever else is at work elsewhere may spend all that is left.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,6 +37,8 @@ class Abroad(Struct, frozen=True):
     """What a task cost at most."""
     kept: Kept = {}
     """What others may still spend."""
+    apart: Mapping[str, Kept] = {}
+    """What those may still spend who were sent from here to processes of their own; it is set aside here."""
     holders: tuple[str, ...] = ()
     """The tasks of these others."""
     parts: tuple[Part, ...] = ()
@@ -66,7 +69,12 @@ class Slices:
     def __init__(self, store: Store, owner: str, live: Callable[[str], Live | None]) -> None:
         self._store = store
         self._owner = owner
-        self._live = live
+        self._find = live
+
+    def _live(self, task: str) -> Live | None:
+        """A task that is at work here, or paid from here; others are only followed."""
+        live = self._find(task)
+        return live if isinstance(live, Job) or (live is not None and live.purse is not None) else None
 
     async def look(self, top: Task, purse: Purse) -> Abroad:
         """What was spent of the budget of a task, and who else may spend from it than this purse."""
@@ -159,19 +167,18 @@ class _Family:
         here = [each for each in (self._top, *self._family) if self._live(each.id) is not None]
         elsewhere = [each for each in (self._top, *self._family) if self._at_work(each)]
         parts = self._of_those(elsewhere)
-        kept: dict[str, int | None] = dict.fromkeys(limits_of(NO_BUDGET), 0)
         holds = {part.owner: self._of_part(part) for part in parts}
-        for amounts in (*holds.values(), *self._of_slices(elsewhere)):
-            for kind, amount in amounts.items():
-                before = kept[kind]
-                kept[kind] = None if before is None or amount is None else before + amount
+        apart = self._apart(purse)
+        bounded = [kind for kind, account in purse.accounts.items() if account.limit is not None]
+        unbound = tuple(task for task, may in apart.items() if any(may[kind] is None for kind in bounded))
         return Abroad(
             spent=spent,
             unwritten=self._unwritten(here, purse),
             dearest=_dearest((self._top, *self._family), one=True),
             most=_dearest((self._top, *self._family), one=False),
-            kept=kept,
-            holders=self._holders(parts, elsewhere),
+            kept=total((*holds.values(), *self._of_slices(elsewhere), *map(_all_or_nothing, apart.values()))),
+            apart=apart,
+            holders=(*self._holders(parts, elsewhere), *unbound),
             parts=tuple(parts),
             holds=holds,
             woken={each.id: _costs_of(each, self._sent) for each in self._family if self._gets_parts(each)},
@@ -230,12 +237,27 @@ class _Family:
                 written, was = in_numbers(total_of([task])), in_numbers(total_of([live.began]))
                 for kind, amount in live.paid_itself.items():
                     found[kind] += max(0, amount + was[kind] - written[kind])
-            if live is None or live.purse is None or live.purse.upwards[1:2] != (purse,):
+            if live is None or live.purse is None or not self._pays(purse, live.purse):
                 continue
             written, paid = self._cost(task), in_numbers(live.purse.spent)
             for kind, amount in paid.items():
                 found[kind] += max(0, amount - written[kind])
         return Spent(found["turns"], found["tokens"], found["usd"] / NANO, found["spawns"])
+
+    def _pays(self, purse: Purse, below: Purse) -> bool:
+        """Whether a purse pays for one below it, but for those of tasks at rest in between."""
+        at_work = (each for each in below.upwards[1:] if each is purse or self._live(each.task) is not None)
+        return next(at_work, None) is purse
+
+    def _apart(self, top: Purse) -> dict[str, Kept]:
+        """What those took along, or all where nothing was bounded then, who were sent to other processes."""
+        lives = (self._live(each.id) for each in self._family)
+        sent = ((each.id, each.purse) for each in lives if each is not None and not isinstance(each, Job))
+        return {
+            task: {kind: _left_below(top, purse, kind) for kind in purse.accounts}
+            for task, purse in sent
+            if purse is not None
+        }
 
     def _at_work(self, task: Task) -> bool:
         """Whether somebody else is at it: not one here, nor this process, which is about to."""
@@ -318,6 +340,27 @@ class _Family:
         while parent is not None and parent not in tops:
             parent = self._parents.get(parent)
         return parent is not None
+
+
+def total(each_of: Sequence[Kept]) -> Kept:
+    """So much of each kind in all."""
+    found: dict[str, int | None] = dict.fromkeys(limits_of(NO_BUDGET), 0)
+    for kind, amount in ((kind, amount) for amounts in each_of for kind, amount in amounts.items()):
+        before = found[kind]
+        found[kind] = None if before is None or amount is None else before + amount
+    return found
+
+
+def _all_or_nothing(may: Kept) -> Kept:
+    """What is not set aside of that: all, where it has no limit."""
+    return {kind: None if amount is None else 0 for kind, amount in may.items()}
+
+
+def _left_below(top: Purse, purse: Purse, kind: str) -> int | None:
+    """What may be spent of a kind from a purse by the limits below another one; None where there is none."""
+    between = takewhile(lambda each: each is not top, purse.upwards)
+    accounts = (each.accounts[kind] for each in between)
+    return min((max(0, each.limit - each.spent) for each in accounts if each.limit is not None), default=None)
 
 
 def _costs_of(task: Task, sent: Mapping[str, int]) -> Budget:

@@ -90,7 +90,7 @@ class Supervisor:
         """Look after a task for as long as its `life` takes, here or in a process of its own."""
         self._jobs[live.id] = live
         if live.purse is not None:
-            live.purse.task = live.id
+            live.purse.task, live.purse.passes = live.id, False
         live.work = self._group.create_task(self._work(live, life))
         if not self._chores:
             chores = (self._renew(), self._heed(), self._feel(), *(each() for each in self.chores))
@@ -113,6 +113,14 @@ class Supervisor:
         """The purse that a task had here, while anybody below it still spends from that."""
         purses = (purse for live in self if live.purse is not None for purse in live.purse.upwards)
         return next((purse for purse in purses if purse.task == task), None)
+
+    async def purse_paid_up(self, task: str) -> Purse | None:
+        """The same, with all that agents below it in other processes have spent so far."""
+        purse = self.purse_of(task)
+        for live in self if purse is not None else ():
+            if live.purse is not None and purse in live.purse.upwards:
+                await live.pay()
+        return purse
 
     def elsewhere(self, task: str) -> bool:
         """Whether a task is looked after here and worked on by another process."""
@@ -235,7 +243,7 @@ class Supervisor:
                         await self._grant(live, wish)
                     elif live is not None and wish in (Wish.STOP, Wish.REPORT) and not live.stop.stopped:
                         self._group.create_task(live.halt(ELSEWHERE))
-                for heed in self.heeds if any(live.purse is not None for live in self) else ():
+                for heed in self.heeds if any(live.purse and live.purse.bounded for live in self) else ():
                     await heed()
             except GenCodeError as trouble:
                 log.warning("what others asked for could not be done: %s", trouble)

@@ -1,6 +1,7 @@
 """The budgets of sessions: one purse for each conversation, and one for all work that belongs to none."""
 
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -9,7 +10,6 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.task import Task
 from gencode.delegation.accounts import (
-    NO_BUDGET,
     afforded,
     bounded_above,
     shares,
@@ -34,11 +34,13 @@ class Funds(Struct, frozen=True):
     """What a task that goes on is paid from; `top` is the first above it, where there is no conversation.
 
     It is `woken` when nobody above it is at work here: it may spend only parts of what their budgets leave.
+    `led` says that somebody is.
     """
 
     purse: Purse | None
     top: str = ""
     woken: Woken | None = None
+    led: bool = False
 
 
 class AtWork(Protocol):
@@ -75,25 +77,25 @@ class Treasury:
         self.budget = budget
         self._named = named
         self._set = False
-        self.own = Purse(SESSION, budget) if budget != NO_BUDGET else None
+        self.own = Purse(SESSION, budget)
         """What work without a conversation is paid from."""
         self._paid: set[str] = set()
         """The tasks without a conversation whose earlier lives were paid from it."""
-        self._purses: dict[str, Purse] = {}
+        self._purses: WeakValueDictionary[str, Purse] = WeakValueDictionary()
+        """Those of tasks at rest, for as long as anybody spends from them, or is about to.
+
+        The journals know all that was spent from the others.
+        """
         self._sharing = sharing
 
     def bound(self, budget: Budget) -> None:
-        """Bound sessions by another budget, also those at work that had one; what they spent counts."""
+        """Bound sessions by another budget, also those at work; what they spent counts."""
         check_budget(budget)
         self.budget = budget
         self._set = True
-        for purse in self._purses.values():
+        for purse in (*self._purses.values(), self.own):
             if purse.owner == SESSION:  # what is at work spends from it by now
                 purse.rebind(budget)
-        if self.own is not None and budget != NO_BUDGET:
-            self.own.rebind(budget)
-        else:
-            self.own = Purse(SESSION, budget) if budget != NO_BUDGET else None
 
     def budget_of(self, session: Task | None) -> Budget:
         """What a conversation may spend: of each kind what is named now, else what it had, or the usual."""
@@ -103,17 +105,33 @@ class Treasury:
         kinds = ((name, getattr(self._named, name)) for name in kept.__struct_fields__)
         return replace(kept, **{name: amount for name, amount in kinds if amount is not None})
 
-    def of_conversation(self, session: Task | None) -> Purse | None:
+    def of_conversation(self, session: Task | None) -> Purse:
         """The purse of a conversation; `lead` and `above` count in it what it cost."""
         budget = self.budget_of(session)
-        if budget == NO_BUDGET:
-            return None
         return Purse(SESSION, budget) if session is None else self._kept(session.id, SESSION, budget, None)
 
-    def keep(self, session: str, purse: Purse | None) -> None:
+    def keep(self, session: str, purse: Purse) -> None:
         """The purse of a conversation that has just begun."""
-        if purse is not None:
-            self._purses[session] = purse
+        self._purses[session] = purse
+
+    async def bind(self, task: Task, budget: Budget) -> None:
+        """Bound those at work here below a task at rest by the budget that it has from now on."""
+        if purse := self._known(task.id):
+            now = self.budget_of(replace(task, budget=budget)) if task.conversation else budget
+            await self._sharing.bind(purse, task, now)
+
+    async def learn(self) -> None:
+        """Count what the sessions that are spent from here have cost in all."""
+        for session, purse in [*self._purses.items()]:
+            found = await self._store.task(session) if purse.owner == SESSION else None
+            if found is not None:
+                await self._sharing.learn(purse, found)
+
+    async def check_heard(self, task: Task, budget: Budget) -> None:
+        """UserMistake where those below a task who are at work elsewhere would exceed its new budget."""
+        before = self.budget_of(task) if task.conversation else task.budget
+        purse = self._known(task.id) or Purse(SESSION, before)
+        await self._sharing.check_heard(task, purse, before, budget)
 
     def begun(self, task: str) -> None:
         """A task was begun here, so all it ever spent is paid from here."""
@@ -126,32 +144,41 @@ class Treasury:
         """
         if task is not None:
             await self._at_work.settled(task)
-        found = await self._store.task(task) if task is not None and not self._live(task) else None
-        if task is not None and (job := self._live(task)):
-            return Funds(job.purse)
+        found = await self._store.task(task) if task is not None and not self._spent_by(task) else None
+        if task is not None and (purse := self._spent_by(task)):
+            return Funds(purse, led=True)
         if found is None or found.id in passed:  # what was imported may go round in circles
             return Funds(self.own, passed[-1] if passed else "")
         if found.conversation:
-            purse = self.of_conversation(found)
-            funds = Funds(purse if purse is not None and purse.bounded else None)
+            funds = Funds(self.of_conversation(found))
         else:
             funds = await self.above(found.parent, sends=sends, passed=(*passed, found.id))
-            if not shares(found.budget):
-                return funds
-            own = self._kept(found.id, f"agent {found.agent}", found.budget, funds.purse)
+        return await self._woken(found, funds, sends=sends)
+
+    async def _woken(self, top: Task, funds: Funds, *, sends: bool) -> Funds:
+        """What pays for work below a task at rest, whose own funds these are, or those of who is above it."""
+        own = funds.purse
+        if not top.conversation:
+            own = self._kept(top.id, f"agent {top.agent}", top.budget, funds.purse)
             own.close()  # it bounds, and sets nothing aside
-            wakes = funds.woken is not None or funds.purse in (None, self.own)
-            funds = replace(funds, purse=own, woken=Woken(self._sharing, own) if wakes else None)
-        if funds.purse is None:
-            return funds
-        await self._sharing.wake(funds.purse, found, sends=sends)
-        return replace(funds, woken=Woken(self._sharing, funds.purse)) if found.conversation else funds
+            own.passes = not shares(top.budget)
+        if own is None or not shares(own.budget):
+            return replace(funds, purse=own)
+        await self._sharing.wake(own, top, sends=sends)
+        paid = funds.led and funds.purse is not None and funds.purse.bounded
+        woken = funds.woken is not None or not paid
+        return replace(funds, purse=own, woken=Woken(self._sharing, own) if woken else None)
+
+    def _spent_by(self, task: str) -> Purse | None:
+        """The purse of a task at work here."""
+        live = self._live(task)
+        return live.purse if live is not None else None
 
     async def of_task(self, task: Task) -> Funds:
         """What pays for a task that goes on; one without a conversation joins with all it cost."""
         funds = await self.above(task.parent)
         top = funds.top or task.id
-        if self.own is not None and top not in self._paid and self.own in _upwards(funds.purse):
+        if not funds.led and top not in self._paid and self.own in _upwards(funds.purse):
             self._paid.add(top)
             spent = await spent_by(self._store, top)
             self.own.pay(replace(spent, spawns=spent.spawns + 1))  # it was sent itself
@@ -169,9 +196,9 @@ class Treasury:
         await self.announce(task)
         if purse is None:
             return asked, False
-        if (own := self.own) is not None and own in purse.upwards:  # of which no other process knows
-            _check(own)
-            asked = tightest(asked, _without_itself(own.left()))
+        if self.own in purse.upwards:  # of which no other process knows
+            _check(self.own)
+            asked = tightest(asked, _without_itself(self.own.left()))
         if funds.woken is not None or await bounded_above(self._store, task.parent):
             return asked, True  # who is at work with it gives a part of it
         return tightest(asked, _without_itself(purse.left())), False
@@ -196,13 +223,17 @@ class Treasury:
 
     def _kept(self, task: str, owner: str, budget: Budget, parent: Purse | None) -> Purse:
         """The one purse of a task that is at rest, for as long as those above are the same."""
-        known = self._at_work.purse_of(task) or self._purses.get(task)
+        known = self._known(task)
         if known is None or known.upwards[1:] != _upwards(parent):
             known = self._purses[task] = Purse(owner, budget, parent)
         elif known.budget != budget:  # who is at work in the background spends from the same one
             known.rebind(budget)
         known.task = task
         return known
+
+    def _known(self, task: str) -> Purse | None:
+        """The purse of a task that is spent from here, or about to be."""
+        return self._at_work.purse_of(task) or self._purses.get(task)
 
 
 def _check(purse: Purse) -> None:

@@ -310,9 +310,7 @@ class Work:
         return self._model
 
     def bound(self, budget: Budget) -> None:
-        """Bound conversations by another budget; what they spent before counts.
-
-        At once where one is at work that had a budget, else from its next turn on.
+        """Bound conversations by another budget, at once; what they spent before counts.
 
         UserMistake for dollars where the price of the model is not known.
         """
@@ -326,13 +324,21 @@ class Work:
         return self._treasury.budget
 
     async def rebound(self, session: str | None, budget: Budget) -> bool:
-        """The same, and for all processes at once; False while somebody is at a turn of it."""
+        """The same, and for all processes at once; False while somebody is at a turn of it.
+
+        UserMistake where agents of it are at work in other processes that would exceed it.
+        """
+        found = await self._records.find(session) if session is not None else None
+        if found is not None and (found.status.ended or self._launcher.live(found.id)):
+            await self._treasury.check_heard(found, budget)
+        await self._treasury.learn()
         self.bound(budget)
         if session is None:
             return True
         try:
             async with self._launcher.borrow(session) as lease:
                 await self._store.append(lease, [BudgetSet(budget)])
+                await self._treasury.bind(lease.state, budget)
         except StoreTrouble:
             raise
         except (UserMistake, Fenced):
@@ -347,7 +353,7 @@ class Work:
         found = await self._records.find(task)
         if budget.usd is not None and found.model:
             self._launcher.check_model(found.model)
-        await set_budget(self._store, self._launcher.borrow, found, budget, self._treasury.budget_of)
+        await set_budget(self._store, self._launcher.borrow, found, budget, self._treasury)
         return budget
 
     async def budget_of(self, session: str | None) -> Budget:

@@ -21,7 +21,7 @@ from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage,
 from gencode.core.task import compacted
 from gencode.runtime import summaries
 from gencode.runtime.forms import form_in
-from gencode.runtime.loop import admitted, beside, broken_off, cost_so_far, settle
+from gencode.runtime.loop import admitted, beside, broken_off, cost_so_far, is_bounded, settle
 from gencode.runtime.ports import AgainPart, EndPart, Request, TextPart, WaitPart
 from gencode.runtime.purse import BudgetSpent
 from gencode.runtime.recorder import Recorder
@@ -197,7 +197,7 @@ async def _written(seat: Seat, record: Recorder, stop: Stop, question: str) -> t
         return "", None
     finally:
         if paid is not None:
-            cut = cost_so_far(seat, request, text) if asked else Usage()
+            cut = cost_so_far(seat, request, text) if asked and is_bounded(paid) else Usage()
             settle(paid, seat, spent := end.usage or cut, turns=int(asked))
             if end.usage is None and spent != Usage():
                 record.defer(CostEstimated(spent))

@@ -276,7 +276,7 @@ async def listen(
         asked = bool(text)  # what was refused at once costs nothing
         raise
     finally:
-        told = end.usage is not None or (whole and paid is None)
+        told = end.usage is not None or (whole and not is_bounded(paid))
         spent = (end.usage or Usage()) if told or not asked else cost_so_far(seat, request, text)
         if paid is not None:
             settle(paid, seat, spent, turns=1 if whole or text else 0)
@@ -320,6 +320,11 @@ async def admitted(seat: Seat, request: Request, record: Recorder) -> "Reservati
     with record.parked():
         tokens, usd = at_most(request, seat.price, said)
         return await seat.purse.reserve(tokens, usd, said, partial(tell_wait, record))
+
+
+def is_bounded(paid: "Reservation | None") -> bool:
+    """Whether a call is paid from a budget, so that what it costs has to be known."""
+    return paid is not None and paid.purse.bounded
 
 
 def tell_wait(record: Recorder, part: WaitPart) -> None:

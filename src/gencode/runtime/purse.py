@@ -45,7 +45,7 @@ class BudgetSpent(UserMistake):
 
 
 class Purse:
-    """The budget of one task, inside those of the tasks above it.
+    """The budget of one task, inside those of the tasks above it; one may be named while it is spent from.
 
     A call goes at once when it fits into every purse from here up. Where it might not, it goes only when no
     other call is in flight, and only while something is left. So no limit is exceeded by more than one call.
@@ -68,15 +68,17 @@ class Purse:
         self.parted = False
         """Whether only a part of the budget may be spent here."""
         self.hard = False
+        self.passes = False
+        """Whether it only stands between others: its task is at rest, and has no budget."""
         self.lent = 0
         """How many below it in other processes may exceed it by a call: one, or none."""
-        self._lends = False
+        self._lenders: tuple[Purse, ...] = ()
         self.took: Mapping[str, int] = {}
         """What of it nobody asked for its agent, but was its part of all that was left when it was sent."""
         self._counted: Purse | None = None
+        """The one above it in which its agent was counted as one that is sent."""
         self._before: Budget | None = None
         """What bounded it until its agent went on."""
-        """The one above it in which its agent was counted as one that is sent."""
         self.elsewhere = dict.fromkeys(UNITS, 0)
         """What is set aside here, and not above, for those who spend from the same budget elsewhere."""
         self.holders: tuple[str, ...] = ()
@@ -99,8 +101,21 @@ class Purse:
                 limits_of(budget).items(), in_numbers(spent).values(), strict=True
             )
         }
-        limits = [each.limit for purse in self.upwards for each in purse.accounts.values()]
-        self.bounded = any(limit is not None for limit in limits)
+
+    @property
+    def limited(self) -> bool:
+        """Whether it bounds anything itself."""
+        return any(each.limit is not None for each in self.accounts.values())
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it, or one above it, bounds anything."""
+        return any(purse.limited for purse in self.upwards)
+
+    @property
+    def payer(self) -> "Purse":
+        """The nearest one from here up that does not only stand between others."""
+        return next((purse for purse in self.upwards if not purse.passes), self)
 
     @property
     def spent(self) -> Spent:
@@ -117,12 +132,13 @@ class Purse:
 
         Until it is closed all other calls have to fit.
         """
-        above = self.upwards[1:]
-        if not any(purse.firm or purse.loose or purse._is_tight() for purse in above):
-            self._lends = True
-            for purse in above:
-                purse.lent += 1
-        return self._lends
+        above = tuple(purse for purse in self.upwards[1:] if purse.limited)
+        if any(purse.firm or purse.loose or purse._is_tight() for purse in above):
+            return False
+        self._lenders = above
+        for purse in above:
+            purse.lent += 1
+        return True
 
     @property
     def firm(self) -> bool:
@@ -199,9 +215,6 @@ class Purse:
         self._counted = None  # it was sent long ago, whatever becomes of it now
         self._before = self.budget
         self.rebind(budget)
-        self.bounded = any(
-            each.limit is not None for purse in self.upwards for each in purse.accounts.values()
-        )
         for kind, account in self.accounts.items() if aside else ():
             account.reopen(self.elsewhere[kind])
 
@@ -233,10 +246,9 @@ class Purse:
         """Give back what was set aside for this purse and is not spent."""
         for kind, account in self.accounts.items():
             account.close(self.elsewhere[kind])
-        if self._lends:
-            self._lends = False
-            for purse in self.upwards[1:]:
-                purse.lent -= 1
+        for purse in self._lenders:
+            purse.lent -= 1
+        self._lenders = ()
         self.turnstile.admit()
 
     def check(self) -> None:
@@ -265,8 +277,9 @@ class Purse:
         That is what it costs if its `reply` keeps to so many tokens.
         """
         usd = known(usd)
-        if usd is None and any(purse.accounts["usd"].limit is not None for purse in self.upwards):
-            raise UserMistake(NO_PRICE)
+        limited = (purse.accounts["usd"] for purse in self.upwards if purse.accounts["usd"].limit is not None)
+        if usd is None and (account := next(limited, None)):
+            raise BudgetSpent(NO_PRICE, account)  # it may have been named after its agent began
         while True:
             reservation = Reservation(self, self._estimate(Spent(1, tokens, usd or 0.0)))
             self.turnstile.join(reservation)
@@ -276,7 +289,7 @@ class Purse:
                 self.turnstile.leave(reservation)
                 raise
             if refusal is None:
-                if reply is not None:
+                if reply is not None or not self.bounded:  # a budget may be named while it is in flight
                     reservation.keep_to(reply)
                 return reservation
             if not await refusal.more(tell):
@@ -305,9 +318,10 @@ class Reservation:
         self.loose = False
         self.answer: asyncio.Future[BudgetSpent | None] = asyncio.get_running_loop().create_future()
 
-    def keep_to(self, reply: int) -> None:
+    def keep_to(self, reply: int | None) -> None:
         """Let it cost no more than is kept for it, unless it is the one call that may exceed a budget."""
-        self.loose = not any(purse.firm or purse.calls > 1 for purse in self.purse.upwards)
+        limited = (purse for purse in self.purse.upwards if purse.limited)
+        self.loose = not any(purse.firm or purse.calls > 1 for purse in limited)
         self.reply = None if self.loose else reply
         self._count(0, self.loose)
 

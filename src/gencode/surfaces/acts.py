@@ -32,8 +32,8 @@ from gencode.surfaces.visible import visible_line
 
 GO_ON = "Go on where you were."
 LATER = (
-    "The conversation is at work: where it had a budget this counts at once, else from its next turn on, and "
-    "then in other processes too."
+    "The conversation is at work: this counts at once for it and all that it has sent, and in other "
+    "processes from its next turn on."
 )
 Place = Literal["tree", "agent", "sessions", "agents", "new", "edit", "trust", "theme", "quit", "opened"]
 

@@ -94,7 +94,7 @@ class Spending(Struct, frozen=True):
 
 
 class Allowed(Struct, frozen=True):
-    """What each conversation may spend from its next turn on, and how long the server knows that.
+    """What each conversation may spend from now on, and how long the server knows that.
 
     A conversation whose next turn has begun keeps its budget; settings bound those after a restart.
     """
@@ -163,7 +163,7 @@ async def get_usage(site: Site, asked: Asked[UsageWish, Nothing]) -> Spending:
 @endpoint(
     "PUT /api/budget",
     "act",
-    "Bound what each conversation may spend, from its next turn on, until the server ends",
+    "Bound what each conversation may spend, also those at work, until the server ends",
     body=Bounds,
     answer=Allowed,
 )
@@ -171,7 +171,7 @@ async def set_budget(site: Site, asked: Asked[Nothing, Bounds]) -> Allowed:
     asked.needs("answer")
     budget = asked.body.budget()
     check_budget(budget)
-    site.gen.work.bound(budget)
+    await site.gen.work.rebound(None, budget)
     return Allowed(budget)
 
 

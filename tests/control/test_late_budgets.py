@@ -1,0 +1,305 @@
+"""A budget that is named while agents below are at work: all that they spend from then on counts in it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gencode.app import GenCode
+from gencode.core.budget import Budget
+from gencode.core.errors import UserMistake
+from gencode.core.spec import TaskRequest
+from gencode.core.status import Status
+from gencode.delegation.accounts import spent_by
+from gencode.runtime.ports import TaskQuery
+from gencode.stores.memory import MemoryStore
+from gencode.testing import call, says
+from tests.control.test_apart_budgets import CALL, COSTS, LOOK
+from tests.control.test_queue_story import write_agent
+from tests.control.test_resumed_budgets import all_have_ended
+from tests.surfaces.running import gen as command
+from tests.surfaces.running import script
+from tests.waiting import Gate, until
+
+BUDGET = Budget(tokens=12 * CALL)
+DEEP = {"max_depth": 3}
+MUCH = 20
+"""So many calls more an agent makes that nobody bounds."""
+
+
+def played(tmp_path: Path, home: Path, gate: Gate, **words: Any) -> str:
+    """A model that leads an agent in the background, perhaps another one in between; that waits at the gate.
+
+    The conversation does the same. All have much to do afterwards.
+    """
+    agents = home / ".gen" / "agents"
+    write_agent(agents, "lead", "Task(Bash, chief), Glob")
+    write_agent(agents, "chief", "Task(Bash), Glob")
+    sends = call("Task", **{"subagent_type": "Bash", "prompt": "much", "run_in_background": True, **words})
+    behind = call("Task", subagent_type="Bash", prompt="much", run_in_background=True)
+    first = [says("", sends, usage=COSTS), says("it works", usage=COSTS), *[LOOK] * 90]
+    chief = [says("", behind, usage=COSTS), says("it works", usage=COSTS), *[LOOK] * 90]
+    below = [says("", gate.call, usage=COSTS), *[LOOK] * MUCH, says("done", usage=COSTS)]
+    return script(tmp_path, main=first, lead=first, chief=chief, Bash=below)
+
+
+async def until_so(gen: GenCode, **turns: int) -> None:
+    """Wait until the agents have had so many turns."""
+
+    async def so() -> bool:
+        tasks = await gen.store.tasks(TaskQuery())
+        return {each.agent: each.turns for each in tasks} == turns
+
+    await until(so, f"they have had {turns} turns")
+
+
+async def stopped_before_those_it_sent(gen: GenCode, **turns: int) -> str:
+    """The id of an agent without a budget that was stopped while others below it go on."""
+    handle = await gen.task("lead", "go", background=True)
+    await until_so(gen, **(turns or {"lead": 2, "Bash": 1}))
+    await gen.stop(handle.id)
+    return handle.id
+
+
+async def task_of(gen: GenCode, agent: str) -> str:
+    [found] = [each.id for each in await gen.store.tasks(TaskQuery()) if each.agent == agent]
+    return found
+
+
+async def resumed(gen: GenCode, lead: str) -> None:
+    """It goes on with a budget."""
+    await gen.resume(lead, "more", budget=BUDGET)
+
+
+async def bounded(gen: GenCode, lead: str) -> None:
+    """It gets a budget and stays at rest."""
+    await gen.set_budget(lead, BUDGET)
+
+
+CHIEF = {"subagent_type": "chief", "run_in_background": False}
+
+
+@pytest.mark.parametrize(
+    ("words", "turns"),
+    [
+        ({}, {"lead": 2, "Bash": 1}),
+        ({"budget": {"tokens": 5 * CALL}}, {"lead": 2, "Bash": 1}),
+        ({"budget": {"turns": 80}}, {"lead": 2, "Bash": 1}),
+        (CHIEF, {"lead": 1, "chief": 2, "Bash": 1}),
+    ],
+)
+@pytest.mark.parametrize("total", [None, 100 * CALL])
+@pytest.mark.parametrize("name", [resumed, bounded])
+async def test_a_budget_that_is_named_for_an_agent_later_bounds_those_it_sent_before(
+    tmp_path: Path,
+    home: Path,
+    words: dict[str, Any],
+    turns: dict[str, int],
+    total: int | None,
+    name: Callable[[GenCode, str], Awaitable[None]],
+) -> None:
+    gate = Gate(tmp_path)
+    model = played(tmp_path, home, gate, **words)
+    settings = DEEP | ({"max_tokens_total": total} if total else {})
+    async with GenCode.open(tmp_path, model=model, settings=settings) as gen:
+        lead = await stopped_before_those_it_sent(gen, **turns)
+        named = asyncio.ensure_future(name(gen, lead))
+        if name is bounded:
+            await named
+        await until(gate.opened, "the agent that was sent before goes on")
+        await named
+        await until(lambda: all_have_ended(gen.store), "all have ended")
+        assert 7 * CALL <= (await spent_by(gen.store, lead)).tokens < 13 * CALL
+
+
+async def test_a_resume_that_is_refused_leaves_those_below_without_a_budget(
+    tmp_path: Path, home: Path
+) -> None:
+    gate = Gate(tmp_path)
+    model = played(tmp_path, home, gate)
+    async with GenCode.open(tmp_path, model=model, settings=DEEP) as gen:
+        lead = await stopped_before_those_it_sent(gen)
+        with pytest.raises(UserMistake, match="The prompt is empty"):
+            await gen.work.resume(lead, TaskRequest("", " ", budget=BUDGET))
+        await until(gate.opened, "the agent that was sent before goes on")
+        await until(lambda: all_have_ended(gen.store), "all have ended")
+        assert (await spent_by(gen.store, lead)).tokens == (2 + 1 + MUCH + 1) * CALL
+
+
+@pytest.mark.parametrize("total", [None, 100 * CALL])
+async def test_one_that_was_woken_below_an_agent_at_rest_spends_from_the_budget_that_one_gets_later(
+    tmp_path: Path, home: Path, total: int | None
+) -> None:
+    gate = Gate(tmp_path)
+    write_agent(home / ".gen" / "agents", "lead", "Task(Bash), Glob")
+    sends = says("", call("Task", subagent_type="Bash", prompt="little"), usage=COSTS)
+    first = [sends, says("led", usage=COSTS), *[LOOK] * 90]
+    below = [says("found", usage=COSTS), says("", gate.call, usage=COSTS), *[LOOK] * 90]
+    lead_below = call("Task", subagent_type="lead", prompt="go")
+    main = [says("", lead_below, usage=COSTS), says("told", usage=COSTS)]
+    model = script(tmp_path, main=main, lead=first, Bash=below)
+    settings = DEEP | ({"max_tokens_total": total} if total else {})
+    async with GenCode.open(tmp_path, model=model, settings=settings) as gen:
+        await gen.ask("go").outcome()
+        lead, sent = await task_of(gen, "lead"), await task_of(gen, "Bash")
+        woken = await gen.resume(sent, "more", background=True)
+        await until_so(gen, main=2, lead=2, Bash=2)
+        going_on = asyncio.ensure_future(gen.resume(lead, "more", budget=BUDGET))
+        await until(gate.opened, "the one that was woken goes on")
+        assert [(await each).status for each in (going_on, woken.result())] == [Status.LIMIT_REACHED] * 2
+        assert 12 * CALL <= (await spent_by(gen.store, lead)).tokens < 13 * CALL
+
+
+async def talked(gen: GenCode) -> str:
+    """The id of a conversation at rest whose agent in the background waits at the gate."""
+    turn = await gen.start_turn("go")
+    await until_so(gen, main=2, Bash=1)
+    await gen.stop(turn.id)
+    return turn.id
+
+
+async def said(gen: GenCode, session: str) -> None:
+    """A person says /budget there."""
+    assert await gen.work.rebound(session, BUDGET)
+
+
+@pytest.mark.parametrize("name", [said, bounded])
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_a_budget_that_a_conversation_gets_later_bounds_what_it_has_in_the_background(
+    tmp_path: Path, home: Path, name: Callable[[GenCode, str], Awaitable[None]], goes_on: bool
+) -> None:
+    gate = Gate(tmp_path)
+    model = played(tmp_path, home, gate)
+    async with GenCode.open(tmp_path, model=model) as gen:
+        session = await talked(gen)
+        await name(gen, session)
+        talking = asyncio.ensure_future(gen.ask("more", session=session).outcome()) if goes_on else None
+        await until(gate.opened, "the agent in the background goes on")
+        await until(lambda: all_have_ended(gen.store), "all have ended")
+        assert talking is None or (await talking).status is Status.LIMIT_REACHED
+        assert 12 * CALL <= (await spent_by(gen.store, session)).tokens < 13 * CALL
+
+
+async def test_a_budget_that_is_named_in_the_middle_of_a_turn_counts_at_once_with_all_turns_before(
+    tmp_path: Path, home: Path
+) -> None:
+    gate, store = Gate(tmp_path), MemoryStore()
+    model = script(tmp_path, main=[*[says(f"{n}", usage=COSTS) for n in range(4)], *[LOOK] * 90])
+    async with GenCode.open(tmp_path, model=model, store=store) as gen:
+        session = (await gen.ask("go").outcome()).agent_id
+        for _ in range(3):
+            await gen.ask("more", session=session).outcome()
+    waits = says("", gate.call, usage=COSTS)
+    model = script(tmp_path, main=[*[says("")] * 4, waits, *[LOOK] * 90])
+    async with GenCode.open(tmp_path, model=model, store=store) as gen:
+        talking = asyncio.ensure_future(gen.ask("more", session=session).outcome())
+        await until_so(gen, main=5)
+        assert not await gen.work.rebound(session, BUDGET)
+        await until(gate.opened, "the turn goes on")
+        assert (await talking).status is Status.LIMIT_REACHED
+        assert (await spent_by(store, session)).tokens == 12 * CALL
+
+
+APART = {"isolation": "process"}
+
+
+@pytest.mark.parametrize("name", [resumed, bounded])
+async def test_no_budget_is_named_beside_an_agent_in_a_process_of_its_own_that_would_not_know_of_it(
+    tmp_path: Path, home: Path, name: Callable[[GenCode, str], Awaitable[None]]
+) -> None:
+    gate = Gate(tmp_path)
+    model = played(tmp_path, home, gate, **APART)
+    async with GenCode.open(tmp_path, model=model, settings=DEEP) as gen:
+        lead = await stopped_before_those_it_sent(gen)
+        sent = await task_of(gen, "Bash")
+        with pytest.raises(
+            UserMistake, match=f"at work.*: {sent}\\. .*[Ww]ait until they have ended, or stop"
+        ):
+            await name(gen, lead)
+        assert (await gen.find(lead)).budget == Budget()
+        await gen.stop(sent)
+        await name(gen, lead)
+        assert (await gen.find(lead)).budget == BUDGET
+        assert (await spent_by(gen.store, lead)).tokens < 13 * CALL
+
+
+@pytest.mark.parametrize("at_work", [True, False])
+async def test_nor_for_a_conversation_that_has_such_an_agent(
+    tmp_path: Path, home: Path, at_work: bool
+) -> None:
+    gate = Gate(tmp_path)
+    model = played(tmp_path, home, gate, **APART)
+    async with GenCode.open(tmp_path, model=model) as gen:
+        turn = await gen.start_turn("go")
+        await until_so(gen, main=2, Bash=1)
+        if not at_work:
+            await gen.stop(turn.id)
+        sent = await task_of(gen, "Bash")
+        with pytest.raises(
+            UserMistake, match=f"may spend more than that: {sent}\\. Wait until they have ended"
+        ):
+            await gen.work.rebound(turn.id, BUDGET)
+        assert (gen.work.budget, (await gen.find(turn.id)).budget) == (Budget(), Budget())
+
+
+async def test_one_that_took_a_budget_along_which_fits_into_the_new_one_goes_on(
+    tmp_path: Path, home: Path
+) -> None:
+    gate = Gate(tmp_path)
+    model = played(tmp_path, home, gate, **APART, budget={"tokens": 5 * CALL})
+    async with GenCode.open(tmp_path, model=model, settings=DEEP) as gen:
+        lead = await stopped_before_those_it_sent(gen)
+        with pytest.raises(UserMistake, match="may spend more than that"):
+            await gen.set_budget(lead, Budget(tokens=6 * CALL))
+        await gen.set_budget(lead, BUDGET)
+        going_on = asyncio.ensure_future(gen.resume(lead, "more"))
+        await until(gate.opened, "the agent in its process goes on")
+        assert (await going_on).status is Status.LIMIT_REACHED
+        await until(lambda: all_have_ended(gen.store), "all have ended")
+        assert 8 * CALL <= (await spent_by(gen.store, lead)).tokens < 13 * CALL
+
+
+async def test_another_process_names_no_budget_that_those_at_work_below_would_not_know_of(
+    tmp_path: Path, home: Path
+) -> None:
+    gate = Gate(tmp_path)
+    model = played(tmp_path, home, gate)
+    async with GenCode.open(tmp_path, model=model, settings=DEEP) as gen:
+        lead = await stopped_before_those_it_sent(gen)
+        sent = await task_of(gen, "Bash")
+        words = ("task", "budget", lead, "tokens", str(BUDGET.tokens))
+        refused = await asyncio.to_thread(command, *words, cwd=tmp_path)
+        assert (refused.code, refused.err) == (
+            2,
+            f"gen: Agents below {lead} are at work in other processes, and may spend more than that: {sent}. "
+            "Wait until they have ended, or stop one (gen task stop ID), and then name the budget.\n",
+        )
+        await until(gate.opened, "the agent goes on")
+        await until(lambda: all_have_ended(gen.store), "all have ended")
+        assert (await asyncio.to_thread(command, *words, cwd=tmp_path)).code == 0
+        assert (await gen.find(lead)).budget == BUDGET
+
+
+async def test_nor_less_than_before_while_somebody_there_gets_parts_of_it(tmp_path: Path, home: Path) -> None:
+    gate, store = Gate(tmp_path), MemoryStore()
+    write_agent(home / ".gen" / "agents", "lead", "Task(Bash), Glob")
+    sends = says("", call("Task", subagent_type="Bash", prompt="little"), usage=COSTS)
+    below = [says("found", usage=COSTS), says("", gate.call, usage=COSTS), *[LOOK] * 90]
+    model = script(tmp_path, main=[], lead=[sends, says("led", usage=COSTS)], Bash=below)
+    async with (
+        GenCode.open(tmp_path, model=model, settings=DEEP, store=store) as gen,
+        GenCode.open(tmp_path, model=model, settings=DEEP, store=store) as other,
+    ):
+        lead = (await gen.task("lead", "go", budget=Budget(tokens=20 * CALL))).agent_id
+        sent = await task_of(gen, "Bash")
+        woken = await other.resume(sent, "more", background=True)
+        await until_so(gen, lead=2, Bash=2)
+        with pytest.raises(UserMistake, match=f"may spend more than that: {sent}\\. Wait"):
+            await gen.set_budget(lead, BUDGET)
+        await other.set_budget(lead, BUDGET)
+        await until(gate.opened, "the one that was woken goes on")
+        assert (await woken.result()).status is Status.LIMIT_REACHED
+        assert (await spent_by(store, lead)).tokens == 12 * CALL
+        await gen.set_budget(lead, Budget(tokens=15 * CALL))
