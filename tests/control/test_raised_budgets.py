@@ -41,7 +41,13 @@ def test_a_spent_budget_of_an_agent_is_raised_by_a_command_and_the_agent_goes_on
         "agentId": task,
         "agent": "Explore",
         "budget": {"turns": 4, "spawns": 2},
-        "spent": {"turns": 2, "tokens": 0, "usd": 0.0, "spawns": 0},
+        "spent": {
+            "turns": 2,
+            "tokens": 0,
+            "usd": 0.0,
+            "spawns": 0,
+            "seconds": raised.json["spent"]["seconds"],
+        },
     }
     too_much = gen("task", "budget", task, "spawns", "3", cwd=tmp_path)
     assert (too_much.code, too_much.err) == (

@@ -16,7 +16,8 @@ _TYPED = re.compile(r"[-+.0-9eE]+")
 class Budget(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Bounds of a task and everything below it, over its whole life; None means none.
 
-    `turns` are replies of a model, `spawns` agents that are sent, perhaps none; `seconds` bound each run.
+    `turns` are replies of a model, `spawns` agents that are sent, perhaps none. `seconds` are those in which
+    the task itself is at work, from when it is its turn to its end; those below it have their own.
     """
 
     turns: int | None = None

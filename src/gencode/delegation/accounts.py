@@ -4,9 +4,12 @@ from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from gencode.core.budget import Budget
 from gencode.core.messages import Usage
 from gencode.core.task import Task
+from gencode.delegation.time_left import worked_seconds
 from gencode.runtime.amounts import limits_of
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.runtime.purse import COSTS_OF_A_CALL, NOTHING, BudgetSpent, Purse, Spent
@@ -137,7 +140,9 @@ def counted_if_begun(purse: Purse | None) -> Generator[None]:
 async def spent_by(store: Store, task: str) -> Spent:
     """What a task and everything below it have cost so far."""
     found = await store.task(task)
-    return total_of([*([found] if found is not None else ()), *await below(store, task)])
+    if found is None:
+        return total_of(await below(store, task))
+    return replace(total_of([found, *await below(store, task)]), seconds=worked_seconds(found))
 
 
 async def bounded_above(store: Store, parent: str | None) -> bool:

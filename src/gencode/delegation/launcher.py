@@ -39,6 +39,7 @@ from gencode.delegation.sharing import Woken
 from gencode.delegation.spawning import spawned
 from gencode.delegation.starting import More, Order, Starting, check_prompt, check_turns
 from gencode.delegation.supervisor import Supervisor
+from gencode.delegation.time_left import time_left
 from gencode.delegation.trees import Workplaces, in_worktree, kept_if_begun
 from gencode.delegation.watch import Watch, as_awaited, facts_of
 from gencode.runtime.bus import Bus
@@ -266,17 +267,18 @@ class Launcher:
             budget = named or task.budget
             earlier = await self._supervisor.purse_paid_up(task.id)
             spent = await spent_by(self._store, task.id)
+            left = time_left(task, budget, over=over)
             purse = await afforded(lambda: bound_again(earlier, place.purse, spec.name, budget, spent))
             place = replace(place, purse=purse, workspace=place.workspace.as_clone(task.clone))
             turns = request.max_turns or task.max_turns or spec.max_turns
-            limits = self._limits(place, turns, budget, seconds)
+            limits = self._limits(place, turns, replace(budget, seconds=left), seconds)
             behind = request.background and not task.background
             more = More(request.prompt, behind=behind, budget=named, over=over, form=request.output_schema)
             with counted_if_begun(purse):
                 self._seating.check_price(place)
                 if workplace := await self.workplaces.again(task, place.workspace):
                     place = replace(place, workspace=workplace.workspace.as_clone(task.clone))
-                order = Order(spec, place.ending(budget.seconds), limits, workplace, woken=woken)
+                order = Order(spec, place.ending(left), limits, workplace, woken=woken)
                 return await self.starting.go_on(task.id, order, more, Desk(self))
 
     async def fork(

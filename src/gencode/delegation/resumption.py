@@ -16,6 +16,7 @@ from gencode.delegation.forks import Fork, Whereabouts, born, check_begun, kept_
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin, link_of
+from gencode.delegation.time_left import time_left
 from gencode.delegation.treasury import Funds
 from gencode.delegation.trees import had_own, in_worktree
 from gencode.permissions.chain import Chain, Link, Root, narrowed, rebuilt
@@ -123,7 +124,7 @@ class Resumption:
             task=task.id,
             prompt=request.prompt,
             max_turns=request.max_turns,
-            seconds=self._most(seconds, task.budget),
+            seconds=self._most(seconds, replace(task.budget, seconds=time_left(task, task.budget))),
             background=True,
             output_schema=request.output_schema,
         )

@@ -28,6 +28,7 @@ from gencode.delegation.resumption import Resumption
 from gencode.delegation.returns import to_be_told
 from gencode.delegation.sharing import Sharing
 from gencode.delegation.starting import check_prompt, check_turns
+from gencode.delegation.time_left import time_left
 from gencode.delegation.treasury import Funds, Treasury
 from gencode.permissions.chain import Root
 from gencode.runtime.limits import Limits
@@ -273,9 +274,9 @@ class Work:
         model = self._origin().model
         if said.images and not model.sees:
             raise UserMistake(BLIND.format(model=model.name))
-        limits = Limits(self._terms.turns or spec.max_turns, self._terms.seconds)
         found = await self._records.find(session) if session is not None else None
         purse = self._treasury.of_conversation(found)
+        limits = Limits(self._terms.turns or spec.max_turns, self._time_of_turn(found, purse.budget))
         seen = self._seen.get(found.id) if found else None
         origin = replace(self._led_by(spec), purse=purse, seen=seen)
         began = (self._begun.get(found.id) if found else None) or self._origin().afresh()
@@ -286,6 +287,11 @@ class Work:
         self._seen[job.id] = job.seat.seen
         self._begun[job.id] = began
         return job
+
+    def _time_of_turn(self, session: Task | None, budget: Budget) -> float | None:
+        """How long a turn of a conversation may take."""
+        times = (self._terms.seconds, time_left(session, budget))
+        return min((each for each in times if each is not None), default=None)
 
     async def hear(self, spec: AgentSpec, session: str) -> Job | None:
         """Start a turn in which a conversation at rest hears what came back to it, or was said to it.

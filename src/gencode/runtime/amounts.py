@@ -15,12 +15,13 @@ NANO = 1_000_000_000
 
 
 class Spent(Struct, frozen=True):
-    """What a task and everything below it have cost so far."""
+    """What a task and everything below it have cost so far; `seconds` are those of the task alone."""
 
     turns: int = 0
     tokens: int = 0
     usd: float = 0.0
     spawns: int = 0
+    seconds: float = 0.0
 
 
 NOTHING = Spent()

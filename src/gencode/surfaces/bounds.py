@@ -8,7 +8,7 @@ from gencode.core.budget import Budget, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
 from gencode.runtime.amounts import Spent, no_budget
-from gencode.surfaces.figures import bar_text, bars
+from gencode.surfaces.figures import Bar, bar_text, bars
 
 KINDS = Budget.__struct_fields__
 
@@ -34,5 +34,6 @@ def bounded(now: Budget, words: Sequence[str]) -> Budget:
 def bounds_page(budget: Budget, spent: Spent) -> str:
     """What a task may spend, and what of it is spent."""
     used = bars(budget, Usage(spent.tokens, usd=spent.usd), spent.turns, spent.spawns)
-    times = [] if budget.seconds is None else [f"at most {budget.seconds:g} seconds each time it goes on"]
-    return "\n".join((*(bar_text(bar, 20) for bar in used), *times)) or "It has no budget of its own."
+    if budget.seconds is not None:
+        used.append(Bar("seconds", spent.seconds, budget.seconds))
+    return "\n".join(bar_text(bar, 20) for bar in used) or "It has no budget of its own."

@@ -81,8 +81,15 @@ def bar_text(bar: Bar, width: int = 8) -> str:
 
 
 def _counted(bar: Bar) -> str:
+    if bar.kind == "seconds":
+        return f"{_time(bar.used)}/{_time(bar.limit)} seconds"
     unit = "agents" if bar.kind == "spawns" else bar.kind
     return f"{number(bar.used)}/{number(bar.limit)} {unit}"
+
+
+def _time(amount: float) -> str:
+    """Seconds with as much behind the point as matters."""
+    return f"{amount:.3g}" if amount < 10 else f"{amount:,.1f}".removesuffix(".0")
 
 
 def state(agent: AgentView) -> str:
