@@ -1,12 +1,16 @@
 """Purses without a budget until one is named: what was spent and is in flight counts in it."""
 
 import asyncio
+import os
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gencode.core.budget import Budget
 from gencode.runtime.purse import NO_PRICE, BudgetSpent, Purse, Spent
 
+EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
 FREE = Budget()
 REPLY = 50
 
@@ -62,3 +66,52 @@ async def test_who_may_exceed_a_budget_elsewhere_hinders_nobody_where_nothing_is
     assert (session.firm, loose.reply, session.loose) == (False, None, 1)
     one.close()
     assert session.lent == 0
+
+
+class Crowd:
+    """Agents without a budget that call models side by side, until one is named for all of them."""
+
+    def __init__(self) -> None:
+        self.top = Purse("the session", FREE)
+        self.flying: dict[object, int] = {}
+
+    async def spends(self, calls: list[tuple[int, int, int]]) -> None:
+        """One agent makes these calls: what each may cost at most, does cost, and how long it takes."""
+        purse = self.top.below("agent", FREE)
+        for most, least, pause in calls:
+            reservation = await purse.reserve(max(most, least), 0.0)
+            self.flying[reservation] = min(most, least)
+            for _ in range(pause):
+                await asyncio.sleep(0)
+            reservation.settle(tokens=self.flying.pop(reservation), usd=0.0)
+
+    async def is_bounded(self, limit: int, after: int) -> int:
+        """How much is spent or under way when the budget is named."""
+        for _ in range(after):
+            await asyncio.sleep(0)
+        self.top.rebind(Budget(tokens=limit))
+        return self.top.spent.tokens + sum(self.flying.values())
+
+
+CALLS = st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99), st.integers(0, 3)), max_size=6)
+
+
+@EXAMPLES
+@given(st.integers(1, 300), st.integers(0, 12), st.lists(CALLS, max_size=8))
+def test_whenever_it_is_named_what_comes_after_exceeds_it_by_one_call_at_most(
+    limit: int, after: int, agents: list[list[tuple[int, int, int]]]
+) -> None:
+    async def lives() -> tuple[int, int]:
+        crowd = Crowd()
+        async with asyncio.timeout(60):
+            named, *ended = await asyncio.gather(
+                crowd.is_bounded(limit, after), *map(crowd.spends, agents), return_exceptions=True
+            )
+        assert isinstance(named, int)
+        assert all(each is None or isinstance(each, BudgetSpent) for each in ended)
+        return named, crowd.top.spent.tokens
+
+    named, spent = asyncio.run(lives())
+    costs = [min(most, least) for calls in agents for most, least, _ in calls]
+    wanted = sum(costs)
+    assert spent == wanted if wanted < limit else spent <= max(named, limit - 1 + max(costs))
