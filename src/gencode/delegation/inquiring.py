@@ -21,6 +21,7 @@ from gencode.core.rules import Action, Decision
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.earlier import tools_of
+from gencode.delegation.ends import end_of
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin
@@ -117,18 +118,9 @@ class Inquiring:
         return Reply(by=PERSON, words=answer.words) if any(answer.words) else Reply(by=answer.why or SILENCE)
 
     def _share(self, asks: Live | None, share: float) -> float | None:
-        """So much of the seconds until an agent ends; None where it has no limit.
-
-        It ends with who waits for it, and with its conversation.
-        """
-        ends: list[float] = []
-        live, waited = asks, True
-        while isinstance(live, Job):
-            if live.ends is not None and (waited or live.task.conversation):
-                ends.append(live.ends)
-            waited = waited and not live.task.background
-            live = self._supervisor.find(live.task.parent or "")
-        return max(min(ends) - time.monotonic(), 0.0) * share if ends else None
+        """So much of the seconds until an agent ends; None where it has no limit."""
+        end = end_of(asks, self._supervisor.find)
+        return None if end is None else max(end - time.monotonic(), 0.0) * share
 
     async def _above(self, job: Job) -> Above | None:
         """The agent that sent this one, if it is at work, here or elsewhere, and can answer."""

@@ -200,11 +200,10 @@ class Launcher:
 
     def _limits(self, place: Origin, turns: int | None, budget: Budget, seconds: float | None) -> Limits:
         """How long an agent works at most: by what was said, its purse, and the end of all above it."""
-        left = None
-        if place.until is not None and place.background:  # who is waited for ends with whoever waits
-            left = max(place.until - time.monotonic(), 0.001)
+        until = place.until if place.background else None  # who is waited for ends with whoever waits
+        left = None if until is None else max(until - time.monotonic(), 0.001)
         times = [each for each in (seconds, budget.seconds, left, self.seconds) if each is not None]
-        return Limits(turns, min(times, default=None))
+        return Limits(turns, min(times, default=None), until)
 
     async def converse(
         self,
@@ -218,7 +217,7 @@ class Launcher:
         spec = replace(spec, output_schema=await checked(spec.output_schema))
         place = origin.talking(spec).ending(limits.seconds)
         self._seating.check_price(place)
-        order = Order(spec, place, limits, images=said.images)
+        order = Order(spec, place, replace(limits, until=place.until), images=said.images)
         budget = place.purse.budget if place.purse else NO_BUDGET
         if session is not None:
             more = More(said.text, budget=budget)

@@ -133,6 +133,8 @@ class Job(Live):
         """Says what it rests on, where that is written down so that its result may be given again."""
         self.ends: float | None = None
         """The moment at which its time is up, once it is at work; None where that has no limit."""
+        self.when_late: Callable[[], None] | None = None
+        """Called when its time is up, before anything is cut for that."""
         self.reports = False
         self.overdue = ""
         """Why its time is up, if it is."""

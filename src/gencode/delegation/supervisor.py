@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
 from msgspec.structs import replace
@@ -11,6 +10,7 @@ from gencode.core.errors import GenCodeError, ProviderError, Stopped
 from gencode.core.events import DurableFact, MessageAdded, TaskBackgrounded, TaskEnded, TaskStarted
 from gencode.core.messages import FileChange
 from gencode.core.status import Status
+from gencode.delegation.ends import alarm, set_end
 from gencode.delegation.live import GRACE_SECONDS, Job, Live
 from gencode.delegation.pulse import Liveness, Pulse
 from gencode.delegation.receipts import warnings_of
@@ -167,15 +167,13 @@ class Supervisor:
         if job.ready is not None:
             return job.ready
         clock: asyncio.Timeout | None = None
+        seconds: float | None = None
         try:
             await self._wait_for_turn(job)
-            seconds = job.seat.limits.seconds
-            async with asyncio.timeout(seconds) as clock:
-                job.ends = None if seconds is None else time.monotonic() + seconds
-                try:
-                    return await run(job.seat, job.transcript, job.record, job.turns)
-                except Stopped as stopped:
-                    return await self._reported(job, str(stopped))
+            seconds = set_end(job, self.find)
+            with alarm(job):
+                async with asyncio.timeout_at(job.ends) as clock:
+                    return await self._turns(job)
         except Stopped as stopped:
             return _stopped(job, str(stopped))
         except BudgetSpent as spent:
@@ -188,13 +186,20 @@ class Supervisor:
             raise
         except Exception as bug:
             if isinstance(bug, TimeoutError) and clock is not None and clock.expired():
-                return Ending(Status.TIMED_OUT, error=f"it took longer than {job.seat.limits.seconds:.4g} s")
+                return Ending(Status.TIMED_OUT, error=f"it took longer than {seconds:.4g} s")
             if words := blamed(bug):  # what a program brought along failed, and says so in its own words
                 log.info("task %s failed: %s", job.id, words, exc_info=bug)
                 return Ending(Status.FAILED, error=words)
             log.exception("task %s failed by a bug", job.id)
             fault = f"a fault in GenCode: {type(bug).__name__}; the log has the details"
             return Ending(Status.FAILED, error=fault)
+
+    async def _turns(self, job: Job) -> Ending:
+        """The work itself, and the last word of who is stopped in it."""
+        try:
+            return await run(job.seat, job.transcript, job.record, job.turns)
+        except Stopped as stopped:
+            return await self._reported(job, str(stopped))
 
     async def _reported(self, job: Job, why: str) -> Ending:
         """The end of an agent whose turns were stopped: with a last word, where one was asked for."""
@@ -213,7 +218,7 @@ class Supervisor:
         facts: list[DurableFact] = []
         if job.record.open_calls:
             why = ending.error or "the agent ended before it was answered"
-            facts.append(MessageAdded(interrupted(job.record.open_calls, why)))
+            facts.append(MessageAdded(interrupted(job.record.open_calls, why, job.record.answers)))
         task = job.record.task
         result = ending.text if ending.text.strip() else task.result
         warnings = ending.warnings if job.ready else warnings_of(job.seat, job.transcript, task, ending)

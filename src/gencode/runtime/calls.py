@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import groupby
+from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -58,7 +59,8 @@ async def answer(seat: Seat, reply: AssistantMessage, record: Recorder, stop: St
         if not wish.problem and wish.decision.action is Action.ASK:
             async with one_question:
                 wish = await admit(seat, wish, record, stop)
-        return await perform(seat, wish, record, stop)
+        result = record.answers[wish.call.id] = await perform(seat, wish, record, stop)
+        return result
 
     for batch in _batches(wishes):
         if len(batch) == 1:
@@ -148,10 +150,13 @@ def _ends_by_itself(tool: Tool) -> bool:
     return tool.timeout is not None or tool.source == "builtin"
 
 
-def interrupted(calls: Sequence[ToolCall], why: str) -> ToolMessage:
-    """Results for calls that were cut and will never have others."""
+def interrupted(
+    calls: Sequence[ToolCall], why: str, answers: Mapping[str, ToolResult] = MappingProxyType({})
+) -> ToolMessage:
+    """Results for calls that were cut and will never have others; those in `answers` had come to an end."""
     text = INTERRUPTED.format(why=why)
-    return ToolMessage(tuple(ToolResult(call.id, call.name, text, error=True) for call in calls))
+    cut = [ToolResult(call.id, call.name, text, error=True) for call in calls]
+    return ToolMessage(tuple(answers.get(each.call, each) for each in cut))
 
 
 def summary(call: ToolCall) -> str:

@@ -13,6 +13,8 @@ class Limits(Struct, frozen=True):
 
     turns: int | None = None
     seconds: float | None = None
+    until: float | None = None
+    """The moment at which all above it have to end, where it ends with them."""
 
     def reached(self, turns: int) -> bool:
         """Whether no further ordinary turn may start after this many."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gencode.core.events import DurableFact, Event, MessageAdded, PassingFact
-from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage
+from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 from gencode.core.outcome import output_file
 from gencode.core.task import Task
 from gencode.runtime.bus import Bus
@@ -30,6 +30,7 @@ class Recorder:
         "_outputs",
         "_parks",
         "_waiting",
+        "answers",
         "heard",
         "lease",
         "open_calls",
@@ -44,6 +45,8 @@ class Recorder:
         self.lease = lease
         self.open_calls: tuple[ToolCall, ...] = ()
         """Calls that are written down and have no result yet."""
+        self.answers: dict[str, ToolResult] = {}
+        """What those of them gave that have come to their end; it is written when all have."""
         self.heard = time.monotonic()
         """When the task last gave a sign of life."""
         self._parks = 0
@@ -90,9 +93,9 @@ class Recorder:
         for fact in facts:
             if isinstance(fact, MessageAdded):
                 if isinstance(fact.message, AssistantMessage):
-                    self.open_calls = fact.message.calls
+                    self.open_calls, self.answers = fact.message.calls, {}
                 elif isinstance(fact.message, ToolMessage):
-                    self.open_calls = ()
+                    self.open_calls, self.answers = (), {}
         self.publish(events)
 
     def publish(self, events: Sequence[Event]) -> None:

@@ -1,0 +1,181 @@
+"""When the time of an agent is up, what had come by then is not lost: only what really was cut is told so."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gencode.app import GenCode
+from gencode.core.budget import Budget
+from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Trace
+from gencode.core.outcome import Outcome
+from gencode.core.status import Status
+from gencode.delegation import ends
+from gencode.delegation.live import Job
+from gencode.providers.scripted import ScriptedProvider
+from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
+from gencode.runtime.toolbox import ToolContext, tool
+from gencode.stores.memory import MemoryStore
+from gencode.testing import call, says, scripted
+from tests.control.test_queue_story import write_agent
+from tests.control.words import heard, numbered, results, said
+from tests.waiting import until
+
+SECONDS = 3.0
+GOOD, BAD = (call("Task", subagent_type=name, prompt="look") for name in ("Explore", "Plan"))
+NEVER = says("never", delay_ms=600_000)
+DEEP: dict[str, Any] = {"max_depth": 2}
+CUT = "Interrupted: it took longer than 3 s. It is not known how far this call came; it was not repeated."
+
+
+@tool(effect="read", name="Forever", timeout=None)
+async def FOREVER(ctx: ToolContext) -> str:
+    """Wait for ever."""
+    await asyncio.sleep(600)
+    return ""
+
+
+async def cut_beside_others(folder: Path, limit: str) -> tuple[Outcome, Outcome, list[str], list[str]]:
+    """An agent whose time ends while one of its calls never does, and the same after it went on."""
+    model = ScriptedProvider.of(
+        {
+            "lead": [says("I look.", call("LS", path="."), GOOD, call("Forever")), says("both")],
+            "Explore": [says("found it")],
+        }
+    )
+    settings = {**DEEP, "task_seconds": SECONDS} if limit == "any may take" else DEEP
+    budget = Budget() if limit == "any may take" else Budget(seconds=SECONDS)
+    async with GenCode.open(
+        folder, model=model, settings=settings, store=MemoryStore(), tools=[FOREVER]
+    ) as gen:
+        first = await gen.task("lead", "go", budget=budget)
+        before = results(await said(gen, first.agent_id))
+        await gen.set_budget(first.agent_id, Budget(seconds=600))
+        again = await gen.resume(first.agent_id, "Go on.")
+        return first, again, before, results(await said(gen, first.agent_id))
+
+
+@pytest.mark.parametrize("limit", ["any may take", "of its budget"])
+async def test_what_its_other_calls_gave_is_kept(tmp_path: Path, home: Path, limit: str) -> None:
+    write_agent(home / ".gen" / "agents", "lead", "LS, Forever, Task(Explore)")
+    (tmp_path / "notes.txt").write_text("hello")
+    first, again, before, after = await cut_beside_others(tmp_path, limit)
+    assert (first.status, first.error, first.result) == (
+        *(Status.TIMED_OUT, "it took longer than 3 s"),
+        "I look.",
+    )
+    assert ("notes.txt" in before[0], before[1:]) == (True, ["found it", CUT])
+    assert (again.status, again.result, after) == (Status.COMPLETED, "both", before)
+
+
+async def test_the_agents_of_calls_that_were_answered_are_named_with_them(tmp_path: Path) -> None:
+    main = [says("", GOOD, BAD), says("both")]
+    limit = {"max_seconds": SECONDS}
+    async with scripted(
+        tmp_path, settings=limit, store=numbered(), main=main, Explore=[says("found it")], Plan=[NEVER]
+    ) as gen:
+        outcome = await gen.ask("go").outcome()
+        [_, _, answers] = await said(gen, outcome.agent_id)
+        assert isinstance(answers, ToolMessage)
+        kids = {task.agent: (task.status, task.error) for task in await gen.tasks()}
+    assert answers.results == (
+        ToolResult("call_0_0", "Task", "found it", trace=Trace(children=("00000002",))),
+        ToolResult("call_0_1", "Task", CUT, error=True),
+    )
+    assert (outcome.status, kids) == (
+        Status.TIMED_OUT,
+        {
+            "Explore": (Status.COMPLETED, None),
+            "Plan": (Status.CANCELLED, "the agent that sent it was stopped"),
+        },
+    )
+
+
+class Dragging:
+    """A model that calls a tool, and then never comes to the end of what it says."""
+
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        if len(request.messages) == 1:
+            yield CallPart(ToolCall("c1", "LS", {"path": "."}))
+        else:
+            yield TextPart("It begins with")
+            await asyncio.sleep(600)
+        yield EndPart("dragging")
+
+
+async def test_half_a_reply_is_kept(tmp_path: Path) -> None:
+    limit = {"max_seconds": SECONDS}
+    async with GenCode.open(tmp_path, model=Dragging(), settings=limit, store=MemoryStore()) as gen:
+        outcome = await gen.ask("go").outcome()
+        *_, answers, last = await said(gen, outcome.agent_id)
+    assert isinstance(last, AssistantMessage)
+    assert (results([answers]), last) == (
+        ["the working directory is empty."],
+        AssistantMessage("It begins with", model=last.model, partial=True),
+    )
+    assert (outcome.status, outcome.result) == (Status.TIMED_OUT, "It begins with")
+
+
+@pytest.mark.parametrize("limit", ["of who waits", "of the conversation", "any may take"])
+async def test_an_agent_ends_a_while_before_the_one_that_waits_for_it(
+    tmp_path: Path, home: Path, limit: str
+) -> None:
+    write_agent(home / ".gen" / "agents", "lead", "LS, Task(Explore, Plan)")
+    budget = {"budget": {"seconds": SECONDS}} if limit == "of who waits" else {}
+    sends = call("Task", subagent_type="lead", prompt="go", **budget)
+    name = {"of the conversation": "max_seconds", "any may take": "task_seconds"}.get(limit)
+    async with scripted(
+        tmp_path,
+        settings={**DEEP, name: SECONDS} if name else DEEP,
+        main=[says("", sends), says("told")],
+        lead=[says("", GOOD, BAD), says("one of two")],
+        Explore=[says("found it")],
+        Plan=[says("I begin.", call("LS", path=".")), NEVER],
+    ) as gen:
+        outcome = await gen.ask("go").outcome()
+        tasks = {task.agent: task for task in await gen.tasks()}
+        given = results(await said(gen, tasks["lead"].agent_id))
+    late = tasks["Plan"]
+    assert (late.status, (late.error or "").startswith("it took longer than 2.")) == (Status.TIMED_OUT, True)
+    told = f"The agent Plan (task {late.agent_id}) ended as timed_out: {late.error}."
+    assert given == ["found it", f"{told}\n\nWhat it had said last:\nI begin."]
+    assert (tasks["lead"].result, outcome.result, outcome.status) == ("one of two", "told", Status.COMPLETED)
+
+
+def ends_of(gen: GenCode) -> list[float]:
+    """When the time of each agent at work is up."""
+    return [live.ends for live in gen.supervisor if isinstance(live, Job) and live.ends]
+
+
+async def test_that_while_is_short_however_long_it_may_take(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ends, "MOST_LEFT_SECONDS", 0.5)
+    write_agent(home / ".gen" / "agents", "lead", "Task(Plan)")
+    async with scripted(
+        *(tmp_path,),
+        settings={**DEEP, "task_seconds": 100},
+        lead=[says("", BAD), says("told")],
+        Plan=[NEVER],
+    ) as gen:
+        handle = await gen.task("lead", "go", background=True)
+        await until(lambda: len(ends_of(gen)) == 2, "both are at work")
+        first, second = ends_of(gen)
+        await handle.stop()
+    assert first - second == pytest.approx(0.5)
+
+
+async def test_who_is_waited_for_by_nobody_has_all_its_time(tmp_path: Path) -> None:
+    behind = call("Task", subagent_type="Plan", prompt="look", run_in_background=True)
+    async with scripted(
+        tmp_path, settings={"max_seconds": SECONDS}, main=[says("", behind), says("sent")], Plan=[NEVER]
+    ) as gen:
+        turn = await gen.start_turn("go")
+        outcome = await gen.outcome(turn)
+        await until(lambda: not [*gen.supervisor], "the agent has ended")
+        [agent] = await gen.tasks(turn.id)
+        told = heard(await said(gen, turn.id))
+    assert (outcome.status, outcome.result, len(told)) == (Status.TIMED_OUT, "sent", 1)
+    assert agent.status is Status.TIMED_OUT
