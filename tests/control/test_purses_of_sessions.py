@@ -13,7 +13,7 @@ from gencode.testing import call, says, scripted
 from tests.control.test_queue_story import write_agent
 from tests.surfaces.running import gen as command
 from tests.surfaces.running import script
-from tests.waiting import until
+from tests.waiting import Gate, until
 
 COSTS = {"inputTokens": 90, "outputTokens": 10}
 SENT = call("Task", subagent_type="Explore", prompt="look")
@@ -199,3 +199,20 @@ async def test_a_budget_that_is_no_whole_number_is_refused(tmp_path: Path, budge
     async with scripted(tmp_path, Explore=[says("never")]) as gen:
         with pytest.raises(UserMistake, match="is a whole number from"):
             await gen.task("Explore", "look", budget=budget)
+
+
+async def test_an_agent_that_is_woken_while_its_sender_is_at_work_is_paid_only_once(
+    tmp_path: Path, home: Path
+) -> None:
+    gate = Gate(tmp_path)
+    write_agent(home / ".gen" / "agents", "lead", "Task(Explore), Bash")
+    lead = [says("", SENT, usage=COSTS), says("", gate.call, usage=COSTS), says("led", usage=COSTS)]
+    settings = {"max_depth": 2, "max_tokens_total": 450}
+    async with scripted(tmp_path, settings=settings, lead=lead, Explore=EXPLORE) as gen:
+        handle = await gen.task("lead", "go", background=True)
+        await until(lambda: any(live.task.turns == 2 for live in gen.supervisor), "it waits at the gate")
+        [child] = await gen.tasks(handle.id)
+        assert [(await gen.resume(child.agent_id, "more")).result for _ in range(2)] == ["found 1", "found 2"]
+        await until(gate.opened, "it goes on")
+        assert (await handle.result()).status is Status.LIMIT_REACHED
+        assert await total(gen) == 500
