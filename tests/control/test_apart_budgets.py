@@ -12,6 +12,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import BudgetShared, MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Usage
 from gencode.core.status import Status
+from gencode.delegation.family import Rejoined
 from gencode.delegation.live import Live
 from gencode.delegation.remote import Remote
 from gencode.delegation.slices import Slices
@@ -156,6 +157,18 @@ async def test_what_its_agents_cost_is_counted_once_also_where_somebody_looked_m
     await remote.begin()
     await remote.follow("here")
     assert session.spent == Spent(turns=4, tokens=400, spawns=2)
+
+
+async def test_one_that_is_only_followed_here_keeps_what_it_took_along_from_a_sender_that_died() -> None:
+    store, budget = MemoryStore(), Budget(tokens=1_000)
+    top = await store.create(TaskCreated(agent="main", conversation=True, budget=budget), "here")
+    own = TaskCreated(agent="Explore", parent=top.task, budget=Budget(tokens=500))
+    sent = await store.create(own, "there", [TaskStarted("m")])
+    followed = Rejoined(sent.state, Stop(), store, Bus(store.events))
+    lives: tuple[dict[str, Live], ...] = ({}, {sent.task: followed})
+    for live in lives:
+        abroad = await Slices(store, "here", live.get).look(top.state, Purse("the session", budget))
+        assert (abroad.kept["tokens"], abroad.holders) == (500, (sent.task,))
 
 
 async def test_one_that_goes_on_later_no_longer_has_to_fit_and_others_know_that() -> None:
