@@ -93,6 +93,31 @@ async def test_the_agents_of_calls_that_were_answered_are_named_with_them(tmp_pa
     )
 
 
+async def test_so_it_is_when_a_call_does_not_even_heed_a_stop(tmp_path: Path) -> None:
+    @tool(effect="read", name="Stubborn", timeout=None)
+    async def stubborn(ctx: ToolContext) -> str:
+        """Wait for ever, and do not hear that it is over."""
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            await asyncio.sleep(600)
+        return ""
+
+    calls = (call("LS", path="."), call("Stubborn"))
+    model = ScriptedProvider.of({"general-purpose": [says("", *calls)]})
+    (tmp_path / "notes.txt").write_text("hello")
+    async with GenCode.open(tmp_path, model=model, store=MemoryStore(), tools=[stubborn]) as gen:
+        handle = await gen.task("general-purpose", "go", background=True)
+        [job] = [live for live in gen.supervisor if isinstance(live, Job)]
+        await until(lambda: len(job.record.answers) == 1, "one call has come to its end")
+        outcome = await handle.stop()
+        [listed, cut] = results(await said(gen, handle.id))
+    assert (outcome.status, "notes.txt" in listed, cut.startswith("Interrupted: ")) == (
+        *(Status.CANCELLED, True),
+        True,
+    )
+
+
 class Dragging:
     """A model that calls a tool, and then never comes to the end of what it says."""
 

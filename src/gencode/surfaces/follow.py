@@ -54,6 +54,8 @@ class Signals:
         self._painter = painter
         self._settling: asyncio.Task[None] | None = None
         self.code: int | None = None
+        self.told = False
+        """Whether it was said what is stopped."""
 
     def come(self, number: signal.Signals) -> None:
         """Stop everything softly; when that was already asked for, end the process."""
@@ -61,9 +63,20 @@ class Signals:
             self._painter.close()
             _leave(number)
         self.code = 128 + number
-        tell_stopped(self._gen)
+        if not self.told:
+            tell_stopped(self._gen)
         self._gen.supervisor.stop.stop(SIGNALS[number])
         self._settling = asyncio.create_task(self._gen.supervisor.settle())
+
+    def heed_time(self, job: Live) -> None:
+        """Say what is stopped already when the time of a job is up: what it waits for ends before it does."""
+
+        def late() -> None:
+            self.told = True
+            tell_stopped(self._gen, beside=job.id)
+
+        if isinstance(job, Job):
+            job.when_late = late
 
 
 @contextmanager
@@ -105,6 +118,7 @@ async def follow(
     try:
         with signals(gen, painter) as heard:
             job = await start()
+            heard.heed_time(job)
             if told:
                 plain.note(told)
             left = job.let_go() if leave else None
@@ -119,7 +133,8 @@ async def follow(
                 return await leave(job), 0
             outcome = await _outcome(gen, job)
             if heard.code is None:
-                tell_stopped(gen)
+                if not heard.told:
+                    tell_stopped(gen)
                 gen.supervisor.stop.stop(CLOSING)
                 await gen.supervisor.settle()
     finally:
@@ -141,13 +156,14 @@ async def _ended(gen: GenCode, job: Live) -> None:
         await asyncio.wait(behind)
 
 
-def tell_stopped(gen: GenCode, *, conversations: bool = False) -> None:
+def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "") -> None:
     """Say what is stopped because this process ends, if anything is: tasks, and commands in the background.
 
-    What was stopped before is not told.
+    What was stopped before is not told, nor the task `beside` which they are.
     """
     working = [live.task for live in gen.supervisor if not live.stop.stopped and not live.task.status.ended]
-    running = [task for task in working if conversations or not task.conversation]
+    told = [task for task in working if task.id != beside]
+    running = [task for task in told if conversations or not task.conversation]
     commands = gen.shells.running() if gen.shells else []
     if running or commands:
         plain.note(f"Stopping what still runs: {named(running, commands)}. What they have said is kept.")

@@ -1,14 +1,18 @@
-"""What agents handed back to one that came to no reply any more: its budget was spent, or its model is gone.
+"""What agents handed back to one that came to no reply any more: its budget or time is up, or its model gone.
 
 It is shown to the person as it is, without asking a model.
 """
 
 from collections.abc import Sequence
 
+from gencode.core.status import Status
+from gencode.core.task import Task
 from gencode.surfaces.figures import name_of
-from gencode.surfaces.view import CUT_SHORT, AgentView, View
+from gencode.surfaces.notices import come_back
+from gencode.surfaces.view import CUT_SHORT, AgentView, View, seen
 
 NOT_SUMMED_UP = "This was not summed up any more. What agents handed back:"
+STOPPED = frozenset({Status.CANCELLED, Status.TIMED_OUT, Status.INTERRUPTED})
 
 
 def handed_back(view: View, task: str) -> list[AgentView]:
@@ -17,6 +21,12 @@ def handed_back(view: View, task: str) -> list[AgentView]:
     if lead is None or lead.status not in CUT_SHORT:
         return []
     return with_results([view.agents.get(each) for each in lead.unanswered])
+
+
+def come_late(session: Task, children: Sequence[Task]) -> list[AgentView]:
+    """Those that came back to a conversation when it heard nothing any more; not who was stopped with it."""
+    came = [each for each in come_back(session, children) if each.status not in STOPPED]
+    return with_results([seen(each) for each in came])
 
 
 def with_results(agents: Sequence[AgentView | None]) -> list[AgentView]:

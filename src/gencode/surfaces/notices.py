@@ -75,13 +75,17 @@ def _way(task: str) -> str:
     return f"You can continue working. Use /task-status {task} to check progress."
 
 
-def ended_meanwhile(session: Task, children: Sequence[Task]) -> list[Notice]:
-    """What came back to a conversation while nobody had it open."""
-    come = [
+def come_back(session: Task, children: Sequence[Task]) -> list[Task]:
+    """Those that came back to a conversation at rest and that it has not heard of."""
+    return [
         each
         for each in as_sent(session, children)
         if each.background and each.status.ended and not was_given(session, each.id, each.ended_at)
     ]
+
+
+def ended_meanwhile(session: Task, children: Sequence[Task]) -> list[Notice]:
+    """What came back to a conversation while nobody had it open."""
     return [
         Notice(
             f"While this conversation was closed: {visible_line(each.agent)} {each.id} "
@@ -90,7 +94,7 @@ def ended_meanwhile(session: Task, children: Sequence[Task]) -> list[Notice]:
             "result" if each.status is Status.COMPLETED else "error",
             each.id,
         )
-        for each in come
+        for each in come_back(session, children)
     ]
 
 

@@ -20,10 +20,10 @@ from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import piped_text
 from gencode.surfaces.follow import follow, painter_for, tell_ending
 from gencode.surfaces.habits import NOT_TOLD
-from gencode.surfaces.handed_back import handed_back, in_words
+from gencode.surfaces.handed_back import come_late, handed_back, in_words
 from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json
-from gencode.surfaces.view import View
+from gencode.surfaces.view import CUT_SHORT, AgentView, View
 
 
 class Answer(Struct, frozen=True, rename="camel"):
@@ -58,13 +58,24 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
         outcome, code = await follow(gen, lambda: gen.start_turn(prompt, session, agent), painter, told)
         outcome = replace(outcome, result=await _said(gen, outcome))
         if output == "text":
-            rest = in_words(handed_back(painter.view, outcome.agent_id))
+            rest = in_words(await _handed_back(gen, painter.view, outcome))
             if said := "\n\n".join(filter(None, (outcome.result, rest))):
                 answer(said)
         else:
             answer_json(await _answer(gen, outcome, painter.view), line=output == "stream-json")
         tell_ending(outcome)
         return code
+
+
+async def _handed_back(gen: GenCode, view: View, outcome: Outcome) -> list[AgentView]:
+    """What agents came to and nobody summed up, also what came back in the middle of a reply that was cut."""
+    if outcome.status not in CUT_SHORT:
+        return []
+    session = await gen.find(outcome.agent_id)
+    children = await gen.store.tasks(TaskQuery(parent=session.id))
+    told = handed_back(view, session.id)
+    known = {each.id for each in told}
+    return [*told, *(each for each in come_late(session, children) if each.id not in known)]
 
 
 async def _said(gen: GenCode, outcome: Outcome) -> str:
