@@ -14,6 +14,7 @@ from gencode.core.events import (
     TaskCreated,
     TaskEnded,
     TaskImported,
+    TaskQueued,
     TaskStarted,
     TranscriptCompacted,
 )
@@ -91,6 +92,7 @@ created = st.builds(
     grant=st.none() | st.sampled_from(Mode),
 )
 started = st.builds(TaskStarted, words, words, several_words, several_words)
+queued = st.builds(TaskQueued, words, woken=st.booleans())
 ended = st.builds(
     TaskEnded,
     st.sampled_from([status for status in Status if status.ended]),
@@ -118,24 +120,28 @@ summed_up = st.builds(
 estimated = st.builds(CostEstimated, usages)
 moved = st.sampled_from([TaskBackgrounded(), TaskImported()])
 durable: st.SearchStrategy[DurableFact] = st.one_of(
-    created, started, added, summed_up, estimated, decided, moved, ended
+    created, started, queued, added, summed_up, estimated, decided, moved, ended
 )
 
 
 @st.composite
 def lives(draw: Callable[[st.SearchStrategy[Any]], Any], most: int = 12) -> list[DurableFact]:
-    """All the facts of one task, in an order that can happen: created first, started and ended by turns."""
+    """All the facts of one task, in an order that can happen: created first, started and ended by turns.
+
+    Who goes on may have to wait for that.
+    """
     facts: list[DurableFact] = [draw(created)]
     status = Status.PENDING
     for _ in range(draw(st.integers(0, most))):
         choices: list[st.SearchStrategy[DurableFact]] = [added, summed_up, estimated, decided, moved]
         if status is not Status.RUNNING:
             choices.append(started)
-        if not status.ended:
-            choices.append(ended)
+        choices.append(queued if status.ended else ended)
         fact: DurableFact = draw(st.one_of(choices))
         if isinstance(fact, TaskStarted):
             status = Status.RUNNING
+        elif isinstance(fact, TaskQueued):
+            status = Status.PENDING
         elif isinstance(fact, TaskEnded):
             status = fact.status
         facts.append(fact)

@@ -15,6 +15,7 @@ from gencode.core.events import (
     MessageAdded,
     TaskCreated,
     TaskEnded,
+    TaskQueued,
     TaskStarted,
     TextArrived,
 )
@@ -235,6 +236,16 @@ async def test_an_ended_task_can_be_taken_and_started_again(open_store: OpenStor
     task = await store.task(lease.task)
     assert task == replay(await store.events(lease.task))
     assert task and (task.status, task.result, task.error) == (Status.COMPLETED, "yes", None)
+
+
+async def test_a_task_that_waits_to_go_on_is_listed_as_pending(open_store: OpenStore) -> None:
+    store = await open_store()
+    lease = await store.create(TaskCreated(), "me", [TaskStarted(), TaskEnded(Status.COMPLETED, "a")])
+    await store.append(lease, [TaskQueued("n"), said("more")])
+    waits = await store.tasks(TaskQuery(statuses=(Status.PENDING,)))
+    assert waits == [await store.task(lease.task)] == [replay(await store.events(lease.task))]
+    assert (waits[0].status, waits[0].ended_at, waits[0].result) == (Status.PENDING, None, "a")
+    assert await store.tasks(TaskQuery(statuses=(Status.COMPLETED,))) == []
 
 
 async def test_one_of_many_takers_at_once_wins(open_store: OpenStore) -> None:

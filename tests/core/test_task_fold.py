@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gencode.core.budget import Budget
 from gencode.core.errors import CorruptFact
 from gencode.core.events import (
     AnyFact,
@@ -17,6 +18,7 @@ from gencode.core.events import (
     MessageAdded,
     TaskCreated,
     TaskEnded,
+    TaskQueued,
     TaskStarted,
     TextArrived,
     TranscriptCompacted,
@@ -136,10 +138,24 @@ def test_a_task_that_is_started_again_keeps_its_beginning_and_forgets_its_end() 
     assert (task.started_at, task.ended_at, task.result, task.error) == (at(2), None, "half", None)
 
 
+def test_a_task_that_has_to_wait_to_go_on_is_pending_and_keeps_what_it_said_before() -> None:
+    first = (TaskCreated(), TaskStarted(model="m"), TaskEnded(Status.COMPLETED, "a", warnings=("cut",)))
+    queued = TaskQueued("n", Budget(tokens=9), woken=True, output_schema={"type": "object"})
+    waits = replay(journal(*first, queued, MessageAdded(UserMessage("more", mail=3))))
+    assert waits and (waits.status, waits.result, waits.error) == (Status.PENDING, "a", None)
+    assert (waits.ended_at, waits.queued_at, waits.mailed) == (None, at(4), 3)
+    assert (waits.model, waits.chosen_model, waits.evidence.warnings) == ("m", "n", ())
+    assert (waits.budget, waits.woken, waits.output_schema) == (Budget(tokens=9), True, {"type": "object"})
+    stopped = replay(journal(*first, queued, TaskEnded(Status.CANCELLED, "a", "enough")))
+    assert stopped and (stopped.status, stopped.worked_ms, stopped.ended_at) == (Status.CANCELLED, 0, at(5))
+
+
 @pytest.mark.parametrize(
     "facts",
     [
         [TaskStarted()],
+        [TaskCreated(), TaskQueued()],
+        [TaskCreated(), TaskStarted(), TaskQueued()],
         [TaskCreated(), TaskCreated()],
         [TaskCreated(), TaskStarted(), TaskStarted()],
         [TaskCreated(), TaskEnded(Status.EMPTY), TaskEnded(Status.EMPTY)],

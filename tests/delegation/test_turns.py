@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gencode.core.events import DurableFact, TaskBackgrounded, TaskCreated, TaskEnded, TaskStarted
+from gencode.core.events import DurableFact, TaskBackgrounded, TaskCreated, TaskEnded, TaskQueued, TaskStarted
 from gencode.core.status import Status
 from gencode.delegation.turns import places
 from gencode.runtime.owner import QUEUE
@@ -63,6 +63,16 @@ async def test_who_has_an_agent_in_the_background_is_at_work() -> None:
     await born(store, leader, facts=[TaskStarted(), TaskBackgrounded()])
     capped, free = [await born(store, "main", model) for model in (CAPPED, FREE)]
     assert await places(store, [free], CAPS) == {free: 1, capped: 2}
+
+
+async def test_who_goes_on_stands_behind_those_who_waited_before_it() -> None:
+    store = MemoryStore()
+    ended = [TaskStarted(), TaskEnded(Status.COMPLETED)]
+    early = await store.create(TaskCreated(parent="a"), "them", ended)
+    first = await born(store, "a")
+    await store.append(early, [TaskQueued()])
+    last = await born(store, "a")
+    assert await places(store, [last], {}) == {first: 1, early.task: 2, last: 3}
 
 
 async def test_every_process_has_a_queue_of_its_own_and_the_fleet_has_none() -> None:

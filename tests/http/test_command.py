@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from gencode.core.extras import installing
-from gencode.surfaces.http.going_on import SENDER_GOES_ON
+from gencode.core.messages import UserMessage
+from gencode.core.task import transcript_of
+from gencode.surfaces.http.going_on import GO_ON, SENDER_GOES_ON
 from gencode.testing import call, says
 from tests.http.serving import Client, gen_serve, served, take
 from tests.surfaces.running import gen, script
@@ -218,8 +220,10 @@ async def test_what_goes_on_and_waits_in_line_is_pending_and_told_so_once(tmp_pa
         listed = (await site.client.get("/api/tasks")).json["tasks"]
         assert sorted(states) == sorted(each["status"] for each in listed) == ["pending", "running"]
         async with served(tmp_path, settings={"max_agents": 1}, Explore=LONG) as other:
-            waiting = [await other.gen.store.waiting(task) for task in tasks]
-            assert sorted(len(each) for each in waiting) == [0, 1]
+            for task in tasks:
+                heard = transcript_of(await other.gen.store.events(task))
+                told = [each.text for each in heard if isinstance(each, UserMessage)]
+                assert (told.count(GO_ON), await other.gen.store.waiting(task)) == (1, [])
 
 
 def test_a_shared_database_that_is_not_there_is_said_to_be_gone(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from gencode.core.events import (
     MessageAdded,
     TaskCreated,
     TaskEnded,
+    TaskQueued,
     TaskStarted,
 )
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, UserMessage
@@ -109,6 +110,13 @@ def test_a_run_that_goes_on_is_set_apart_from_the_one_before(tmp_path: Path) -> 
     last = f"\n## Result\n\nNo more.\n\n[task 9f3a1c2e ended as completed at {AT}]\n"
     assert file.path.read_text() == f"{WHOLE}\nResumed: {AT}\nModel: n\n\n> And?\n{last}"
     assert f"\n\nResumed: {AT}\nModel: n\n\n> And?\n{last}" in (tmp_path / "b.md").read_text()
+
+
+def test_a_run_that_waits_to_go_on_says_so_before_what_it_was_told(tmp_path: Path) -> None:
+    events = journal(*LIFE, TaskQueued(), MessageAdded(UserMessage("And?")), TaskStarted(model="n"))
+    rewrite(tmp_path / "b.md", events)
+    waits = f"\nWaits for its turn to go on: {AT}\n\n> And?\n\nResumed: {AT}\nModel: n\n"
+    assert (tmp_path / "b.md").read_text().endswith(waits)
 
 
 def test_a_file_and_its_folder_are_private(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from gencode.core.events import (
     QueueMoved,
     TaskCreated,
     TaskEnded,
+    TaskQueued,
     TaskStalled,
     TaskStarted,
     TextArrived,
@@ -128,6 +129,14 @@ def test_usage_budget_queue_and_silence_are_known() -> None:
     agent = view.agents["b"]
     assert (agent.place, agent.usage, agent.budget, agent.stalled) == (0, Usage(3, 1), Budget(tokens=9), 60.0)
     assert fold(view, Event("b", None, at(4), MessageAdded(ToolMessage(())))).agents["b"].stalled == 0.0
+
+
+def test_who_had_ended_and_waits_to_go_on_is_in_line() -> None:
+    ended = (TaskCreated(agent="Explore"), TaskStarted(), TaskEnded(Status.FAILED, "half", "broke"))
+    view = heard(*(("b", fact) for fact in (*ended, TaskQueued(budget=Budget(tokens=9)), QueueMoved(1))))
+    agent = view.agents["b"]
+    assert (agent.status, agent.place, agent.error, agent.ended_at) == (Status.PENDING, 1, None, None)
+    assert (agent.working, agent.budget) == (True, Budget(tokens=9))
 
 
 def test_who_has_answered_and_waits_for_more_is_resting() -> None:

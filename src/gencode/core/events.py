@@ -81,7 +81,7 @@ class TaskStarted(Fact, tag="TaskStarted", frozen=True, omit_defaults=True):
     budget: Budget | None = None
     """What it may spend from now on, where that was said anew."""
     was: Status = Status.PENDING
-    """The status it had before."""
+    """The status it had before; of one that had to wait for its turn to go on, that of its last end."""
     woken: bool = False
     """Whether nobody above it is at work here, so that it spends only parts of their budgets."""
     handed: str = ""
@@ -90,6 +90,18 @@ class TaskStarted(Fact, tag="TaskStarted", frozen=True, omit_defaults=True):
     """The form its results have from now on, where that was said anew."""
     seconds: float | None = None
     """So long this run may take, by all that was said of that; others see by it whether its time is up."""
+
+
+class TaskQueued(Fact, tag="TaskQueued", frozen=True, omit_defaults=True):
+    """The task had ended, is to go on, and waits for its turn to; what it hears then is written with this.
+
+    What was said anew counts from now on, as where a task starts.
+    """
+
+    model: str = ""
+    budget: Budget | None = None
+    woken: bool = False
+    output_schema: dict[str, Any] | None = None
 
 
 class MessageAdded(Fact, tag="MessageAdded", frozen=True):
@@ -231,6 +243,7 @@ DurableFact = (
     TaskCreated
     | TaskForked
     | TaskStarted
+    | TaskQueued
     | MessageAdded
     | TranscriptCompacted
     | CostEstimated

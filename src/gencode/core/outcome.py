@@ -76,7 +76,8 @@ def outcome_of(task: Task, tree: Usage | None = None, outputs: Path | None = Non
     whole = usage if tree is None else tree
     return Outcome(
         success=task.status is Status.COMPLETED,
-        result=task.result,
+        # What it said before is no answer to what it waits to do.
+        result="" if task.status is Status.PENDING else task.result,
         agent_id=task.id,
         output_file=str(output_file(outputs, task.id)) if outputs and task.background else None,
         error=task.error,

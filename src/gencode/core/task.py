@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from itertools import zip_longest
 from typing import Any, NoReturn
 
 from msgspec import Struct
@@ -23,6 +22,7 @@ from gencode.core.events import (
     TaskEnded,
     TaskForked,
     TaskImported,
+    TaskQueued,
     TaskStalled,
     TaskStarted,
     TranscriptCompacted,
@@ -40,6 +40,7 @@ from gencode.core.messages import (
     UserMessage,
     beginning,
 )
+from gencode.core.receipts import after_calls, handed_over, left_behind, receipt
 from gencode.core.rules import Action, Mode, Policy
 from gencode.core.spec import Copied, ToolChoice
 from gencode.core.status import Status
@@ -116,6 +117,8 @@ class Task(Struct, frozen=True, gc=False):
     woken: bool = False
     """Whether it spends only parts of the budgets above it; `parts` are those of its own."""
     parts: tuple[Part, ...] = ()
+    queued_at: str = ""
+    """Since when it waits for its turn to go on, or did when it last had to."""
     handed: str = ""
     """When it was last its turn to begin, where it had to wait for that."""
     left: tuple[str, ...] = ()
@@ -143,11 +146,6 @@ def fold(task: Task | None, event: Event) -> Task:
 def replay(events: Iterable[Event]) -> Task | None:
     """The task that these facts tell; None if there are no facts."""
     return reduce(fold, events, None)
-
-
-def receipt(task: str, ended_at: str | None) -> str:
-    """What is kept of a result that was handed over: of which task it is, and of which of its runs."""
-    return f"{task}@{ended_at}" if ended_at else task
 
 
 def was_given(sender: Task, task: str, ended_at: str | None) -> bool:
@@ -238,6 +236,10 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
     match fact:
         case TaskStarted():
             return _started(task, event, fact)
+        case TaskQueued():
+            if not task.status.ended:
+                _impossible(event, f"the task is {task.status}")
+            return replace(_going_on(task, fact), status=Status.PENDING, queued_at=event.at)
         case MessageAdded():
             return _with_message(task, fact.message)
         case CallDecided():
@@ -280,31 +282,38 @@ def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
     if task.status is Status.RUNNING:
         _impossible(event, "the task is already running")
     started = replace(
-        task,
+        _going_on(task, fact),
         status=Status.RUNNING,
         started_at=task.started_at or event.at,
         running_since=event.at,
+        model=fact.model or task.model,
+        system=fact.system or task.system,
+        handed=fact.handed or task.handed,
+        seconds=fact.seconds,
+    )
+    return reduce(_warned, fact.warnings, started)
+
+
+def _going_on(task: Task, fact: TaskStarted | TaskQueued) -> Task:
+    """A task as it goes on, at once or when it is its turn: it has no end any more."""
+    gone = set(task.closing)
+    kept = tuple(each for each in task.evidence.warnings if each not in gone)
+    return replace(
+        task,
         ended_at=None,
         error=None,
         result="" if task.conversation else task.result,  # an answer is to what was asked in this turn
         chosen_model=fact.model or task.chosen_model,
-        model=fact.model or task.model,
-        system=fact.system or task.system,
         budget=task.budget if fact.budget is None else fact.budget,
         output_schema=task.output_schema if fact.output_schema is None else fact.output_schema,
         output=None,
         inputs=None,
         stalled=0.0,
         closing=(),
+        evidence=replace(task.evidence, warnings=kept) if gone else task.evidence,
         woken=fact.woken,
-        handed=fact.handed or task.handed,
-        seconds=fact.seconds,
         fits=task.fits and not task.status.ended,
     )
-    if task.closing:
-        kept = tuple(each for each in task.evidence.warnings if each not in task.closing)
-        started = replace(started, evidence=replace(task.evidence, warnings=kept))
-    return reduce(_warned, fact.warnings, started)
 
 
 def _ended(task: Task, at: str, fact: TaskEnded) -> Task:
@@ -343,38 +352,12 @@ def _with_message(task: Task, message: Message) -> Task:
             )
         case ToolMessage():
             evidence = reduce(_with_result, message.results, task.evidence)
-            delivered = _after_calls(task, message.results)
-            left = _left_behind(task.left, message.results)
+            delivered = after_calls(task.delivered, message.results)
+            left = left_behind(task.left, message.results)
             return replace(task, evidence=evidence, delivered=delivered, left=left, stalled=0.0)
         case UserMessage():
-            delivered = _handed_over(task.delivered, message.delivers, message.ends)
+            delivered = handed_over(task.delivered, message.delivers, message.ends)
             return replace(task, delivered=delivered, mailed=max(task.mailed, message.mail))
-
-
-def _after_calls(task: Task, results: Iterable[ToolResult]) -> tuple[str, ...]:
-    """What was handed over, after some calls: who is sent again has a result still to come."""
-    sent = {child for result in results for child in result.trace.children}
-    before = task.delivered
-    if sent:
-        before = tuple(each for each in before if each.partition("@")[0] not in sent)
-    for result in results:
-        before = _handed_over(before, result.trace.delivered, result.trace.ends)
-    return before
-
-
-def _left_behind(before: tuple[str, ...], results: Iterable[ToolResult]) -> tuple[str, ...]:
-    """The agents that were left, after some calls: for whom it is waited again answers like any other."""
-    for result in results:
-        if result.trace.left or (before and result.trace.children):
-            kept = (each for each in before if each not in result.trace.children)
-            before = tuple(dict.fromkeys((*kept, *result.trace.left)))
-    return before
-
-
-def _handed_over(before: tuple[str, ...], tasks: Sequence[str], ends: Sequence[str]) -> tuple[str, ...]:
-    """What was handed over, with some more; journals of earlier versions do not say when tasks had ended."""
-    more = [receipt(task, end) for task, end in zip_longest(tasks, ends[: len(tasks)])]
-    return tuple(dict.fromkeys((*before, *more))) if more else before
 
 
 def _with_result(evidence: Evidence, result: ToolResult) -> Evidence:

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from gencode.core.events import Event, TaskStarted
+from msgspec.structs import replace
+
+from gencode.core.events import Event, TaskQueued, TaskStarted
 from gencode.core.messages import Message, UserMessage
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
@@ -40,6 +42,12 @@ def told_place(earlier: Sequence[Message], here: Workspace) -> list[UserMessage]
     where = "worktree" if place.startswith(TREE) else "clone" if place.startswith(CLONE) else "copy"
     text = f"{BACK} {cwd}. What you changed in your {where} is in it only if somebody took it over, so look."
     return [UserMessage(text, sender="system")]
+
+
+def in_line(started: TaskStarted) -> tuple[TaskQueued, tuple[TaskStarted]]:
+    """What is written of a task that has to wait for its turn to go on: at once, and when it is its turn."""
+    queued = TaskQueued(started.model, started.budget, started.woken, started.output_schema)
+    return queued, (replace(started, budget=None, output_schema=None),)
 
 
 def tools_of(events: Sequence[Event]) -> tuple[str, ...]:

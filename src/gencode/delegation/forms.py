@@ -5,7 +5,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from gencode.core.events import Event, TaskCreated, TaskStarted
+from gencode.core.events import Event, TaskCreated, TaskQueued, TaskStarted
 from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.task import Task
 from gencode.runtime.forms import Form
@@ -21,7 +21,7 @@ def schema_of(task: Task | TaskCreated, spec: AgentSpec, asked: Form = None) -> 
 def form_at(events: Sequence[Event], at: int) -> Form:
     """The schema that counted for a task after its fact number `at`."""
     facts = [event.fact for event in events if (event.seq or 0) <= at]
-    said = [each.output_schema for each in facts if isinstance(each, TaskCreated | TaskStarted)]
+    said = [each.output_schema for each in facts if isinstance(each, TaskCreated | TaskStarted | TaskQueued)]
     return next((each for each in reversed(said) if each is not None), None)
 
 

@@ -104,7 +104,8 @@ def _in_flight(task: Task, transcript: Sequence[Message]) -> list[DurableFact]:
     """About what a call cost that nobody heard the reply of; nothing where it was not the model's turn."""
     told = task.usage.input_tokens + task.usage.output_tokens
     silent = task.turns > 0 and not told  # it costs nothing, or nobody knows what
-    if silent or not transcript or isinstance(transcript[-1], AssistantMessage):
+    waits = task.status is Status.PENDING  # for its turn, with what it hears then written down
+    if waits or silent or not transcript or isinstance(transcript[-1], AssistantMessage):
         return []
     tokens = taken(transcript, len(task.system) // USUAL_TOKEN)
     usd = None if task.usage.usd is None else task.usage.usd * tokens / max(told, 1)

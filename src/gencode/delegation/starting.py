@@ -22,7 +22,7 @@ from gencode.delegation.accounts import bounded_above, shares
 from gencode.delegation.births import Begins, Birth
 from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled
 from gencode.delegation.desk import Desk
-from gencode.delegation.earlier import told_first, told_place, tools_of
+from gencode.delegation.earlier import in_line, told_first, told_place, tools_of
 from gencode.delegation.family import Family, as_sent
 from gencode.delegation.forms import schema_of
 from gencode.delegation.inbox import Arrivals
@@ -261,7 +261,7 @@ class Starting:
         """An earlier task with something more to do. It keeps the system prompt it had."""
         order = order.minded()
         spec, origin = order.spec, order.place
-        begun = False
+        begun, slot = False, None
         try:
             letters = await self._store.waiting(lease.task)
             if not letters and not more.over:
@@ -285,7 +285,6 @@ class Starting:
             woken = order.woken is not None
             started = replace(started, budget=more.budget, was=lease.state.status, woken=woken)
             started = replace(started, output_schema=more.form, seconds=order.limits.seconds)
-            then = (*settled, started, *first, *map(MessageAdded, heard))
             slot = self._slot(lease.state, origin)
             seat = self._seat(order, record, toolbox, slot, lease.state.system or system)
             seat = replace(seat, schema=form)
@@ -295,15 +294,16 @@ class Starting:
                 request = Request(seat.model, seat.system, shown, toolbox.schemas())
                 await order.woken.begin(lease.state, request, seat.price)
             job = self._job(order, seat, [*earlier, *heard], record, desk, as_sent(before, children))
-            if slot is None or slot.try_take():
-                await record.commit(*then)
-            else:
-                job.first = then
+            at_once = slot is None or slot.try_take()
+            begins, job.first = (started, ()) if at_once else in_line(started)
+            await record.commit(*settled, begins, *first, *map(MessageAdded, heard))
             begun = True
             self._family.rejoin(before, children, job)
             return self._supervisor.start(job)
         finally:
             if not begun:
+                if slot is not None:
+                    slot.give_back()
                 await self._store.release(lease)
 
     async def _settled(self, task: Task, purse: Purse | None) -> Sequence[DurableFact]:

@@ -19,7 +19,7 @@ async def places(store: Store, waiting: Collection[str], caps: Mapping[str, int]
     if all(owners.get(task) == QUEUE for task in waiting):
         return {}
     queues: dict[str, list[Task]] = {}
-    for task in await store.tasks(TaskQuery(statuses=(Status.PENDING,))):
+    for task in sorted(await store.tasks(TaskQuery(statuses=(Status.PENDING,))), key=_came):
         queues.setdefault(owners.get(task.id, ""), []).append(task)
     queues.pop(QUEUE, None)
     running = await store.tasks(TaskQuery(statuses=(Status.RUNNING,)))
@@ -51,7 +51,7 @@ def _in_line(queue: Sequence[Task], begun: Mapping[str, str], caps: Mapping[str,
     """Who waits, by the turns of their parents: a parent's is over when one of its own begins."""
     came: dict[str, str] = {}
     for task in queue:
-        came.setdefault(task.parent or "", task.created_at)
+        came.setdefault(task.parent or "", _came(task))
     turns = {parent: max(first, begun.get(parent, "")) for parent, first in came.items()}
     line = [
         Standing(task.id, task.parent or "", _caps_of(task, caps), number)
@@ -65,6 +65,11 @@ def _at_work(running: Sequence[Task], queue: Sequence[Task], caps: Mapping[str, 
     waited = {task.parent for task in (*running, *queue) if not task.background}
     working = [task for task in running if not task.conversation and task.id not in waited]
     return [_caps_of(task, caps) for task in sorted(working, key=_began)]
+
+
+def _came(task: Task) -> str:
+    """Since when it waits."""
+    return task.queued_at or task.created_at
 
 
 def _began(task: Task) -> str:

@@ -109,7 +109,7 @@ async def _withdrawn(store: Store, task: str, owner: str, why: str) -> bool:
 async def _called_off(store: Store, now: Task, why: str) -> list[DurableFact]:
     """The last facts of a task that nobody has begun with; none where there is nothing to call off."""
     if now.status is Status.PENDING:
-        return [TaskEnded(Status.CANCELLED, error=why)]
+        return [TaskEnded(Status.CANCELLED, now.result, why)]
     found = await _queued(store, now.id) if now.status.ended else None
     if found is None:
         return []

@@ -234,7 +234,9 @@ class Work:
     async def take_on(self, handover: Handover) -> Live:
         """Start what another process handed over to this one, or go on where a third one died with it."""
         known = handover.seen or (await self._store.task(handover.task) if handover.task else None)
-        if known is not None and known.status is Status.RUNNING:
+        # One that was to go on is pending once somebody has written down what it was told.
+        told = known is not None and known.status is Status.PENDING and handover.created is None
+        if known is not None and (told or known.status is Status.RUNNING):
             return await self._take_over(known, handover)
         if handover.created is not None:
             created = handover.created

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from gencode.core.events import AnyFact, Event, MessageAdded, TaskCreated, TaskEnded, TaskStarted
+from gencode.core.events import AnyFact, Event, MessageAdded, TaskCreated, TaskEnded, TaskQueued, TaskStarted
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -132,6 +132,8 @@ def _step(event: Event) -> str:
         case TaskStarted() as started:
             word = "\nResumed" if (event.seq or 0) > FIRST_START else "Started"
             return f"{word}: {event.at}\nModel: {started.model}\n"
+        case TaskQueued():
+            return f"\nWaits for its turn to go on: {event.at}\n"
         case MessageAdded(message):
             return _message(message)
         case TaskEnded() as ended:

@@ -4,13 +4,22 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 
 from gencode.core.errors import Fenced, UserMistake
-from gencode.core.events import DurableFact, Event, TaskEnded, TaskStarted, kind_of, settle, unicode_text
+from gencode.core.events import (
+    DurableFact,
+    Event,
+    TaskEnded,
+    TaskQueued,
+    TaskStarted,
+    kind_of,
+    settle,
+    unicode_text,
+)
 from gencode.core.ids import ID_LENGTH, clean_id, moment, stamp
 from gencode.core.task import Task, fold
 
 DRAWS = 100
 """How often an id is drawn again before the store says that something else is wrong."""
-_TURNS_STATUS = (TaskStarted, TaskEnded)
+_TURNS_STATUS = (TaskStarted, TaskQueued, TaskEnded)
 
 LONGEST_LETTER = 100_000
 """So many characters a letter may have."""
@@ -35,7 +44,7 @@ class Growth:
 
     @property
     def turns_status(self) -> bool:
-        """Whether the task started or ended here."""
+        """Whether the task got another status here."""
         return any(isinstance(event.fact, _TURNS_STATUS) for event in self.events)
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gencode.core.errors import GenCodeError
-from gencode.core.events import Event, TaskStarted
+from gencode.core.events import Event, TaskQueued, TaskStarted
 from gencode.core.ids import stamp
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.figures import name_of
@@ -93,4 +93,4 @@ class Lookout:
 
 
 def _begins(events: Iterable[Event]) -> bool:
-    return any(isinstance(each.fact, TaskStarted) for each in events)
+    return any(isinstance(each.fact, TaskStarted | TaskQueued) for each in events)

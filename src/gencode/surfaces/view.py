@@ -16,6 +16,7 @@ from gencode.core.events import (
     TaskBackgrounded,
     TaskCreated,
     TaskEnded,
+    TaskQueued,
     TaskStalled,
     TaskStarted,
     TextArrived,
@@ -139,6 +140,10 @@ def _after(agent: AgentView, event: Event) -> AgentView:
             budget = agent.budget if fact.budget is None else fact.budget
             running = replace(agent, status=Status.RUNNING, model=model, step="thinking", budget=budget)
             return replace(running, started_at=begun, ended_at=None, place=0, resting=False)
+        case TaskQueued() as fact:
+            budget = agent.budget if fact.budget is None else fact.budget
+            waits = replace(agent, status=Status.PENDING, step="", budget=budget)
+            return replace(waits, error=None, ended_at=None, place=0, resting=False)
         case BudgetSet(budget):
             return replace(agent, budget=budget)
         case TaskBackgrounded():

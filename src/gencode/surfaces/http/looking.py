@@ -7,7 +7,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from gencode.core.outcome import Outcome
-from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.http.endpoints import Asked, B, Endpoint, Nothing, Q, endpoint
@@ -41,20 +40,11 @@ def about_task(
     return made
 
 
-def as_now(site: Site, outcome: Outcome) -> Outcome:
-    """A task that goes on here and waits in line for that is pending again, whatever it was before."""
-    live = site.gen.supervisor.find(outcome.agent_id) if outcome.status.ended else None
-    if live is None or not live.queued:
-        return outcome
-    return replace(outcome, success=False, status=Status.PENDING, error=None, ended_at=None)
-
-
 async def page_of(site: Site, query: TaskQuery, limit: int) -> tuple[list[Outcome], str | None]:
     """The newest tasks that match, newest first, and the one before which the next page begins."""
     tasks = await site.gen.store.tasks(replace(query, limit=limit + 1))
     page = tasks[::-1][:limit]
-    outcomes = [as_now(site, each) for each in await site.gen.records.outcomes(page)]
-    return outcomes, page[-1].id if len(tasks) > limit else None
+    return await site.gen.records.outcomes(page), page[-1].id if len(tasks) > limit else None
 
 
 async def below(site: Site, root: Task) -> tuple[list[Task], int]:

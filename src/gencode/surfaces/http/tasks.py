@@ -17,7 +17,7 @@ from gencode.surfaces.http.endpoints import Asked, Nothing, endpoint
 from gencode.surfaces.http.frames import Cursor, read_cursor
 from gencode.surfaces.http.guard import Refused
 from gencode.surfaces.http.hub import cursor_of
-from gencode.surfaces.http.looking import about_task, as_now, below, page_of
+from gencode.surfaces.http.looking import about_task, below, page_of
 from gencode.surfaces.http.shapes import (
     AllFacts,
     AllWindow,
@@ -62,13 +62,13 @@ async def list_tasks(site: Site, asked: Asked[TaskFilter, Nothing]) -> TaskPage:
 
 @about_task("GET", "view", "One task; the beginning of its id is enough", answer=Outcome)
 async def get_task(site: Site, task: Task, asked: Asked[Nothing, Nothing]) -> Outcome:
-    return as_now(site, await site.gen.records.get(task))
+    return await site.gen.records.get(task)
 
 
 @about_task("GET tree", "view", "A task and everything below it", answer=Family)
 async def get_tree(site: Site, task: Task, asked: Asked[Nothing, Nothing]) -> Family:
     family, more = await below(site, task)
-    return Family([as_now(site, each) for each in await site.gen.records.outcomes(family)], more)
+    return Family(await site.gen.records.outcomes(family), more)
 
 
 @about_task(

@@ -12,6 +12,7 @@ const FACTS = [
   "SubSessionCancelled",
   "MessageAdded",
   "CallDecided",
+  "TaskQueued",
   "TaskBackgrounded",
   "TaskStalled",
   "TaskForked",

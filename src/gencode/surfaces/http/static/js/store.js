@@ -278,6 +278,9 @@ class Tasks extends EventTarget {
         });
         task.runs?.push([task.since, null]);
         break;
+      case "TaskQueued":
+        Object.assign(task, { status: "pending", error: null, ended: null, queue: null, step: "" });
+        break;
       case "SubSessionProgress":
         this.#progressed(task, event);
         break;

@@ -280,6 +280,8 @@ class Transcript extends HTMLElement {
           event.at,
           `The first ${plural(event.upto, "message")} became a summary${event.why ? `: ${event.why}` : ""}`,
         );
+      case "TaskQueued":
+        return marker(event.at, "Waits for its turn to go on");
       case "TaskBackgrounded":
         return marker(event.at, "Goes on in the background");
       case "TaskStalled":
