@@ -21,6 +21,7 @@ from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.test_queue_story import write_agent
 from tests.control.words import heard, numbered, results, said
+from tests.delegation.test_isolation import played
 from tests.waiting import until
 
 SECONDS = 3.0
@@ -169,6 +170,22 @@ async def test_an_agent_ends_a_while_before_the_one_that_waits_for_it(
     assert (tasks["lead"].result, outcome.result, outcome.status) == ("one of two", "told", Status.COMPLETED)
 
 
+async def test_so_does_one_in_a_process_of_its_own(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ends, "SHARE_LEFT", 0.7)  # a process needs time to begin
+    write_agent(home / ".gen" / "agents", "lead", "LS, Task(Explore, Plan)")
+    apart = call("Task", subagent_type="Plan", prompt="look", isolation="process")
+    lead = [says("", GOOD, apart), says("one of two")]
+    model = played(tmp_path, lead=lead, Explore=[says("found it")], Plan=[NEVER])
+    async with asyncio.timeout(60), GenCode.open(tmp_path, model=model, settings=DEEP) as gen:
+        led = await gen.task("lead", "go", budget=Budget(seconds=15))
+        tasks = {task.agent: task for task in await gen.tasks()}
+    late = tasks["Plan"]
+    assert (late.status, (late.error or "").startswith("it took longer than 4.")) == (Status.TIMED_OUT, True)
+    assert (led.status, led.result) == (Status.COMPLETED, "one of two")
+
+
 def ends_of(gen: GenCode) -> list[float]:
     """When the time of each agent at work is up."""
     return [live.ends for live in gen.supervisor if isinstance(live, Job) and live.ends]
@@ -180,7 +197,7 @@ async def test_that_while_is_short_however_long_it_may_take(
     monkeypatch.setattr(ends, "MOST_LEFT_SECONDS", 0.5)
     write_agent(home / ".gen" / "agents", "lead", "Task(Plan)")
     async with scripted(
-        *(tmp_path,),
+        tmp_path,
         settings={**DEEP, "task_seconds": 100},
         lead=[says("", BAD), says("told")],
         Plan=[NEVER],
@@ -189,7 +206,7 @@ async def test_that_while_is_short_however_long_it_may_take(
         await until(lambda: len(ends_of(gen)) == 2, "both are at work")
         first, second = ends_of(gen)
         await handle.stop()
-    assert first - second == pytest.approx(0.5)
+    assert first - second == pytest.approx(0.5, abs=0.05)
 
 
 async def test_who_is_waited_for_by_nobody_has_all_its_time(tmp_path: Path) -> None:

@@ -15,24 +15,29 @@ Find = Callable[[str], Live | None]
 
 
 def set_end(job: Job, find: Find) -> float | None:
-    """Say when the time of a job is up that begins now; the seconds until then.
-
-    That is a while before the end of an agent that waits for it, which hears of it then and can pass on what
-    else has come. Before that of a conversation it is not: a person reads what has come as it is.
-    """
-    now, limits = time.monotonic(), job.seat.limits
-    times = [] if limits.seconds is None else [(now + limits.seconds, limits.seconds)]
-    above = find(job.task.parent or "") if not job.task.background else None
-    end = end_of(above, find)
-    if end is not None and above is not None and not above.task.conversation:
-        left = max(end - now, 0.0)
-        left -= min(left * SHARE_LEFT, MOST_LEFT_SECONDS)
-        times.append((now + left, left))
-    if not times:
-        return None
-    ends, seconds = min(times)
-    job.ends = min(ends, limits.until or ends)
+    """Say when the time of a job is up that begins now; the seconds until then."""
+    limits = job.seat.limits
+    waits = None if job.task.background else job.task.parent
+    seconds = heard_of(limits.seconds, waits, find)
+    if seconds is not None:
+        ends = time.monotonic() + seconds
+        job.ends = min(ends, limits.until or ends)
     return seconds
+
+
+def heard_of(seconds: float | None, waits: str | None, find: Find) -> float | None:
+    """So many seconds, or fewer where an agent `waits` for who begins now and has to end itself.
+
+    That one hears of it then, and can pass on what else has come. Before the end of a conversation nobody has
+    to end: a person reads what has come as it is.
+    """
+    above = find(waits or "")
+    end = end_of(above, find)
+    if end is None or above is None or above.task.conversation:
+        return seconds
+    left = max(end - time.monotonic(), 0.0)
+    left -= min(left * SHARE_LEFT, MOST_LEFT_SECONDS)
+    return left if seconds is None else min(seconds, left)
 
 
 def end_of(live: Live | None, find: Find) -> float | None:

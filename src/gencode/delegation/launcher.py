@@ -26,6 +26,7 @@ from gencode.delegation.accounts import (
 )
 from gencode.delegation.apart import Apart, new_task
 from gencode.delegation.desk import Desk
+from gencode.delegation.ends import heard_of
 from gencode.delegation.forks import Fork, check_begun, forked, remembered
 from gencode.delegation.forms import checked, formed
 from gencode.delegation.inquiring import Inquiring
@@ -101,7 +102,9 @@ class Launcher:
         """Start a subagent in a process of its own; it may spend what is set aside for it, and no more."""
         place = order.place
         slot = self._supervisor.slots.slot("", created.parent or "", place.model.name)
-        handover = new_task(created, place.model, order.limits.seconds, bound=True)
+        waits = None if created.background else created.parent
+        seconds = heard_of(order.limits.seconds, waits, self._supervisor.find)
+        handover = new_task(created, place.model, seconds, bound=True)
         remote = await self.apart.bind(handover, place.stop, place.purse, slot)
         self._seating.kinship.learn(remote.id, created.parent)
         return remote
