@@ -3,30 +3,36 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from gencode.app import GenCode
 from gencode.core.errors import ProviderError
-from gencode.providers.cooldown import FIRST, Cooldown
+from gencode.providers.cooldown import FIRST, LONGEST_HOLD, MORE, Cooldown
 from gencode.providers.retry import Retrying
+from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.ports import EndPart, Part, Request, TextPart
+from gencode.stores.memory import MemoryStore
+from gencode.testing import Overhearing, call, says
 from tests.providers.hurried import hurried
-from tests.providers.told import heard
+from tests.providers.told import Told, heard
 
 AGENTS = 100
 
 
 @dataclass
 class Slow:
-    """A model that answers after so many seconds; the first so many requests fail instead."""
+    """A model that answers after some seconds, the first so many `soon`; the first so many fail instead."""
 
     seconds: float = 10.0
     fails: int = 0
+    soon: int = 0
     asked_at: list[float] = field(default_factory=list[float])
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         loop = asyncio.get_running_loop()
         self.asked_at.append(loop.time())
-        fails = len(self.asked_at) <= self.fails
-        await asyncio.sleep(self.seconds)
+        fails, soon = len(self.asked_at) <= self.fails, len(self.asked_at) <= self.soon
+        await asyncio.sleep(1.0 if soon else self.seconds)
         if fails:
             raise ProviderError("m failed", retryable=True)
         yield TextPart("yes")
@@ -70,10 +76,60 @@ def test_nobody_waits_whom_an_agent_has_sent() -> None:
     assert model.waves() == [(0, AGENTS)]
 
 
-def test_those_who_wait_do_not_give_up_while_the_first_have_no_answer_yet() -> None:
+def test_those_who_wait_go_after_a_while_where_the_first_have_no_answer_yet() -> None:
     model = Slow(seconds=600)
     hurried(crowd(Retrying(model, Cooldown())))
-    assert model.waves() == [(0, FIRST), (600, AGENTS - FIRST)]
+    assert model.waves() == [(0, FIRST), (LONGEST_HOLD, AGENTS - FIRST)]
+
+
+def test_for_each_one_that_is_answered_some_more_ask() -> None:
+    model = Slow(seconds=600, soon=2)
+    hurried(crowd(Retrying(model, Cooldown())))
+    assert model.waves() == [(0, FIRST), (1, 2 * MORE), (LONGEST_HOLD, AGENTS - FIRST - 2 * MORE)]
+
+
+def test_nobody_waits_for_those_whom_an_agent_has_sent() -> None:
+    async def story() -> float:
+        loop = asyncio.get_running_loop()
+        provider = Retrying(Slow(seconds=600), Cooldown())
+        sent = [asyncio.create_task(heard(provider, sent=True)) for _ in range(AGENTS)]
+        await asyncio.sleep(5)
+        asked = asyncio.create_task(heard(provider))
+        await asyncio.gather(*sent, asked)
+        return loop.time() - 1000
+
+    assert hurried(story()) == 605
+
+
+def test_whom_an_agent_has_sent_does_not_wait_after_a_storm_that_is_forgotten() -> None:
+    async def story() -> list[tuple[float, int]]:
+        refused = iter([False])
+        cooldown, model = Cooldown(), Slow()
+        assert await heard(Retrying(Told(lambda _: next(refused, True)), cooldown)) == "yes"
+        await asyncio.sleep(600)
+        await crowd(Retrying(model, cooldown), sent=True)
+        return model.waves()
+
+    assert hurried(story()) == [(0, AGENTS)]
+
+
+async def test_it_is_known_which_requests_come_from_those_whom_an_agent_has_sent(tmp_path: Path) -> None:
+    send = call("Task", subagent_type="Explore", prompt="look")
+    model = Overhearing(
+        ScriptedProvider.of({"main": [says("", send), says("done")], "*": [says("found")] * 3})
+    )
+
+    async with GenCode.open(tmp_path, model=model, store=MemoryStore()) as gen:
+        outcome = await gen.ask("go").outcome()
+        [child] = await gen.tasks(parent=outcome.agent_id)
+        await gen.resume(child.agent_id, "go on")
+        await gen.fork(child.agent_id, "and this")
+    asked = [(request.agent, request.sent) for request in model.requests]
+    mine = [
+        ("Explore", False),
+        ("Explore", False),
+    ]  # a person, and not the agent that sent it, waits for these
+    assert asked == [("main", False), ("Explore", True), ("main", False), *mine]
 
 
 def test_others_ask_in_the_place_of_those_who_fail() -> None:

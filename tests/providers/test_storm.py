@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import pytest
 
 from gencode.core.errors import ProviderError
+from gencode.providers.board import Board
 from gencode.providers.cooldown import Cooldown
 from gencode.providers.retry import Patience, Retrying
+from gencode.providers.storm import Storm
 from gencode.runtime.ports import EndPart, Part, Request, TextPart, WaitPart
 from tests.contracts.provider import Play
 from tests.providers.dialects import chat, provider_at
@@ -111,7 +113,7 @@ async def test_refusals_of_what_was_on_its_way_do_not_lengthen_the_pause() -> No
     async with asyncio.timeout(ENDS), cooldown.turn(ENDS) as turn:
         await turn.wait()
         turn.answered()
-    assert (cooldown.pauses, cooldown.refusals) == (1, 0)
+    assert (cooldown.storm.pauses, cooldown.storm.refusals) == (1, 0)
 
 
 async def test_nobody_runs_out_of_tries_because_others_hit_the_limit() -> None:
@@ -192,7 +194,7 @@ async def test_a_wait_that_is_too_long_is_told_to_each_and_keeps_nobody_in_line(
     told, cooldown = Shut(lambda _: False), Cooldown()
     answers = await together(told, cooldown, SCALED, 20)
     assert answers == ["m is busy. The provider asks to wait 60 minutes; try again then."] * 20
-    assert (len(told.asked), cooldown.cold) == (20, False)
+    assert (len(told.asked), cooldown.storm.cold) == (20, False)
 
 
 async def test_whoever_is_stopped_in_line_or_while_asking_leaves_its_place_to_the_others() -> None:
@@ -213,11 +215,11 @@ async def test_whoever_is_stopped_in_line_or_while_asking_leaves_its_place_to_th
 async def test_a_refusal_is_forgotten_when_it_has_been_calm_for_a_while() -> None:
     refused = iter([False])
     told = Told(lambda _: next(refused, True))
-    cooldown = Cooldown(calm=0.0)
+    cooldown = Cooldown(Board(Storm(calm=0.0)))
     provider = Retrying(told, cooldown, Patience(first=0.001, longest=0.002))
-    assert [await outcome(provider, "a"), cooldown.cold] == ["yes", True]
+    assert [await outcome(provider, "a"), cooldown.storm.cold] == ["yes", True]
     await asyncio.sleep(0.01)
-    assert [await outcome(provider, "a"), cooldown.cold] == ["yes", False]
+    assert [await outcome(provider, "a"), cooldown.storm.cold] == ["yes", False]
     assert len(told.asked) == 3
 
 

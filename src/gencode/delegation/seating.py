@@ -329,6 +329,7 @@ class Seating:
             context=price.context or USUAL_CONTEXT,
             hooks=self._hooks(spec, task, toolbox, origin),
             temperature=origin.model.temperature,
+            sent=origin.task is not None,
         )
 
     def hooked(self, spec: AgentSpec) -> bool:

@@ -1,266 +1,286 @@
-"""One pause per provider and model, and one way back from it, shared by all agents of the process.
+"""One line per provider and model, for all agents of the process, and one `Storm` for all processes.
 
-After "too many requests" nobody asks until the pause is over. The provider says how long it is, or else the
-`Allowance`: the more wait and the fewer were answered, the longer. Then they stand in line: one asks, and
-each answer lets one more ask at the same time, so that a hundred agents that hit a limit together do not hit
-it a hundred times again. They leave at a `Tempo` that is learned on the way. When nothing was refused for a
-while and nobody waits, all of this is forgotten; until something is refused it costs nothing, but that of a
-crowd which a program sends to a model that has not answered lately only some go first.
+Once something is refused they stand in line, so that a hundred agents that hit a limit together do not hit it
+a hundred times again. When nothing was refused for a while and nobody waits, all of this is forgotten; until
+something is refused it costs nothing, but that of a crowd which a program sends to a model that has not
+answered lately only some go first.
 """
 
 import asyncio
+import random
 from collections import deque
 from math import ceil
 
 from gencode.core.errors import ProviderError
-from gencode.providers.allowance import IN_VAIN, Allowance
-from gencode.providers.tempo import LONGEST_GAP, MINUTE, Tempo
+from gencode.providers.board import Board
+from gencode.providers.storm import Storm
+from gencode.providers.tempo import MINUTE, REMEMBERED
 from gencode.runtime.news import News
 
 FIRST = 24
-"""So many ask at the same time before two were answered: the others would be refused with them.
+"""So many ask at the same time where nobody was answered lately: the others would be refused with them.
 
 Those do not wait that an agent sent. It was answered, and it will be when they are, so that one refusal for
 each of them is not too many; and it waits for them.
 """
-CALM = MINUTE
-"""So many seconds after a refusal it is forgotten."""
+MORE = 4
+"""So many of the others ask for each one that is answered then."""
+LONGEST_HOLD = 15.0
+"""Nobody is held back for longer before something is refused: answers may be slow."""
 STUBBORN = 4
 """After so many refusals one lets all others ask first: it may be the only one that is too much."""
-LONGEST_APART = 10.0
-"""Nobody waits longer for another one's refusal."""
-SLACK = 3
-"""One is more patient by so many gaps between requests: some of them may fail for other reasons."""
+LOOK_SECONDS = 0.5
+"""Whoever waits looks so often what others have done, where there are others."""
 
 
 class Cooldown:
-    """The shared pause of one provider and model."""
+    """The line of one provider and model."""
 
-    def __init__(self, calm: float = CALM) -> None:
-        self.cold = False
-        self.pauses: int = 0
-        self.refusals: int = 0
-        """How many pauses there were in a row without an answer in between."""
-        self.answered_at = 0.0
-        self._calm = calm
-        self._forgotten_at = 0.0
+    def __init__(self, board: Board | None = None) -> None:
+        self._board = board or Board()
         self.news = News()
-        """When a person is to hear that agents wait."""
-        self._trouble = ProviderError("")
-        self._tempo = Tempo()
-        self._allowance = Allowance()
-        self._paused_at = self._pause = self._left_at = 0.0
-        self._apart = 0.0
-        """Seconds in which a refusal would be known: if two cannot be afforded, the second waits for them."""
-        self._most = 1
-        self._asking = 0
-        self._unhindered = 0
-        """So many are on their way who did not have to wait."""
-        self._line: deque[asyncio.Future[int | None]] = deque()
+        self._sent_at = -MINUTE
+        self._joined = 0.0
+        self._fine_at: deque[float] = deque(maxlen=REMEMBERED)
+        """When somebody was answered who had not waited."""
+        self._known_until = -MINUTE
+        """Until then it is known that the model answers: two were answered in a minute."""
+        self._answered_until = -MINUTE
+        self._unsent = self._room = 0
+        """So many are on their way who did not have to wait and whom no agent sent, and so many may be."""
+        self._line: deque[tuple[asyncio.Future[int | None], bool]] = deque()
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def storm(self) -> Storm:
+        """What is known here."""
+        return self._board.storm
 
     @property
     def words(self) -> str:
         """What is waited for, for a person."""
-        others = "it is the next" if len(self._line) < 2 else f"{len(self._line)} wait for their turn"
-        if not self.cold:
+        now = asyncio.get_running_loop().time()
+        waiting = self.storm.waiting(now)
+        others = "it is the next" if waiting < 2 else f"{waiting} wait for their turn"
+        if not self.storm.cold:
             return f"waits until the model has answered others: {others}"
-        left = ceil(max(0.0, self._next - asyncio.get_running_loop().time()))
+        left = ceil(max(0.0, self.storm.next_at(now) - now))
         soon = f"in {left} s" if left else "when one of them is answered"
-        why = str(self._trouble).removesuffix(".")
+        why = self.storm.why.removesuffix(".")
         return f"waits for the model ({why}): {others}, and the next asks {soon}"
 
     @property
-    def slack(self) -> float:
-        """So many seconds one is more patient, because requests leave slowly."""
-        return SLACK * self._tempo.gap
+    def crowded(self) -> bool:
+        """Whether somebody waits in line."""
+        return self.storm.waiting(asyncio.get_running_loop().time()) > 0
 
     def holds(self, *, sent: bool = False) -> bool:
         """Whether the next one has to wait, if it was sent by an agent or not."""
         now = asyncio.get_running_loop().time()
         if sent:
-            self._allowance.sent(now)
-        return self.cold or (self._unhindered >= FIRST and not sent and self._allowance.unknown(now))
-
-    @property
-    def crowded(self) -> bool:
-        """Whether somebody waits in line."""
-        return bool(self._line)
+            self._sent_at = now
+        if self._board.stirred():
+            with self._board as storm:
+                self._join(storm, now)
+        return self.storm.cold or (not sent and self._full(now))
 
     def turn(self, patience: float, refused: int = 0, *, sent: bool = False) -> "Turn":
         """One's turn to ask; one gives up waiting for it when nobody was answered for so many seconds.
 
         One that was refused so often in its turn is mostly the next, so that nobody is always too late.
         """
-        return Turn(self, patience, first=refused % STUBBORN > 0, held=self.holds(sent=sent))
+        return Turn(self, patience, first=refused % STUBBORN > 0, sent=sent)
 
-    async def wait(self, patience: float, *, first: bool) -> int | None:
+    async def wait(self, patience: float, *, first: bool, sent: bool) -> int | None:
         """Wait in line; the number of pauses before this request, or None where it is unhindered."""
         loop = asyncio.get_running_loop()
         came = loop.time()
-        if self.cold and came > max(self._forgotten_at, self._next) and not self._line:
-            self.cold = False
-        if not self.holds():
-            self.begin()
+        with self._board as storm:
+            storm.place(self._board.name, came, len(self._line))
+            storm.fade(came)
+        if not self.holds(sent=sent):
+            self.begin(sent=sent)
             return None
         place: asyncio.Future[int | None] = loop.create_future()
+        waits = place, sent
         if first:
-            self._line.appendleft(place)
+            self._line.appendleft(waits)
         else:
-            self._line.append(place)
-        self._move()
+            self._line.append(waits)
+        self._look()
         try:
-            while not place.done():
-                left = max(came, self.answered_at) + patience + self.slack - loop.time()
-                if left <= 0 and self.cold and not self._asking:
-                    raise self._given_up()
-                await asyncio.wait((place,), timeout=max(left, 1.0))
+            while not place.done() and (left := self._patience(came, patience)):
+                await asyncio.wait((place,), timeout=left)
         except (asyncio.CancelledError, ProviderError):
             if place.done():
-                self.leave(place.result())
+                self.leave(place.result(), sent=sent)
             else:
-                self._line.remove(place)
-                self._allowance.returned()
-                self._move()
+                self._line.remove(waits)
+                with self._board as storm:
+                    storm.give_up()
+                    self._let_go(storm)
             raise
-        return place.result()
+        if place.done():
+            return place.result()
+        self._line.remove(waits)
+        self.begin(sent=sent)
+        return None
+
+    def _patience(self, came: float, patience: float) -> float:
+        """How long one that came then goes on waiting, before it looks again; 0 if it goes without a turn."""
+        storm, now = self.storm, asyncio.get_running_loop().time()
+        if not storm.cold:
+            return max(0.0, came + LONGEST_HOLD - now)
+        storm.place(self._board.name, now, len(self._line))
+        left = max(came, storm.answered_at) + patience + storm.slack - now
+        if left <= 0 and not storm.asking(now):
+            raise ProviderError(storm.why, retryable=True, retry_after=storm.told or None, limited=True)
+        return max(left, 1.0)
 
     def refuse(self, before: int, pause: float, trouble: ProviderError, took: float) -> None:
-        """A request with so many pauses before it was too much: nobody asks for so many seconds.
-
-        It says nothing new if a pause began while it was on its way.
-        """
-        self._allowance.refused()
-        self._apart = min(self._apart, 2 * took)
-        if before != self.pauses:
-            return
+        """A request with so many pauses before it was too much: nobody asks for so many seconds."""
         now = asyncio.get_running_loop().time()
-        if not self.cold or self._spare < IN_VAIN:
-            self._allowance.begin(now)
-            self._tempo.begin(now, counted=not (self.cold or trouble.overloaded))
-            self.cold, self.refusals, self._apart = True, 0, min(2 * took, LONGEST_APART)
-        else:
-            self._tempo.refused(now, pause, self._spare, trouble.retry_after or 0.0)
-        self.pauses += 1
-        self.refusals += 1
-        self._trouble = trouble
-        self._most, self._asking = 1, 0
-        longer = min(self._tempo.gap * 2 ** min(self.refusals - 1, 60), LONGEST_GAP)
-        self._paused_at, self._pause = now, max(pause, longer)
-        self._forgotten_at = self._next + self._calm
-        self._move()
+        with self._board as storm:
+            storm.place(self._board.name, now, len(self._line))
+            storm.refuse(before, pause, trouble, took, now)
+            self._let_go(storm)
 
     def answer(self, before: int) -> None:
         """A request from the line, with so many pauses before it, is being answered."""
-        self.answered_at = asyncio.get_running_loop().time()
-        if before == self.pauses:
-            self.refusals = 0
-            self._most += 1
-            self._asking -= 1
-        self._allowance.returned()
-        self._tempo.answered(self.answered_at, self._allowance.fine, self._spare)
-        self._move()
+        now = asyncio.get_running_loop().time()
+        self._note(now)
+        with self._board as storm:
+            storm.answer(storm.place(self._board.name, now, len(self._line)), before, now)
+            self._let_go(storm)
 
-    def fine(self) -> None:
+    def fine(self, *, sent: bool) -> None:
         """An unhindered request is being answered."""
-        self._unhindered -= 1
-        self._allowance.unhindered(asyncio.get_running_loop().time())
-        if self._line:
-            self._move()
+        now = asyncio.get_running_loop().time()
+        self._unsent -= not sent
+        self._room += MORE - 1
+        self._fine_at.append(now)
+        self._note(now)
+        if self.storm.cold or self._line:
+            with self._board as storm:
+                storm.fine(1)
+                self._let_go(storm)
 
-    def begin(self) -> None:
+    def begin(self, *, sent: bool) -> None:
         """An unhindered request leaves."""
-        self._unhindered += 1
+        self._unsent += not sent
 
-    def leave(self, before: int | None) -> None:
+    def leave(self, before: int | None, *, sent: bool = False) -> None:
         """A request with so many pauses before it, or an unhindered one, makes room for another."""
         if before is None:
-            self._unhindered -= 1
-        elif before == self.pauses:
-            self._asking -= 1
-        if self._line:
-            self._move()
+            self._unsent -= not sent
+            if not self._line:
+                return
+        now = asyncio.get_running_loop().time()
+        with self._board as storm:
+            if before is not None:
+                storm.leave(storm.place(self._board.name, now, len(self._line)), before)
+            self._let_go(storm)
 
-    def _move(self) -> None:
+    def _look(self) -> None:
+        with self._board as storm:
+            self._let_go(storm)
+
+    def _let_go(self, storm: Storm) -> None:
         """Let those go whose turn it is."""
         loop = asyncio.get_running_loop()
+        now = loop.time()
         if self._timer is not None:
             self._timer.cancel()
-        while self._line and not self.holds():
-            self._line.popleft().set_result(None)
-            self.begin()
-        while self._line and self.cold and self._asking < self._together:
-            if self._next > loop.time():
-                self._timer = loop.call_at(self._next, self._move)
-                break
-            self._line.popleft().set_result(self.pauses)
-            self._asking += 1
-            self._left_at = loop.time()
+        self._join(storm, now)
+        place = storm.place(self._board.name, now, len(self._line))
+        while self._line and not storm.cold and self._unsent < self._room:
+            first, sent = self._line.popleft()
+            first.set_result(None)
+            self.begin(sent=sent)
+        while self._line and storm.cold and (before := storm.go(place, now)) is not None:
+            self._line.popleft()[0].set_result(before)
+            place.waiting = len(self._line)
+        place.waiting = len(self._line)
         if not self._line:
-            self._tempo.measure(loop.time())
+            storm.rest(now)
+        elif storm.cold:
+            wakes = [at] if (at := storm.next_at(now)) > now else []
+            if self._board.shared:
+                wakes.append(now + LOOK_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 (jitter, no secret)
+            if wakes:
+                self._timer = loop.call_at(min(wakes), self._look)
 
-    @property
-    def _next(self) -> float:
-        """When the next one may ask: after the pause, and not too soon after the last one."""
-        pause, spare = self._pause, self._spare
-        told = self._trouble.retry_after and self.refusals < 2 and spare >= 0
-        silent = self._paused_at - max(self._tempo.began, self.answered_at)
-        in_a_row = self.refusals > (spare >= 0) and silent < MINUTE
-        if (self._tempo.blind or in_a_row) and not told:
-            crowded = 2 * pause * max(len(self._line), 1)
-            pause = max(pause, min(crowded, self._allowance.pause(spare, silent)))
-        gap = max(self._tempo.gap, self._apart if 0 < self._asking >= spare else 0.0)
-        return max(self._paused_at + pause, self._left_at + gap)
+    def _join(self, storm: Storm, now: float) -> None:
+        """Tell a storm that is new here how many were answered before it, and whether an agent sent them."""
+        if not storm.cold:
+            return
+        if self._sent_at > storm.began - MINUTE:
+            storm.sent()
+        if self._joined != storm.began:
+            self._joined = storm.began
+            storm.fine(sum(at > now - MINUTE for at in self._fine_at))
 
-    @property
-    def _together(self) -> int:
-        """So many may ask at the same time: one, if none may be refused any more."""
-        return 1 if self._spare < 0 and self._tempo.limited else self._most
+    def _note(self, now: float) -> None:
+        """Somebody is answered: after the second one the model is known to answer for a while."""
+        if now < self._answered_until:
+            self._known_until = now + MINUTE
+        self._answered_until = now + MINUTE
 
-    @property
-    def _spare(self) -> int:
-        """So many more may be refused, without more refusals than answers in the end."""
-        return self._allowance.left(len(self._line) + self._asking)
-
-    def _given_up(self) -> ProviderError:
-        last = self._trouble
-        return ProviderError(str(last), retryable=True, retry_after=last.retry_after, limited=True)
+    def _full(self, now: float) -> bool:
+        """Whether so many are on their way that the next one waits for what becomes of them."""
+        if self._unsent < FIRST:
+            return False
+        if not self._line:
+            self._room = FIRST
+            return now > self._known_until
+        return self._unsent >= self._room
 
 
 class Turn:
     """One's turn to ask; every request takes one, so it is a class and no generator."""
 
-    __slots__ = ("_before", "_cooldown", "_first", "_left_at", "_on_its_way", "_patience", "_place", "held")
+    __slots__ = (
+        "_before",
+        "_cooldown",
+        "_first",
+        "_left_at",
+        "_on_its_way",
+        "_patience",
+        "_place",
+        "_sent",
+        "held",
+    )
 
-    def __init__(self, cooldown: Cooldown, patience: float, *, first: bool, held: bool) -> None:
+    def __init__(self, cooldown: Cooldown, patience: float, *, first: bool, sent: bool) -> None:
         self._cooldown = cooldown
         self._patience = patience
         self._first = first
+        self._sent = sent
         self._place: int | None = None
         self._on_its_way = False
-        self.held = held
+        self.held = cooldown.holds(sent=sent)
         """Whether one has to wait for it."""
 
     async def __aenter__(self) -> "Turn":
         if not self.held:
-            self._cooldown.begin()
+            self._cooldown.begin(sent=self._sent)
             self._leave(None)
         return self
 
     async def wait(self) -> None:
         """Wait for it, where there is a line."""
-        self._leave(await self._cooldown.wait(self._patience, first=self._first))
+        self._leave(await self._cooldown.wait(self._patience, first=self._first, sent=self._sent))
 
     def _leave(self, place: int | None) -> None:
         self._place = place
         self._on_its_way = True
-        self._before = self._cooldown.pauses if place is None else place
+        self._before = self._cooldown.storm.pauses if place is None else place
         self._left_at = asyncio.get_running_loop().time()
 
     async def __aexit__(self, *_: object) -> None:
         if self._on_its_way:
             self._on_its_way = False
-            self._cooldown.leave(self._place)
+            self._cooldown.leave(self._place, sent=self._sent)
 
     @property
     def in_line(self) -> bool:
@@ -273,14 +293,14 @@ class Turn:
 
         A pause began while it was on its way, or nobody was answered since the last one and others wait too.
         """
-        stale = self._before != self._cooldown.pauses
-        return stale or (self._cooldown.refusals > 0 and self._cooldown.crowded)
+        storm = self._cooldown.storm
+        return self._before != storm.pauses or (storm.refusals > 0 and self._cooldown.crowded)
 
     def answered(self) -> None:
         """An answer has begun."""
         self._on_its_way = False
         if self._place is None:
-            self._cooldown.fine()
+            self._cooldown.fine(sent=self._sent)
         else:
             self._cooldown.answer(self._place)
 

@@ -65,6 +65,8 @@ class Retrying:
                     async with aclosing(self._in_line(turn)) as waits:
                         async for part in waits:
                             yield part
+                    if not turn.in_line:
+                        began = asyncio.get_running_loop().time()
                 if waited:
                     yield WaitPart(over=True)
                 try:
@@ -92,7 +94,7 @@ class Retrying:
         try:
             pause = SHORT
             while not (await asyncio.wait((waiting,), timeout=pause))[0]:
-                yield WaitPart(self._cooldown.words, self._cooldown.news.due())
+                yield WaitPart(self._cooldown.words, self._cooldown.storm.cold and self._cooldown.news.due())
                 pause = OFTEN
             await waiting
         finally:
@@ -102,10 +104,11 @@ class Retrying:
     def _pause(self, turn: Turn, error: ProviderError, failed: int, began: float) -> float:
         """The seconds to wait alone, besides those that all wait; raises what waiting does not help."""
         limited = error.limited and error.retryable
-        together = self._cooldown.refusals + 1 if limited else 0
+        together = self._cooldown.storm.refusals + 1 if limited else 0
         alone = 0 if limited and self._cooldown.crowded else failed
         pause = self._patience.pause(max(together, alone), error)
-        end = max(began, self._cooldown.answered_at) + self._patience.whole + self._cooldown.slack
+        storm = self._cooldown.storm
+        end = max(began, storm.answered_at) + self._patience.whole + storm.slack
         late = asyncio.get_running_loop().time() + pause > end
         if limited and (error.retry_after or 0.0) <= self._patience.whole:
             turn.refused(pause, error)

@@ -9,8 +9,9 @@ The fewer refusals are left that a crowd can afford (`Allowance`), the more care
 one is risked after two minutes that went well, and after it requests leave as slowly as is safe.
 """
 
-from collections import deque
 from math import ceil
+
+from msgspec import Struct, field
 
 MINUTE = 60.0
 """Most limits count by the minute."""
@@ -43,16 +44,27 @@ REMEMBERED = 1000
 """So many answers are remembered: more are no slow limit."""
 
 
-class Tempo:
+class Tempo(Struct):
     """The pace of one provider and model."""
 
-    def __init__(self) -> None:
-        self.gap = 0.0
-        """So many seconds lie between two requests."""
-        self.limited = False
-        """Whether it could be a limit by the minute: nothing else was refused for as long as that."""
-        self._last: deque[float] = deque(maxlen=REMEMBERED)
-        self.begin(0.0, counted=False)
+    gap: float = 0.0
+    """So many seconds lie between two requests."""
+    limited: bool = False
+    """Whether it could be a limit by the minute: nothing else was refused for as long as that."""
+    began: float = 0.0
+    _counted: bool = False
+    _refused_at: float = 0.0
+    _waited: float = 0.0
+    _good: float = 0.0
+    _vain: int = 0
+    _wild: bool = False
+    """Whether the pace is guessed although nothing speaks for it."""
+    _pace: float = 0.0
+    _sure: int = 1
+    _kept: int = 0
+    _measured_from: float = 0.0
+    _answers: int = 0
+    _last: list[float] = field(default_factory=list[float])
 
     @property
     def blind(self) -> bool:
@@ -65,7 +77,7 @@ class Tempo:
         self.began = self._refused_at = now
         self._waited = self._good = 0.0
         self._vain = 0
-        self._wild = False  # a pace that is guessed although nothing speaks for it
+        self._wild = False
         self._keep(0.0, 1)
         self.measure(now)
 
@@ -76,7 +88,7 @@ class Tempo:
     def answered(self, now: float, fine: int, left: int) -> None:
         """Somebody was answered who had waited, after so many who had not; so many refusals are left."""
         self._answers += 1
-        self._last.append(now)
+        self._last = [*self._last[-REMEMBERED:], now]
         self._good = self.gap  # with this one somebody was answered
         if self.blind:
             self._waited = now - self.began

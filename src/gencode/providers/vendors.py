@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.prices import Price
+from gencode.providers.board import Board, SharedBoard
 from gencode.providers.cooldown import Cooldown
 from gencode.providers.limits import longest_reply
 from gencode.providers.ollama import tool_model
@@ -24,6 +25,8 @@ from gencode.runtime.models import OFFLINE, OWN, MakeProvider, Model
 from gencode.runtime.ports import Provider
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gencode.runtime.pace import Pace
 
 KEYRING = "gencode"
@@ -104,7 +107,7 @@ class Switchboard:
     """Makes the providers of all vendors; agents that ask the same model share one and its pause.
 
     A `store` that many machines share may have one pause for all of them, and `rates` says how many requests
-    a minute each model gets from all together.
+    a minute each model gets from all together; one that processes of a machine share has a folder for that.
     """
 
     def __init__(
@@ -118,6 +121,7 @@ class Switchboard:
         self._prices = prices
         self._environ = os.environ if environ is None else environ
         self._pace: Pace | None = getattr(store, "pace", None)
+        self._storms: Path | None = getattr(store, "storms", None)
         self._rates = rates or {}
 
     def makers(self) -> dict[str, MakeProvider]:
@@ -136,7 +140,16 @@ class Switchboard:
     def _connect(self, name: str, maker: MakeProvider, model: str) -> Provider:
         """A provider that asks again where waiting helps, and knows what it costs."""
         full = f"{name}/{model}"
-        return Priced(Retrying(self._paced(maker(model), full), Cooldown()), self.price(full))
+        cooldown = Cooldown(self._board(name, model))
+        return Priced(Retrying(self._paced(maker(model), full), cooldown), self.price(full))
+
+    def _board(self, name: str, model: str) -> Board | None:
+        """Where it is written down that a model refuses, for all who ask it there with the same key."""
+        vendor = next((each for each in VENDORS if each.name == name), None)
+        if self._storms is None or vendor is None:
+            return None
+        asked = (name, vendor.address(self._environ), self._key(vendor), model)
+        return SharedBoard(self._storms, asked)
 
     def own(self, provider: Provider | None) -> Model | None:
         """The model of a provider that a program brought along, if it did, under the name of its class.

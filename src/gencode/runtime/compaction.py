@@ -167,7 +167,7 @@ def _replies(gone: Sequence[Message]) -> int:
 async def _written(seat: Seat, record: Recorder, stop: Stop, question: str) -> tuple[str, EndPart | None]:
     """What the model says in one call without tools; nothing where it could not."""
     asked = (UserMessage(question, sender="system"),)
-    request = Request(seat.model, summaries.SYSTEM, asked, (), seat.agent, sums_up=True)
+    request = Request(seat.model, summaries.SYSTEM, asked, (), seat.agent, sums_up=True, sent=seat.sent)
     text: list[str] = []
     end = EndPart(seat.model)
     paid: Reservation | None = None

@@ -298,7 +298,7 @@ def asked_of(
         *(seat.model, seat.system, messages, tools, seat.agent, record.lease.task),
         effort=seat.effort,
         temperature=seat.temperature,
-        sent=record.lease.state.parent is not None,
+        sent=seat.sent,
     )
 
 

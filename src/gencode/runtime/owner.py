@@ -17,14 +17,14 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 def new_owner() -> str:
     """A name for this process start: where it runs, its process id, when it began, and a random end."""
-    return "|".join((_place(), _boot(), str(os.getpid()), _began(os.getpid()), new_id()))
+    return "|".join((_place(), boot_id(), str(os.getpid()), _began(os.getpid()), new_id()))
 
 
 def fate(owner: str) -> Fate:
     """Whether the process behind an owner's name still lives."""
     match owner.split("|"):
         case [place, boot, process, began, _] if place == _place() and process.isdigit():
-            if boot != _boot() or not _exists(int(process)):
+            if boot != boot_id() or not _exists(int(process)):
                 return "dead"
             return "alive" if began == _began(int(process)) and not _buried(int(process)) else "dead"
         case _:
@@ -40,7 +40,7 @@ def machine_of(owner: str) -> str:
 def process_of(owner: str) -> int:
     """The process behind an owner's name, if it is, or was, one of this machine; 0 else."""
     match owner.split("|"):
-        case [place, boot, process, _, _] if (place, boot) == (_place(), _boot()) and process.isdigit():
+        case [place, boot, process, _, _] if (place, boot) == (_place(), boot_id()) and process.isdigit():
             return int(process)
         case _:
             return 0
@@ -60,7 +60,8 @@ def _place() -> str:
     return f"{socket.gethostname()} {space}".strip()
 
 
-def _boot() -> str:
+def boot_id() -> str:
+    """Which start of this machine it is; empty where that cannot be told."""
     try:
         return _BOOT.read_text().strip()
     except OSError:

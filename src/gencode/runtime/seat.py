@@ -29,7 +29,8 @@ class Seat(Struct, frozen=True, eq=False):
     """Everything one run of the loop needs; the main agent and a subagent differ only here.
 
     `slot` is its right to be at work beside others (None: always), `purse` what it may spend (None: all it
-    wants), `schema` what its result has to look like, `context` how many tokens its model holds.
+    wants), `schema` what its result has to look like, `context` how many tokens its model holds. Who has it
+    was `sent` by an agent, or else by a person or a program.
     """
 
     agent: str
@@ -52,6 +53,7 @@ class Seat(Struct, frozen=True, eq=False):
     hooks: "Hooks | None" = None
     temperature: float | None = None
     context: int = USUAL_CONTEXT
+    sent: bool = False
     scale: Scale = field(default_factory=Scale)
 
 

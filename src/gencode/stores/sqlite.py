@@ -173,6 +173,11 @@ class SqliteStore:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._writer.close)
             self._thread.shutdown()
 
+    @property
+    def storms(self) -> Path:
+        """The folder in which processes that share this write down that a model refuses."""
+        return self._path.parent / "storms"
+
     async def create(
         self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = (), named: str = ""
     ) -> Lease:

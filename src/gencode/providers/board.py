@@ -1,0 +1,160 @@
+"""Where a storm is written down: in this process, or in a file that all processes of a machine share.
+
+The file is empty in calm times, and then it costs a look at its date for each request. Who has its lock reads
+it, changes it and writes it back; a process that dies has no lock any more. Whatever goes wrong with it, each
+process goes on with what it knows. The times in it count from the start of the machine, so after another one
+it says nothing.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from gencode.providers.storm import Storm
+from gencode.runtime.owner import boot_id, fate, new_owner
+
+log = logging.getLogger(__name__)
+
+TRIES = 20
+"""So many milliseconds one waits for the lock: whoever has it for longer hangs."""
+HUNG_SECONDS = 10.0
+"""Then it is not tried again for so many seconds."""
+DEAD_SECONDS = 2.0
+"""So often it is found out which processes have died."""
+LARGEST = 1_000_000
+
+_storms = msgspec.json.Decoder(Storm)
+
+
+class Board:
+    """A storm that only this process knows of."""
+
+    shared = False
+    name = ""
+
+    def __init__(self, storm: Storm | None = None) -> None:
+        self.storm = storm or Storm()
+
+    def stirred(self) -> bool:
+        """Whether somebody else has written something."""
+        return False
+
+    def __enter__(self) -> Storm:
+        """Read it; until the end nobody else changes it."""
+        return self.storm
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write it."""
+
+
+class SharedBoard(Board):
+    """A storm in a file of a folder, for all who have `asked` the same."""
+
+    shared = True
+
+    def __init__(self, folder: Path, asked: Sequence[str]) -> None:
+        super().__init__()
+        self.name = new_owner()
+        self._boot = boot_id()
+        self._path = folder / f"{sha256(repr(tuple(asked)).encode()).hexdigest()[:32]}.json"
+        self._file: int | None = None
+        self._locked = False
+        self._alone = not self._boot
+        self._seen = 0
+        self._looked_at = self._hung_until = 0.0
+
+    def stirred(self) -> bool:
+        """Whether the file is another one than it was when it was read or written last."""
+        file = self._open()
+        return file is not None and os.fstat(file).st_mtime_ns != self._seen
+
+    def __enter__(self) -> Storm:
+        file = self._open()
+        if file is not None and self._lock(file):
+            self._locked = True
+            self._read(file)
+        return self.storm
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        file = self._file
+        if file is not None and self._locked:
+            self._locked = False
+            try:
+                self._write(file)
+            except OSError as trouble:
+                self._give_up(trouble)
+
+    def _open(self) -> int | None:
+        if self._file is None and not self._alone:
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+                found = os.fstat(self._file)
+                self._seen = 0 if found.st_size else found.st_mtime_ns
+            except OSError as trouble:
+                self._give_up(trouble)
+        return self._file
+
+    def _lock(self, file: int) -> bool:
+        if _now() < self._hung_until:
+            return False
+        for _ in range(TRIES):
+            with contextlib.suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            time.sleep(0.001)
+        self._hung_until = _now() + HUNG_SECONDS
+        return False
+
+    def _read(self, file: int) -> None:
+        try:
+            text = os.pread(file, LARGEST, 0)
+            storm = _storms.decode(text) if text else None
+            if storm is not None and storm.boot == self._boot:
+                self.storm = storm
+            else:
+                self.storm.cold = False
+        except (OSError, msgspec.MsgspecError) as trouble:
+            log.info("what is known of a busy model cannot be read from %s: %s", self._path, trouble)
+        now = _now()
+        if now > self._looked_at + DEAD_SECONDS:
+            self._looked_at = now
+            places = self.storm.places
+            for name in [each for each in places if each != self.name and fate(each) == "dead"]:
+                del places[name]
+
+    def _write(self, file: int) -> None:
+        try:
+            self.storm.boot = self._boot
+            text = msgspec.json.encode(self.storm) if self.storm.cold else b""
+            if text or os.fstat(file).st_size:
+                os.pwrite(file, text, 0)
+                os.ftruncate(file, len(text))
+            self._seen = os.fstat(file).st_mtime_ns
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+    def _give_up(self, trouble: OSError) -> None:
+        """Go on alone."""
+        log.warning("what is known of a busy model is not shared with other processes: %s", trouble)
+        self._alone = True
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

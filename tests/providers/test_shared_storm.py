@@ -1,0 +1,228 @@
+"""Processes that ask the same model: what one of them knows of its limit the others know."""
+
+import asyncio
+import fcntl
+import json
+import os
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gencode.providers.board import SharedBoard
+from gencode.providers.cooldown import Cooldown
+from gencode.providers.retry import Retrying
+from tests.contracts.provider import Play
+from tests.providers.dialects import chat
+from tests.providers.fake_server import Exchange, fake_server, in_json, streamed
+from tests.providers.hurried import hurried
+from tests.providers.limits import AtOnce, Bucket, Limit, Outage, Window
+from tests.providers.test_tempo import Crowd, Model
+from tests.providers.told import Told, heard
+
+ASKED = ("openai", "http://127.0.0.1", "key", "some-model")
+
+
+def board(folder: Path) -> SharedBoard:
+    """That of one process."""
+    return SharedBoard(folder, ASKED)
+
+
+def file_in(folder: Path) -> Path:
+    """The one in which it stands."""
+    [file] = folder.iterdir()
+    return file
+
+
+def written(folder: Path) -> dict[str, Any]:
+    """What stands there."""
+    return json.loads(file_in(folder).read_text() or "{}")
+
+
+async def storm(folder: Path, limit: Limit, processes: int, agents: int, turns: int) -> float:
+    """Requests for each one of a calm run, of processes with so many agents; everybody is answered."""
+    await asyncio.sleep(random.uniform(0, 60))
+    model = Model(limit, Crowd(rtt=0.1, thinks=1.0), tells=False)
+
+    async def agent(provider: Retrying) -> list[str]:
+        await asyncio.sleep(random.uniform(0, 2))
+        return [await heard(provider) for _ in range(turns)]
+
+    them = [Retrying(model, Cooldown(board(folder))) for _ in range(processes)]
+    said = await asyncio.gather(*(agent(each) for each in them for _ in range(agents)))
+    assert said == [["yes"] * turns] * processes * agents
+    return model.requests / (processes * agents * turns)
+
+
+@pytest.mark.parametrize(("processes", "agents", "turns"), [(40, 1, 1), (4, 16, 2)])
+@pytest.mark.parametrize(
+    "limit", [lambda: Window(10, 60.0), lambda: Bucket(1, 2.0), lambda: Outage(40.0), lambda: AtOnce(3)]
+)
+def test_processes_meet_a_limit_together_and_lose_nobody(
+    tmp_path: Path, limit: Callable[[], Limit], processes: int, agents: int, turns: int
+) -> None:
+    before = random.getstate()
+    try:
+        random.seed(0)
+        assert hurried(storm(tmp_path, limit(), processes, agents, turns)) <= 2.0
+    finally:
+        random.setstate(before)
+
+
+def test_one_that_comes_while_others_are_refused_waits_with_them(tmp_path: Path) -> None:
+    async def story() -> tuple[float, int]:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        told = Told(lambda _: loop.time() > began + 20)
+        first = asyncio.create_task(heard(Retrying(told, Cooldown(board(tmp_path)))))
+        await asyncio.sleep(5)
+        asked = len(told.asked)
+        second = asyncio.create_task(heard(Retrying(told, Cooldown(board(tmp_path)))))
+        await asyncio.sleep(0.1)
+        assert len(told.asked) == asked
+        assert await asyncio.gather(first, second) == ["yes", "yes"]
+        return loop.time() - began, len(told.asked)
+
+    seconds, requests = hurried(story())
+    assert 20 < seconds < 60
+    assert requests < 12
+
+
+def test_when_it_is_over_the_file_is_empty_and_nobody_looks_into_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        refused = iter([False])
+        here, there = Cooldown(board(tmp_path)), Cooldown(board(tmp_path))
+        provider = Retrying(Told(lambda _: next(refused, True)), here)
+        assert await heard(provider) == "yes"
+        assert there.holds()
+        assert written(tmp_path)["cold"]
+        await asyncio.sleep(70)
+        assert await heard(provider) == "yes"
+        assert written(tmp_path) == {}
+        assert not there.holds()
+
+    hurried(story())
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"cold": 7}', "\0" * 100, '{"cold": true, "boot": "another"}'])
+def test_whatever_stands_in_the_file_everybody_is_answered(tmp_path: Path, text: str) -> None:
+    async def story() -> None:
+        refused = iter([False] * 5)
+        told = Told(lambda _: next(refused, True))
+        them = [Retrying(told, Cooldown(board(tmp_path))) for _ in range(3)]
+        for number, each in enumerate(them):
+            asking = asyncio.create_task(heard(each))
+            await asyncio.sleep(0.1)
+            file_in(tmp_path).write_text(text)
+            assert (number, await asking) == (number, "yes")
+
+    hurried(story())
+
+
+def test_without_a_folder_each_goes_on_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refused = iter([False])
+    provider = Retrying(Told(lambda _: next(refused, True)), Cooldown(board(tmp_path / "file" / "storms")))
+    assert hurried(heard(provider)) == "yes"
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    async def story() -> str:
+        storms = tmp_path / "storms"
+        assert not Cooldown(board(storms)).holds()
+        file = file_in(storms)
+        file.unlink()
+        (tmp_path / "precious").write_text("precious")
+        file.symlink_to(tmp_path / "precious")
+        refused = iter([False])
+        return await heard(
+            Retrying(Told(lambda _: next(refused, True)), Cooldown(board(tmp_path / "storms")))
+        )
+
+    assert (hurried(story()), (tmp_path / "precious").read_text()) == ("yes", "precious")
+
+
+def test_a_process_that_has_the_lock_and_hangs_keeps_nobody(tmp_path: Path) -> None:
+    async def story() -> str:
+        refused = iter([False] * 3)
+        provider = Retrying(Told(lambda _: next(refused, True)), Cooldown(board(tmp_path)))
+        assert not Cooldown(board(tmp_path)).holds()
+        with file_in(tmp_path).open() as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            return await heard(provider)
+
+    assert hurried(story()) == "yes"
+
+
+def test_those_who_asked_in_a_process_that_died_keep_nobody_from_asking(tmp_path: Path) -> None:
+    async def story() -> float:
+        loop = asyncio.get_running_loop()
+        refused = iter([False] * 2)
+        told = Told(lambda _: next(refused, True))
+        provider = Retrying(told, Cooldown(board(tmp_path)))
+        asking = asyncio.create_task(heard(provider))
+        await asyncio.sleep(0.2)
+        state = written(tmp_path)
+        [mine] = state["places"]
+        *where, _, _, _ = mine.split("|")
+        place = {"waiting": 3, "asking": 1, "since": state["pauses"], "seen_at": loop.time()}
+        state["places"]["|".join([*where, "999999999", "1", "x"])] = place
+        file_in(tmp_path).write_text(json.dumps(state))
+        began = loop.time()
+        assert await asking == "yes"
+        return loop.time() - began
+
+    assert hurried(story()) < 15
+
+
+def test_other_keys_and_models_have_other_files(tmp_path: Path) -> None:
+    for asked in (ASKED, (*ASKED[:2], "other", ASKED[3]), (*ASKED[:3], "other")):
+        assert not Cooldown(SharedBoard(tmp_path, asked)).storm.cold
+        hurried(_refused_once(SharedBoard(tmp_path, asked)))
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == 3
+    assert not any(b"key" in each.name.encode() + each.read_bytes() for each in files)
+    assert {each.stat().st_mode & 0o777 for each in files} == {0o600}
+
+
+async def _refused_once(there: SharedBoard) -> None:
+    refused = iter([False])
+    assert await heard(Retrying(Told(lambda _: next(refused, True)), Cooldown(there))) == "yes"
+
+
+ONE = """
+import asyncio, sys
+from gencode import GenCode
+
+async def main():
+    async with GenCode.open(sys.argv[1], model="openai/some-model") as gen:
+        print((await gen.task("Explore", "look")).result)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_dozen_real_processes_at_a_real_server_are_all_answered(tmp_path: Path, home: Path) -> None:
+    limit, requests = Window(3, 2.0), 0
+
+    async def act(exchange: Exchange) -> bool:
+        nonlocal requests
+        requests += 1
+        if limit.wait(asyncio.get_running_loop().time()):
+            return bool(await in_json({"error": {"message": "slow down"}}, "429 Too Many Requests")(exchange))
+        return bool(await streamed(b"".join(chat(Play(("found",)))))(exchange))
+
+    async with fake_server(act) as address:
+        environ = {**os.environ, "OPENAI_API_KEY": "sk-none", "OPENAI_BASE_URL": address.url}
+        them = [
+            await asyncio.create_subprocess_exec(
+                *(sys.executable, "-c", ONE, str(tmp_path)), env=environ, stdout=asyncio.subprocess.PIPE
+            )
+            for _ in range(12)
+        ]
+        said = [(await each.communicate())[0].decode() for each in them]
+    assert said == ["found\n"] * 12
+    assert requests <= 24
