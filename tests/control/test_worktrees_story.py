@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
@@ -185,3 +186,19 @@ async def test_an_agent_goes_on_in_the_worktree_it_had(tmp_path: Path) -> None:
         second = await gen.resume(first.agent_id, "look again")
     assert second.result.startswith("it is still there")
     assert second.evidence.files_read == ("new.txt",)
+
+
+async def test_who_does_not_complete_hands_back_its_last_words_and_what_it_changed(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "project")
+    turns = [
+        says("FOUND: line 42.", call("Write", file_path="new.txt", content="x\n")),
+        says("", delay_ms=600_000),
+    ]
+    async with scripted(folder, settings=FREE, general_purpose=turns) as gen:
+        late = await gen.task("general-purpose", "go", isolation="worktree", budget=Budget(seconds=1))
+        again = await gen.resume(late.agent_id, "go on", budget=Budget(seconds=3))
+    told = f"FOUND: line 42.\n\n[Its changes are on the branch gencode/{late.agent_id}, in "
+    assert [each.status for each in (late, again)] == [Status.TIMED_OUT] * 2
+    assert [each.result.startswith(told) for each in (late, again)] == [True, True]
+    assert [each.result.count("FOUND") for each in (late, again)] == [1, 1]
+    assert [each.result.count("+x\n") for each in (late, again)] == [1, 1]

@@ -9,13 +9,12 @@ from tests.runtime.worktrees.yard import TEN, repository
 
 from gencode.core.errors import StoreAway, StoreTrouble, UserMistake
 from gencode.core.events import TaskCreated, TaskStarted
-from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.lodgings import Folders, House, Lodgings, Wanted
+from gencode.delegation.trees import Summary
 from gencode.runtime.away.mirror import Unreachable
 from gencode.runtime.away.parcel import COPIED, Parcel, mark_of
 from gencode.runtime.fleet import NOT_HERE
-from gencode.runtime.seat import Ending
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.stores.memory import MemoryStore
 
@@ -89,17 +88,15 @@ async def test_an_agent_that_began_elsewhere_is_told_where_it_is_now(tmp_path: P
         assert f"Your folder is {lodged.workspace.cwd} on worker now, made anew from git" in letter.text
         (lodged.workspace.cwd / "a.txt").write_text("begun\n")
         place.abandon()
-        ending = Ending(Status.CANCELLED, "said")
-        assert await lodged.summed_up(ending) == ending
+        assert await lodged.summary() == Summary()
     async with place.place(here) as again:
         assert again is not None and (again.workspace.cwd / "a.txt").read_text() == "begun\n"
         again.owner = office.owner
-        ended = await again.summed_up(Ending(Status.COMPLETED, "said"))
+        ended = await again.summary()
     assert len(await store.waiting(lease.task)) == 1
-    first, *rest = ended.text.split("\n\n", 1)
     head = f"[It worked in a copy of {repo} on worker. What it changed there:]\nchanged a.txt +1 -10"
     offer = f"To take it over, where that was not done: gen task merge {lease.task}"
-    assert (first, rest[0].startswith(f"{head}\n{offer}\n```diff\n")) == ("said", True)
+    assert ended.text.startswith(f"{head}\n{offer}\n```diff\n")
     assert office.back[lease.task][0].cwd == str(repo)
 
 

@@ -12,12 +12,11 @@ from gencode.core.errors import GenCodeError
 from gencode.core.messages import Message, UserMessage
 from gencode.core.spec import Copied, Workspace
 from gencode.delegation.grounds import LEFT
-from gencode.delegation.trees import Workplace, listed
+from gencode.delegation.trees import Summary, Workplace, listed
 from gencode.permissions.paths import is_inside
 from gencode.runtime.away.lodging import Guest, Lodging, lodge
 from gencode.runtime.away.parcel import WITHOUT, Parcel, Parcels, Returned, as_reason
 from gencode.runtime.away.telling import OFFER
-from gencode.runtime.seat import Ending
 from gencode.runtime.shells import Walls
 from gencode.runtime.whereabouts import COPY, MOVE
 
@@ -71,6 +70,8 @@ def lost_copies(messages: Iterable[Message], returned: Returned | None) -> list[
 
 class Lodged(Workplace):
     """The lodging of one task. `owner` is who runs it, `worker` the machine as people know it."""
+
+    shared = False
 
     def __init__(self, lodging: Lodging, parcels: Parcels, worker: str, home: Path) -> None:
         super().__init__(lodging.tree)
@@ -150,19 +151,18 @@ class Lodged(Workplace):
         """Whether the agent has been exactly here before."""
         return self._lodging.kept
 
-    async def summed_up(self, ending: Ending) -> Ending:
-        """How the agent ended, with what it changed and how that can be taken over."""
+    async def summary(self) -> Summary:
+        """What the agent changed, handed in, and how that can be taken over."""
         if self._over:
-            return ending
+            return Summary()
         try:
             text, notes = await self._handed_in()
         except GenCodeError as trouble:
             await self._lodging.note(self._parcels, self.owner, self._worker, as_reason(str(trouble)))
             text, notes = "", [f"its folder {self.path} on {self._worker} is kept as it is: {trouble}"]
-        told = "\n\n".join(part for part in (ending.text.strip(), text) if part)
         sent = self._lodging.guest.parcel.notes
         lost = [LOST.format(copy=copy) for copy in self.lost]
-        return replace(ending, text=told, warnings=(*ending.warnings, *sent, *lost, *notes))
+        return Summary(text, (*sent, *lost, *notes))
 
     async def hand_over(self) -> None:
         """Hand in what is there for whoever goes on with the task; what cannot be handed in stays."""

@@ -11,6 +11,7 @@ from gencode.core.events import DurableFact, MessageAdded, TaskBackgrounded, Tas
 from gencode.core.messages import FileChange
 from gencode.core.status import Status
 from gencode.delegation.ends import alarm, set_end
+from gencode.delegation.leaving import leaving
 from gencode.delegation.live import GRACE_SECONDS, Job, Live
 from gencode.delegation.pulse import Liveness, Pulse
 from gencode.delegation.receipts import warnings_of
@@ -19,7 +20,7 @@ from gencode.runtime.blame import blamed
 from gencode.runtime.calls import interrupted
 from gencode.runtime.loop import run, sum_up
 from gencode.runtime.owner import new_owner
-from gencode.runtime.ports import Journal, Wish
+from gencode.runtime.ports import Store, Wish
 from gencode.runtime.purse import BudgetSpent, Purse
 from gencode.runtime.seat import Ending
 from gencode.runtime.slots import Slots
@@ -45,7 +46,7 @@ class Supervisor:
     """Runs jobs side by side in one task group; no job ever raises into its siblings."""
 
     def __init__(
-        self, journal: Journal, slots: Slots | None = None, liveness: Liveness | None = None
+        self, journal: Store, slots: Slots | None = None, liveness: Liveness | None = None
     ) -> None:
         self.owner = new_owner()
         self.slots = slots or Slots(MOST_AGENTS)
@@ -149,9 +150,8 @@ class Supervisor:
 
     async def _lived(self, job: Job) -> None:
         ending = await self._ran(job)
-        if job.workplace is not None:
-            ending = await job.workplace.summed_up(ending)
-        await self._close(job, ending)
+        async with leaving(self._journal, self, job, ending) as ending:
+            await self._close(job, ending)
 
     async def _wait_for_turn(self, job: Job) -> None:
         """Wait until another agent may be at work, and write that this one is."""

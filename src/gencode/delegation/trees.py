@@ -3,11 +3,13 @@
 What makes worktrees is loaded when the first one is wanted.
 """
 
+import re
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, UserMistake
@@ -18,7 +20,6 @@ from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.ports import Store
-from gencode.runtime.seat import Ending
 from gencode.runtime.whereabouts import TREE
 
 if TYPE_CHECKING:
@@ -38,10 +39,29 @@ THERE = (
 LAST = "the last commit of {repository}"
 
 
+STILL = "still at work in "
+_TOLD = re.compile(
+    r"(?:^|\n\n)\[(?:Its changes(?: are|,) on the branch |It changed no(?: file|thing more) "
+    r"|Nothing it did is on its branch |It worked in a copy of |It was the last one at work in "
+    rf"|The last one at work in |Task [^\n\]]* (?:is|are) {STILL})"
+)
+"""How that begins what is told of a worktree or a copy after the words of an agent."""
+
+
+class Summary(Struct, frozen=True):
+    """What is told of a worktree when its agent ends, and what is worth a warning."""
+
+    text: str = ""
+    notes: tuple[str, ...] = ()
+
+
 class Workplace:
     """The worktree of one agent. One that is `fresh` was made just now; `anew` is told of one that is not
     just the one that the agent had.
     """
+
+    shared = True
+    """Whether agents that this one sent may be at work in it as well, also when this one has ended."""
 
     def __init__(self, tree: "Worktree", *, fresh: bool = False, anew: "Told | None" = None) -> None:
         self._tree = tree
@@ -92,18 +112,15 @@ class Workplace:
             with suppress(GenCodeError):
                 await result(self._tree)
 
-    async def summed_up(self, ending: Ending) -> Ending:
-        """How the agent ended, with what it changed and how that can be taken over."""
+    async def summary(self) -> Summary:
+        """What the agent changed, committed on its branch, and how that can be taken over."""
         from gencode.runtime.worktrees.work import result
 
         try:
             work = await result(self._tree)
         except GenCodeError as trouble:
-            kept = f"its worktree {self.path} is kept as it is: {trouble}"
-            return replace(ending, warnings=(*ending.warnings, kept))
-        text = "\n\n".join(part for part in (ending.text.strip(), "\n".join(told(self._tree, work))) if part)
-        notes = (*self._tree.notes, *work.notes)
-        return replace(ending, text=text, warnings=(*ending.warnings, *notes))
+            return Summary(notes=(f"its worktree {self.path} is kept as it is: {trouble}",))
+        return Summary("\n".join(told(self._tree, work)), (*self._tree.notes, *work.notes))
 
 
 class Workplaces:
@@ -205,6 +222,14 @@ def had_own(task: Task) -> bool:
     return bool(task.worktree) or task.isolated
 
 
+def own_words(task: Task, before: Task) -> str:
+    """What an agent has said last, without what was told of its worktree after an earlier run."""
+    if task.result != before.result:
+        return task.result.strip()
+    found = _TOLD.search(task.result)
+    return (task.result[: found.start()] if found else task.result).strip()
+
+
 def told(tree: "Worktree", work: "Work") -> Iterator[str]:
     """What the sender reads about the worktree of an agent that has ended."""
     if not work.kept:
@@ -228,8 +253,12 @@ def told(tree: "Worktree", work: "Work") -> Iterator[str]:
         yield f"```diff\n{work.diff.rstrip()}\n```"
 
 
-async def told_now(task: Task) -> str:
-    """The result of a task, without the offer of work in its worktree that was taken over since."""
+async def told_now(task: Task, store: Store | None = None) -> str:
+    """The result of a task, without the offer of work in its worktree that was taken over since.
+
+    With a `store`, it is also known whether those that it sent are still at work there.
+    """
+    from gencode.delegation.leaving import at_work, is_in_use
     from gencode.runtime.away.telling import offers
     from gencode.runtime.worktrees.leftovers import looked_at
     from gencode.runtime.worktrees.place import recorded
@@ -238,11 +267,15 @@ async def told_now(task: Task) -> str:
     if tree is None or not task.status.ended:
         return task.result
     withdrawn = offers(task.result, tree.branch)
-    left = await looked_at(tree.path)
-    cut = left is not None and task.status is Status.INTERRUPTED and (left.changed or left.dirty)
-    if not cut and (not withdrawn or (left is not None and not left.merged)):
+    in_use = tuple(line for line in task.result.split("\n") if is_in_use(line))
+    if in_use and (store is None or await at_work(store, tree.path, task.id)):
         return task.result
-    kept = "\n".join(line for line in task.result.split("\n") if line not in {*withdrawn, CLEAN})
+    left = await looked_at(tree.path)
+    untold = bool(in_use) or task.status is Status.INTERRUPTED
+    cut = left is not None and untold and (left.changed or left.dirty)
+    if not cut and not in_use and (not withdrawn or (left is not None and not left.merged)):
+        return task.result
+    kept = "\n".join(line for line in task.result.split("\n") if line not in {*withdrawn, *in_use, CLEAN})
     if left is not None and cut:
         return f"{kept.rstrip()}\n\n{_found(left)}".lstrip()
     where = (
@@ -250,7 +283,7 @@ async def told_now(task: Task) -> str:
         if left
         else f"Its worktree and its branch {tree.branch} are gone"
     )
-    return f"{kept.rstrip()}\n\n[{where} by now.]"
+    return f"{kept.rstrip()}\n\n[{where} by now.]".lstrip()
 
 
 def _found(left: "Leftover") -> str:

@@ -8,10 +8,8 @@ import pytest
 from tests.runtime.away.post import TASK, Office, sent
 from tests.runtime.worktrees.yard import commit, git, repository
 
-from gencode.core.status import Status
 from gencode.delegation.lodged import Lodged
 from gencode.runtime.away.lodging import Guest
-from gencode.runtime.seat import Ending
 
 pytestmark = pytest.mark.needs("git")
 
@@ -35,7 +33,7 @@ async def test_a_repository_that_was_made_inside_is_told_not_to_be_handed_in(
             git(made.workspace.cwd / name, "init", "--quiet")
         commit(made.workspace.cwd / "inner", x_txt="x\n")
         (made.workspace.cwd / "y.txt").write_text("y\n")
-        ending = await made.summed_up(Ending(Status.COMPLETED, "done"))
+        ending = await made.summary()
     [line] = [line for line in ending.text.splitlines() if line.startswith("Not handed in")]
     stays = "repositories made inside stay in the copy only: "
     assert line.startswith(f"Not handed in, {stays}") and line.endswith(f", in {made.path}.")

@@ -7,14 +7,12 @@ import pytest
 from tests.runtime.away.post import TASK, Office, arrived, sent
 from tests.runtime.worktrees.yard import TEN, git, repository
 
-from gencode.core.status import Status
 from gencode.delegation.lodged import Lodged
 from gencode.runtime.away import checkout
 from gencode.runtime.away.homecoming import Homecoming
 from gencode.runtime.away.lightening import Heavy, leaving_out
 from gencode.runtime.away.lodging import Guest
 from gencode.runtime.away.parcel import MOST_PACK
-from gencode.runtime.seat import Ending
 
 pytestmark = pytest.mark.needs("git")
 
@@ -96,11 +94,11 @@ async def test_the_result_names_what_stayed_and_where_and_who_goes_on_elsewhere_
     made.owner = office.owner
     (made.workspace.cwd / "a.txt").write_text("changed\n")
     (made.workspace.cwd / "big.bin").write_bytes(noise(2 * MOST))
-    ending = await made.summed_up(Ending(Status.COMPLETED, "done"))
+    ending = await made.summary()
     await made.leave(tmp_path / "home")
     stays = "too large to travel with the rest, in the copy only: big.bin"
     assert f"\nNot handed in, {stays}, in {made.path}.\n" in ending.text
-    assert (f"a copy of {repo} on far" in ending.text, ending.warnings) == (True, (stays,))
+    assert (f"a copy of {repo} on far" in ending.text, ending.notes) == (True, (stays,))
     again = await Lodged.prepare(guest, office, tmp_path / "other", "near")
     assert sorted(each.name for each in again.workspace.cwd.iterdir()) == [".git", "a.txt", "old.bin"]
     assert again.heard_again().endswith("is only where you were then: big.bin.")
@@ -109,7 +107,7 @@ async def test_the_result_names_what_stayed_and_where_and_who_goes_on_elsewhere_
     assert (same.same_place, (same.workspace.cwd / "big.bin").exists()) == (True, True)
     same.owner = office.owner
     (same.workspace.cwd / "b.txt").write_text("b\n")
-    ending = await same.summed_up(Ending(Status.COMPLETED, "done"))
+    ending = await same.summary()
     await same.leave(tmp_path / "home")
     assert f"\nNot handed in, {stays}, in {made.path}.\n" in ending.text
     assert (office.back[TASK][0].files, office.back[TASK][0].left) == (2, "big.bin")

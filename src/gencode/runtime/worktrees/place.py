@@ -131,9 +131,14 @@ def checked_name(name: str) -> str:
     return name
 
 
+def record_file(path: Path) -> Path:
+    """Where something is noted about the worktree at a path."""
+    return path.parent / _RECORDS / f"{path.name}.json"
+
+
 def write_record(worktree: Worktree) -> None:
     """Note a worktree beside it, where its agent does not work."""
-    path = _record(worktree.path)
+    path = record_file(worktree.path)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_suffix(".new")
     fresh.write_bytes(msgspec.json.encode(worktree, enc_hook=_plain))
@@ -141,13 +146,13 @@ def write_record(worktree: Worktree) -> None:
 
 
 def remove_record(path: Path) -> None:
-    _record(path).unlink(missing_ok=True)
+    record_file(path).unlink(missing_ok=True)
 
 
 def recorded(path: Path) -> Worktree | None:
     """What was noted about the worktree at a path; None where that is nothing or not to be read."""
     try:
-        with _record(path).open("rb") as file:
+        with record_file(path).open("rb") as file:
             text = file.read(_LONGEST_RECORD)
         found = msgspec.json.decode(text, type=Worktree, dec_hook=_typed)
     except (OSError, msgspec.DecodeError):
@@ -184,10 +189,6 @@ def _folders(folder: Path) -> list[Path]:
         return [each for each in folder.iterdir() if each.is_dir() and not each.is_symlink()]
     except OSError:
         return []
-
-
-def _record(path: Path) -> Path:
-    return path.parent / _RECORDS / f"{path.name}.json"
 
 
 def _plain(value: object) -> str:

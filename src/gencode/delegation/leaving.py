@@ -1,0 +1,206 @@
+"""How an agent leaves the worktree it works in: the last one there commits what is in it, and tells that.
+
+The worktree of an agent is also that of the agents it sends, and those may go on when it has ended: it was
+stopped, or its limit was reached. Who is there is read from the journal, so that it counts in every process.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Coroutine, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.errors import GenCodeError
+from gencode.core.events import WorkReturned
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.delegation.live import GRACE_SECONDS, Job, Live
+from gencode.delegation.orphans import given_up
+from gencode.delegation.trees import STILL, Summary, Workplace, own_words
+from gencode.runtime.owner import new_owner
+from gencode.runtime.ports import Store, TaskQuery
+from gencode.runtime.seat import Ending
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+IN_USE = (
+    "[{who} {STILL}{whose}. What is changed there is committed, and told as the result of task {host}, when "
+    "the last one there has ended.]"
+)
+LAST = "[It was the last one at work in the worktree of task {host}.]"
+EMPTY_NOW = "[The last one at work in its worktree has ended: task {task} of {agent}.]"
+_SHOWN = 5
+
+
+class _Left(Struct):
+    """What is told of the worktrees that an agent has left: by itself, and by those they were made for."""
+
+    text: list[str] = []
+    warnings: list[str] = []
+    hosts: dict[str, str] = {}
+
+
+@asynccontextmanager
+async def leaving(store: Store, lives: Iterable[Live], job: Job, ending: Ending) -> AsyncGenerator[Ending]:
+    """How a job ended, with what it changed in a worktree; until that is written, nobody else ends there."""
+    async with AsyncExitStack() as doors:
+        own = job.workplace
+        if own is not None and not own.shared:
+            left = _Left()
+            _add(left, await own.summary())
+        else:
+            left = await _to_its_end(_left(store, lives, job, doors))
+        if left.text:
+            said = ending.text.strip() or own_words(job.task, job.began)
+            ending = replace(ending, text="\n\n".join(filter(None, (said, *left.text))))
+        yield replace(ending, warnings=(*ending.warnings, *left.warnings))
+        for host, told in left.hosts.items():
+            await _noted(store, host, f"{EMPTY_NOW.format(task=job.id, agent=job.task.agent)}\n{told}")
+
+
+async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Do something to its end even when cancelled meanwhile: who is cut off has changed something as well."""
+    doing = asyncio.ensure_future(work)
+    while not doing.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(doing)
+    return doing.result()
+
+
+async def _left(store: Store, lives: Iterable[Live], job: Job, doors: AsyncExitStack) -> _Left:
+    left, hosts = _Left(), await _hosts(store, job)
+    if hosts:
+        await _below_ended(lives, job)
+    for host, path in hosts:
+        try:
+            if not await _left_one(store, job, host, path, left, doors):
+                break
+        except GenCodeError as trouble:
+            left.warnings.append(f"the worktree {path} is kept as it is: {trouble}")
+            break
+    return left
+
+
+async def _left_one(
+    store: Store, job: Job, host: Task, path: Path, left: _Left, doors: AsyncExitStack
+) -> bool:
+    """Leave one worktree; whether nobody else is in it, so that those around it are to be left as well."""
+    from gencode.runtime.worktrees.alone import alone
+
+    tree = await doors.enter_async_context(alone(path))
+    others = await at_work(store, path, job.id)
+    own = job.workplace if host.id == job.id else None
+    if others:
+        if host.id not in {each.id for each in others}:
+            whose = "its worktree" if own else f"the worktree of task {host.id}"
+            left.text.append(IN_USE.format(who=_named(others), STILL=STILL, whose=whose, host=host.id))
+        return False
+    if own is not None:
+        _add(left, await own.summary())
+    elif tree is not None:
+        found = await Workplace(tree).summary()
+        left.hosts[host.id] = found.text
+        _add(left, replace(found, text=f"{LAST.format(host=host.id)}\n{found.text}"))
+    return True
+
+
+async def at_work(store: Store, path: Path, but: str = "") -> list[Task]:
+    """Who is at work in a worktree, or in one that was made below it, or waits for a turn to be."""
+    held = {each.task for each in await store.owned() if not given_up(each)} - {but}
+    open_ones = await store.tasks(TaskQuery(statuses=(Status.PENDING, Status.RUNNING))) if held else []
+    known = {each.id: each for each in open_ones}
+    found: list[Task] = []
+    for each in open_ones:
+        above = await _line(store, each, known) if each.id in held else []
+        if any(Path(one.worktree or one.cwd).is_relative_to(path) for one in above if one.cwd):
+            found.append(each)
+    return found
+
+
+async def _hosts(store: Store, job: Job) -> list[tuple[Task, Path]]:
+    """The worktrees that a job works in, each with the task it was made for: the innermost first."""
+    if job.workplace is None and not _is_in_one(job.seat.workspace.cwd):
+        return []
+    line = await _line(store, job.task, {})
+    found = [(each, Path(each.worktree)) for each in line if each.worktree and not each.imported]
+    if job.workplace is not None:
+        return [(job.task, Path(job.workplace.path)), *(each for each in found if each[0].id != job.id)]
+    return found
+
+
+async def _line(store: Store, task: Task, known: dict[str, Task]) -> list[Task]:
+    """A task and those above it; what was imported may go round in circles."""
+    line = {task.id: task}
+    above = task.parent
+    while above and above not in line:
+        if above not in known and (found := await store.task(above)):
+            known[above] = found
+        if above not in known:
+            break
+        line[above] = known[above]
+        above = known[above].parent
+    return list(line.values())
+
+
+async def _below_ended(lives: Iterable[Live], job: Job) -> None:
+    """Let those end first that were stopped with a job, so that it can tell what they changed."""
+    here = {live.id: live for live in lives}
+    stopped = [live for live in here.values() if live.stop.stopped and _is_below(live, job.id, here)]
+    if working := [live.work for live in stopped if live.work is not None]:
+        await asyncio.wait(working, timeout=GRACE_SECONDS)
+
+
+def _is_below(live: Live, above: str, here: dict[str, Live]) -> bool:
+    seen: set[str] = set()
+    task = live.task
+    while task.parent and task.id not in seen:
+        if task.parent == above:
+            return True
+        if task.parent not in here:
+            return False
+        seen.add(task.id)
+        task = here[task.parent].task
+    return False
+
+
+def _is_in_one(cwd: Path) -> bool:
+    """Whether a folder lies in a worktree of ours; a look at file names only, since mostly it does not."""
+    from gencode.runtime.worktrees.place import record_file
+
+    return any(record_file(each).is_file() for each in (cwd, *cwd.parents) if each.name)
+
+
+async def _noted(store: Store, host: str, told: str) -> None:
+    """Write down what became of the worktree of a task that had ended before the last one there."""
+    try:
+        lease = await store.take(host, new_owner())
+        if not lease.state.status.ended:
+            await store.release(lease)
+            return
+        untrue = tuple(line for line in lease.state.result.split("\n") if is_in_use(line))
+        await store.append(lease, [WorkReturned(told, untrue)], last=True)
+    except GenCodeError as trouble:
+        log.info("what became of the worktree of task %s was not noted: %s", host, trouble)
+
+
+def is_in_use(line: str) -> bool:
+    """Whether a line of a result says that others are at work in the worktree."""
+    return line.startswith("[") and STILL in line
+
+
+def _named(tasks: list[Task]) -> str:
+    some = [f"task {each.id} of {each.agent}" for each in tasks[:_SHOWN]]
+    rest = [f"{len(tasks) - _SHOWN} more"] if len(tasks) > _SHOWN else []
+    said = " and ".join((", ".join([*some, *rest][:-1]), [*some, *rest][-1])) if len(tasks) > 1 else some[0]
+    return f"{said[0].upper()}{said[1:]} {'is' if len(tasks) == 1 else 'are'}"
+
+
+def _add(left: _Left, found: Summary) -> None:
+    left.text += [found.text] if found.text else []
+    left.warnings += found.notes
