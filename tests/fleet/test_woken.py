@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gencode import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import StoreAway, UserMistake
-from gencode.core.events import MessageAdded, PassingFact, ProgressMade, TaskEnded, TaskStarted
+from gencode.core.events import MessageAdded, PassingFact, ProgressMade, TaskEnded, TaskQueued, TaskStarted
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage, UserMessage
 from gencode.core.spec import TaskRequest
@@ -82,6 +82,32 @@ async def test_what_a_task_is_told_is_heard_once_also_when_no_worker_came_in_tim
         [found] = await ended(gen, [task])
         assert (found.status, found.result) == (Status.COMPLETED, "done")
         assert await heard(gen, task) == ["task 0", "again", "thrice", "at last"]
+
+
+async def left_in_line(gen: GenCode) -> str:
+    """A task that was woken, and whose worker died while others were at work there."""
+    task = await woken(gen)
+    lease = await gen.store.take(task, "a worker")
+    await gen.store.append(lease, [TaskQueued(), MessageAdded(UserMessage("again"))])
+    await gen.store.release(lease)
+    return task
+
+
+async def test_what_a_task_was_told_is_heard_once_also_when_its_worker_died_in_line(fleet: Fleet) -> None:
+    fleet.write({"*": [{"text": "done"}]})
+    async with fleet.open() as gen:
+        task = await left_in_line(gen)
+        seen = await gen.get(task)
+        fleet.start(1)
+        [found] = await ended(gen, [task])
+        assert (seen.status, seen.result) == (Status.PENDING, "")
+        assert (found.status, found.turns, await heard(gen, task)) == (Status.COMPLETED, 2, ["again"])
+
+
+async def test_a_task_whose_worker_died_in_line_is_called_off_and_keeps_what_it_said(gen: GenCode) -> None:
+    task = await left_in_line(gen)
+    stopped = await gen.stop(task)
+    assert (stopped.status, stopped.result, await heard(gen, task)) == (Status.CANCELLED, "old", ["again"])
 
 
 async def test_a_task_that_was_woken_waits_like_a_new_one_wherever_one_looks(
