@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gencode.core.errors import ToolError
-from gencode.core.messages import FileChange, ToolCall, Trace
+from gencode.core.messages import FileChange, FileSeen, ToolCall, Trace
 from gencode.runtime.toolbox import ToolOutput
 from gencode.tools.edit import EDIT
 from gencode.tools.read import READ
@@ -39,10 +39,11 @@ async def test_one_place_is_replaced_and_shown_with_the_lines_around_it(desk: De
     path = await put_and_read(desk, TEN)
     output = await desk.output(EDIT, file_path="a.txt", **once("line 5\n", "five\nand a half\n"))
     text = TEN.replace("line 5\n", "five\nand a half\n")
+    digest = hashlib.sha256(text.encode()).hexdigest()
     assert output == ToolOutput(
         "Edited a.txt: 1 place changed.\n     3\tline 3\n     4\tline 4\n     5\tfive\n"
         "     6\tand a half\n     7\tline 6\n     8\tline 7",
-        Trace(changed=(FileChange("a.txt", hashlib.sha256(text.encode()).hexdigest()),)),
+        Trace(changed=(FileChange("a.txt", digest),), seen=(FileSeen("a.txt", digest),)),
     )
     assert path.read_text() == text
 

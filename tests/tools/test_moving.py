@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from gencode.core.errors import ToolError
-from gencode.core.messages import FileChange, ToolCall, Trace
+from gencode.core.messages import FileChange, FileSeen, ToolCall, Trace
 from gencode.permissions.paths import Resolved, resolve
 from gencode.runtime.toolbox import Tool, ToolOutput
 from gencode.tools.edit import EDIT
@@ -96,7 +96,11 @@ async def test_a_file_is_moved_with_its_folders_and_what_was_known_of_it(desk: D
     await desk.use(READ, file_path="a")
     digest = hashlib.sha256(b"text\n").hexdigest()
     assert await desk.output(MOVE_FILE, **{"from": "a", "to": "new/er/b"}) == ToolOutput(
-        "Moved a to new/er/b.", Trace(changed=(FileChange("a", ""), FileChange("new/er/b", digest)))
+        "Moved a to new/er/b.",
+        Trace(
+            changed=(FileChange("a", ""), FileChange("new/er/b", digest)),
+            seen=(FileSeen("new/er/b", digest),),
+        ),
     )
     assert (desk.root / "new/er/b").stat().st_mode & 0o777 == 0o640
     await desk.use(EDIT, file_path="new/er/b", old_string="text", new_string="more")

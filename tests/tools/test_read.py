@@ -1,6 +1,7 @@
 """Read: ranges, encodings, files that are no text, and paths that lead astray."""
 
 import asyncio
+import hashlib
 import os
 import socket
 import struct
@@ -11,16 +12,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gencode.core.errors import ToolError
-from gencode.core.messages import Trace
+from gencode.core.messages import FileSeen, Trace
 from gencode.runtime.toolbox import CLIP, ToolOutput
 from gencode.tools.read import READ
 from tests.tools.desk import Desk
 
 
+def trace(path: str, content: bytes) -> Trace:
+    return Trace(read=(path,), seen=(FileSeen(path, hashlib.sha256(content).hexdigest()),))
+
+
 async def test_every_line_comes_with_its_number(desk: Desk) -> None:
     desk.put("src/a.txt", "one\ntwo\n\nfour")
     assert await desk.output(READ, file_path="src/a.txt") == ToolOutput(
-        "     1\tone\n     2\ttwo\n     3\t\n     4\tfour", Trace(read=("src/a.txt",))
+        "     1\tone\n     2\ttwo\n     3\t\n     4\tfour", trace("src/a.txt", b"one\ntwo\n\nfour")
     )
 
 
@@ -199,7 +204,7 @@ async def test_links_to_files_are_followed_and_circles_are_not(desk: Desk) -> No
     (desk.root / "to_file").symlink_to("real/a.txt")
     (desk.root / "to_folder").symlink_to("real")
     (desk.root / "circle").symlink_to("circle")
-    assert (await desk.output(READ, file_path="to_file")).trace == Trace(read=("real/a.txt",))
+    assert (await desk.output(READ, file_path="to_file")).trace == trace("real/a.txt", b"inside")
     assert await desk.use(READ, file_path="to_folder/a.txt") == "     1\tinside"
     with pytest.raises(ToolError, match="its links lead in a circle"):
         await desk.use(READ, file_path="circle")
@@ -219,7 +224,7 @@ async def test_home_and_absolute_paths_are_understood(desk: Desk, tmp_path: Path
     desk.put("a.txt", "at home")
     assert await desk.use(READ, file_path="~/a.txt") == "     1\tat home"
     output = await desk.output(READ, file_path=str(tmp_path / "other.txt"))
-    assert output == ToolOutput("     1\toutside", Trace(read=(str(tmp_path / "other.txt"),)))
+    assert output == ToolOutput("     1\toutside", trace(str(tmp_path / "other.txt"), b"outside"))
 
 
 async def test_a_name_that_is_not_utf8_is_shown_visibly(desk: Desk) -> None:

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from gencode.core.errors import Denied, ToolError
-from gencode.core.messages import FileChange, ToolCall, Trace
+from gencode.core.messages import FileChange, FileSeen, ToolCall, Trace
 from gencode.permissions.paths import Resolved
 from gencode.runtime.toolbox import Tool, ToolOutput
 from gencode.tools.diffs import MOST_LINES
@@ -27,7 +27,8 @@ UNREAD = "^a.txt exists and was not read in this task; Read it first, then chang
 
 
 def changed(path: str, content: bytes) -> Trace:
-    return Trace(changed=(FileChange(path, hashlib.sha256(content).hexdigest()),))
+    digest = hashlib.sha256(content).hexdigest()
+    return Trace(changed=(FileChange(path, digest),), seen=(FileSeen(path, digest),))
 
 
 def tree(folder: Path) -> dict[str, bytes]:

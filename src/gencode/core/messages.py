@@ -40,6 +40,17 @@ class FileChange(Struct, frozen=True, gc=False):
     sha256: str
 
 
+class FileSeen(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A file as its agent knows it after a call: by a hash of what is in it, or by its state on this machine.
+
+    The state is kept only where the file was too large to be hashed.
+    """
+
+    path: str
+    sha256: str = ""
+    state: str = ""
+
+
 class CommandRun(Struct, frozen=True, gc=False):
     """A command that ran and how it ended."""
 
@@ -60,6 +71,8 @@ class Trace(Struct, frozen=True, gc=False, omit_defaults=True):
     """When each of those had ended, which says of which of its runs the result is."""
     left: tuple[str, ...] = ()
     """Agents that the call had sent when it was cut; what they come to is given to the sender afterwards."""
+    seen: tuple[FileSeen, ...] = ()
+    """What its agent knows from now on, also when it goes on in another process."""
 
 
 class Image(Struct, frozen=True):

@@ -17,7 +17,7 @@ from gencode.core.ids import stamp
 from gencode.core.messages import Image, Message, UserMessage
 from gencode.core.prices import Price
 from gencode.core.spec import AgentSpec
-from gencode.core.task import Task, fold, transcript_of
+from gencode.core.task import Task, fold, transcript_of, whole_transcript
 from gencode.delegation.accounts import bounded_above, shares
 from gencode.delegation.births import Begins, Birth
 from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled
@@ -26,6 +26,7 @@ from gencode.delegation.earlier import in_line, told_first, told_place, tools_of
 from gencode.delegation.family import Family, as_sent
 from gencode.delegation.forms import schema_of
 from gencode.delegation.inbox import Arrivals
+from gencode.delegation.knowing import know_again, knowing
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin
 from gencode.delegation.orphans import DIED, TAKEN_OVER, close_if_orphan, given_up, interruption, taken_up
@@ -158,7 +159,7 @@ class Starting:
                 slot.give_back()
         record = Recorder(self._store, self._bus, lease, self._outputs)
         record.publish(events)
-        seat = self._seat(order, record, toolbox, slot, system)
+        seat = await knowing(self._seat(order, record, toolbox, slot, system), told)
         job = self._job(order, seat, told, record, desk)
         job.first = () if at_once else then
         job.remembers = partial(inputs_of, self._store, seat, lease.task, began) if began else None
@@ -288,7 +289,7 @@ class Starting:
             slot = self._slot(lease.state, origin)
             seat = self._seat(order, record, toolbox, slot, lease.state.system or system)
             seat = replace(seat, schema=form)
-            _hand_out_again(seat, record)
+            await know_again(seat, record, whole_transcript(events))
             if order.woken is not None:
                 shown = as_shown([*earlier, *heard], seat.model)
                 request = Request(seat.model, seat.system, shown, toolbox.schemas())
@@ -377,14 +378,6 @@ def check_turns(turns: int | None) -> None:
     """UserMistake for a limit of turns that can be none."""
     if turns is not None and amount_of("turns", turns) is None:
         raise UserMistake(f"max_turns must be {allowed('turns')}, not {turns}.")
-
-
-def _hand_out_again(seat: Seat, record: Recorder) -> None:
-    """Let an agent read the outputs of its earlier runs, which its transcript names."""
-    from gencode.runtime.artifacts import files_in
-
-    for file in files_in(record.folder) if record.folder else ():
-        seat.gate.hand_out(file)
 
 
 def _heard(

@@ -35,7 +35,7 @@ from gencode.runtime.limits import Limits
 from gencode.runtime.models import Model, ModelRegistry, elsewhere
 from gencode.runtime.ports import Handover, Store, TaskQuery
 from gencode.runtime.purse import BudgetSpent
-from gencode.runtime.seen import Seen
+from gencode.runtime.seen import Ledger, Seen
 
 COME_BACK = "Work that you sent to the background has ended. Tell the user what came of it."
 PATIENCE = 60.0
@@ -89,6 +89,7 @@ class Work:
         launcher.heeds.append(sharing.heed)
         launcher.starting.leads = sharing.lead
         self._treasury = Treasury(store, sharing, terms.budget, terms.named, launcher)
+        self._ledger = Ledger()
         self._seen: dict[str, Seen] = {}
         """What the agents of conversations that were led here know of files."""
         self._begun: dict[str, Origin] = {}
@@ -380,7 +381,7 @@ class Work:
         return self._led_by(spec) if spec else self._origin()
 
     def _origin(self) -> Origin:
-        here = replace(self._here(), purse=self._treasury.own)
+        here = replace(self._here(), purse=self._treasury.own, ledger=self._ledger)
         return here if self._model is None else replace(here, model=self._model)
 
     def _led_by(self, spec: AgentSpec) -> Origin:

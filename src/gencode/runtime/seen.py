@@ -92,6 +92,10 @@ class Seen:
         """The state in which a file was seen last; None for one that never was."""
         return self._files.get(real)
 
+    def knows(self, real: str, sha256: str) -> bool:
+        """Whether this is how a file was seen last; of one without a hash, whether it was seen at all."""
+        return real in self._files and (not sha256 or self._hashes[real] == sha256)
+
     def only_touched(self, real: str, now: Identity, sha256: str) -> bool:
         """Whether a file was only given other rights or names since it was seen, and holds the same."""
         known = self._files.get(real)

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import BinaryIO, TypeVar
 
 from gencode.core.errors import ToolError
-from gencode.core.messages import FileChange
+from gencode.core.messages import FileChange, FileSeen, Trace
 from gencode.permissions.paths import Resolved
 from gencode.runtime.openers import Expected, Identity, identity_of, replace_file
+from gencode.runtime.recalling import as_text
 from gencode.runtime.toolbox import ToolContext
 from gencode.tools.files import relative
 
@@ -103,7 +104,7 @@ def by(ctx: ToolContext, place: Resolved) -> str:
     return f" (by {who})" if who else ""
 
 
-def change(ctx: ToolContext, place: Resolved, data: bytes, expected: Expected) -> FileChange:
+def change(ctx: ToolContext, place: Resolved, data: bytes, expected: Expected) -> Trace:
     """Replace a judged file, remember its new state, and say what it became."""
     try:
         digest = hashlib.sha256(data).hexdigest()
@@ -112,4 +113,12 @@ def change(ctx: ToolContext, place: Resolved, data: bytes, expected: Expected) -
         if who := by(ctx, place):
             raise ToolError(f"{error}{who}") from None
         raise
-    return FileChange(relative(ctx.workspace, place.real), digest)
+    shown = relative(ctx.workspace, place.real)
+    return Trace(changed=(FileChange(shown, digest),), seen=known_as(shown, place.real, digest))
+
+
+def known_as(shown: str, real: str, sha256: str, state: Identity | None = None) -> tuple[FileSeen, ...]:
+    """What a journal keeps of a file that its agent knows now; nothing of one that has another name there."""
+    if not real.isprintable():
+        return ()
+    return (FileSeen(shown, sha256, "" if sha256 or state is None else as_text(state)),)

@@ -8,7 +8,6 @@ from typing import Annotated
 from msgspec import UNSET, UnsetType
 
 from gencode.core.errors import ToolError
-from gencode.core.messages import Trace
 from gencode.permissions.paths import Resolved
 from gencode.runtime.openers import NotThere, open_for_reading
 from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
@@ -83,7 +82,7 @@ def _edit(ctx: ToolContext, file_path: str, edits: Sequence[Edit], wanted: Wante
     wanted.check()
     written = change(ctx, place, data, state or "absent")
     head = f"Edited {shown}: {counted(done.changes, 'place')} changed." if state else f"Created {shown}."
-    return ToolOutput(f"{head}\n{_excerpt(done, file)}", Trace(changed=(written,)))
+    return ToolOutput(f"{head}\n{_excerpt(done, file)}", written)
 
 
 def _compared(ctx: ToolContext, file_path: str, edits: Sequence[Edit]) -> str:

@@ -5,11 +5,11 @@ import os
 from typing import Annotated, BinaryIO
 
 from gencode.core.errors import ToolError
-from gencode.core.messages import FileChange, Trace
+from gencode.core.messages import FileChange, FileSeen, Trace
 from gencode.permissions.paths import Resolved
 from gencode.runtime.openers import identity_of, move_file, remove_file
 from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
-from gencode.tools.changes import Wanted, as_seen, to_the_end
+from gencode.tools.changes import Wanted, as_seen, known_as, to_the_end
 from gencode.tools.files import open_file, relative, size_text
 
 GONE = ""
@@ -67,10 +67,12 @@ def _move(ctx: ToolContext, source: str, destination: str, wanted: Wanted) -> To
         state, digest = identity_of(file), _hash(file, wanted)
     wanted.check()
     moved = move_file(here, there, expected=state)
+    known: tuple[FileSeen, ...] = ()
     if ctx.seen.state(here.real) == state:
-        ctx.seen.note(there.real, moved)
+        ctx.seen.note(there.real, moved, digest)
+        known = known_as(new, there.real, digest)
     changed = (FileChange(old, GONE), FileChange(new, digest))
-    return ToolOutput(f"Moved {old} to {new}.", Trace(changed=changed))
+    return ToolOutput(f"Moved {old} to {new}.", Trace(changed=changed, seen=known))
 
 
 def _own_place(ctx: ToolContext, path: str) -> tuple[Resolved, str]:

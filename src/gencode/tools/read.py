@@ -15,7 +15,7 @@ from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
 from gencode.runtime.openers import identity_of
 from gencode.runtime.toolbox import CLIP, Param, ToolContext, ToolOutput, tool
-from gencode.tools.changes import hashed
+from gencode.tools.changes import hashed, known_as
 from gencode.tools.files import open_file, relative, size_text
 from gencode.tools.kinds import HEAD, not_text
 from gencode.tools.paging import NOTE_ROOM
@@ -98,12 +98,13 @@ class _Range(Struct):
 def _read(ctx: ToolContext, file_path: str, wanted: _Range) -> ToolOutput:
     place = ctx.place(file_path)
     shown = relative(ctx.workspace, place.real)
-    trace = Trace(read=(shown,))
     with open_file(place, shown) as file:
         # As it was before it was read: whatever changes it meanwhile shows when it is to be edited.
         state = identity_of(file)
         try:
-            ctx.seen.note(place.real, state, hashed(file, LARGEST_HASHED))
+            digest = hashed(file, LARGEST_HASHED)
+            ctx.seen.note(place.real, state, digest)
+            trace = Trace(read=(shown,), seen=known_as(shown, place.real, digest, state))
             return ToolOutput(_told(shown, file.fileno(), wanted), trace)
         except OSError as error:
             raise ToolError(f"{shown} cannot be read: {os.strerror(error.errno or 0)}.") from None

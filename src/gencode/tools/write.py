@@ -3,7 +3,6 @@
 import asyncio
 from typing import Annotated
 
-from gencode.core.messages import Trace
 from gencode.runtime.openers import Expected, NotThere, open_for_reading
 from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.tools.changes import Wanted, as_seen, change, changing
@@ -40,7 +39,7 @@ def _write(ctx: ToolContext, file_path: str, content: str, wanted: Wanted) -> To
     written = change(ctx, place, data, expected)
     done = "Created" if expected == "absent" else "Replaced"
     size = f"{counted(line_count(content), 'line')}, {size_text(len(data))}"
-    return ToolOutput(f"{done} {written.path}: {size}.", Trace(changed=(written,)))
+    return ToolOutput(f"{done} {written.changed[0].path}: {size}.", written)
 
 
 def _compared(ctx: ToolContext, file_path: str, content: str) -> str:

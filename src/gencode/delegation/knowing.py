@@ -1,0 +1,29 @@
+"""What an agent has from before when it goes on: outputs that it may read, and files that it knows."""
+
+import asyncio
+from collections.abc import Sequence
+
+from gencode.core.messages import Message
+from gencode.runtime.recalling import last_known, recall
+from gencode.runtime.recorder import Recorder
+from gencode.runtime.seat import Seat
+
+
+async def know_again(seat: Seat, record: Recorder, transcript: Sequence[Message]) -> None:
+    """Let an agent read the outputs of its earlier runs, and change the files it knew if they are the same.
+
+    What came from a file may claim to know anything, and knows nothing.
+    """
+    from gencode.runtime.artifacts import files_in
+
+    for file in files_in(record.folder) if record.folder else ():
+        seat.gate.hand_out(file)
+    if not record.task.imported:
+        await knowing(seat, transcript)
+
+
+async def knowing(seat: Seat, transcript: Sequence[Message]) -> Seat:
+    """A seat whose agent knows the files that calls in its transcript let it know."""
+    if known := last_known(transcript):
+        await asyncio.to_thread(recall, seat.seen, known, seat.workspace)
+    return seat
