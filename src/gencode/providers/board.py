@@ -1,9 +1,9 @@
 """Where a storm is written down: in this process, or in a file that all processes of a machine share.
 
-The file is empty in calm times, and then it costs a look at its date for each request. Who has its lock reads
-it, changes it and writes it back; a process that dies has no lock any more. Whatever goes wrong with it, each
-process goes on with what it knows. The times in it count from the start of the machine, so after another one
-it says nothing.
+The file is empty in calm times, or not there, and then it costs a look at its date for each request. Who has
+its lock reads it, changes it and writes it back; a process that dies has no lock any more. Whatever goes
+wrong with it, each process goes on with what it knows. The times in it count from the start of the machine,
+so after another one it says nothing.
 """
 
 import asyncio
@@ -69,55 +69,55 @@ class SharedBoard(Board):
         self._boot = boot_id()
         self._path = folder / f"{sha256(repr(tuple(asked)).encode()).hexdigest()[:32]}.json"
         self._file: int | None = None
-        self._locked = False
         self._alone = not self._boot
         self._seen = 0
         self._looked_at = self._hung_until = 0.0
 
     def stirred(self) -> bool:
         """Whether the file is another one than it was when it was read or written last."""
-        file = self._open()
-        return file is not None and os.fstat(file).st_mtime_ns != self._seen
+        try:
+            found = self._path.stat()
+        except OSError:
+            return False
+        return found.st_mtime_ns != self._seen and (found.st_size > 0 or self.storm.cold)
 
     def __enter__(self) -> Storm:
-        file = self._open()
-        if file is not None and self._lock(file):
-            self._locked = True
-            self._read(file)
+        self._file = self._locked()
+        if self._file is not None:
+            self._read(self._file)
         return self.storm
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        file = self._file
-        if file is not None and self._locked:
-            self._locked = False
-            try:
-                self._write(file)
-            except OSError as trouble:
-                self._give_up(trouble)
+        file, self._file = self._file, None
+        if file is None:
+            return
+        try:
+            self._write(file)
+        except OSError as trouble:
+            self._give_up(trouble)
+        finally:
+            os.close(file)
 
-    def _open(self) -> int | None:
-        if self._file is None and not self._alone:
-            try:
-                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-                found = os.fstat(self._file)
-                self._seen = 0 if found.st_size else found.st_mtime_ns
-            except OSError as trouble:
-                self._give_up(trouble)
-        return self._file
-
-    def _lock(self, file: int) -> bool:
-        if _now() < self._hung_until:
-            return False
+    def _locked(self) -> int | None:
+        """The file, once nobody else has it; None where that is not possible."""
+        if self._alone or _now() < self._hung_until:
+            return None
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as trouble:
+            self._give_up(trouble)
+            return None
         for _ in range(TRIES):
             with contextlib.suppress(OSError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return True
+                return file
             time.sleep(0.001)
+        os.close(file)
         self._hung_until = _now() + HUNG_SECONDS
-        return False
+        return None
 
     def _read(self, file: int) -> None:
         try:
@@ -137,23 +137,17 @@ class SharedBoard(Board):
                 del places[name]
 
     def _write(self, file: int) -> None:
-        try:
-            self.storm.boot = self._boot
-            text = msgspec.json.encode(self.storm) if self.storm.cold else b""
-            if text or os.fstat(file).st_size:
-                os.pwrite(file, text, 0)
-                os.ftruncate(file, len(text))
-            self._seen = os.fstat(file).st_mtime_ns
-        finally:
-            fcntl.flock(file, fcntl.LOCK_UN)
+        self.storm.boot = self._boot
+        text = msgspec.json.encode(self.storm) if self.storm.cold else b""
+        if text or os.fstat(file).st_size:
+            os.pwrite(file, text, 0)
+            os.ftruncate(file, len(text))
+        self._seen = os.fstat(file).st_mtime_ns
 
     def _give_up(self, trouble: OSError) -> None:
         """Go on alone."""
         log.warning("what is known of a busy model is not shared with other processes: %s", trouble)
         self._alone = True
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
 
 
 def _now() -> float:
