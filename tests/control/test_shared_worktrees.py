@@ -14,9 +14,11 @@ import pytest
 
 from gencode import GenCode
 from gencode.core.status import Status
-from gencode.delegation.trees import told_now
+from gencode.delegation.trees import Workplace, told_now
+from gencode.runtime.worktrees.alone import alone
 from gencode.testing import call, says
 from tests.control.test_worktrees_story import git, repository
+from tests.control.words import heard, said
 from tests.waiting import Gate, until
 
 pytestmark = pytest.mark.needs("git")
@@ -111,8 +113,8 @@ async def test_it_is_there_until_the_last_one_in_it_has_ended_who_tells_what_was
     told = f"[Its changes are on the branch gencode/{boss}, in {first.worktree}, and not in your checkout.]"
     was_last = f"[It was the last one at work in the worktree of task {boss}.]"
     assert last.result.startswith(f"edited\n\n{was_last}\n{told}\nchanged a.txt +1 -1\n")
-    said, _, after = then.result.partition("[The last one at work in its worktree has ended: ")
-    assert (said.strip(), after.startswith(f"task {kid} of kid.]\n{told}\n")) == (words.strip(), True)
+    before, _, after = then.result.partition("[The last one at work in its worktree has ended: ")
+    assert (before.strip(), after.startswith(f"task {kid} of kid.]\n{told}\n")) == (words.strip(), True)
     assert after.endswith("-one\n+two\n```")
 
 
@@ -154,6 +156,24 @@ async def test_an_agent_goes_on_in_it_beside_one_that_it_had_sent(yard: Yard) ->
     assert (outcome.status, last.status, last.result) == (Status.COMPLETED, Status.COMPLETED, "edited")
     assert "changed a.txt +1 -1\nadded new.txt +1 -0\n" in outcome.result
     assert outcome.result.count("[") == 1
+
+
+async def test_who_goes_on_while_the_last_one_removes_it_gets_one_that_is_made_anew(yard: Yard) -> None:
+    model = yard.model(boss=[sends(), says("so far", delay_ms=500), says("on"), says("and on")])
+    async with GenCode.open(yard.folder, model=model, settings=FREE) as gen:
+        boss = (await gen.task("boss", "go", background=True)).id
+        await kid_of(gen, boss)
+        await gen.stop(boss, keep=True)
+        async with alone(Path((await gen.find(boss)).worktree)) as tree:
+            assert tree is not None
+            going_on = asyncio.ensure_future(gen.resume(boss, "go on", background=True))
+            begun, _ = await asyncio.wait([going_on], timeout=0.5)
+            await Workplace(tree).summary()
+            there = tree.path.exists()
+        await asyncio.wait_for(going_on, 60)
+        told = [each.text for each in heard(await said(gen, boss))]
+        assert (begun, there, tree.path.exists()) == (set(), False, True)
+    assert any("that was made anew, on a new branch" in text for text in told)
 
 
 async def test_one_below_one_below_it_is_the_last_one_too(yard: Yard) -> None:

@@ -278,10 +278,11 @@ class Launcher:
             more = More(request.prompt, behind=behind, budget=named, over=over, form=request.output_schema)
             with counted_if_begun(purse):
                 self._seating.check_price(place)
-                if workplace := await self.workplaces.again(task, place.workspace):
-                    place = replace(place, workspace=workplace.workspace.as_clone(task.clone))
-                order = Order(spec, place.ending(left), limits, workplace, woken=woken)
-                return await self.starting.go_on(task.id, order, more, Desk(self))
+                async with self.workplaces.entered(task):
+                    if workplace := await self.workplaces.again(task, place.workspace):
+                        place = replace(place, workspace=workplace.workspace.as_clone(task.clone))
+                    order = Order(spec, place.ending(left), limits, workplace, woken=woken)
+                    return await self.starting.go_on(task.id, order, more, Desk(self))
 
     async def fork(
         self,

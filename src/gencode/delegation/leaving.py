@@ -125,7 +125,9 @@ async def at_work(store: Store, path: Path, but: str = "") -> list[Task]:
 
 async def _hosts(store: Store, job: Job) -> list[tuple[Task, Path]]:
     """The worktrees that a job works in, each with the task it was made for: the innermost first."""
-    if job.workplace is None and not _is_in_one(job.seat.workspace.cwd):
+    from gencode.runtime.worktrees.place import path_around
+
+    if job.workplace is None and path_around(job.seat.workspace.cwd) is None:
         return []
     line = await _line(store, job.task, {})
     found = [(each, Path(each.worktree)) for each in line if each.worktree and not each.imported]
@@ -167,13 +169,6 @@ def _is_below(live: Live, above: str, here: dict[str, Live]) -> bool:
         seen.add(task.id)
         task = here[task.parent].task
     return False
-
-
-def _is_in_one(cwd: Path) -> bool:
-    """Whether a folder lies in a worktree of ours; a look at file names only, since mostly it does not."""
-    from gencode.runtime.worktrees.place import record_file
-
-    return any(record_file(each).is_file() for each in (cwd, *cwd.parents) if each.name)
 
 
 async def _noted(store: Store, host: str, told: str) -> None:

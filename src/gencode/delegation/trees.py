@@ -184,6 +184,21 @@ class Workplaces:
             raise UserMistake(f"The worktree {created.worktree} that was made for the task is gone.")
         return Workplace(tree)
 
+    @asynccontextmanager
+    async def entered(self, task: Task) -> AsyncGenerator[None]:
+        """While nobody who ends in the worktree that a task is about to go on in can remove that."""
+        from gencode.runtime.worktrees.alone import alone
+        from gencode.runtime.worktrees.place import path_around
+
+        path = path_around(Path(task.worktree or task.cwd)) if task.worktree or task.cwd else None
+        if path is None:
+            yield
+            return
+        async with alone(path) as tree:
+            if tree is None and not task.worktree:
+                raise UserMistake(f"The folder {task.cwd} of task {task.id} was a worktree, and is gone.")
+            yield
+
     async def again(self, task: Task, workspace: Workspace) -> Workplace | None:
         """The worktree for a task that goes on, if it has one, with its newest work as far as that is known.
 

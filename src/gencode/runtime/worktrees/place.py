@@ -122,6 +122,11 @@ def tree_there(path: Path) -> Worktree | None:
     return tree if tree is not None and tree.path.is_dir() else None
 
 
+def path_around(folder: Path) -> Path | None:
+    """The worktree that a folder lies in, by what was noted: only names are looked at, as mostly there is none."""
+    return next((each for each in (folder, *folder.parents) if record_file(each).is_file()), None)
+
+
 def checked_name(name: str) -> str:
     """A name that is one plain folder and one plain part of a branch, or UserMistake."""
     if not _NAME.fullmatch(name):
