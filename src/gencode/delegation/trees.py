@@ -323,6 +323,8 @@ def listed(work: "Work") -> Iterator[str]:
 
 
 def _merge_words(work: "Work") -> str:
+    if work.blocked:
+        return f"{work.blocked}: finish that, or give it up, before you merge."
     committed = f"once your own changes of {', '.join(work.overlaps)} are committed" if work.overlaps else ""
     match work.merges:
         case "clean":

@@ -14,6 +14,14 @@ _TREE_OF = "^{tree}"
 _CONFLICTS = 1
 _MOST_DIRTY = 100_000
 _STAGES = {b"1", b"2", b"3"}
+_BEGUN = {
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+}
+_REFUSED = ("MERGE_HEAD", "CHERRY_PICK_HEAD")
+"""With these git begins no merge, even where all conflicts are resolved."""
 
 
 class Preview(Struct, frozen=True):
@@ -31,8 +39,10 @@ class Dirty(Struct, frozen=True):
     files: frozenset[bytes] = frozenset()
     folders: tuple[bytes, ...] = ()
 
-    def __contains__(self, path: bytes) -> bool:
-        return path in self.files or path.startswith(self.folders)
+    def hinders(self, path: bytes, folder: Path) -> bool:
+        """Whether a file that a merge would write into a checkout is changed there, or there and unknown."""
+        there = os.fsencode(folder) + b"/" + path
+        return path in self.files or (path.startswith(self.folders) and os.path.lexists(there))
 
 
 async def preview(git: Git, ours: str, theirs: str) -> Preview:
@@ -106,6 +116,24 @@ async def dirty_files(git: Git) -> Dirty:
         files=frozenset(path for path in paths if not path.endswith(b"/")),
         folders=tuple(path for path in paths if path.endswith(b"/")),
     )
+
+
+async def staged_files(git: Git, ours: str) -> set[bytes]:
+    """What is in the index of a checkout and not in its commit; a merge of two sides begins with none."""
+    return {*(await git.run("diff-index", "--cached", "--name-only", "-z", "--no-renames", ours)).names}
+
+
+async def under_way(git: Git, git_dir: Path) -> str:
+    """Why a checkout begins no merge at all, whatever is merged; mostly nothing."""
+    unmerged = (await git.run("ls-files", "--unmerged", "-z")).names
+    if not unmerged and not any(_is_there(git_dir / name) for name in _REFUSED):
+        return ""
+    begun = next((what for name, what in _BEGUN.items() if _is_there(git_dir / name)), "")
+    return f"is in the middle of {begun}" if begun else "has conflicts that are not resolved"
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists()
 
 
 async def is_merged(git: Git, ours: str, theirs: str) -> bool:

@@ -123,7 +123,7 @@ def tree_there(path: Path) -> Worktree | None:
 
 
 def path_around(folder: Path) -> Path | None:
-    """The worktree that a folder lies in, by what was noted: only names are looked at, as mostly there is none."""
+    """The worktree that a folder lies in, by what was noted; mostly there is none."""
     return next((each for each in (folder, *folder.parents) if record_file(each).is_file()), None)
 
 

@@ -18,7 +18,15 @@ from gencode.core.errors import UserMistake
 from gencode.runtime.worktrees.changes import FileChange, changed_files, diff_text
 from gencode.runtime.worktrees.git import Git, quiet_git, trouble
 from gencode.runtime.worktrees.making import shown, turn
-from gencode.runtime.worktrees.merging import Preview, dirty_files, is_merged, preview, with_open_changes
+from gencode.runtime.worktrees.merging import (
+    Preview,
+    dirty_files,
+    is_merged,
+    preview,
+    staged_files,
+    under_way,
+    with_open_changes,
+)
 from gencode.runtime.worktrees.place import Worktree, remove_record
 from gencode.runtime.worktrees.sweeping import sweep
 
@@ -52,6 +60,8 @@ class Work(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     merged: bool = False
     """Whether all of it is in that checkout already."""
+    blocked: str = ""
+    """Why that checkout begins no merge at all now."""
 
 
 class _Taken(Struct, frozen=True):
@@ -115,9 +125,14 @@ async def _told(git: Git, worktree: Worktree, taken: _Taken) -> Work:
         return replace(known, notes=notes, how=(f"git -C {shlex.quote(str(worktree.path))} log",))
     if await is_merged(git, ours, taken.commit):
         return replace(known, merges="clean", notes=taken.notes, merged=True)
+    if blocked := await under_way(main, worktree.main_dir):
+        told = f"{worktree.repository} {blocked}"
+        return replace(known, how=_how(worktree), notes=taken.notes, blocked=told)
     dirty = await dirty_files(main)
     unknown = await _unknown(main, ours, [path for path, change in files if change.status == "added"])
-    overlaps = [path for path, _ in files if path in dirty or path in unknown]
+    overlaps = [path for path, _ in files if path in unknown or dirty.hinders(path, main.folder)]
+    if not (await git.run("merge-base", "--is-ancestor", ours, taken.commit)).ok:
+        overlaps += sorted(await staged_files(main, ours) - {*overlaps})
     notes = list(taken.notes)
     against = await with_open_changes(main, ours, overlaps) if overlaps else ours
     found = await preview(git, against, taken.commit) if against else Preview("unknown")
