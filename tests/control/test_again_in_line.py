@@ -121,14 +121,17 @@ async def test_who_stops_it_hits_it_and_it_never_works(tmp_path: Path, wake: Wak
     assert (later, now.model.asked) == (stopped, ["early", "hold", "late"])
 
 
-async def test_another_terminal_stops_it(tmp_path: Path) -> None:
+async def test_another_terminal_sees_it_in_line_and_stops_it(tmp_path: Path) -> None:
     async with line(tmp_path) as now:
         listed = await asyncio.to_thread(typed, "task", "list", cwd=tmp_path)
+        looked = await asyncio.to_thread(typed, "task", "output", now.again, "--no-block", cwd=tmp_path)
         ended = await asyncio.to_thread(typed, "task", "stop", now.again, "--json", cwd=tmp_path)
         now.model.let_go.set()
         await now.gen.watch.ended(now.behind, 60)
     (row,) = [each for each in listed.out.splitlines() if now.again in each]
     assert "1. in line" in row
+    waits = f"Task {now.again} of Explore waits for its turn; it is 1. in line.\n"
+    assert (looked.out, looked.err) == ("", waits)
     assert (ended.json["stopped"], ended.json["status"], ended.json["result"]) == (
         [now.again],
         "cancelled",

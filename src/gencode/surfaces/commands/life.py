@@ -54,7 +54,8 @@ async def _output(args: argparse.Namespace) -> int:
         async with aloud(gen, found) as tell:
             found = await gen.watch.ended(found.id, seconds, tell)
         outcome = await gen.records.get(found)
-        if found.worktree:
+        waits = found.status is Status.PENDING
+        if found.worktree and not waits:
             outcome = msgspec.structs.replace(outcome, result=await told_now(found, gen.store))
         awaits = await awaited(gen, outcome, 0.0)
     if "page" in args:
@@ -68,6 +69,9 @@ async def _output(args: argparse.Namespace) -> int:
         tell_ending(outcome)
     elif awaits:
         note(f"{_named(outcome)} has not begun; it waits for {awaits}.")
+    elif waits:
+        place = f"; it is {outcome.queue_position}. in line" if outcome.queue_position else ""
+        note(f"{_named(outcome)} waits for its turn{place}.")
     else:
         said = "this is what it said last" if outcome.result else "it has said nothing yet"
         note(f"{_named(outcome)} is still running after {turns(outcome.turns)}; {said}.")
