@@ -11,14 +11,15 @@ import pytest
 
 from gencode.app import GenCode
 from gencode.core.errors import StoreAway
-from gencode.core.messages import ToolCall, ToolMessage
+from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.delegation import cache, resting
+from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.asking import Answer, Question, Reach
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
-from gencode.testing import call, says, scripted
+from gencode.testing import Overhearing, call, says, scripted
 from tests.waiting import until
 
 ON = {"result_cache": True}
@@ -88,6 +89,26 @@ async def test_the_same_work_is_answered_from_the_journal_until_a_file_changes(t
     assert [marked(each) for each in (first, second, other, third)] == [False, True, False, False]
     assert [each.turns for each in (first, second, other, third)] == [2, 0, 2, 2]
     assert (second.success, second.result, second.agent_id != first.agent_id) == (True, "it says one", True)
+
+
+async def test_a_task_that_was_answered_from_the_journal_knows_its_answer(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    model = Overhearing(ScriptedProvider.of({"Explore": [*READS, says("because")]}))
+    async with GenCode.open(tmp_path, model=model, settings=ON, store=MemoryStore()) as gen:
+        await settled()
+        first, second = [await gen.task("Explore", "what does a.txt say?") for _ in range(2)]
+        shown = (await gen.show(second.agent_id)).transcript or []
+        assert shown[1:] == [{"role": "assistant", "text": "it says one", "again": first.agent_id}]
+        assert (second.turns, second.usage, marked(second)) == (0, type(second.usage)(), True)
+        fork = await gen.fork(second.agent_id, "why?")
+        again = await gen.resume(second.agent_id, "why?")
+    answer = AssistantMessage("it says one", again=first.agent_id)
+    for request in model.requests[-2:]:
+        assert [each for each in request.messages if each == answer or each == UserMessage("why?")] == [
+            answer,
+            UserMessage("why?"),
+        ]
+    assert (fork.turns, again.turns, marked(again)) == (1, 1, False)
 
 
 async def test_work_that_did_more_than_read_is_done_again(tmp_path: Path) -> None:

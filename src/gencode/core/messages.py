@@ -121,7 +121,10 @@ class UserMessage(Struct, frozen=True, gc=False, tag="user", tag_field="role", o
 
 
 class AssistantMessage(Struct, frozen=True, gc=False, tag="assistant", tag_field="role", omit_defaults=True):
-    """What the model said; `partial` when it was stopped in the middle."""
+    """What the model said; `partial` when it was stopped in the middle.
+
+    Where no model was asked, because the answer was given `again`, that names the task whose answer it is.
+    """
 
     text: str
     calls: tuple[ToolCall, ...] = ()
@@ -130,6 +133,7 @@ class AssistantMessage(Struct, frozen=True, gc=False, tag="assistant", tag_field
     model: str = ""
     stop: str = ""
     partial: bool = False
+    again: str = ""
 
 
 class ToolMessage(Struct, frozen=True, gc=False, tag="tool", tag_field="role"):

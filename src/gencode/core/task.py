@@ -343,7 +343,7 @@ def _with_message(task: Task, message: Message) -> Task:
         case AssistantMessage():
             return replace(
                 task,
-                turns=task.turns + 1,
+                turns=task.turns + (not message.again),
                 stalled=0.0,
                 usage=task.usage + (message.usage or Usage()),
                 model=message.model or task.model,

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gencode.core.events import CallDecided, Event, TaskCreated, TaskStarted
+from gencode.core.events import CallDecided, Event, MessageAdded, TaskCreated, TaskStarted
 from gencode.core.ids import moment
 from gencode.core.messages import (
     AssistantMessage,
@@ -52,6 +52,11 @@ def given_again(task: Task) -> Ending:
     """The end of a task that another one is answered with."""
     mark = f"{AGAIN}task {task.id} of {task.ended_at}; nothing it rests on has changed"
     return Ending(Status.COMPLETED, task.result, warnings=(mark,), output=task.output)
+
+
+def said_again(task: Task | None) -> tuple[MessageAdded, ...]:
+    """The answer of an earlier task as that of a new one, which so knows what it is taken to have said."""
+    return (MessageAdded(AssistantMessage(task.result, again=task.id)),) if task else ()
 
 
 async def recalled(

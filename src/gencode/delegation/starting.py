@@ -20,7 +20,7 @@ from gencode.core.spec import AgentSpec
 from gencode.core.task import Task, fold, transcript_of, whole_transcript
 from gencode.delegation.accounts import bounded_above, shares
 from gencode.delegation.births import Begins, Birth
-from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled
+from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled, said_again
 from gencode.delegation.desk import Desk
 from gencode.delegation.earlier import in_line, told_first, told_place, tools_of
 from gencode.delegation.family import Family, as_sent
@@ -150,7 +150,7 @@ class Starting:
         born = False
         try:
             named = order.workplace.named if order.workplace else ""
-            birth = Birth(created, then if at_once else (), handover, named)
+            birth = Birth(created, (*then, *said_again(known)) if at_once else (), handover, named)
             begins = order.begins(request, self._seating.price(origin))
             lease, events = await birth.written(self._store, self._supervisor.owner, begins)
             born = True

@@ -184,7 +184,8 @@ def _told(agent: AgentView, fact: MessageAdded) -> AgentView:
         case AssistantMessage() as reply:
             step = ", ".join(summary(call) for call in reply.calls)[:STEP_ROOM] or agent.step
             usage = agent.usage + (reply.usage or Usage())
-            spoken = replace(agent, turns=agent.turns + 1, model=reply.model or agent.model, usage=usage)
+            turns = agent.turns + (not reply.again)
+            spoken = replace(agent, turns=turns, model=reply.model or agent.model, usage=usage)
             return replace(spoken, step=step, resting=not reply.calls and not reply.partial)
         case ToolMessage():
             return replace(agent, step="thinking")

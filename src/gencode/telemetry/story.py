@@ -152,7 +152,7 @@ class Story:
 
     def _message(self, known: Known, run: Run, event: Event, fact: MessageAdded) -> Iterator[Span]:
         message = fact.message
-        if isinstance(message, AssistantMessage):
+        if isinstance(message, AssistantMessage) and not message.again:
             run.turns += 1
             run.usage += message.usage or Usage()
             for call in message.calls:

@@ -44,7 +44,8 @@ def said(message: Message) -> Iterator[str]:
             yield f"── {visible_line(message.sender)} ──"
             yield from _indented(message.text)
         case AssistantMessage():
-            yield "── assistant ──" + (" (cut)" if message.partial else "")
+            mark = f" (answered from the journal: task {message.again})" if message.again else ""
+            yield "── assistant ──" + (" (cut)" if message.partial else visible_line(mark))
             if message.text:
                 yield from _indented(message.text)
             for call in message.calls:

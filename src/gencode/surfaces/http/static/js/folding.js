@@ -58,10 +58,10 @@ function take(state, event) {
   state.touched = now;
 }
 
-function message(state, { role, calls = [], results = [], usage }) {
+function message(state, { role, calls = [], results = [], usage, again }) {
   const { evidence } = state;
   if (role === "assistant") {
-    state.turns += 1;
+    state.turns += again ? 0 : 1;
     evidence.toolCalls += calls.length;
     use(state, usage);
   }
