@@ -54,8 +54,8 @@ def point_of(task: Task, events: Sequence[Event], fork: Fork) -> ForkPoint:
     """Where a fork begins, by number; UserMistake for a fact that is not there."""
     last = events[-1].seq or 0
     at = last if fork.at is None else fork.at
-    if not 1 <= at <= last:
-        raise UserMistake(f"Task {task.id} has no fact {at}; its facts have the numbers 1 to {last}.")
+    if type(at) is not int or not 1 <= at <= last:  # a program may say anything
+        raise UserMistake(f"Task {task.id} has no fact {at!r}; its facts have the numbers 1 to {last}.")
     return ForkPoint(at, away=is_away(transcript_of(_until(events, at))))
 
 

@@ -35,6 +35,10 @@ def request(agent: str, prompt: str, words: Words, *, background: bool) -> TaskR
     if unknown := words.keys() - Words.__annotations__:
         known = ", ".join(Words.__annotations__)
         raise UserMistake(f"A task has no {', '.join(sorted(unknown))}; what may be said is: {known}.")
+    texts: dict[str, Any] = {"agent": agent, "prompt": prompt, **words}
+    for name in ("agent", "prompt", "description", "model"):
+        if not isinstance(said := texts.get(name, ""), str):
+            raise UserMistake(f"The {name} of a task is a text, not {said!r}.")
     isolation = str(words.get("isolation", ""))
     if isolation not in _ISOLATIONS:
         raise UserMistake(

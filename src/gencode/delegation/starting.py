@@ -376,8 +376,8 @@ def check_prompt(prompt: str) -> None:
 
 def check_turns(turns: int | None) -> None:
     """UserMistake for a limit of turns that can be none."""
-    if turns is not None and amount_of("turns", turns) is None:
-        raise UserMistake(f"max_turns must be {allowed('turns')}, not {turns}.")
+    if turns is not None and amount_of("turns", turns) is not turns:  # a program may say a text
+        raise UserMistake(f"max_turns must be {allowed('turns')}, not {turns!r}.")
 
 
 def _heard(
