@@ -45,9 +45,7 @@ REPORT = (
 class Supervisor:
     """Runs jobs side by side in one task group; no job ever raises into its siblings."""
 
-    def __init__(
-        self, journal: Store, slots: Slots | None = None, liveness: Liveness | None = None
-    ) -> None:
+    def __init__(self, journal: Store, slots: Slots | None = None, liveness: Liveness | None = None) -> None:
         self.owner = new_owner()
         self.slots = slots or Slots(MOST_AGENTS)
         self.liveness = liveness or Liveness()

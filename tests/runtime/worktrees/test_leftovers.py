@@ -211,6 +211,9 @@ async def test_the_doctor_lists_them_and_changes_nothing(tmp_path: Path, home: P
             "mixed_since": "",
             "ignored": "",
             "strays": False,
+            "aside": "",
+            "besides": False,
+            "branched": True,
         }
     ]
     assert [check for check in said["checks"] if check["name"] == "worktree"] == [
@@ -223,3 +226,32 @@ async def test_the_doctor_lists_them_and_changes_nothing(tmp_path: Path, home: P
         }
     ]
     assert git(made.path, "status", "--short") == "?? x"
+
+
+@pytest.mark.parametrize("dirty", [True, False])
+@pytest.mark.parametrize("where", ["at", "beyond", "beside", "before", "without"])
+async def test_one_that_is_not_at_its_branch_is_merged_whole_by_the_command_that_is_told(
+    tmp_path: Path, where: str, dirty: bool
+) -> None:
+    """Somebody left its branch: stayed at it, went beyond, beside or before it, or deleted it."""
+    repo = repository(tmp_path / "repo")
+    made = await worktree(repo)
+    (made.path / "first").write_text("work\n")
+    await result(made)
+    git(repo, "config", "user.name", "Ada")
+    git(repo, "config", "user.email", "ada@example.org")
+    git(made.path, "checkout", "--quiet", "--detach", made.base if where in ("beside", "before") else "HEAD")
+    if where not in ("at", "before"):
+        commit(made.path, second="work\n")
+    if where == "without":
+        git(repo, "branch", "--quiet", "-D", made.branch)
+    if dirty:
+        (made.path / "third").write_text("work\n")
+    [left] = await leftovers(home_of(repo))
+    wrote = {"first": True, "second": where not in ("at", "before"), "third": dirty}
+    own = {name for name, done in wrote.items() if done}
+    assert (left.changed, left.merged, left.dirty) == (len(own), False, dirty)
+    assert typed(left.taking_over) == 0
+    assert {*git(repo, "ls-tree", "--name-only", "HEAD").split()} == {"a.txt", "sub"} | own
+    [after] = await leftovers(home_of(repo))
+    assert (after.merged, typed(after.removing), await leftovers(home_of(repo))) == (True, 0, [])

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.runtime.worktrees.git import Git, quiet_git
-from gencode.runtime.worktrees.merging import dirty_files, is_merged
+from gencode.runtime.worktrees.merging import Dirty, dirty_files, is_merged
 from gencode.runtime.worktrees.place import Worktree, all_paths, recorded
 from gencode.runtime.worktrees.work import ignored_files, noted_commits, patching
 
@@ -44,6 +44,12 @@ class Leftover(Struct, frozen=True):
     """What would go with it, where all else is merged: files that git ignores."""
     strays: bool = False
     """Commits were made in it that are on no branch and not merged, where all else is."""
+    aside: str = ""
+    """The commit it is at, where it is not at its branch and more is in it, or may be, than there."""
+    besides: bool = False
+    """Something is on the branch that is not in that commit."""
+    branched: bool = True
+    """Its branch is there."""
 
     @property
     def taking_over(self) -> str:
@@ -52,20 +58,24 @@ class Leftover(Struct, frozen=True):
         if self.strays:
             return f"git -C {path} reflog (shows them; git -C {path} branch NAME COMMIT keeps one)"
         commit = f"git -C {path} add -A && git -C {path} commit -m 'What the agent left' && "
-        merge = f"{there} merge {self.branch}"
+        before = commit if self.dirty else ""
+        before += f"git -C {path} merge {self.branch} && " if self.aside and self.besides else ""
+        what = f'"$(git -C {path} rev-parse HEAD)"' if before else self.aside[:12]
+        what = what if self.aside else self.branch
+        merge = f"{there} merge {what}"
         if self.mixed_since:
-            merge = patching(self.repository, self.mixed_since, self.branch)
-        return f"{commit if self.dirty else ''}{merge}"
+            merge = patching(self.repository, self.mixed_since, what)
+        return f"{before}{merge}"
 
     @property
     def removing(self) -> str:
         """The command that removes what is merged; it refuses where something was done since."""
         there = f"git -C {shlex.quote(self.repository)}"
-        folder = f"{there} worktree remove {shlex.quote(self.path)} && " if self.listed else ""
-        branch = f"branch -d {self.branch}"
+        folder = f"{there} worktree remove {shlex.quote(self.path)}"
+        branch = f"{there} branch -d {self.branch}"
         if self.tip:  # git takes only commits that it has for merged
-            branch = f"update-ref -d refs/heads/{self.branch} {self.tip}"
-        return f"{folder}{there} {branch}"
+            branch = f"{there} update-ref -d refs/heads/{self.branch} {self.tip}"
+        return " && ".join([folder] * self.listed + [branch] * self.branched)
 
 
 async def leftovers(home: Path) -> list[Leftover]:
@@ -100,51 +110,71 @@ async def _compared(worktree: Worktree) -> Leftover | None:
     git_dir = worktree.main_dir if missing else worktree.git_dir
     folder = worktree.common_dir if missing else worktree.path
     git = (await quiet_git(folder, folder, git_dir)).at(git_dir, folder)
-    tip = await _commit(git, f"refs/heads/{worktree.branch}" if missing else "HEAD")
-    if missing and not tip and not worktree.path.is_dir():
+    branch = await _commit(git, f"refs/heads/{worktree.branch}")
+    if missing and not branch and not worktree.path.is_dir():
         return None
+    head = "" if missing else await _commit(git, "HEAD")
+    tips = await _newest(git, [each for each in (head, branch) if each])
     ours = await _commit(git.at(worktree.main_dir, folder), "HEAD")
-    names = await git.run(
-        "diff-tree", "-r", "--name-only", "-z", "--no-renames", worktree.base, tip or worktree.base
-    )
-    changed, known = set(names.names), names.ok
-    if not missing:
-        dirty = await dirty_files(git)
-        changed |= {*dirty.files, *dirty.folders}
-        known = known and dirty.known
-        clean = dirty.known and not dirty.files and not dirty.folders
-    else:
-        clean = True
-    merged = bool(tip and ours) and clean and await is_merged(git, ours, tip)
-    strays = merged and not missing and await _has_strays(git, worktree, ours, tip)
+    dirty = Dirty(known=True) if missing else await dirty_files(git)
+    names = [await _changed(git, worktree.base, each) for each in tips]
+    changed = {*dirty.files, *dirty.folders}.union(*(each or () for each in names))
+    clean = dirty.known and not dirty.files and not dirty.folders
+    merged = bool(tips and ours) and clean and all([await is_merged(git, ours, each) for each in tips])
+    strays = merged and not missing and await _has_strays(git, worktree, ours, tips)
     merged = merged and not strays
-    within = merged and (await git.run("merge-base", "--is-ancestor", tip, ours)).ok
+    within = merged and all([await _is_in(git, each, ours) for each in tips])
     ignored = await ignored_files(git, "") if merged and not missing else []
+    at_branch = await git.tell("symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{worktree.branch}"
+    away = not missing and not at_branch and (not clean or (head in tips and head != branch))
     return Leftover(
         path=str(worktree.path),
         repository=str(worktree.repository),
         branch=worktree.branch,
-        changed=len(changed) if known else None,
+        changed=len(changed) if dirty.known and None not in names else None,
         merged=merged,
         gone=False,
         missing=missing,
         away=worktree.away,
         dirty=not clean,
-        tip=tip if merged and not within else "",
+        tip=branch if merged and not within else "",
         listed=worktree.git_dir.is_dir(),
         mixed_since=worktree.first if worktree.mixed else "",
         ignored="; ".join(ignored),
         strays=strays,
+        aside=head if away else "",
+        besides=away and branch in tips and branch != head,
+        branched=bool(branch),
     )
 
 
-async def _has_strays(git: Git, worktree: Worktree, ours: str, tip: str) -> bool:
+async def _newest(git: Git, commits: list[str]) -> list[str]:
+    """Those of two commits that are not in the other one."""
+    if len({*commits}) < 2:
+        return commits[:1]
+    one, other = commits
+    if await _is_in(git, one, other):
+        return [other]
+    return [one] if await _is_in(git, other, one) else [one, other]
+
+
+async def _is_in(git: Git, commit: str, other: str) -> bool:
+    return (await git.run("merge-base", "--is-ancestor", commit, other)).ok
+
+
+async def _changed(git: Git, base: str, tip: str) -> list[bytes] | None:
+    """The files in which two commits differ; None where that cannot be seen."""
+    said = await git.run("diff-tree", "-r", "--name-only", "-z", "--no-renames", base, tip)
+    return said.names if said.ok else None
+
+
+async def _has_strays(git: Git, worktree: Worktree, ours: str, tips: list[str]) -> bool:
     """Whether a worktree was at commits that are neither on its branch nor merged, as far as can be seen."""
     try:
         commits = await asyncio.to_thread(noted_commits, worktree)
     except OSError:
         return True
-    asked = "\n".join((*commits, f"^{ours}", f"^{tip}", ""))
+    asked = "\n".join((*commits, f"^{ours}", *(f"^{each}" for each in tips), ""))
     said = await git.run("rev-list", f"--max-count={_MOST_STRAYS + 1}", "--stdin", stdin=asked.encode())
     found = said.out.decode().split()
     if not said.ok or len(found) > _MOST_STRAYS:

@@ -273,6 +273,7 @@ def _worktrees(left: Sequence[Leftover]) -> Iterator[Check]:
         state = "all of it is merged" if each.merged else "not merged"
         state = "its branch is merged, commits on no branch are not" if each.strays else state
         lost = "; its folder was deleted" if each.missing else ""
+        lost += "; it is not at its branch" if each.aside else ""
         more = f"; {each.ignored}" if each.ignored else ""
         detail = f"{each.path}: {each.branch} of {each.repository}, {files} changed, {state}{lost}{more}"
         yield Check("worktree", "ok", detail, each.removing if each.merged else each.taking_over)
