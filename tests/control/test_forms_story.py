@@ -62,6 +62,25 @@ async def test_a_conversation_answers_in_the_form_of_the_agent_that_leads_it(
     assert again.error == "its result does not fit the schema: There is no JSON value in the reply."
 
 
+async def test_a_reply_without_words_is_repaired_like_any_other_that_does_not_fit(tmp_path: Path) -> None:
+    for turns, ended in (
+        ([says(""), says(" "), says(FITS)], (Status.COMPLETED, 3, {"files": ["a.py"]}, None)),
+        ([says(""), says(""), says(""), says(FITS)], (Status.EMPTY, 3, None, None)),
+    ):
+        async with scripted(tmp_path, Explore=turns) as gen:
+            outcome = await gen.task("Explore", "which?", output_schema=SCHEMA)
+            told = [each.text for each in heard(await said(gen, outcome.agent_id))]
+        assert (outcome.status, outcome.turns, outcome.output, outcome.error) == ended
+        assert (
+            told[2:]
+            == [
+                "The reply is empty; it should be a JSON value. Answer again with the whole JSON value and nothing "
+                "else."
+            ]
+            * 2
+        )
+
+
 async def test_the_form_counts_as_long_as_its_agent_leads_the_conversation(
     tmp_path: Path, home: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""What a Python program says about a task and cannot be meant is refused in a sentence, and nothing begins."""
+"""What a Python program says about a task and cannot be meant is refused in a sentence; nothing begins."""
 
 from pathlib import Path
 from typing import Any
@@ -45,11 +45,12 @@ async def test_what_is_a_text_is_not_anything_else(tmp_path: Path, word: Any) ->
     number: Any = 3
     odd: dict[str, Any] = {word: number}
     async with scripted(tmp_path, Explore=[says("x")]) as gen:
-        for name, wish in (
+        wishes: list[tuple[str, Any]] = [
             (word, gen.task("Explore", "look", **odd)),
             ("prompt", gen.task("Explore", number)),
             ("agent", gen.task(number, "look")),
-        ):
+        ]
+        for name, wish in wishes:
             with pytest.raises(UserMistake, match=f"^The {name} of a task is a text, not 3.$"):
                 await wish
         assert await gen.tasks() == []

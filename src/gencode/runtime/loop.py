@@ -137,7 +137,7 @@ async def finished(
         await tell(transcript, record, more)
         return None
     ending = ending_of(reply, (NOT_DONE,) if only_announced else ())
-    if seat.schema is None or ending.status is not Status.COMPLETED:
+    if seat.schema is None or ending.status not in (Status.COMPLETED, Status.EMPTY):
         return ending
     output, problem = await shaped(reply.text, seat.schema)
     if not problem:
@@ -146,6 +146,8 @@ async def finished(
         course.repairs += 1
         await tell(transcript, record, problem)
         return None
+    if ending.status is Status.EMPTY:
+        return ending
     return Ending(Status.FAILED, reply.text, f"its result does not fit the schema: {unasked(problem)}")
 
 
