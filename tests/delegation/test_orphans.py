@@ -13,9 +13,19 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode, UserMistake
+from gencode.core.budget import Budget
 from gencode.core.errors import StoreTrouble
-from gencode.core.events import DurableFact, Event, MessageAdded, TaskCreated, TaskStarted
-from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage
+from gencode.core.events import (
+    CostEstimated,
+    DurableFact,
+    Event,
+    MessageAdded,
+    TaskCreated,
+    TaskEnded,
+    TaskQueued,
+    TaskStarted,
+)
+from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.delegation.orphans import close_orphans
@@ -123,6 +133,20 @@ async def test_a_task_that_could_not_be_closed_is_closed_by_the_next_who_looks()
     await close_orphans(store, "you")
     found = await store.task(lease.task)
     assert found is not None and found.status is Status.INTERRUPTED
+
+
+@pytest.mark.parametrize(("goes_on", "costs"), [(TaskStarted(), 1), (TaskQueued(), 0)])
+async def test_a_call_counts_only_where_one_may_have_been_made(goes_on: DurableFact, costs: int) -> None:
+    store = MemoryStore(lease_seconds=0)
+    reply = AssistantMessage("seen", usage=Usage(90, 10))
+    before = [TaskStarted(), MessageAdded(reply), TaskEnded(Status.COMPLETED, "seen")]
+    created = TaskCreated(prompt="go", budget=Budget(tokens=9_000))
+    lease = await store.create(created, "elsewhere|b|1|1|x", before)
+    await store.append(lease, [goes_on, MessageAdded(UserMessage("more"))])
+    await close_orphans(store, "me")
+    facts = [event.fact for event in await store.events(lease.task)]
+    assert sum(isinstance(each, CostEstimated) for each in facts) == costs
+    assert isinstance(facts[-1], TaskEnded) and facts[-1].result == "seen"
 
 
 async def test_closing_is_done_once_and_frees_the_task() -> None:
