@@ -71,14 +71,8 @@ async def test_a_reply_without_words_is_repaired_like_any_other_that_does_not_fi
             outcome = await gen.task("Explore", "which?", output_schema=SCHEMA)
             told = [each.text for each in heard(await said(gen, outcome.agent_id))]
         assert (outcome.status, outcome.turns, outcome.output, outcome.error) == ended
-        assert (
-            told[2:]
-            == [
-                "The reply is empty; it should be a JSON value. Answer again with the whole JSON value and nothing "
-                "else."
-            ]
-            * 2
-        )
+        again = "Answer again with the whole JSON value and nothing else."
+        assert told[2:] == [f"The reply is empty; it should be a JSON value. {again}"] * 2
 
 
 async def test_the_form_counts_as_long_as_its_agent_leads_the_conversation(
