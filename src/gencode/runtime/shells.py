@@ -174,7 +174,7 @@ class Shells:
         try:
             self._temp.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _note(self._temp).write_text(new_owner())
-            self._temp.mkdir(mode=0o700)
+            self._temp.mkdir(mode=0o700, exist_ok=True)  # whoever came first may have been stopped
         except OSError as error:
             raise ToolError(
                 f"No command can be run: {self._temp} cannot be made ({error.strerror})."
