@@ -16,6 +16,7 @@ from gencode import GenCode
 from gencode.core.status import Status
 from gencode.delegation.trees import Workplace, told_now
 from gencode.runtime.worktrees.alone import alone
+from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.testing import call, says
 from tests.control.test_worktrees_story import git, repository
 from tests.control.words import heard, said
@@ -206,6 +207,24 @@ async def test_one_from_which_another_was_made_is_there_while_somebody_is_in_tha
     assert f"Task {kid} of kid is still at work in its worktree" in first.result
     assert f"[Its changes are on the branch gencode/{kid}, in {last.worktree}, " in last.result
     assert git(yard.folder, "show", f"gencode/{kid}:a.txt") == "two"
+
+
+async def test_one_is_kept_while_another_one_that_was_made_from_it_has_work(yard: Yard) -> None:
+    send = says("", call("Task", subagent_type="kid", prompt="go", isolation="worktree"))
+    kid = [says("", call("Write", file_path="new.txt", content="kid\n")), says("written")]
+    model = yard.model(boss=[send, says("sent")], kid=kid)
+    async with GenCode.open(yard.folder, model=model, settings=FREE) as gen:
+        outcome = await gen.task("boss", "go")
+        (sent,) = await gen.tasks(parent=outcome.agent_id)
+        boss, work = await gen.find(outcome.agent_id), await gen.find(sent.agent_id)
+    nothing = (
+        f"[Nothing it did is on its branch gencode/{boss.id}; others were made from it: {work.worktree}; "
+    )
+    assert outcome.result == f"sent\n\n{nothing}it is kept: {boss.worktree}.]"
+    left = {Path(each.path).name: each for each in await leftovers(yard.home / ".gen")}
+    assert (left[work.id].gone, left[work.id].repository) == (False, boss.worktree)
+    git(Path(boss.worktree), "merge", "-q", f"gencode/{work.id}")
+    assert git(yard.folder, "show", f"gencode/{boss.id}:new.txt") == "kid"
 
 
 async def test_who_is_stopped_with_all_below_it_tells_what_these_had_changed(yard: Yard) -> None:

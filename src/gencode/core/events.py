@@ -170,7 +170,8 @@ class TaskEnded(Fact, tag="TaskEnded", frozen=True, omit_defaults=True):
 
 
 class WorkReturned(Fact, tag="WorkReturned", frozen=True, omit_defaults=True):
-    """What the task changed on another machine came to the one it was asked from; `text` says how.
+    """What became of the changes of a task after its end: they came from another machine, or the last one at
+    work in its worktree has ended. `text` tells it.
 
     `withdraws` are lines of its result that are so no more.
     """

@@ -84,10 +84,21 @@ def worktrees_folder(home: Path) -> Path:
 
 def repository_folder(home: Path, repository: Path) -> Path:
     """The folder of the worktrees of one repository."""
+    return _folder_of(worktrees_folder(home), repository)
+
+
+def made_from(path: Path) -> list[Path]:
+    """The worktrees that were made from the one at a path and are still there."""
+    folder = _folder_of(path.parent.parent, path)
+    found = [recorded(each) for each in _folders(folder) if not each.name.startswith(".")]
+    return sorted(each.path for each in found if each is not None and each.repository == path)
+
+
+def _folder_of(worktrees: Path, repository: Path) -> Path:
     real = os.path.realpath(repository)
     digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:10]
     plain = _ODD.sub("-", Path(real).name).strip("-.")[:40] or "repository"
-    return worktrees_folder(home) / f"{plain}-{digest}"
+    return worktrees / f"{plain}-{digest}"
 
 
 def tree_name(task: str, worktree: str) -> str:

@@ -27,7 +27,7 @@ from gencode.runtime.worktrees.merging import (
     under_way,
     with_open_changes,
 )
-from gencode.runtime.worktrees.place import Worktree, remove_record
+from gencode.runtime.worktrees.place import Worktree, made_from, remove_record
 from gencode.runtime.worktrees.sweeping import sweep
 
 ADD_SECONDS = 300.0
@@ -297,6 +297,8 @@ def _reasons_to_keep(worktree: Worktree) -> Iterator[str]:
     under_way = [name for name in _UNDER_WAY if (worktree.git_dir / name).exists()]
     if under_way:
         yield f"git was in the middle of something: {', '.join(under_way)}"
+    if others := made_from(worktree.path):
+        yield f"others were made from it: {', '.join(map(str, others[:_SHOWN]))}"
     try:
         commits = noted_commits(worktree)
         pointer = (worktree.path / ".git").read_bytes()
