@@ -19,17 +19,19 @@ from types import TracebackType
 
 import msgspec
 
-from gencode.providers.storm import Storm
+from gencode.providers.storm import SLOW, Storm
 from gencode.runtime.owner import boot_id, fate, new_owner
 
 log = logging.getLogger(__name__)
 
-TRIES = 20
-"""So many milliseconds one waits for the lock: whoever has it for longer hangs."""
+TRIES = 5
+"""So many milliseconds one waits for the lock, before others of this process go on."""
+AGAIN_SECONDS = 0.05
+"""So soon it is tried again."""
 HUNG_SECONDS = 10.0
-"""Then it is not tried again for so many seconds."""
-DEAD_SECONDS = 2.0
-"""So often it is found out which processes have died."""
+"""Whoever has it for longer hangs: then one goes on alone until it can be had."""
+SILENT_SECONDS = 2.0
+"""Of a process that gives no sign for so many seconds it is found out whether it has died."""
 LARGEST = 1_000_000
 
 _storms = msgspec.json.Decoder(Storm)
@@ -40,6 +42,10 @@ class Board:
 
     shared = False
     name = ""
+    open = True
+    """Whether it can be written now."""
+    alone = False
+    """Whether it is of no use to wait until it can be."""
 
     def __init__(self, storm: Storm | None = None) -> None:
         self.storm = storm or Storm()
@@ -66,12 +72,19 @@ class SharedBoard(Board):
     def __init__(self, folder: Path, asked: Sequence[str]) -> None:
         super().__init__()
         self.name = new_owner()
+        self.open = False
         self._boot = boot_id()
         self._path = folder / f"{sha256(repr(tuple(asked)).encode()).hexdigest()[:32]}.json"
         self._file: int | None = None
-        self._alone = not self._boot
+        self._broken = not self._boot
         self._seen = 0
-        self._looked_at = self._hung_until = 0.0
+        self._looked_at = self._again_at = 0.0
+        self._missed_at: float | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether somebody who hangs has the file."""
+        return self._missed_at is not None and _now() > self._missed_at + HUNG_SECONDS
 
     def stirred(self) -> bool:
         """Whether the file is another one than it was when it was read or written last."""
@@ -83,6 +96,7 @@ class SharedBoard(Board):
 
     def __enter__(self) -> Storm:
         self._file = self._locked()
+        self.open = self._file is not None or self._broken
         if self._file is not None:
             self._read(self._file)
         return self.storm
@@ -102,7 +116,7 @@ class SharedBoard(Board):
 
     def _locked(self) -> int | None:
         """The file, once nobody else has it; None where that is not possible."""
-        if self._alone or _now() < self._hung_until:
+        if self._broken or _now() < self._again_at:
             return None
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -113,28 +127,33 @@ class SharedBoard(Board):
         for _ in range(TRIES):
             with contextlib.suppress(OSError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._missed_at = None
                 return file
             time.sleep(0.001)
         os.close(file)
-        self._hung_until = _now() + HUNG_SECONDS
+        self._again_at = _now() + AGAIN_SECONDS
+        if self._missed_at is None:
+            self._missed_at = _now()
         return None
 
     def _read(self, file: int) -> None:
         try:
             text = os.pread(file, LARGEST, 0)
             storm = _storms.decode(text) if text else None
-            if storm is not None and storm.boot == self._boot:
-                self.storm = storm
-            else:
+            if storm is None:
                 self.storm.cold = False
+            elif storm.boot == self._boot:
+                self.storm = storm
         except (OSError, msgspec.MsgspecError) as trouble:
             log.info("what is known of a busy model cannot be read from %s: %s", self._path, trouble)
         now = _now()
-        if now > self._looked_at + DEAD_SECONDS:
+        if now > self._looked_at + SILENT_SECONDS:
             self._looked_at = now
-            places = self.storm.places
-            for name in [each for each in places if each != self.name and fate(each) == "dead"]:
-                del places[name]
+            self.storm.places = {
+                name: each
+                for name, each in self.storm.places.items()
+                if each.seen_at > now - SILENT_SECONDS or (each.seen_at > now - SLOW and fate(name) != "dead")
+            }
 
     def _write(self, file: int) -> None:
         self.storm.boot = self._boot
@@ -147,7 +166,7 @@ class SharedBoard(Board):
     def _give_up(self, trouble: OSError) -> None:
         """Go on alone."""
         log.warning("what is known of a busy model is not shared with other processes: %s", trouble)
-        self._alone = True
+        self._broken = True
 
 
 def _now() -> float:

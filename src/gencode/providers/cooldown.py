@@ -8,12 +8,13 @@ answered lately only some go first.
 
 import asyncio
 import random
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Callable
 from math import ceil
 
 from gencode.core.errors import ProviderError
 from gencode.providers.board import Board
-from gencode.providers.storm import Storm
+from gencode.providers.storm import Place, Storm
 from gencode.providers.tempo import MINUTE, REMEMBERED
 from gencode.runtime.news import News
 
@@ -31,6 +32,10 @@ STUBBORN = 4
 """After so many refusals one lets all others ask first: it may be the only one that is too much."""
 LOOK_SECONDS = 0.5
 """Whoever waits looks so often what others have done, where there are others."""
+MISSED_SECONDS = 0.1
+"""So soon it looks again where another process was just writing."""
+SPREAD = 0.003
+"""So many seconds for each process lie between the first that looks and the last."""
 
 
 class Cooldown:
@@ -48,6 +53,10 @@ class Cooldown:
         self._answered_until = -MINUTE
         self._unsent = self._room = 0
         """So many are on their way who did not have to wait and whom no agent sent, and so many may be."""
+        self._asking: Counter[int] = Counter()
+        """So many of the line are on their way, by the number of pauses before them."""
+        self._owed: tuple[Callable[[Storm], object], ...] = ()
+        """What others have not heard of yet."""
         self._line: deque[tuple[asyncio.Future[int | None], bool]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -80,8 +89,7 @@ class Cooldown:
         if sent:
             self._sent_at = now
         if self._board.stirred():
-            with self._board as storm:
-                self._join(storm, now)
+            self._tell()
         return self.storm.cold or (not sent and self._full(now))
 
     def turn(self, patience: float, refused: int = 0, *, sent: bool = False) -> "Turn":
@@ -95,9 +103,7 @@ class Cooldown:
         """Wait in line; the number of pauses before this request, or None where it is unhindered."""
         loop = asyncio.get_running_loop()
         came = loop.time()
-        with self._board as storm:
-            storm.place(self._board.name, came, len(self._line))
-            storm.fade(came)
+        self._tell(lambda storm: storm.fade(came))
         if not self.holds(sent=sent):
             self.begin(sent=sent)
             return None
@@ -107,7 +113,7 @@ class Cooldown:
             self._line.appendleft(waits)
         else:
             self._line.append(waits)
-        self._look()
+        self._tell()
         try:
             while not place.done() and (left := self._patience(came, patience)):
                 await asyncio.wait((place,), timeout=left)
@@ -116,9 +122,7 @@ class Cooldown:
                 self.leave(place.result(), sent=sent)
             else:
                 self._line.remove(waits)
-                with self._board as storm:
-                    storm.give_up()
-                    self._let_go(storm)
+                self._tell(Storm.give_up)
             raise
         if place.done():
             return place.result()
@@ -131,7 +135,7 @@ class Cooldown:
         storm, now = self.storm, asyncio.get_running_loop().time()
         if not storm.cold:
             return max(0.0, came + LONGEST_HOLD - now)
-        storm.place(self._board.name, now, len(self._line))
+        self._sign(storm, now)
         left = max(came, storm.answered_at) + patience + storm.slack - now
         if left <= 0 and not storm.asking(now):
             raise ProviderError(storm.why, retryable=True, retry_after=storm.told or None, limited=True)
@@ -140,18 +144,14 @@ class Cooldown:
     def refuse(self, before: int, pause: float, trouble: ProviderError, took: float) -> None:
         """A request with so many pauses before it was too much: nobody asks for so many seconds."""
         now = asyncio.get_running_loop().time()
-        with self._board as storm:
-            storm.place(self._board.name, now, len(self._line))
-            storm.refuse(before, pause, trouble, took, now)
-            self._let_go(storm)
+        self._tell(lambda storm: storm.refuse(before, pause, trouble, took, now))
 
     def answer(self, before: int) -> None:
         """A request from the line, with so many pauses before it, is being answered."""
         now = asyncio.get_running_loop().time()
         self._note(now)
-        with self._board as storm:
-            storm.answer(storm.place(self._board.name, now, len(self._line)), before, now)
-            self._let_go(storm)
+        self._back(before)
+        self._tell(lambda storm: storm.answer(before, now))
 
     def fine(self, *, sent: bool) -> None:
         """An unhindered request is being answered."""
@@ -161,9 +161,7 @@ class Cooldown:
         self._fine_at.append(now)
         self._note(now)
         if self.storm.cold or self._line:
-            with self._board as storm:
-                storm.fine(1)
-                self._let_go(storm)
+            self._tell(lambda storm: storm.fine(1))
 
     def begin(self, *, sent: bool) -> None:
         """An unhindered request leaves."""
@@ -171,44 +169,71 @@ class Cooldown:
 
     def leave(self, before: int | None, *, sent: bool = False) -> None:
         """A request with so many pauses before it, or an unhindered one, makes room for another."""
-        if before is None:
+        if before is not None:
+            self._back(before)
+        else:
             self._unsent -= not sent
-            if not self._line:
-                return
+        if before is not None or self._line:
+            self._tell()
+
+    def _tell(self, *facts: Callable[[Storm], object]) -> None:
+        """Tell the storm what has happened, and let those go whose turn it is.
+
+        What cannot be written down at once is told again when that is possible.
+        """
         now = asyncio.get_running_loop().time()
         with self._board as storm:
-            if before is not None:
-                storm.leave(storm.place(self._board.name, now, len(self._line)), before)
-            self._let_go(storm)
+            owed, self._owed = (
+                ((*self._owed, *facts), ()) if self._board.open else (facts, self._owed + facts)
+            )
+            self._sign(storm, now)
+            for fact in owed:
+                fact(storm)
+            self._join(storm, now)
+            if self._timer is not None:
+                self._timer.cancel()
+            if self._board.open or self._board.alone:
+                self._let_go(storm, now)
+            if self._line or not self._board.open:
+                self._look_again(storm, now)
 
-    def _look(self) -> None:
-        with self._board as storm:
-            self._let_go(storm)
+    def _back(self, before: int) -> None:
+        """One of the line is no longer on its way."""
+        self._asking[before] -= 1
+        if not self._asking[before]:
+            del self._asking[before]
 
-    def _let_go(self, storm: Storm) -> None:
+    def _sign(self, storm: Storm, now: float) -> Place:
+        """Write down who waits and asks here: whatever stood there, this is so."""
+        return storm.place(self._board.name, now, len(self._line), self._asking[storm.pauses])
+
+    def _let_go(self, storm: Storm, now: float) -> None:
         """Let those go whose turn it is."""
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        if self._timer is not None:
-            self._timer.cancel()
-        self._join(storm, now)
-        place = storm.place(self._board.name, now, len(self._line))
+        place = self._sign(storm, now)
+        if self._line and not (storm.cold or self._unsent):  # it ended elsewhere while they waited
+            self._room = FIRST
         while self._line and not storm.cold and self._unsent < self._room:
             first, sent = self._line.popleft()
             first.set_result(None)
             self.begin(sent=sent)
         while self._line and storm.cold and (before := storm.go(place, now)) is not None:
             self._line.popleft()[0].set_result(before)
+            self._asking[before] += 1
             place.waiting = len(self._line)
         place.waiting = len(self._line)
         if not self._line:
             storm.rest(now)
-        elif storm.cold:
-            wakes = [at] if (at := storm.next_at(now)) > now else []
-            if self._board.shared:
-                wakes.append(now + LOOK_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 (jitter, no secret)
-            if wakes:
-                self._timer = loop.call_at(min(wakes), self._look)
+
+    def _look_again(self, storm: Storm, now: float) -> None:
+        """Have it looked again when the next one may go, and now and then what others have done."""
+        wakes = [at] if storm.cold and (at := storm.next_at(now)) > now else []
+        if self._board.shared:
+            apart = SPREAD * len(storm.places)
+            soon = LOOK_SECONDS if self._board.open else MISSED_SECONDS
+            wakes = [at + random.uniform(0.0, apart) for at in wakes]  # noqa: S311 (jitter, no secret)
+            wakes.append(now + soon * random.uniform(0.5, 1.0))  # noqa: S311 (jitter, no secret)
+        if wakes:
+            self._timer = asyncio.get_running_loop().call_at(min(wakes), self._tell)
 
     def _join(self, storm: Storm, now: float) -> None:
         """Tell a storm that is new here how many were answered before it, and whether an agent sent them."""

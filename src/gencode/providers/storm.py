@@ -61,12 +61,9 @@ class Storm(Struct):
     """Seconds in which a refusal would be known: if two cannot be afforded, the second waits for them."""
     _most: int = 1
 
-    def place(self, name: str, now: float, waiting: int) -> Place:
-        """That of one process, in which so many wait now."""
-        place = self.places.setdefault(name, Place())
-        if place.since != self.pauses:
-            place.asking, place.since = 0, self.pauses
-        place.waiting, place.seen_at = waiting, now
+    def place(self, name: str, now: float, waiting: int, asking: int) -> Place:
+        """That of one process, in which so many wait now and so many have asked since the last pause."""
+        self.places[name] = place = Place(waiting, asking, self.pauses, now)
         return place
 
     def fade(self, now: float) -> None:
@@ -118,20 +115,14 @@ class Storm(Struct):
         self._left_at = now
         return self.pauses
 
-    def answer(self, place: Place, before: int, now: float) -> None:
+    def answer(self, before: int, now: float) -> None:
         """A request from the line, with so many pauses before it, is being answered."""
         self.answered_at = now
         if before == self.pauses:
             self.refusals = 0
             self._most += 1
-            place.asking -= 1
         self._allowance.spent -= 1
         self._tempo.answered(now, self._allowance.fine, self._spare(now))
-
-    def leave(self, place: Place, before: int) -> None:
-        """A request from the line, with so many pauses before it, makes room for another."""
-        if before == self.pauses:
-            place.asking -= 1
 
     def give_up(self) -> None:
         """Somebody in line waits no more."""
