@@ -371,3 +371,26 @@ async def test_an_agent_that_is_not_sent_after_all_does_not_count() -> None:
     for _ in range(3):
         purse.below("a child", Budget(tokens=60)).take_back()
     assert (purse.left(), purse.spent) == (Budget(tokens=100, spawns=2), Spent())
+
+
+async def test_what_is_in_flight_when_a_budget_is_named_is_kept_for_it_from_then_on() -> None:
+    top = session(Budget())
+    child = top.below("a", Budget())
+    flights = [child.fly(lambda: (60, 0.0)), top.fly(lambda: (30, 0.0))]
+    assert (top.calls, child.calls, top.accounts["tokens"].load) == (2, 1, 0)
+    top.rebind(Budget(tokens=100))
+    assert (top.accounts["tokens"].load, top.turnstile.free) == (90, {})
+    waits = reserving(child, 50)
+    await asyncio.sleep(0)
+    assert not waits.done()
+    flights[0].settle(tokens=10, usd=0.0)
+    flights[1].settle(tokens=20, usd=0.0)
+    (await waits).settle(tokens=50, usd=0.0)
+    assert (top.spent, top.accounts["tokens"].load, top.calls) == (Spent(turns=3, tokens=80, spawns=1), 80, 0)
+
+
+async def test_a_call_that_nothing_bounds_is_counted_when_it_lands() -> None:
+    top = session(Budget())
+    top.fly(lambda: (60, 0.0)).settle(tokens=10, usd=0.5)
+    top.fly(lambda: (60, 0.0)).drop()
+    assert (top.spent, top.calls, top.turnstile.free) == (Spent(turns=1, tokens=10, usd=0.5), 0, {})

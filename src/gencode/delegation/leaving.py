@@ -49,8 +49,11 @@ class _Left(Struct):
 @asynccontextmanager
 async def leaving(store: Store, lives: Iterable[Live], job: Job, ending: Ending) -> AsyncGenerator[Ending]:
     """How a job ended, with what it changed in a worktree; until that is written, nobody else ends there."""
+    own = job.workplace
+    if own is None and not _in_worktree(job):
+        yield ending
+        return
     async with AsyncExitStack() as doors:
-        own = job.workplace
         if own is not None and not own.shared:
             left = _Left()
             _add(left, await own.summary())
@@ -123,12 +126,15 @@ async def at_work(store: Store, path: Path, but: str = "") -> list[Task]:
     return found
 
 
-async def _hosts(store: Store, job: Job) -> list[tuple[Task, Path]]:
-    """The worktrees that a job works in, each with the task it was made for: the innermost first."""
+def _in_worktree(job: Job) -> bool:
+    """Whether a job works in a worktree that was made for another."""
     from gencode.runtime.worktrees.place import path_around
 
-    if job.workplace is None and path_around(job.seat.workspace.cwd) is None:
-        return []
+    return path_around(job.seat.workspace.cwd) is not None
+
+
+async def _hosts(store: Store, job: Job) -> list[tuple[Task, Path]]:
+    """The worktrees that a job works in, each with the task it was made for: the innermost first."""
     line = await _line(store, job.task, {})
     found = [(each, Path(each.worktree)) for each in line if each.worktree and not each.imported]
     if job.workplace is not None:

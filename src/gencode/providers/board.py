@@ -1,6 +1,6 @@
 """Where a storm is written down: in this process, or in a file that all processes of a machine share.
 
-The file is empty in calm times, or not there, and then it costs a look at its date for each request. Who has
+The file is empty in calm times, or not there, and then it costs a look at its date now and then. Who has
 its lock reads it, changes it and writes it back; a process that dies has no lock any more. Whatever goes
 wrong with it, each process goes on with what it knows. The times in it count from the start of the machine,
 so after another one it says nothing.
@@ -30,6 +30,8 @@ AGAIN_SECONDS = 0.05
 """So soon it is tried again."""
 HUNG_SECONDS = 10.0
 """Whoever has it for longer hangs: then one goes on alone until it can be had."""
+STIR_SECONDS = 0.05
+"""So often one looks whether others have written something: a thousand requests may leave at once."""
 SILENT_SECONDS = 2.0
 """Of a process that gives no sign for so many seconds it is found out whether it has died."""
 LARGEST = 1_000_000
@@ -78,7 +80,7 @@ class SharedBoard(Board):
         self._file: int | None = None
         self._broken = not self._boot
         self._seen = 0
-        self._looked_at = self._again_at = 0.0
+        self._looked_at = self._again_at = self._stirs_at = 0.0
         self._missed_at: float | None = None
 
     @property
@@ -88,6 +90,9 @@ class SharedBoard(Board):
 
     def stirred(self) -> bool:
         """Whether the file is another one than it was when it was read or written last."""
+        if (now := _now()) < self._stirs_at:
+            return False
+        self._stirs_at = now + STIR_SECONDS
         try:
             found = self._path.stat()
         except OSError:

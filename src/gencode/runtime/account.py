@@ -27,7 +27,7 @@ class Account:
         self.above = above
         self.spent = self.kept = self.load = spent
         self.open = True
-        if above is not None:
+        if above is not None and limit is not None:
             above.add(0, self.weight(spent) - spent, self.weight(spent) - spent)
 
     def weight(self, amount: int) -> int:
@@ -36,13 +36,16 @@ class Account:
 
     def add(self, spent: int, kept: int, load: int) -> None:
         """Count in all accounts from here up."""
-        for account in self._upwards():
-            kept_before, load_before = account.weight(account.kept), account.weight(account.load)
+        account: Account | None = self
+        while account is not None:
+            kept_before, load_before = account.kept, account.load
             account.spent += spent
             account.kept += kept
             account.load += load
-            kept = account.weight(account.kept) - kept_before
-            load = account.weight(account.load) - load_before
+            if account.limit is not None:
+                kept = account.weight(account.kept) - account.weight(kept_before)
+                load = account.weight(account.load) - account.weight(load_before)
+            account = account.above
 
     def close(self, aside: int) -> None:
         """Weigh no more than what is in here, without what is `aside` here only, for others elsewhere."""

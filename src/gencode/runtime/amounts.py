@@ -25,10 +25,13 @@ class Spent(Struct, frozen=True):
 
 
 NOTHING = Spent()
+NO_BUDGET = Budget()
 
 
 def check_budget(budget: Budget) -> None:
     """UserMistake for a budget that allows nothing, or more than can be counted."""
+    if budget == NO_BUDGET:
+        return
     for kind in budget.__struct_fields__:
         amount: float | None = getattr(budget, kind)
         if amount is not None and amount_of(kind, amount) != amount:  # a text is none either
@@ -67,6 +70,8 @@ def raised(budget: Budget, more: Mapping[str, int]) -> Budget:
 
 def in_numbers(spent: Spent) -> dict[str, int]:
     """In whole numbers; a model or a journal that says less than nothing says nothing."""
+    if spent is NOTHING:
+        return dict.fromkeys(UNITS, 0)
     usd = (known(spent.usd) or 0.0) * NANO
     amounts = {"turns": spent.turns, "tokens": spent.tokens, "usd": usd, "spawns": spent.spawns}
     return {kind: max(0, round(amount)) for kind, amount in amounts.items()}

@@ -318,6 +318,8 @@ async def admitted(seat: Seat, request: Request, record: Recorder) -> "Reservati
             await seat.slot.take()
     if seat.purse is None:
         return None
+    if not seat.purse.bounded:
+        return seat.purse.fly(partial(at_most, request, seat.price, request.max_tokens))
     said = reply_room(request, seat.purse.left(), seat.price)
     with record.parked():
         tokens, usd = at_most(request, seat.price, said)

@@ -1,47 +1,25 @@
 """What a task and everything below it may spend: turns, tokens, money and agents that are sent."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 
 from gencode.core.budget import Budget
-from gencode.core.errors import UserMistake
 from gencode.runtime.account import Account
 from gencode.runtime.amounts import NANO, UNITS, in_numbers, in_units, known, limits_of, raised
 from gencode.runtime.amounts import NOTHING as NOTHING
 from gencode.runtime.amounts import Spent as Spent
 from gencode.runtime.amounts import check_budget as check_budget
-from gencode.runtime.parts import WaitPart
+from gencode.runtime.short import BudgetSpent as BudgetSpent
+from gencode.runtime.short import More as More
+from gencode.runtime.short import Tell as Tell
 from gencode.runtime.turnstile import Turnstile
 
+WEIGHTLESS = dict.fromkeys(UNITS, 0)
 COSTS_OF_A_CALL = ("turns", "tokens", "usd")
-Tell = Callable[[WaitPart], None]
-"""Tells whom it concerns what is waited for."""
-More = Callable[[str, Mapping[str, int], Tell], Awaitable[bool]]
-"""Gets more of one kind, for what needs so much of each, where others spend from the same budget elsewhere;
-False: there is none."""
 NO_PRICE = (
     "The price of the model is not known, so a budget in USD cannot be kept: give its price under [prices] "
     "in the settings, or limit tokens or turns instead."
 )
-
-
-class BudgetSpent(UserMistake):
-    """Nothing, or too little, is left of a budget: in the account that is `short` of what is needed."""
-
-    def __init__(self, message: str, short: "Account", needs: Mapping[str, int] = {}) -> None:
-        super().__init__(message)
-        self._short = short
-        self._needs = needs
-
-    @property
-    def kind(self) -> str:
-        """Of what too little is left."""
-        return self._short.kind
-
-    async def more(self, tell: Tell = lambda _: None) -> bool:
-        """Whether there is more by now of what was short; it may have to be waited for."""
-        more = self._short.purse.more
-        return more is not None and await more(self._short.kind, self._needs, tell)
 
 
 class Purse:
@@ -101,16 +79,15 @@ class Purse:
                 limits_of(budget).items(), in_numbers(spent).values(), strict=True
             )
         }
-
-    @property
-    def limited(self) -> bool:
-        """Whether it bounds anything itself."""
-        return any(each.limit is not None for each in self.accounts.values())
+        self.limited = any(each.limit is not None for each in self.accounts.values())
 
     @property
     def bounded(self) -> bool:
         """Whether it, or one above it, bounds anything."""
-        return any(purse.limited for purse in self.upwards)
+        for purse in self.upwards:  # noqa: SIM110 (asked before each call, and a loop is the fastest)
+            if purse.limited:
+                return True
+        return False
 
     @property
     def payer(self) -> "Purse":
@@ -160,6 +137,9 @@ class Purse:
                 own = account.kept - aside
                 self.elsewhere[kind] = 0 if limit is None else max(0, limit - own - room)
                 account.keep(self.elsewhere[kind] - aside)
+        self.limited = any(each.limit is not None for each in self.accounts.values())
+        for flight in self.turnstile.flights(self) if self.limited else ():
+            flight.weigh()
         self.turnstile.admit()
 
     def widen(self, more: Mapping[str, int]) -> None:
@@ -192,7 +172,7 @@ class Purse:
         """
         check_budget(budget)
         before = in_numbers(spent)
-        for kind, limit in limits_of(budget).items():
+        for kind, limit in limits_of(budget).items() if self.bounded else ():
             itself = 1 if kind == "spawns" and not again else 0
             asked = max(0, limit - before[kind]) if limit is not None else 0
             self._refuse(kind, asked, itself)
@@ -269,6 +249,17 @@ class Purse:
             self.accounts[kind].add(more, more, more)
         self.turnstile.admit()
 
+    def fly(self, at_most: Callable[[], tuple[int, float | None]]) -> "Reservation":
+        """Let a call go that nothing bounds.
+
+        What it costs `at_most` is worked out only if a budget is named while it is in flight.
+        """
+        flight = Reservation(self, WEIGHTLESS, at_most)
+        flight.flying = flight.loose = True
+        flight.count(1, 1)
+        self.turnstile.free[flight] = None
+        return flight
+
     async def reserve(
         self, tokens: int, usd: float | None, reply: int | None = None, tell: Tell = lambda _: None
     ) -> "Reservation":
@@ -281,7 +272,8 @@ class Purse:
         if usd is None and (account := next(limited, None)):
             raise BudgetSpent(NO_PRICE, account)  # it may have been named after its agent began
         while True:
-            reservation = Reservation(self, self._estimate(Spent(1, tokens, usd or 0.0)))
+            reservation = Reservation(self, self.estimate(tokens, usd))
+            reservation.answer = asyncio.get_running_loop().create_future()
             self.turnstile.join(reservation)
             try:
                 refusal = await reservation.answer
@@ -295,9 +287,9 @@ class Purse:
             if not await refusal.more(tell):
                 raise reservation.refusal() or refusal
 
-    def _estimate(self, at_most: Spent) -> dict[str, int]:
+    def estimate(self, tokens: int, usd: float | None) -> dict[str, int]:
         """What a call may cost; where only a part may be spent, no less than others did cost."""
-        amounts = in_numbers(at_most)
+        amounts = in_numbers(Spent(1, tokens, usd or 0.0))
         for purse in self.upwards:
             if purse.parted:
                 amounts = {kind: max(amount, purse.dearest[kind]) for kind, amount in amounts.items()}
@@ -307,23 +299,30 @@ class Purse:
 class Reservation:
     """What one call may cost, kept for it until it has ended: `settle` or `drop` it whatever happens."""
 
-    __slots__ = ("answer", "estimate", "flying", "loose", "purse", "reply")
+    __slots__ = ("_at_most", "answer", "estimate", "flying", "loose", "purse", "reply")
 
-    def __init__(self, purse: Purse, estimate: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        purse: Purse,
+        estimate: Mapping[str, int],
+        at_most: Callable[[], tuple[int, float | None]] | None = None,
+    ) -> None:
         self.purse = purse
+        self._at_most = at_most
         self.estimate = estimate
         self.flying = False
         self.reply: int | None = None
         """So many tokens its reply has to keep to, if any."""
         self.loose = False
-        self.answer: asyncio.Future[BudgetSpent | None] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[BudgetSpent | None]
+        """Done when it may go, or why it may not; there is none for one that went at once."""
 
     def keep_to(self, reply: int | None) -> None:
         """Let it cost no more than is kept for it, unless it is the one call that may exceed a budget."""
         limited = (purse for purse in self.purse.upwards if purse.limited)
         self.loose = not any(purse.firm or purse.calls > 1 for purse in limited)
         self.reply = None if self.loose else reply
-        self._count(0, self.loose)
+        self.count(0, self.loose)
 
     def settle(self, *, tokens: int, usd: float | None, turns: int = 1) -> None:
         """Count what the call did cost; a price that is not known counts as it was estimated."""
@@ -345,9 +344,17 @@ class Reservation:
     def take_off(self) -> None:
         """The call goes: what it may cost is kept for it from here up."""
         self.flying = True
-        self._count(1, 0)
+        self.count(1, 0)
         for kind, amount in self.estimate.items():
             self.purse.accounts[kind].add(0, 0, amount)
+
+    def weigh(self) -> None:
+        """Keep what it may cost, from now on: it went when nothing was bounded."""
+        del self.purse.turnstile.free[self]
+        if self._at_most is not None:
+            self.estimate = self.purse.estimate(*self._at_most())
+            for kind, amount in self.estimate.items():
+                self.purse.accounts[kind].add(0, 0, amount)
 
     def refusal(self) -> BudgetSpent | None:
         """Why the call cannot go, now or later."""
@@ -367,15 +374,20 @@ class Reservation:
         if not self.flying:
             return
         self.flying = False
-        self._count(-1, -self.loose)
+        self.purse.turnstile.free.pop(self, None)
+        self.count(-1, -self.loose)
         for kind, amount in cost.items():
+            if not (amount or self.estimate[kind]):
+                continue
             self.purse.accounts[kind].add(amount, amount, amount - self.estimate[kind])
             self.purse.paid[kind] += amount
             for purse in self.purse.upwards:
-                purse.dearest[kind] = max(purse.dearest[kind], amount)
+                if amount > purse.dearest[kind]:
+                    purse.dearest[kind] = amount
         self.purse.turnstile.admit()
 
-    def _count(self, calls: int, loose: int) -> None:
+    def count(self, calls: int, loose: int) -> None:
+        """So many more are in flight from here up, and so many of them may cost more than is kept."""
         for purse in self.purse.upwards:
             purse.calls += calls
             purse.loose += loose

@@ -12,6 +12,8 @@ class Turnstile:
 
     def __init__(self) -> None:
         self._waiting: dict[Reservation, None] = {}
+        self.free: dict[Reservation, None] = {}
+        """Those in flight that nothing bounded when they went."""
         self._moved: asyncio.Future[None] | None = None
 
     def join(self, reservation: "Reservation") -> None:
@@ -25,6 +27,10 @@ class Turnstile:
         if reservation in self._waiting:
             del self._waiting[reservation]
             self.admit()
+
+    def flights(self, purse: "Purse") -> "list[Reservation]":
+        """Those of a purse, and of all below it, that nothing bounded when they went."""
+        return [each for each in self.free if purse in each.purse.upwards]
 
     def next_move(self) -> "asyncio.Future[None]":
         """Done when something was paid, set aside or given back; for who cannot wait here."""

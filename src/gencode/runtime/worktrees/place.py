@@ -20,6 +20,7 @@ BRANCHES = "gencode/"
 MIRRORS = ".mirrors"
 """The folder, beside those of the worktrees, of repositories that were sent here."""
 _RECORDS = ".records"
+_ALL = "worktrees"
 _LONGEST_RECORD = 256 * 1024
 _NAME = re.compile(r"(?!.*\.\.)(?!.*\.lock$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]")
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
@@ -78,8 +79,8 @@ def worktrees_folder(home: Path) -> Path:
     parts = Path(os.path.realpath(home)).parts
     for depth, part in enumerate(parts):
         if holds_own_settings((part.casefold(),)):
-            return Path(*parts[:depth], f"{part}-worktrees")
-    return Path(*parts, "worktrees")
+            return Path(*parts[:depth], f"{part}-{_ALL}")
+    return Path(*parts, _ALL)
 
 
 def repository_folder(home: Path, repository: Path) -> Path:
@@ -135,6 +136,8 @@ def tree_there(path: Path) -> Worktree | None:
 
 def path_around(folder: Path) -> Path | None:
     """The worktree that a folder lies in, by what was noted; mostly there is none."""
+    if _ALL not in str(folder):  # every task asks that when it ends
+        return None
     return next((each for each in (folder, *folder.parents) if record_file(each).is_file()), None)
 
 
