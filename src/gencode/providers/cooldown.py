@@ -229,7 +229,7 @@ class Cooldown:
         wakes = [at] if storm.cold and (at := storm.next_at(now)) > now else []
         if self._board.shared:
             apart = SPREAD * len(storm.places)
-            soon = LOOK_SECONDS if self._board.open else MISSED_SECONDS
+            soon = LOOK_SECONDS if self._board.open or self._board.alone else MISSED_SECONDS
             wakes = [at + random.uniform(0.0, apart) for at in wakes]  # noqa: S311 (jitter, no secret)
             wakes.append(now + soon * random.uniform(0.5, 1.0))  # noqa: S311 (jitter, no secret)
         if wakes:
