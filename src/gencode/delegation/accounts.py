@@ -10,13 +10,12 @@ from gencode.core.budget import Budget
 from gencode.core.messages import Usage
 from gencode.core.task import Task
 from gencode.delegation.time_left import worked_seconds
-from gencode.runtime.amounts import limits_of
+from gencode.runtime.amounts import NO_BUDGET, limits_of
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.runtime.purse import COSTS_OF_A_CALL, NOTHING, BudgetSpent, Purse, Spent
 
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
-NO_BUDGET = Budget()
 
 
 def tightest(one: Budget, other: Budget) -> Budget:
