@@ -3,7 +3,9 @@
 import os
 import re
 import signal
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +168,40 @@ async def test_after_a_kill_the_output_names_the_branch_and_how_to_take_it_over(
     assert (folder / "half.txt").read_text() == "half\n"
     taken = gen("task", "output", branch.removeprefix("gencode/"), cwd=folder)
     assert taken.out.rstrip().endswith(f"and all of it is in {folder}.]")
+
+
+async def test_the_doctor_offers_no_command_for_a_worktree_that_somebody_is_at_work_in(
+    tmp_path: Path, home: Path
+) -> None:
+    folder = repository(tmp_path / "project")
+    model = script(tmp_path, others=[says("never", delay_ms=600_000)])
+    process = start("task", "run", "general-purpose", "go", "--model", model, *APART, cwd=folder)
+
+    def trees() -> list[dict[str, Any]]:
+        return gen("doctor", "--json", cwd=folder).json["worktrees"]
+
+    def told() -> dict[str, Any]:
+        return {each["name"]: each for each in gen("doctor", "--json", cwd=folder).json["checks"]}["worktree"]
+
+    await until(lambda: any(each["at_work"] for each in trees()), "the agent is at work")
+    (branch,) = branches(folder)
+    task = branch.removeprefix("gencode/")
+    at_work, (tree,) = told(), trees()
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    killed = told()
+    before = f"{tree['path']}: {branch} of {folder}, 0 files changed"
+    assert (tree["at_work"], at_work["detail"], at_work["fix"]) == (
+        [task],
+        f"{before}, in use: task {task} of general-purpose is at work in it",
+        f"gen task show {task}",
+    )
+    assert (killed["detail"], killed["fix"]) == (
+        f"{before}, all of it is merged",
+        f"git -C {folder} worktree remove {tree['path']} && git -C {folder} branch -d {branch}",
+    )
+    with closing(sqlite3.connect(home / ".gen" / "gencode.db")) as journal:
+        journal.execute("PRAGMA user_version = 1")
+    assert told()["detail"] == (
+        f"{before}, all of it is merged; whether an agent is at work in it could not be seen"
+    )

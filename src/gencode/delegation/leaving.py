@@ -6,7 +6,7 @@ stopped, or its limit was reached. Who is there is read from the journal, so tha
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -102,7 +102,7 @@ async def _left_one(
     if others:
         if host.id not in {each.id for each in others}:
             whose = "its worktree" if own else f"the worktree of task {host.id}"
-            left.text.append(IN_USE.format(who=_named(others), STILL=STILL, whose=whose, host=host.id))
+            left.text.append(IN_USE.format(who=named(others), STILL=STILL, whose=whose, host=host.id))
         return False
     if own is not None:
         _add(left, await own.summary())
@@ -115,15 +115,25 @@ async def _left_one(
 
 async def at_work(store: Store, path: Path, but: str = "") -> list[Task]:
     """Who is at work in a worktree, or in one that was made below it, or waits for a turn to be."""
+    return [each for each, places in await in_use(store, but) if is_used(path, places)]
+
+
+async def in_use(store: Store, but: str = "") -> list[tuple[Task, list[Path]]]:
+    """Everybody who is at work, or waits for a turn to be, with the folders of it and of all above it."""
     held = {each.task for each in await store.owned() if not given_up(each)} - {but}
     open_ones = await store.tasks(TaskQuery(statuses=(Status.PENDING, Status.RUNNING))) if held else []
     known = {each.id: each for each in open_ones}
-    found: list[Task] = []
+    found: list[tuple[Task, list[Path]]] = []
     for each in open_ones:
         above = await _line(store, each, known) if each.id in held else []
-        if any(Path(one.worktree or one.cwd).is_relative_to(path) for one in above if one.cwd):
-            found.append(each)
+        if places := [Path(one.worktree or one.cwd) for one in above if one.cwd]:
+            found.append((each, places))
     return found
+
+
+def is_used(path: Path, places: Iterable[Path]) -> bool:
+    """Whether one of some folders lies in a worktree."""
+    return any(each.is_relative_to(path) for each in places)
 
 
 def _in_worktree(job: Job) -> bool:
@@ -195,7 +205,8 @@ def is_in_use(line: str) -> bool:
     return line.startswith("[") and STILL in line
 
 
-def _named(tasks: list[Task]) -> str:
+def named(tasks: Sequence[Task]) -> str:
+    """Who is, or are, as the beginning of a sentence."""
     some = [f"task {each.id} of {each.agent}" for each in tasks[:_SHOWN]]
     rest = [f"{len(tasks) - _SHOWN} more"] if len(tasks) > _SHOWN else []
     said = " and ".join((", ".join([*some, *rest][:-1]), [*some, *rest][-1])) if len(tasks) > 1 else some[0]

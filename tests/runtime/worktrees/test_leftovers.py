@@ -214,6 +214,7 @@ async def test_the_doctor_lists_them_and_changes_nothing(tmp_path: Path, home: P
             "aside": "",
             "besides": False,
             "branched": True,
+            "at_work": [],
         }
     ]
     assert [check for check in said["checks"] if check["name"] == "worktree"] == [

@@ -50,6 +50,8 @@ class Leftover(Struct, frozen=True):
     """Something is on the branch that is not in that commit."""
     branched: bool = True
     """Its branch is there."""
+    at_work: tuple[str, ...] | None = None
+    """The tasks that are at work in it; None where nobody looked."""
 
     @property
     def taking_over(self) -> str:

@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode import __version__
-from gencode.app import SCHEMA_VERSION, GenCode, find_ripgrep, forgetful
+from gencode.app import SCHEMA_VERSION, GenCode, find_ripgrep, forgetful, open_store
 from gencode.core.errors import GenCodeError
 from gencode.core.extras import installing
 from gencode.core.spec import Workspace
+from gencode.core.task import Task
+from gencode.delegation.leaving import in_use, is_used, named
 from gencode.permissions.trust import Standing
 from gencode.places import database
 from gencode.runtime.sandbox.choose import Sandbox, chosen
@@ -45,6 +48,9 @@ EXTRAS = {
 SILENT_SECONDS = 15.0
 PACKAGES = ("msgspec", "pyyaml", "rich")
 
+User = tuple[Task, list[Path]]
+"""Who is at work, and the folders that this keeps in use."""
+
 
 class Check(Struct, frozen=True):
     """One thing that was looked at; `fix` says what to do about it."""
@@ -62,8 +68,12 @@ def show(args: argparse.Namespace) -> int:
 
 async def _show(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
+        checks = [*_checks(gen), *await _fleet(url := gen.settings.database_url)]
+        sound = any(each.name == "database" and each.state == "ok" and not each.fix for each in checks)
         left = await leftovers(gen_home())
-        checks = [*_checks(gen), *await _fleet(gen.settings.database_url), *_worktrees(left)]
+        users = await _users(url) if left and sound else None
+        left = [each if users is None else _used(each, users) for each in left]
+        checks += _worktrees(left, users or [])
     healthy = all(check.state != "problem" for check in checks)
     if "json" in args:
         answer_json({"healthy": healthy, "version": __version__, "checks": checks, "worktrees": left})
@@ -257,7 +267,26 @@ def _agents(gen: GenCode) -> Check:
     return Check("agents", "ok", f"{len(gen.agents.spawnable())} can be sent")
 
 
-def _worktrees(left: Sequence[Leftover]) -> Iterator[Check]:
+async def _users(url: str) -> list[User] | None:
+    """Who is at work, and in which folders; None where the journal cannot tell."""
+    if not url and not database().exists():
+        return []
+    try:
+        store = await open_store(database(), "normal", url)
+        try:
+            return await in_use(store)
+        finally:
+            await store.close()
+    except GenCodeError:
+        return None
+
+
+def _used(left: Leftover, users: Sequence[User]) -> Leftover:
+    path = Path(left.path)
+    return replace(left, at_work=tuple(task.id for task, places in users if is_used(path, places)))
+
+
+def _worktrees(left: Sequence[Leftover], users: Sequence[User]) -> Iterator[Check]:
     """Work of agents that nobody has taken over or removed. It may stay, so nothing is wrong with it."""
     for each in left:
         if not each.branch or each.gone:
@@ -270,12 +299,19 @@ def _worktrees(left: Sequence[Leftover]) -> Iterator[Check]:
             what = f"{each.path}: made for a task from elsewhere, {files} changed, not all handed in"
             yield Check("worktree", "ok", what, _away(each))
             continue
+        about = f"{each.path}: {each.branch} of {each.repository}, {files} changed"
+        if at_work := [task for task, _ in users if task.id in (each.at_work or ())]:
+            who = named(at_work)
+            told = f"{about}, in use: {who[0].lower()}{who[1:]} at work in it"
+            yield Check("worktree", "ok", told, f"gen task show {at_work[0].id}")
+            continue
         state = "all of it is merged" if each.merged else "not merged"
         state = "its branch is merged, commits on no branch are not" if each.strays else state
         lost = "; its folder was deleted" if each.missing else ""
         lost += "; it is not at its branch" if each.aside else ""
         more = f"; {each.ignored}" if each.ignored else ""
-        detail = f"{each.path}: {each.branch} of {each.repository}, {files} changed, {state}{lost}{more}"
+        more += "" if each.at_work is not None else "; whether an agent is at work in it could not be seen"
+        detail = f"{about}, {state}{lost}{more}"
         yield Check("worktree", "ok", detail, each.removing if each.merged else each.taking_over)
 
 
