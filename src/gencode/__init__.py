@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gencode.core.outcome import Outcome as Outcome
     from gencode.core.status import Status as Status
     from gencode.delegation.handle import Handle as Handle
+    from gencode.delegation.verbs import StruckTask as StruckTask
     from gencode.runtime.asking import Answer as Answer
     from gencode.runtime.asking import Asker as Asker
     from gencode.runtime.asking import Question as Question
@@ -45,6 +46,7 @@ _HOMES = {
     "ProgressMade": "gencode.core.events",
     "Question": "gencode.runtime.asking",
     "Status": "gencode.core.status",
+    "StruckTask": "gencode.delegation.verbs",
     "TaskCreated": "gencode.core.events",
     "TaskEnded": "gencode.core.events",
     "TaskStarted": "gencode.core.events",
@@ -72,6 +74,7 @@ __all__ = [
     "ProgressMade",
     "Question",
     "Status",
+    "StruckTask",
     "TaskCreated",
     "TaskEnded",
     "TaskStarted",

@@ -25,10 +25,10 @@ from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin
 from gencode.delegation.orphans import close_orphans, close_task
 from gencode.delegation.pulse import Liveness
-from gencode.delegation.reach import Verb
 from gencode.delegation.records import Records
 from gencode.delegation.seating import Customs, Seating
 from gencode.delegation.supervisor import Supervisor
+from gencode.delegation.verbs import AnyVerb, StruckTask, Verbs
 from gencode.delegation.watch import Watch, facts_of
 from gencode.delegation.work import Prompt, Terms, Work
 from gencode.engines.choosing import engine_for
@@ -142,6 +142,7 @@ class GenCode:
         bounds = (self.settings.budget, self.settings.named_budget(around.flags))
         terms = Terms(self.settings.max_turns, self.settings.max_seconds, *bounds)
         self.work = Work(self.launcher, self.records, self.store, self.models, self._origin, terms, root)
+        self.verbs = Verbs(self.records, self.launcher.reach, self.work.send)
         self.set_budget = self.work.set_budget
         """Another budget for a task that is at rest."""
         self._asker = around.asker
@@ -236,33 +237,31 @@ class GenCode:
         job = await self.start_resume(task, request("", prompt, words, background=background))
         return self._handle(job) if background else await self.outcome(job)
 
-    async def stop(self, task: str, *, keep: bool = False, tree: bool = False) -> Outcome:
-        """Stop a task, whichever process runs it, and what it waits for; its outcome.
+    async def stop(self, task: str, *, keep: bool = False, tree: bool = False) -> StruckTask:
+        """Stop a task, whichever process runs it, and what it waits for; its outcome, and all that was hit.
 
         With `keep` it first says in one turn what it has found; `tree` also stops what it sent to the
         background.
         """
-        found = await self.find(task)
-        stops = await self.launcher.reach.stop(found.id, "it was stopped", tree=tree, report=keep)
-        return await self.outcome_of(stops.task)
+        return await self.verbs.stop(task, keep=keep, tree=tree)
 
     async def send(self, task: str, message: str) -> tuple[Outcome, bool]:
         """Say something to a task, whichever process runs it; its outcome, and whether that woke it.
 
         A running agent hears it before its next reply, one that has ended goes on with it.
         """
-        now, woken = await self.work.send(task, message)
-        return await self.outcome_of(now), woken
+        return await self.verbs.steer(task, message)
 
-    async def interrupt(self, task: str, message: str = "") -> Outcome:
-        """Cut what a task does at this moment. An agent goes on from there, a conversation's turn is over."""
-        found = await self.find(task)
-        stops = await self.launcher.reach.interrupt(found.id, "it was interrupted", message)
-        return await self.outcome_of(stops.task)
+    async def interrupt(self, task: str, message: str = "") -> StruckTask:
+        """Cut what a task does at this moment; its outcome, and all that was hit.
 
-    async def hits(self, task: str, verb: Verb) -> list[Outcome]:
-        """What a verb (interrupt, keep, stop or tree) would hit at this moment, the task itself first."""
-        return await self.records.outcomes(await self.launcher.reach.hits((await self.find(task)).id, verb))
+        An agent goes on from there, a conversation's turn is over.
+        """
+        return await self.verbs.interrupt(task, message)
+
+    async def hits(self, task: str, verb: AnyVerb) -> list[Outcome]:
+        """What a verb (interrupt, steer, keep, stop or tree) would hit now, the task itself first."""
+        return await self.verbs.hits(task, verb)
 
     async def fork(self, task: str, prompt: str, *, at: int | None = None, **words: Unpack[Words]) -> Outcome:
         """Run a new task that begins with what another one had said and heard up to fact number `at`."""
@@ -360,7 +359,7 @@ class GenCode:
         return await self.records.outcome_of(task)
 
     def _handle(self, job: Live) -> Handle:
-        return Handle(job, self.bus, self.store, self.outcome_of, self.work.send)
+        return Handle(job, self.bus, self.store, self.outcome_of, self.verbs)
 
     def _running_shells(self) -> "Shells":
         """The commands of this session; nothing of them is loaded before the first."""

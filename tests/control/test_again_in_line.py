@@ -118,7 +118,7 @@ async def test_who_stops_it_hits_it_and_it_never_works(tmp_path: Path, wake: Wak
         later = await now.gen.get(now.again)
     assert (hit, place) == ([now.again], 1)
     assert (stopped.status, stopped.result, stopped.turns) == (Status.CANCELLED, "early", 1)
-    assert (later, now.model.asked) == (stopped, ["early", "hold", "late"])
+    assert (stopped.hit, now.model.asked) == ((later,), ["early", "hold", "late"])
 
 
 async def test_another_terminal_sees_it_in_line_and_stops_it(tmp_path: Path) -> None:

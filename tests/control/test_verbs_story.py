@@ -1,21 +1,29 @@
 """The five verbs at each of the three points where work can be cut, through the public door."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gencode.app import GenCode
+from gencode.core.errors import UserMistake
 from gencode.core.events import TaskStarted
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
+from gencode.delegation.handle import Handle
+from gencode.delegation.verbs import AnyVerb, StruckTask
+from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.ports import EndPart, Part, Request, TextPart
 from gencode.runtime.toolbox import ToolContext, tool
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
+from tests.control.test_queue_story import write_agent
 from tests.control.words import heard, results, said
 
+SLOW = says("late", delay_ms=600_000)
 POINTS = ("before the model", "inside the stream", "inside a call")
 
 
@@ -103,13 +111,95 @@ async def test_every_verb_does_what_it_says_at_every_point(
     assert (outcome.status, outcome.result) == (status, kept)
 
 
-async def test_a_verb_says_what_it_would_hit(tmp_path: Path) -> None:
-    slow = says("late", delay_ms=600_000)
+@asynccontextmanager
+async def with_two_below(
+    home: Path, after: dict[str, Any]
+) -> AsyncGenerator[tuple[GenCode, Handle, list[str]]]:
+    """A boss that waits for one agent and has another one in the background; the ids of the three."""
+    write_agent(home / ".gen" / "agents", "boss", "Task(Explore, Plan)")
     sent = [
         call("Task", subagent_type="Explore", prompt="in front"),
         call("Task", subagent_type="Plan", prompt="behind", run_in_background=True),
     ]
-    async with scripted(tmp_path, main=[says("", *sent), says("never")], Explore=[slow], Plan=[slow]) as gen:
+    model = ScriptedProvider.of({"boss": [says("", *sent), after], "Explore": [SLOW], "Plan": [SLOW]})
+    opened = GenCode.open(home, model=model, settings={"max_depth": 2}, store=MemoryStore())
+    async with asyncio.timeout(60), opened as gen:
+        begun: set[str] = set()
+        with gen.listen() as events:
+            handle = await gen.task("boss", "go", background=True)
+            while len(begun) < 3:
+                event = await anext(events)
+                begun |= {event.task} if isinstance(event.fact, TaskStarted) else set()
+        below = {task.agent: task.agent_id for task in await gen.tasks(handle.id)}
+        yield gen, handle, [handle.id, below["Explore"], below["Plan"]]
+
+
+STRIKES: dict[AnyVerb, Callable[[GenCode, Handle], Awaitable[StruckTask]]] = {
+    "interrupt": lambda gen, handle: gen.interrupt(handle.id),
+    "keep": lambda gen, handle: gen.stop(handle.id, keep=True),
+    "stop": lambda gen, handle: gen.stop(handle.id),
+    "tree": lambda gen, handle: gen.stop(handle.id, tree=True),
+}
+BY_HANDLE: dict[AnyVerb, Callable[[GenCode, Handle], Awaitable[StruckTask]]] = {
+    "interrupt": lambda gen, handle: handle.interrupt(),
+    "keep": lambda gen, handle: handle.stop(keep=True),
+    "stop": lambda gen, handle: handle.stop(),
+    "tree": lambda gen, handle: handle.stop(tree=True),
+}
+
+
+@pytest.mark.parametrize("ways", [STRIKES, BY_HANDLE], ids=["by id", "by handle"])
+@pytest.mark.parametrize("verb", STRIKES)
+async def test_a_verb_says_before_what_it_will_hit_and_after_what_it_has_hit(
+    home: Path, verb: AnyVerb, ways: Mapping[AnyVerb, Any]
+) -> None:
+    after = says("what I have") if verb == "keep" else SLOW
+    async with with_two_below(home, after) as (gen, handle, family):
+        before = await gen.hits(handle.id[:6], verb)
+        struck = await ways[verb](gen, handle)
+        now = [await gen.get(each) for each in family]
+        ended = await gen.stop(handle.id, tree=True)
+        nothing = [await gen.hits(handle.id, verb), (await handle.stop()).hit]
+    reached = family if verb == "tree" else family[:2]
+    assert [each.agent_id for each in before] == reached
+    assert [each.status for each in before] == [Status.RUNNING] * len(reached)
+    assert [each.agent_id for each in struck.hit] == reached
+    goes_on = verb == "interrupt"
+    itself = Status.RUNNING if goes_on else Status.CANCELLED
+    assert [each.status for each in struck.hit] == [itself, *[Status.CANCELLED] * (len(reached) - 1)]
+    assert list(struck.hit[1:]) == now[1 : len(reached)]
+    assert (struck.agent_id, struck.status, struck.success) == (handle.id, itself, False)
+    assert struck.result == ("what I have" if verb == "keep" else "")
+    left = [*family[:1], *family[2:]] if goes_on else family[len(reached) :]
+    assert [each.agent_id for each in ended.hit] == left
+    assert nothing == [[], ()]
+
+
+async def test_who_steers_is_told_whom_and_whether_that_wakes_it(tmp_path: Path) -> None:
+    async with scripted(tmp_path, Explore=[says("first"), says("second")]) as gen:
+        ended = await gen.task("Explore", "look")
+        before = await gen.hits(ended.agent_id, "steer")
+        now, woken = await gen.send(ended.agent_id, "and there?")
+    assert before == [ended]
+    assert (now.agent_id, woken) == (ended.agent_id, True)
+
+
+async def test_a_verb_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
+    async with scripted(tmp_path, Explore=[says("done")]) as gen:
+        ended = await gen.task("Explore", "look")
+        wrong: Any = "abort"
+        with pytest.raises(UserMistake) as refused:
+            await gen.hits(ended.agent_id, wrong)
+    words = "There is no verb 'abort'; the verbs are: interrupt, keep, stop, tree, steer."
+    assert str(refused.value) == words
+
+
+async def test_an_interrupted_conversation_leaves_what_is_in_the_background(tmp_path: Path) -> None:
+    sent = [
+        call("Task", subagent_type="Explore", prompt="in front"),
+        call("Task", subagent_type="Plan", prompt="behind", run_in_background=True),
+    ]
+    async with scripted(tmp_path, main=[says("", *sent), says("never")], Explore=[SLOW], Plan=[SLOW]) as gen:
         asking = gen.ask("go")
         begun = gen.listen()
         job = await asking.start()
@@ -119,21 +209,12 @@ async def test_a_verb_says_what_it_would_hit(tmp_path: Path) -> None:
             if started == 2:
                 break
         begun.close()
-        reach = gen.launcher.reach
-        hits = {
-            verb: sorted(task.agent for task in await reach.hits(job.id, verb))
-            for verb in ("interrupt", "stop", "tree")
-        }
-        await gen.interrupt(job.id)
+        cut = [each.agent for each in (await gen.interrupt(job.id)).hit]
         turn = await asking.outcome()
         after = {task.agent: task.status for task in await gen.tasks()}
-        await gen.stop(job.id, tree=True)
+        stopped = [each.agent for each in (await gen.stop(job.id, tree=True)).hit]
         in_the_end = {task.agent: task.status for task in await gen.tasks()}
-    assert hits == {
-        "interrupt": ["Explore", "main"],
-        "stop": ["Explore", "main"],
-        "tree": ["Explore", "Plan", "main"],
-    }
+    assert (cut, stopped) == (["main", "Explore"], ["Plan"])
     assert turn.status is Status.CANCELLED
     assert after == {"Explore": Status.CANCELLED, "Plan": Status.RUNNING}
     assert in_the_end == {"Explore": Status.CANCELLED, "Plan": Status.CANCELLED}

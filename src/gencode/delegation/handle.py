@@ -12,6 +12,7 @@ from gencode.core.outcome import Outcome
 from gencode.core.spec import Isolation, TaskRequest
 from gencode.core.task import Task
 from gencode.delegation.live import Live
+from gencode.delegation.verbs import StruckTask, Verbs
 from gencode.runtime.bus import Bus
 from gencode.runtime.ports import Archive
 
@@ -103,10 +104,10 @@ class Handle:
         bus: Bus,
         archive: Archive,
         outcome_of: Callable[[Task], Awaitable[Outcome]],
-        say: Callable[[str, str], Awaitable[object]],
+        verbs: Verbs,
     ) -> None:
         self._live = live
-        self._say = say
+        self._verbs = verbs
         self._bus = bus
         self._archive = archive
         self._outcome_of = outcome_of
@@ -140,9 +141,16 @@ class Handle:
 
     async def send(self, message: str) -> None:
         """Say something to the task, which hears it before its next reply."""
-        await self._say(self.id, message)
+        await self._verbs.steer(self.id, message)
 
-    async def stop(self) -> Outcome:
-        """Stop the task and give its outcome; what it has said so far is kept."""
-        await self._live.halt("it was stopped")
-        return await self.result()
+    async def interrupt(self, message: str = "") -> StruckTask:
+        """Cut what the task does at this moment; it goes on from there. Its outcome, and all that was hit."""
+        return await self._verbs.interrupt(self.id, message)
+
+    async def stop(self, *, keep: bool = False, tree: bool = False) -> StruckTask:
+        """Stop the task; its outcome, and all that was hit. What it has said so far is kept.
+
+        With `keep` it first says in one turn what it has found; `tree` also stops what it sent to the
+        background.
+        """
+        return await self._verbs.stop(self.id, keep=keep, tree=tree)

@@ -108,7 +108,7 @@ class Reach:
         now = await self._watch.task(task)
         if now.status is Status.PENDING or _ended_by_itself(now):
             return Stops(now)
-        below = [await self._watch.task(each.id) for each in hit[1:]]
+        below = await asyncio.gather(*(self._watch.ended(each.id, STOP_SECONDS) for each in hit[1:]))
         return Stops(now, (*hit[:1], *(each for each in below if not _ended_by_itself(each))))
 
     async def send(self, task: str, text: str, sender: str = "user") -> Task:

@@ -1,16 +1,14 @@
 """The five verbs as a person reads them: what each would hit, and what it did hit."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 from msgspec import Struct
 
 from gencode.core.task import Task
 from gencode.delegation.reach import Verb
+from gencode.delegation.verbs import AnyVerb
 from gencode.surfaces.notices import named
 from gencode.surfaces.visible import visible_line
-
-AnyVerb = Verb | Literal["steer"]
 
 
 class VerbWords(Struct, frozen=True):

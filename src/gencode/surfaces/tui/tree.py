@@ -8,10 +8,11 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from gencode.core.status import Status
+from gencode.delegation.verbs import AnyVerb
 from gencode.surfaces.family import Row, rows
 from gencode.surfaces.figures import SIGNS, bar_text, money, state, tokens
 from gencode.surfaces.plain import seconds
-from gencode.surfaces.striking import VERBS, AnyVerb
+from gencode.surfaces.striking import VERBS
 from gencode.surfaces.tui.cards import terse
 from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.view import View
