@@ -4,9 +4,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.runtime.worktrees.yard import PERSON, TEN, commit, git, repository, worktree
+from msgspec.structs import replace
+from tests.runtime.worktrees.yard import PERSON, TEN, commit, git, home_of, repository, worktree
 
+from gencode.core.spec import Workspace
 from gencode.delegation.trees import CLEAN, told
+from gencode.runtime.worktrees.making import make_of, source_of
 from gencode.runtime.worktrees.work import Work, result
 
 pytestmark = pytest.mark.needs("git")
@@ -84,3 +87,92 @@ async def test_what_is_staged_has_to_be_committed_first_unless_the_branch_only_g
         assert "It can be merged once your own changes of staged.txt are committed." in told(made, done)
         commit(repo)
         assert merges(repo, await result(made)) == 0
+
+
+async def test_a_file_that_was_renamed_is_in_the_way_under_its_old_name(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", a_txt=TEN)
+    made = await worktree(repo)
+    (made.path / "a.txt").rename(made.path / "b.txt")
+    (repo / "a.txt").write_text(TEN.replace("0\n", "mine\n"))
+    done = await result(made)
+    assert (done.merges, done.overlaps, merges(repo, done)) == ("clean", ("a.txt",), 1)
+    commit(repo)
+    assert merges(repo, await result(made)) == 0
+    assert (repo / "b.txt").read_text() == TEN.replace("0\n", "mine\n")
+
+
+async def test_a_file_is_in_the_way_also_under_the_name_that_a_person_gave_it(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", a_txt=TEN)
+    made = await worktree(repo)
+    (made.path / "a.txt").write_text(TEN.replace("9\n", "theirs\n"))
+    git(repo, "mv", "a.txt", "b.txt")
+    commit(repo)
+    (repo / "b.txt").write_text(TEN.replace("0\n", "mine\n"))
+    done = await result(made)
+    assert (done.merges, done.overlaps, merges(repo, done)) == ("clean", ("b.txt",), 2)
+
+
+async def test_the_last_of_very_many_files_is_in_the_way_too(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    commit(repo, **{f"f{number:03}": "1\n" for number in range(600)})
+    made = await worktree(repo)
+    for number in range(600):
+        (made.path / f"f{number:03}").write_text("2\n")
+    (repo / "f599").write_text("mine\n")
+    done = await result(made)
+    assert (len(done.files), done.overlaps, done.conflicts) == (500, ("f599",), ("f599",))
+    assert merges(repo, done) == 1
+
+
+async def test_what_the_work_before_a_fork_changed_is_in_the_way_too(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", a_txt=TEN)
+    first = await worktree(repo)
+    (first.path / "a.txt").write_text(TEN.replace("9\n", "theirs\n"))
+    work = await result(first)
+    source = replace(await source_of(repo), base=work.commit, after="one", origin=first.base)
+    fork = await make_of(source, Workspace(repo, repo, tmp_path), home_of(repo), "two")
+    (fork.path / "new.txt").write_text("new\n")
+    (repo / "a.txt").write_text(TEN.replace("0\n", "mine\n"))
+    done = await result(fork)
+    assert (done.merges, done.overlaps, merges(repo, done)) == ("clean", ("a.txt",), 1)
+
+
+async def test_a_file_that_is_only_missing_and_an_empty_folder_are_in_nobodys_way(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", a_txt=TEN)
+    made = await worktree(repo)
+    (made.path / "a.txt").write_text("theirs\n")
+    (made.path / "new").write_text("new\n")
+    (repo / "a.txt").unlink()
+    (repo / "new" / "deep").mkdir(parents=True)
+    done = await result(made)
+    assert (done.merges, done.overlaps, CLEAN in told(made, done)) == ("clean", (), True)
+    assert merges(repo, done) == 0
+    assert ((repo / "a.txt").read_text(), (repo / "new").read_text()) == ("theirs\n", "new\n")
+
+
+async def test_a_folder_in_the_place_of_a_file_that_is_missing_is_in_the_way(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", a_txt=TEN)
+    made = await worktree(repo)
+    (made.path / "a.txt").write_text("theirs\n")
+    (repo / "a.txt").unlink()
+    (repo / "a.txt").mkdir()
+    (repo / "a.txt" / "mine").write_text("mine\n")
+    done = await result(made)
+    assert (done.overlaps, merges(repo, done)) == (("a.txt",), 1)
+    assert (repo / "a.txt" / "mine").read_text() == "mine\n"
+
+
+async def test_conflicts_have_the_names_that_a_merge_gives_them(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", a_txt=TEN, b_txt=TEN)
+    made = await worktree(repo)
+    (made.path / "a.txt").write_text("theirs\n")
+    (made.path / "b.txt").unlink()
+    (made.path / "b.txt").symlink_to("a.txt")
+    (repo / "a.txt").unlink()
+    (repo / "a.txt").symlink_to("b.txt")
+    commit(repo, b_txt="mine\n")
+    done = await result(made)
+    assert merges(repo, done) == 1
+    unmerged = git(repo, "diff", "--name-only", "--diff-filter=U").splitlines()
+    assert {*done.conflicts} == {*unmerged}
+    assert any("~HEAD" in each or "~gencode_one" in each for each in done.conflicts)

@@ -1,18 +1,21 @@
 """worktrees: what would happen if work were merged now, found out without touching any checkout."""
 
 import os
+import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
 from msgspec import Struct
 
-from gencode.runtime.worktrees.git import Git
+from gencode.runtime.worktrees.git import Git, trouble
 
 _TREE_OF = "^{tree}"
 _CONFLICTS = 1
 _MOST_DIRTY = 100_000
+_MOST_NAMES = 32 << 20
 _STAGES = {b"1", b"2", b"3"}
 _BEGUN = {
     "rebase-merge": "a rebase",
@@ -30,6 +33,8 @@ class Preview(Struct, frozen=True):
     state: Literal["clean", "conflicts", "unknown"]
     conflicts: tuple[bytes, ...] = ()
     tree: str = ""
+    half: str = ""
+    """The tree that git would leave in the files where there are conflicts, if that is known."""
 
 
 class Dirty(Struct, frozen=True):
@@ -38,10 +43,14 @@ class Dirty(Struct, frozen=True):
     known: bool
     files: frozenset[bytes] = frozenset()
     folders: tuple[bytes, ...] = ()
+    missing: frozenset[bytes] = frozenset()
+    """Those of the files that were deleted, and not staged so: git writes them anew without a word."""
 
     def hinders(self, path: bytes, folder: Path) -> bool:
         """Whether a file that a merge would write into a checkout is changed there, or there and unknown."""
-        there = os.fsencode(folder) + b"/" + path
+        there = _below(folder, path)
+        if path in self.missing:
+            return not _can_be_made(there)
         return path in self.files or (path.startswith(self.folders) and os.path.lexists(there))
 
 
@@ -53,7 +62,7 @@ async def preview(git: Git, ours: str, theirs: str) -> Preview:
     tree, *paths = said.out.removesuffix(b"\0").split(b"\0")
     if said.ok:
         return Preview("clean", tree=tree.decode())
-    return Preview("conflicts", tuple(sorted({path for path in paths if path})))
+    return Preview("conflicts", tuple(sorted({path for path in paths if path})), half=tree.decode())
 
 
 async def preview_of_old_git(git: Git, ours: str, theirs: str) -> Preview:
@@ -77,6 +86,29 @@ async def preview_of_old_git(git: Git, ours: str, theirs: str) -> Preview:
             return Preview("conflicts", tuple(sorted(conflicts)))
         tree = "" if stages else await git.tell("rev-parse", f"{await _tree(git, index)}{_TREE_OF}")
     return Preview("clean", tree=tree)
+
+
+async def in_the_way(main: Git, ours: str, theirs: str, found: Preview, dirty: Dirty) -> list[bytes]:
+    """The files that a merge would write and that are changed in the checkout, or there and unknown to git.
+
+    What a merge writes need not be what was changed: renamed files have two names, and the work of others may
+    come along.
+    """
+    old, new = ours, found.tree or found.half
+    if not new:
+        old, new = await main.tell("merge-base", ours, theirs) or ours, theirs
+    said = await main.run(
+        *("diff-tree", "-r", "-z", "--name-status", "--no-renames", "--end-of-options", old, new),
+        most=_MOST_NAMES,
+    )
+    if not said.ok:
+        raise trouble(said, f"What a merge into {main.folder} would change cannot be seen")
+    written = zip(said.names[::2], said.names[1::2], strict=True)
+    return [
+        path
+        for status, path in written
+        if dirty.hinders(path, main.folder) or (status == b"A" and _holds_files(_below(main.folder, path)))
+    ]
 
 
 async def with_open_changes(git: Git, ours: str, paths: Sequence[bytes]) -> str:
@@ -115,6 +147,7 @@ async def dirty_files(git: Git) -> Dirty:
         known=True,
         files=frozenset(path for path in paths if not path.endswith(b"/")),
         folders=tuple(path for path in paths if path.endswith(b"/")),
+        missing=frozenset(entry[3:] for entry in said.names[:_MOST_DIRTY] if entry.startswith(b" D ")),
     )
 
 
@@ -134,6 +167,31 @@ async def under_way(git: Git, git_dir: Path) -> str:
 
 def _is_there(path: Path) -> bool:
     return path.exists()
+
+
+def _below(folder: Path, path: bytes) -> bytes:
+    return os.fsencode(folder) + b"/" + path
+
+
+def _can_be_made(path: bytes) -> bool:
+    """Whether nothing is at a path, and the way to it is made of folders only."""
+    there = Path(os.fsdecode(path))
+    try:
+        there.lstat()
+    except FileNotFoundError:
+        return Path(os.path.realpath(there.parent)) == there.parent
+    except OSError:
+        pass
+    return False
+
+
+def _holds_files(path: bytes) -> bool:
+    """Whether there is something at a path; a folder counts only with something in it that is none."""
+    if not os.path.lexists(path) or not stat.S_ISDIR(os.lstat(path).st_mode):
+        return os.path.lexists(path)
+    with suppress(OSError), os.scandir(path) as found:
+        return any(not each.is_dir(follow_symlinks=False) or _holds_files(each.path) for each in found)
+    return True  # it cannot be looked into
 
 
 async def is_merged(git: Git, ours: str, theirs: str) -> bool:

@@ -5,7 +5,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +21,7 @@ from gencode.runtime.worktrees.making import shown, turn
 from gencode.runtime.worktrees.merging import (
     Preview,
     dirty_files,
+    in_the_way,
     is_merged,
     preview,
     staged_files,
@@ -129,14 +130,14 @@ async def _told(git: Git, worktree: Worktree, taken: _Taken) -> Work:
         told = f"{worktree.repository} {blocked}"
         return replace(known, how=_how(worktree), notes=taken.notes, blocked=told)
     dirty = await dirty_files(main)
-    unknown = await _unknown(main, ours, [path for path, change in files if change.status == "added"])
-    overlaps = [path for path, _ in files if path in unknown or dirty.hinders(path, main.folder)]
+    found = await preview(git, ours, taken.commit)
+    overlaps = await in_the_way(main, ours, taken.commit, found, dirty)
     if not (await git.run("merge-base", "--is-ancestor", ours, taken.commit)).ok:
         overlaps += sorted(await staged_files(main, ours) - {*overlaps})
     notes = list(taken.notes)
     against = await with_open_changes(main, ours, overlaps) if overlaps else ours
-    found = await preview(git, against, taken.commit) if against else Preview("unknown")
     if overlaps:
+        found = await preview(git, against, taken.commit) if against else Preview("unknown")
         where = f"changed and not committed in {worktree.repository}"
         notes.append(f"{where}, so commit or stash first: {some(overlaps)}")
     if not dirty.known:
@@ -144,7 +145,7 @@ async def _told(git: Git, worktree: Worktree, taken: _Taken) -> Work:
     return replace(
         known,
         merges=found.state,
-        conflicts=tuple(map(shown, found.conflicts)),
+        conflicts=tuple(map(shown, _as_merged(found.conflicts, against, taken.commit, worktree.branch))),
         overlaps=tuple(map(shown, overlaps)),
         how=_how(worktree),
         notes=tuple(notes),
@@ -167,13 +168,12 @@ def patching(repository: str, first: str, branch: str) -> str:
     return f"git -C {there} diff --binary {first[:12]} {branch} | git -C {there} apply --3way"
 
 
-async def _unknown(main: Git, ours: str, added: list[bytes]) -> set[bytes]:
-    """Those of the added files that lie in the checkout already without being in its commit: ignored ones."""
-    there = {path for path in added if _exists(main.folder, path)}
-    if not there:
-        return there
-    paths = [os.fsdecode(path) for path in there]
-    return there.difference((await main.run("ls-tree", "-z", "--name-only", ours, "--", *paths)).names)
+def _as_merged(conflicts: Iterable[bytes], ours: str, theirs: str, branch: str) -> Iterator[bytes]:
+    """The names of conflicts as a merge of the branch gives them; where a name is taken, it adds the side."""
+    sides = {f"~{ours}".encode(): b"~HEAD", f"~{theirs}".encode(): f"~{branch.replace('/', '_')}".encode()}
+    for path in conflicts:
+        side = next((each for each in sides if path.endswith(each)), b"")
+        yield path.removesuffix(side) + sides.get(side, b"")
 
 
 async def _committed(git: Git, worktree: Worktree) -> _Taken:
@@ -355,10 +355,6 @@ def _size(folder: Path, name: bytes) -> int:
         return os.lstat(_below(folder, name)).st_size
     except OSError:
         return 0
-
-
-def _exists(folder: Path, name: bytes) -> bool:
-    return os.path.lexists(_below(folder, name))
 
 
 def _is_filled(folder: Path, name: bytes) -> bool:
