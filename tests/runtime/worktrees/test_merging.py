@@ -1,5 +1,6 @@
 """Whether work can be merged is told as git then does it, whatever state the person's checkout is in."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -148,6 +149,22 @@ async def test_a_file_that_is_only_missing_and_an_empty_folder_are_in_nobodys_wa
     assert (done.merges, done.overlaps, CLEAN in told(made, done)) == ("clean", (), True)
     assert merges(repo, done) == 0
     assert ((repo / "a.txt").read_text(), (repo / "new").read_text()) == ("theirs\n", "new\n")
+
+
+@pytest.mark.parametrize("name", ["", "sub/deep/mine", "sub/ignored"])
+async def test_a_folder_that_becomes_a_file_is_in_the_way_with_what_git_does_not_know_in_it(
+    tmp_path: Path, name: str
+) -> None:
+    repo = repository(tmp_path / "repo", sub__b_txt=TEN, _gitignore="ignored\n")
+    made = await worktree(repo)
+    shutil.rmtree(made.path / "sub")
+    (made.path / "sub").write_text("a file now\n")
+    if name:
+        (repo / name).parent.mkdir(exist_ok=True)
+        (repo / name).write_text("mine\n")
+    done = await result(made)
+    assert (done.overlaps, CLEAN in told(made, done)) == ((("sub",), False) if name else ((), True))
+    assert name or merges(repo, done) == 0
 
 
 async def test_a_folder_in_the_place_of_a_file_that_is_missing_is_in_the_way(tmp_path: Path) -> None:

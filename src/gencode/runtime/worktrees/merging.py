@@ -1,9 +1,7 @@
 """worktrees: what would happen if work were merged now, found out without touching any checkout."""
 
 import os
-import stat
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -16,6 +14,7 @@ _TREE_OF = "^{tree}"
 _CONFLICTS = 1
 _MOST_DIRTY = 100_000
 _MOST_NAMES = 32 << 20
+_AT_ONCE = 500
 _STAGES = {b"1", b"2", b"3"}
 _BEGUN = {
     "rebase-merge": "a rebase",
@@ -51,7 +50,7 @@ class Dirty(Struct, frozen=True):
         there = _below(folder, path)
         if path in self.missing:
             return not _can_be_made(there)
-        return path in self.files or (path.startswith(self.folders) and os.path.lexists(there))
+        return path in self.files or (path.startswith(self.folders) and _is_anything(there))
 
 
 async def preview(git: Git, ours: str, theirs: str) -> Preview:
@@ -103,12 +102,21 @@ async def in_the_way(main: Git, ours: str, theirs: str, found: Preview, dirty: D
     )
     if not said.ok:
         raise trouble(said, f"What a merge into {main.folder} would change cannot be seen")
-    written = zip(said.names[::2], said.names[1::2], strict=True)
-    return [
-        path
-        for status, path in written
-        if dirty.hinders(path, main.folder) or (status == b"A" and _holds_files(_below(main.folder, path)))
-    ]
+    written = [*zip(said.names[::2], said.names[1::2], strict=True)]
+    unknown = await _unknown(main, [path for status, path in written if status == b"A"])
+    return [path for _, path in written if path in unknown or dirty.hinders(path, main.folder)]
+
+
+async def _unknown(main: Git, added: list[bytes]) -> set[bytes]:
+    """Those of some new files where something is already that git does not know: ignored files as well."""
+    there = [path for path in added if _is_anything(_below(main.folder, path))]
+    found: set[bytes] = set()
+    for start in range(0, len(there), _AT_ONCE):
+        words = [f":(top,literal){os.fsdecode(path)}" for path in there[start : start + _AT_ONCE]]
+        for name in (await main.run("ls-files", "--others", "-z", "--", *words)).names:
+            parts = name.rstrip(b"/").split(b"/")
+            found.update(b"/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
+    return found.intersection(there)
 
 
 async def with_open_changes(git: Git, ours: str, paths: Sequence[bytes]) -> str:
@@ -173,6 +181,10 @@ def _below(folder: Path, path: bytes) -> bytes:
     return os.fsencode(folder) + b"/" + path
 
 
+def _is_anything(path: bytes) -> bool:
+    return os.path.lexists(path)
+
+
 def _can_be_made(path: bytes) -> bool:
     """Whether nothing is at a path, and the way to it is made of folders only."""
     there = Path(os.fsdecode(path))
@@ -183,15 +195,6 @@ def _can_be_made(path: bytes) -> bool:
     except OSError:
         pass
     return False
-
-
-def _holds_files(path: bytes) -> bool:
-    """Whether there is something at a path; a folder counts only with something in it that is none."""
-    if not os.path.lexists(path) or not stat.S_ISDIR(os.lstat(path).st_mode):
-        return os.path.lexists(path)
-    with suppress(OSError), os.scandir(path) as found:
-        return any(not each.is_dir(follow_symlinks=False) or _holds_files(each.path) for each in found)
-    return True  # it cannot be looked into
 
 
 async def is_merged(git: Git, ours: str, theirs: str) -> bool:
