@@ -104,6 +104,8 @@ class Live(ABC):
             _, late = await asyncio.wait([self.work], timeout=GRACE_SECONDS)
             for work in late:
                 work.cancel()
+            if late:  # and what is cut off still writes down how it ended
+                await asyncio.wait(late, timeout=GRACE_SECONDS)
 
 
 class Job(Live):
