@@ -156,8 +156,8 @@ async def test_what_is_given_while_the_leader_looks_for_what_came_back_stays_set
         assert not await store.claims.waits(number)
         found = await store.task(session)
         assert found is not None
-        assert [purse.elsewhere["turns"]] == [part.budget.turns for part in found.parts]
-        assert purse.elsewhere["turns"] > 2
+        assert [purse.accounts["turns"].elsewhere] == [part.budget.turns for part in found.parts]
+        assert purse.accounts["turns"].elsewhere > 2
         there.open.set()
         here.open.set()
         await asyncio.gather(led, work)

@@ -329,7 +329,7 @@ async def test_what_a_bigger_budget_gives_has_to_be_asked_for_where_only_a_part_
     purse.rebind(Budget(tokens=300, turns=9, usd=1.0))
     assert purse.left() == Budget(tokens=before.tokens, turns=before.turns, usd=0.0)
     purse.rebind(Budget(tokens=50))
-    assert (purse.left(), purse.elsewhere["tokens"]) == (Budget(tokens=30), 10)
+    assert (purse.left(), purse.accounts["tokens"].elsewhere) == (Budget(tokens=30), 10)
 
 
 async def test_another_budget_counts_for_all_who_are_at_work() -> None:
@@ -377,16 +377,17 @@ async def test_what_is_in_flight_when_a_budget_is_named_is_kept_for_it_from_then
     top = session(Budget())
     child = top.below("a", Budget())
     flights = [child.fly(lambda: (60, 0.0)), top.fly(lambda: (30, 0.0))]
-    assert (top.calls, child.calls, top.accounts["tokens"].load) == (2, 1, 0)
     top.rebind(Budget(tokens=100))
-    assert (top.accounts["tokens"].load, top.turnstile.free) == (90, {})
+    assert (top.calls, child.calls, top.loose, top.accounts["tokens"].load) == (2, 1, 2, 90)
+    assert top.turnstile.free == {}
     waits = reserving(child, 50)
     await asyncio.sleep(0)
     assert not waits.done()
     flights[0].settle(tokens=10, usd=0.0)
     flights[1].settle(tokens=20, usd=0.0)
     (await waits).settle(tokens=50, usd=0.0)
-    assert (top.spent, top.accounts["tokens"].load, top.calls) == (Spent(turns=3, tokens=80, spawns=1), 80, 0)
+    assert (top.spent, top.accounts["tokens"].load) == (Spent(turns=3, tokens=80, spawns=1), 80)
+    assert (top.calls, top.loose) == (0, 0)
 
 
 async def test_a_call_that_nothing_bounds_is_counted_when_it_lands() -> None:

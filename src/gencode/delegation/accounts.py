@@ -57,9 +57,9 @@ def _spawns(left: int | None, agents: int, parts: int, *, sends: bool) -> int | 
 
 def _parts(purse: Purse, agents: int) -> int:
     """How many parts what is left is divided into: in each should be a call, as far as half is enough."""
-    left, dearest = limits_of(purse.left()), purse.upwards[-1].dearest
+    left, accounts = limits_of(purse.left()), purse.upwards[-1].accounts
     known = [(kind, amount) for kind in COSTS_OF_A_CALL if (amount := left[kind]) is not None]
-    calls = [amount // max(1, dearest[kind]) for kind, amount in known]
+    calls = [amount // max(1, accounts[kind].dearest) for kind, amount in known]
     return max(min(2, agents + 1), min((agents + 1, *calls)))
 
 
@@ -97,7 +97,7 @@ def bound(
         except BudgetSpent:
             purse.take_back()
             raise
-        purse.took = _besides(asked, budget)
+        purse.took = _besides(asked, budget) if apart is not None else {}
         return purse
     purse = Purse(f"agent {owner}", budget, None, spent)
     purse.check()

@@ -174,7 +174,7 @@ def _part_left(purse: Purse, abroad: Abroad, owner: str) -> dict[str, int]:
     for kind, limit in bounds(purse):
         own = part.get(kind, 0)
         others = max(0, (abroad.kept.get(kind, 0) or 0) - own)
-        here = purse.accounts[kind].load - purse.elsewhere[kind]
+        here = purse.accounts[kind].load - purse.accounts[kind].elsewhere
         found[kind] = max(0, min(own, limit - here - others))
     return found
 

@@ -142,7 +142,7 @@ class Job(Live):
         """Why its time is up, if it is."""
         self.began = record.task
         """The task as it was before this run."""
-        self._paid_before = dict(purse.paid) if purse else {}
+        self._paid_before = purse.paid if purse else {}
 
     @property
     def task(self) -> Task:

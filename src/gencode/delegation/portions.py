@@ -29,7 +29,7 @@ def bounds(purse: Purse) -> list[tuple[str, int]]:
 
 def unspent(purse: Purse) -> dict[str, int]:
     """All that is neither spent nor set aside for agents here."""
-    own = {kind: purse.accounts[kind].kept - purse.elsewhere[kind] for kind in purse.accounts}
+    own = {kind: account.kept - account.elsewhere for kind, account in purse.accounts.items()}
     return {kind: max(0, limit - own[kind]) for kind, limit in bounds(purse)}
 
 
@@ -54,8 +54,9 @@ def needed_for(purse: Purse, abroad: Abroad, needs: Needs) -> dict[str, int]:
     for kind in COSTS_OF_A_CALL:
         # Where a price says that calls are free and they are not, only what whole tasks cost is sure.
         seen = abroad.most if needs.get(kind) == 0 else abroad.dearest
-        purse.dearest[kind] = max(purse.dearest[kind], seen.get(kind, 0))
-    calls = {kind: max(1, needs.get(kind, 0), purse.dearest[kind]) for kind in COSTS_OF_A_CALL}
+        account = purse.accounts[kind]
+        account.dearest = max(account.dearest, seen.get(kind, 0))
+    calls = {kind: max(1, needs.get(kind, 0), purse.accounts[kind].dearest) for kind in COSTS_OF_A_CALL}
     return {**calls, "spawns": needs.get("spawns", 0)}
 
 
@@ -67,7 +68,7 @@ def rest_of(purse: Purse, abroad: Abroad, needed: Needs, born: int = 0) -> dict[
     """
     left, room = unspent(purse), room_of(purse, abroad)
     room = {kind: amount - born if kind == "spawns" else amount for kind, amount in room.items()}
-    got = {kind: max(0, left[kind] - purse.elsewhere[kind]) for kind in room}
+    got = {kind: max(0, left[kind] - purse.accounts[kind].elsewhere) for kind in room}
     for kind, amount in room.items():
         if not abroad.alone or amount < 2 * needed[kind]:
             got[kind] = amount

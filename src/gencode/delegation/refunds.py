@@ -53,8 +53,9 @@ class Refunds:
     ) -> None:
         """Wait for that until it is of no use."""
         clock = asyncio.get_running_loop().time
-        has, until, silent_until = purse.elsewhere[kind], clock() + PATIENCE, clock() + SILENT_SECONDS
-        while purse.elsewhere[kind] and not grown() and not looking.done() and clock() < until:
+        account, until, silent_until = purse.accounts[kind], clock() + PATIENCE, clock() + SILENT_SECONDS
+        has = account.elsewhere
+        while account.elsewhere and not grown() and not looking.done() and clock() < until:
             if clock() >= silent_until:
                 tell(WaitPart(_words(purse, kind), note=self._news.due()))
                 silent_until = math.inf
@@ -62,9 +63,9 @@ class Refunds:
             moved = purse.turnstile.next_move()
             seconds = min(until, silent_until) - clock()
             await asyncio.wait((looking, moved), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if purse.elsewhere[kind] < has:
+            if account.elsewhere < has:
                 until = clock() + PATIENCE
-            has = purse.elsewhere[kind]
+            has = account.elsewhere
         if looking.done():
             looking.result()
 
@@ -97,12 +98,12 @@ def _free(purse: Purse, kind: str) -> float:
 
 def _words(purse: Purse, kind: str) -> str:
     """What is waited for, for a person."""
-    account, aside = purse.accounts[kind], purse.elsewhere[kind]
+    account = purse.accounts[kind]
     named, more = purse.holders[:MOST_NAMED], len(purse.holders) - MOST_NAMED
     who = ", ".join(named) + (f" and {more} more" if more > 0 else "")
     budget = f"the budget of {account.number(account.limit or 0)} {UNITS[kind]} of {purse.owner}"
     return (
-        f"waits for what other processes may still spend of {budget}: {account.number(aside)} "
+        f"waits for what other processes may still spend of {budget}: {account.number(account.elsewhere)} "
         f"({who or 'nobody knows who'}). It goes on with what they leave, and ends when none of them spends "
         f"anything for {PATIENCE:.0f} s"
     )

@@ -258,7 +258,7 @@ class Sharing:
         """Whether who is at work with a budget gives a part of it to these tasks here."""
         if self._claims is None or not abroad.giver:
             return False
-        own = {kind: account.spent - purse.learned[kind] for kind, account in purse.accounts.items()}
+        own = {kind: account.spent - account.learned for kind, account in purse.accounts.items()}
         found = await self._store.task(top)
         unwritten = in_numbers((await self._slices.learn(found, purse)).unwritten if found else NOTHING)
         before = self._part(found)
@@ -270,8 +270,8 @@ class Sharing:
             return False
         await self._slices.learn(now, purse)  # who has just begun counts as an agent
         since = {
-            kind: unwritten[kind] + purse.accounts[kind].spent - purse.learned[kind] - own[kind]
-            for kind in own
+            kind: unwritten[kind] + account.spent - account.learned - own[kind]
+            for kind, account in purse.accounts.items()
         }
         got = {kind: max(0, (limits_of(part.budget)[kind] or 0) - since[kind]) for kind in own}
         purse.set_aside({kind: max(0, left - got[kind]) for kind, left in unspent(purse).items()})
@@ -282,25 +282,26 @@ class Sharing:
 
     async def _claim(self, purse: Purse, kind: str, needs: Needs) -> bool:
         """Get a part of what is left; False when that has nothing more of a kind."""
-        before, hard = purse.elsewhere[kind], purse.hard
+        account, hard = purse.accounts[kind], purse.hard
+        before = account.elsewhere
         needs = {**needs, kind: max(1, needs.get(kind, 0))}
 
         def missed() -> bool:
-            return purse.parted and purse.elsewhere[kind] >= before and purse.hard == hard
+            return purse.parted and account.elsewhere >= before and purse.hard == hard
 
         async def divide(lease: Lease, abroad: Abroad) -> bool:
             return await self._divided(purse, lease, abroad, kind, needs)
 
         async with self._alone(purse):
             got = await self._got(purse, (), needs, divide, missed)
-        return purse.elsewhere[kind] < before if got is None else got
+        return account.elsewhere < before if got is None else got
 
     async def _divided(self, purse: Purse, lease: Lease, abroad: Abroad, kind: str, needs: Needs) -> bool:
         needed = needed_for(purse, abroad, needs)
         rest, hard = rest_of(purse, abroad, needed), has_to_fit(purse, abroad, needed)
         if not is_enough(purse, abroad, needed, kind):
             return False
-        if rest[kind] >= purse.elsewhere[kind] and hard == purse.hard:
+        if rest[kind] >= purse.accounts[kind].elsewhere and hard == purse.hard:
             return False
         purse.hard = hard
         await self._store.append(lease, [self._shared(purse, abroad, rest, abroad.woken)])

@@ -16,7 +16,20 @@ class Account:
     purse with a limit weighs on the one above with this limit from the start: so it is set aside.
     """
 
-    __slots__ = ("above", "kept", "kind", "limit", "load", "open", "purse", "spent")
+    __slots__ = (
+        "above",
+        "dearest",
+        "elsewhere",
+        "kept",
+        "kind",
+        "learned",
+        "limit",
+        "load",
+        "open",
+        "paid",
+        "purse",
+        "spent",
+    )
 
     def __init__(
         self, purse: "Purse", kind: str, limit: int | None, spent: int, above: "Account | None"
@@ -26,6 +39,14 @@ class Account:
         self.limit = limit
         self.above = above
         self.spent = self.kept = self.load = spent
+        self.elsewhere = 0
+        """What is set aside here, and not above, for those who spend from the same budget elsewhere."""
+        self.dearest = 0
+        """What a call cost at most so far."""
+        self.paid = 0
+        """What calls cost that were paid from here and not from below."""
+        self.learned = 0
+        """What of it was spent elsewhere, as the journals say."""
         self.open = True
         if above is not None and limit is not None:
             above.add(0, self.weight(spent) - spent, self.weight(spent) - spent)
@@ -47,22 +68,43 @@ class Account:
                 load = account.weight(account.load) - account.weight(load_before)
             account = account.above
 
-    def close(self, aside: int) -> None:
-        """Weigh no more than what is in here, without what is `aside` here only, for others elsewhere."""
+    def land(self, amount: int, estimate: int) -> None:
+        """Count what a call cost for which so much was kept."""
+        self.paid += amount
+        self.add(amount, amount, amount - estimate)
+        account: Account | None = self
+        while account is not None:
+            if amount > account.dearest:
+                account.dearest = amount
+            account = account.above
+
+    def close(self) -> None:
+        """Weigh no more than what is in here, without what is set aside for others elsewhere."""
         kept, load = self.weight(self.kept), self.weight(self.load)
         if self.above is not None and self.open:
-            self.above.add(0, self.kept - aside - kept, self.load - aside - load)
+            self.above.add(0, self.kept - self.elsewhere - kept, self.load - self.elsewhere - load)
         self.open = False
 
-    def reopen(self, aside: int) -> None:
+    def reopen(self) -> None:
         """Weigh with its limit again."""
         was, self.open = self.open, True
         kept, load = self.weight(self.kept), self.weight(self.load)
         if self.above is not None and not was:
-            self.above.add(0, kept - self.kept + aside, load - self.load + aside)
+            self.above.add(0, kept - self.kept + self.elsewhere, load - self.load + self.elsewhere)
 
-    def keep(self, more: int) -> None:
-        """Keep so much more, here only."""
+    def set_aside(self, amount: int) -> None:
+        """Keep so much for others elsewhere, here only, in the place of what was."""
+        self._keep(amount - self.elsewhere)
+        self.elsewhere = amount
+
+    def learn(self, spent: int) -> None:
+        """Count so much as is not counted of what was spent, here only."""
+        more = max(0, spent - self.spent)
+        self.spent += more
+        self.learned += more
+        self._keep(more)
+
+    def _keep(self, more: int) -> None:
         self.kept += more
         self.load += more
 

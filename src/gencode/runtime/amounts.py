@@ -72,9 +72,12 @@ def in_numbers(spent: Spent) -> dict[str, int]:
     """In whole numbers; a model or a journal that says less than nothing says nothing."""
     if spent is NOTHING:
         return dict.fromkeys(UNITS, 0)
-    usd = (known(spent.usd) or 0.0) * NANO
-    amounts = {"turns": spent.turns, "tokens": spent.tokens, "usd": usd, "spawns": spent.spawns}
-    return {kind: max(0, round(amount)) for kind, amount in amounts.items()}
+    return {
+        "turns": max(0, spent.turns),
+        "tokens": max(0, spent.tokens),
+        "usd": max(0, round((known(spent.usd) or 0.0) * NANO)),
+        "spawns": max(0, spent.spawns),
+    }
 
 
 def known(usd: float | None) -> float | None:

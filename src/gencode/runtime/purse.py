@@ -1,7 +1,7 @@
 """What a task and everything below it may spend: turns, tokens, money and agents that are sent."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from gencode.core.budget import Budget
 from gencode.runtime.account import Account
@@ -12,7 +12,7 @@ from gencode.runtime.amounts import check_budget as check_budget
 from gencode.runtime.short import BudgetSpent as BudgetSpent
 from gencode.runtime.short import More as More
 from gencode.runtime.short import Tell as Tell
-from gencode.runtime.turnstile import Turnstile
+from gencode.runtime.turnstile import AtMost, Turnstile
 
 WEIGHTLESS = dict.fromkeys(UNITS, 0)
 COSTS_OF_A_CALL = ("turns", "tokens", "usd")
@@ -57,18 +57,10 @@ class Purse:
         """The one above it in which its agent was counted as one that is sent."""
         self._before: Budget | None = None
         """What bounded it until its agent went on."""
-        self.elsewhere = dict.fromkeys(UNITS, 0)
-        """What is set aside here, and not above, for those who spend from the same budget elsewhere."""
         self.holders: tuple[str, ...] = ()
-        """The tasks it is set aside for, so far as they are known."""
-        self.dearest = dict.fromkeys(UNITS, 0)
-        """What a call cost at most so far."""
-        self.paid = dict.fromkeys(UNITS, 0)
-        """What calls cost that were paid from here and not from below."""
-        self.learned = dict.fromkeys(UNITS, 0)
-        """What of it was spent elsewhere, as the journals say."""
+        """The tasks for which something is set aside that spend elsewhere, so far as they are known."""
         self.calls = 0
-        """How many calls are in flight from here and from below."""
+        """How many calls are in flight from here and from below, but for those that nothing bounds."""
         self.loose = 0
         """How many of them may cost more than is kept for them: one, or none."""
         self.upwards: tuple[Purse, ...] = (self, *(parent.upwards if parent else ()))
@@ -100,6 +92,11 @@ class Purse:
         amounts = {kind: account.spent for kind, account in self.accounts.items()}
         return Spent(amounts["turns"], amounts["tokens"], amounts["usd"] / NANO, amounts["spawns"])
 
+    @property
+    def paid(self) -> dict[str, int]:
+        """What calls cost that were paid from here and not from below."""
+        return {kind: account.paid for kind, account in self.accounts.items()}
+
     def left(self) -> Budget:
         """What is left after what is spent and set aside, by the tightest purse from here up."""
         return in_units({kind: account.left() for kind, account in self.accounts.items()})
@@ -130,13 +127,12 @@ class Purse:
         """Bound all who spend from it by another budget from now on; it may weigh on no purse above."""
         self.budget = budget
         for kind, limit in limits_of(budget).items():
-            account, aside = self.accounts[kind], self.elsewhere[kind]
+            account = self.accounts[kind]
             room = 0 if account.limit is None else max(0, account.limit - account.kept)
             account.limit = limit
             if self.parted:  # what is more than before has to be asked for as well
-                own = account.kept - aside
-                self.elsewhere[kind] = 0 if limit is None else max(0, limit - own - room)
-                account.keep(self.elsewhere[kind] - aside)
+                own = account.kept - account.elsewhere
+                account.set_aside(0 if limit is None else max(0, limit - own - room))
         self.limited = any(each.limit is not None for each in self.accounts.values())
         for flight in self.turnstile.flights(self) if self.limited else ():
             flight.weigh()
@@ -152,18 +148,13 @@ class Purse:
     def set_aside(self, amounts: Mapping[str, int]) -> None:
         """Set so much aside for those who spend elsewhere, in the place of what was."""
         for kind, amount in amounts.items():
-            self.accounts[kind].keep(amount - self.elsewhere[kind])
-            self.elsewhere[kind] = amount
+            self.accounts[kind].set_aside(amount)
         self.turnstile.admit()
 
     def learn(self, spent: Spent) -> None:
         """Count what the journals say was spent, here only: those above learn of it by themselves."""
         for kind, amount in in_numbers(spent).items():
-            account = self.accounts[kind]
-            more = max(0, amount - account.spent)
-            account.spent += more
-            self.learned[kind] += more
-            account.keep(more)
+            self.accounts[kind].learn(amount)
 
     def below(self, owner: str, budget: Budget, spent: Spent = NOTHING, *, again: bool = False) -> "Purse":
         """The purse of an agent that is sent, with its budget set aside; BudgetSpent when less is left.
@@ -189,14 +180,14 @@ class Purse:
         check_budget(budget)
         self.learn(spent)
         for kind, limit in limits_of(budget).items() if aside else ():
-            own = self.accounts[kind].kept - self.elsewhere[kind]
+            own = self.accounts[kind].kept - self.accounts[kind].elsewhere
             asked = 0 if limit is None else max(0, limit - own)
             self.upwards[1]._refuse(kind, asked, 0)
         self._counted = None  # it was sent long ago, whatever becomes of it now
         self._before = self.budget
         self.rebind(budget)
-        for kind, account in self.accounts.items() if aside else ():
-            account.reopen(self.elsewhere[kind])
+        for account in self.accounts.values() if aside else ():
+            account.reopen()
 
     def count_in(self, above: "Purse") -> None:
         """Count its agent as one that is sent, in a purse above and those above that."""
@@ -224,8 +215,8 @@ class Purse:
 
     def close(self) -> None:
         """Give back what was set aside for this purse and is not spent."""
-        for kind, account in self.accounts.items():
-            account.close(self.elsewhere[kind])
+        for account in self.accounts.values():
+            account.close()
         for purse in self._lenders:
             purse.lent -= 1
         self._lenders = ()
@@ -233,7 +224,7 @@ class Purse:
 
     def check(self) -> None:
         """Raise BudgetSpent when not even one call could be paid."""
-        for kind in COSTS_OF_A_CALL:
+        for kind in COSTS_OF_A_CALL if self.bounded else ():
             self._refuse(kind, 0, 0)
 
     def pay(self, spent: Spent) -> None:
@@ -249,15 +240,14 @@ class Purse:
             self.accounts[kind].add(more, more, more)
         self.turnstile.admit()
 
-    def fly(self, at_most: Callable[[], tuple[int, float | None]]) -> "Reservation":
+    def fly(self, at_most: AtMost) -> "Reservation":
         """Let a call go that nothing bounds.
 
         What it costs `at_most` is worked out only if a budget is named while it is in flight.
         """
-        flight = Reservation(self, WEIGHTLESS, at_most)
-        flight.flying = flight.loose = True
-        flight.count(1, 1)
-        self.turnstile.free[flight] = None
+        flight = Reservation(self, WEIGHTLESS)
+        flight.flying = True
+        self.turnstile.free[flight] = at_most
         return flight
 
     async def reserve(
@@ -292,23 +282,19 @@ class Purse:
         amounts = in_numbers(Spent(1, tokens, usd or 0.0))
         for purse in self.upwards:
             if purse.parted:
-                amounts = {kind: max(amount, purse.dearest[kind]) for kind, amount in amounts.items()}
+                amounts = {
+                    kind: max(amount, purse.accounts[kind].dearest) for kind, amount in amounts.items()
+                }
         return amounts
 
 
 class Reservation:
     """What one call may cost, kept for it until it has ended: `settle` or `drop` it whatever happens."""
 
-    __slots__ = ("_at_most", "answer", "estimate", "flying", "loose", "purse", "reply")
+    __slots__ = ("answer", "estimate", "flying", "loose", "purse", "reply")
 
-    def __init__(
-        self,
-        purse: Purse,
-        estimate: Mapping[str, int],
-        at_most: Callable[[], tuple[int, float | None]] | None = None,
-    ) -> None:
+    def __init__(self, purse: Purse, estimate: Mapping[str, int]) -> None:
         self.purse = purse
-        self._at_most = at_most
         self.estimate = estimate
         self.flying = False
         self.reply: int | None = None
@@ -334,7 +320,7 @@ class Reservation:
         """Count what it cost until it broke off; BudgetSpent when nothing is left to make it again."""
         for kind, amount in in_numbers(Spent(0, tokens, known(usd) or 0.0)).items():
             self.purse.accounts[kind].add(amount, amount, amount)
-            self.purse.paid[kind] += amount
+            self.purse.accounts[kind].paid += amount
         self.purse.check()
 
     def drop(self) -> None:
@@ -349,12 +335,12 @@ class Reservation:
             self.purse.accounts[kind].add(0, 0, amount)
 
     def weigh(self) -> None:
-        """Keep what it may cost, from now on: it went when nothing was bounded."""
-        del self.purse.turnstile.free[self]
-        if self._at_most is not None:
-            self.estimate = self.purse.estimate(*self._at_most())
-            for kind, amount in self.estimate.items():
-                self.purse.accounts[kind].add(0, 0, amount)
+        """Keep what it may cost, from now on: it went when nothing was bounded, and may cost more."""
+        at_most = self.purse.turnstile.free.pop(self)
+        self.estimate = self.purse.estimate(*at_most())
+        self.take_off()
+        self.loose = True
+        self.count(0, 1)
 
     def refusal(self) -> BudgetSpent | None:
         """Why the call cannot go, now or later."""
@@ -374,16 +360,13 @@ class Reservation:
         if not self.flying:
             return
         self.flying = False
-        self.purse.turnstile.free.pop(self, None)
-        self.count(-1, -self.loose)
+        if self in self.purse.turnstile.free:
+            del self.purse.turnstile.free[self]
+        else:
+            self.count(-1, -self.loose)
         for kind, amount in cost.items():
-            if not (amount or self.estimate[kind]):
-                continue
-            self.purse.accounts[kind].add(amount, amount, amount - self.estimate[kind])
-            self.purse.paid[kind] += amount
-            for purse in self.purse.upwards:
-                if amount > purse.dearest[kind]:
-                    purse.dearest[kind] = amount
+            if amount or self.estimate[kind]:
+                self.purse.accounts[kind].land(amount, self.estimate[kind])
         self.purse.turnstile.admit()
 
     def count(self, calls: int, loose: int) -> None:

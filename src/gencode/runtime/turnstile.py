@@ -1,10 +1,14 @@
 """runtime: calls that wait until what they may cost is there, in the order they came."""
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gencode.runtime.purse import Purse, Reservation
+
+AtMost = Callable[[], tuple[int, float | None]]
+"""Works out how many tokens and dollars a call costs at most."""
 
 
 class Turnstile:
@@ -12,7 +16,7 @@ class Turnstile:
 
     def __init__(self) -> None:
         self._waiting: dict[Reservation, None] = {}
-        self.free: dict[Reservation, None] = {}
+        self.free: dict[Reservation, AtMost] = {}
         """Those in flight that nothing bounded when they went."""
         self._moved: asyncio.Future[None] | None = None
 
