@@ -119,6 +119,18 @@ async def test_so_it_is_when_a_call_does_not_even_heed_a_stop(tmp_path: Path) ->
     )
 
 
+async def test_so_it_is_when_only_a_hook_behind_a_call_never_ends(tmp_path: Path, home: Path) -> None:
+    agents = home / ".gen" / "agents"
+    agents.mkdir(parents=True)
+    hook = "hooks: {PostToolUse: [{hooks: [{type: command, command: sleep 60, timeout: 60}]}]}"
+    (agents / "lead.md").write_text(f"---\nname: lead\ndescription: d\ntools: LS\n{hook}\n---\nDo it.\n")
+    (tmp_path / "notes.txt").write_text("hello")
+    async with scripted(tmp_path, lead=[says("", call("LS", path="."))]) as gen:
+        outcome = await gen.task("lead", "go", budget=Budget(seconds=2))
+        [listed] = results(await said(gen, outcome.agent_id))
+    assert (outcome.status, "notes.txt" in listed) == (Status.TIMED_OUT, True)
+
+
 class Dragging:
     """A model that calls a tool, and then never comes to the end of what it says."""
 

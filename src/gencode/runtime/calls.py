@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import groupby
 from types import MappingProxyType
 
@@ -15,6 +16,7 @@ from gencode.core.events import CallDecided, CallFinished, CallStarted, MessageA
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 from gencode.core.rules import Action, Decision
 from gencode.runtime.blame import Blame
+from gencode.runtime.deaf import LEFT, heeding
 from gencode.runtime.gate import CHANGED
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
@@ -91,19 +93,17 @@ async def admit(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> Wish:
 
 async def perform(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> ToolResult:
     """Run one admitted call; whatever happens becomes its result."""
-    call = wish.call
+    call, left = wish.call, list[str]()
     try:
         stop.check()
         tool, arguments = _ready(seat, wish, record)
         record.tell(CallStarted(call.id, tool.name, summary(call)))
         with stop.interrupts(tool.timeout), record.parked() if _ends_by_itself(tool) else nullcontext():
-            output = await _run(seat, wish, record, tool, arguments)
+            output = await _run(seat, wish, record, tool, arguments, left)
     except (ToolError, UserMistake) as error:
         output = ToolOutput(str(error), error=True)
-    except TimeoutError:
-        output = ToolOutput(f"{call.name} did not finish in time and was stopped.", error=True)
-    except Stopped as stopped:
-        output = ToolOutput(INTERRUPTED.format(why=stopped), error=True)
+    except (TimeoutError, Stopped) as cut:
+        output = _cut(call, cut, left, record.answers.get(call.id))
     except Exception:
         log.exception("the tool %s failed on %s", call.name, call.input)
         output = ToolOutput(f"{call.name} failed by a fault of its own; the log has the details.", error=True)
@@ -112,18 +112,34 @@ async def perform(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> ToolR
     return ToolResult(call.id, call.name, text, output.error, output.trace, output.images)
 
 
-async def _run(seat: Seat, wish: Wish, record: Recorder, tool: Tool, arguments: Struct) -> ToolOutput:
+async def _run(
+    seat: Seat, wish: Wish, record: Recorder, tool: Tool, arguments: Struct, left: list[str]
+) -> ToolOutput:
     """Run a tool, between the hooks there are: one before it may refuse, one after it may add a word."""
     context = _context(seat, wish, record)
+    ours = tool.source == "builtin"  # which heeds a stop
+    work = partial(tool.run, context) if ours else partial(heeding, tool, context, left=left)
     if seat.hooks is None:
-        return await tool.run(context, arguments)
+        return await work(arguments)
     refused = await seat.hooks.before(wish.call)
     if refused is not None:
         raise Denied(f"A hook refused it: {refused}")
-    output = await tool.run(context, arguments)
+    output = await work(arguments)
     result = ToolResult(wish.call.id, wish.call.name, output.text, output.error)
+    given = replace(result, text=clip(output.text), trace=output.trace, images=output.images)
+    record.answers[wish.call.id] = given  # if what follows is cut, this is not lost
     more = await seat.hooks.after(wish.call, result)
     return replace(output, text=f"{output.text}\n[hook] {more}") if more else output
+
+
+def _cut(
+    call: ToolCall, cut: TimeoutError | Stopped, left: Sequence[str], given: ToolResult | None
+) -> ToolOutput:
+    """What a call gives that was cut; `given` is what it came to where only a hook behind it was."""
+    if given is not None:
+        return ToolOutput(given.text, given.trace, given.error, images=given.images)
+    late = f"{call.name} did not finish in time and was stopped.{LEFT if left else ''}"
+    return ToolOutput(INTERRUPTED.format(why=cut) if isinstance(cut, Stopped) else late, error=True)
 
 
 async def _fitting(seat: Seat, record: Recorder, output: ToolOutput) -> str:

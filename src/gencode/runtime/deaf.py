@@ -1,0 +1,43 @@
+"""Tools that do not heed that they are stopped: a program's own may do so, and nobody waits for them for ever."""
+
+import asyncio
+import logging
+
+from msgspec import Struct
+
+from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput
+
+log = logging.getLogger(__name__)
+
+HEED_SECONDS = 1.0
+"""So long a tool that is stopped may take to come to its end."""
+LEFT = " It does not heed that: it may still be at work, and nobody waits for it any more."
+
+_left: set["asyncio.Task[ToolOutput]"] = set()
+"""Those that nobody waits for; held here, as an event loop only holds them loosely."""
+
+
+async def heeding(tool: Tool, context: ToolContext, arguments: Struct, left: list[str]) -> ToolOutput:
+    """Run a tool of which it is not known whether it heeds a stop; one that does not is put on the list `left`.
+
+    Who is stopped here is stopped, whatever the tool makes of it.
+    """
+    work = asyncio.create_task(tool.run(context, arguments))
+    work.add_done_callback(_over)
+    try:
+        await asyncio.wait([work])
+    except asyncio.CancelledError:
+        _left.add(work)
+        work.cancel()
+        _, late = await asyncio.wait([work], timeout=HEED_SECONDS)
+        if late:
+            log.warning("the tool %s of task %s does not heed that it is stopped", tool.name, context.task)
+            left.append(tool.name)
+        raise
+    return work.result()
+
+
+def _over(work: "asyncio.Task[ToolOutput]") -> None:
+    _left.discard(work)
+    if not work.cancelled():
+        work.exception()  # so that nobody is told that it was never asked for
