@@ -226,6 +226,24 @@ async def test_something_only_staged_is_kept(tmp_path: Path) -> None:
     assert git(made.path, "show", ":x") == "staged"
 
 
+@pytest.mark.parametrize("whose", ["person", "agent"])
+async def test_what_lies_outside_of_a_sparse_checkout_is_committed_too(tmp_path: Path, whose: str) -> None:
+    repo = repository(tmp_path / "repo", sub__b_txt="b\n", other__c_txt="c\n", other__d_txt="d\n")
+    if whose == "person":
+        git(repo, "sparse-checkout", "set", "--cone", "sub")
+    made = await worktree(repo)
+    if whose == "agent":
+        git(made.path, "sparse-checkout", "set", "--cone", "sub")
+    (made.path / "sub" / "b.txt").unlink()
+    (made.path / "other").mkdir()
+    (made.path / "other" / "c.txt").write_text("changed\n")
+    (made.path / "other" / "new.txt").write_text("new\n")
+    done = await result(made)
+    told = {(change.status, change.path) for change in done.files}
+    changed = {("deleted", "sub/b.txt"), ("changed", "other/c.txt"), ("added", "other/new.txt")}
+    assert (told, done.merges, done.notes) == (changed, "clean", ())
+
+
 async def test_caches_do_not_keep_a_worktree(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo", _gitignore="__pycache__/\n")
     made = await worktree(repo)

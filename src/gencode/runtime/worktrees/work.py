@@ -38,6 +38,8 @@ _GITLINK = b"160000 "
 _COMMIT = re.compile(rb"[0-9a-f]{40,64}")
 _CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"})
 """Folders that programs make anew by themselves; only what is in them may go with an unused worktree."""
+_SPARSE = "sparse-checkout"
+"""In what git says of files outside of the part of a repository that is checked out."""
 _UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply")
 
 
@@ -258,12 +260,13 @@ async def add_all(git: Git, folder: Path, index: str) -> list[str]:
         notes.append(f"too large for a commit, in the worktree only: {some(large)}")
     # A pattern that leaves out is the only way to keep git from looking into another repository.
     words = [b":/", *(b":(top,exclude,literal)" + name for name in (*modules, *nested, *large))]
-    said = await git.run(
-        *("add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul"),
-        stdin=b"".join(word + b"\0" for word in words),
-        seconds=ADD_SECONDS,
-        index=index,
-    )
+    asked = ("--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
+    stdin = b"".join(word + b"\0" for word in words)
+    said = await git.run("add", "--all", *asked, stdin=stdin, seconds=ADD_SECONDS, index=index)
+    if not said.ok and _SPARSE in said.error:
+        # Only what is there: what is not need not have been deleted.
+        there = ("--ignore-removal", "--sparse", *asked)
+        said = await git.run("add", *there, stdin=stdin, seconds=ADD_SECONDS, index=index)
     if not said.ok:
         reason = (said.error.splitlines() or ["no reason was given"])[0]
         notes.append(f"not everything could be committed, the rest is in the worktree only: {reason[:200]}")
