@@ -1,15 +1,16 @@
-"""What an earlier task brings along when it goes on: why it had ended, and which tools it had."""
+"""What an earlier task brings along when it goes on: why it had ended, what it hears, which tools it had."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from gencode.core.events import Event, TaskQueued, TaskStarted
+from gencode.core.events import Event, MessageAdded, TaskQueued, TaskStarted
 from gencode.core.messages import Message, UserMessage
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
-from gencode.core.task import Task
+from gencode.core.task import Task, transcript_of
+from gencode.runtime.ports import Letter
 from gencode.runtime.whereabouts import BACK, CLONE, TREE, last_place
 
 _CUT = {
@@ -32,6 +33,46 @@ def told_first(task: Task) -> list[UserMessage]:
     why = f": {task.error.rstrip('.').replace('that ran it', 'that ran you')}" if task.error else ""
     text = f"{_CUT[task.status]}{why}. Go on from there; calls that were cut are marked as interrupted."
     return [UserMessage(text, sender="system")]
+
+
+def told_last(transcript: Sequence[Message]) -> list[UserMessage]:
+    """What an agent was told by nobody in particular, after all that it said itself and that others said."""
+    found: list[UserMessage] = []
+    for message in reversed(transcript):
+        if not isinstance(message, UserMessage) or message.sender != "system":
+            break
+        found.append(message)
+    return found
+
+
+def has_heard(events: Sequence[Event]) -> bool:
+    """Whether an agent was told anything in a run of its own; a copy may remember what another one heard."""
+    return any(isinstance(event.fact, MessageAdded) for event in events)
+
+
+def has_open_words(task: Task, events: Sequence[Event]) -> bool:
+    """Whether an agent was told something that it has not answered, and so can go on with nothing new."""
+    transcript = transcript_of(events)
+    answered = bool(transcript) and not isinstance(transcript[-1], UserMessage)
+    return not task.conversation and not (answered and has_heard(events))
+
+
+def words_for(
+    task: Task, said: UserMessage, letters: Sequence[Letter], events: Sequence[Event]
+) -> list[UserMessage]:
+    """What a task hears when it goes on: why it had ended, what it is asked, and what came meanwhile.
+
+    Why it had ended it hears once, also where that happens again before anybody else has said anything.
+    """
+    asked = [said] if said.text.strip() else []
+    if not has_heard(events) and task.prompt:
+        asked = [UserMessage(task.prompt), *asked]
+    mail = [UserMessage(letter.text, letter.sender, mail=letter.number) for letter in letters]
+    known = told_last(transcript_of(events))
+    why = (
+        told_first(task) if task.started_at else ()
+    )  # else it was stopped before it had begun: no news to it
+    return [*(each for each in why if each not in known), *asked, *mail]
 
 
 def told_place(earlier: Sequence[Message], here: Workspace) -> list[UserMessage]:

@@ -113,9 +113,11 @@ def _at_home(task: Task, clone: Policy) -> tuple[Policy, ...]:
     return (replace(first, mode=narrower(first.mode, clone.mode)), *links)
 
 
-def check_begun(task: Task) -> None:
-    """UserMistake for a fork that was ended before it began: what it was to remember was never written."""
-    if task.forked and task.status.ended and task.started_at is None:
+async def check_begun(store: Store, task: Task) -> None:
+    """UserMistake for a fork that ended before it began, unless what it is to remember is written down."""
+    if not task.forked or not task.status.ended or task.started_at is not None:
+        return
+    if not any(isinstance(event.fact, TaskForked) for event in await store.events(task.id)):
         raise UserMistake(
             f"Task {task.id} is a fork of {task.forked} that was ended before it began, so it remembers "
             f"nothing. Make another one: gen task fork {task.forked}"

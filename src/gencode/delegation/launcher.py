@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.messages import ToolCall, UserMessage
@@ -26,7 +26,7 @@ from gencode.delegation.accounts import (
 )
 from gencode.delegation.apart import Apart, new_task
 from gencode.delegation.desk import Desk
-from gencode.delegation.ends import heard_of
+from gencode.delegation.ends import in_time, limits_of, limits_there
 from gencode.delegation.forks import Fork, check_begun, forked, remembered
 from gencode.delegation.forms import checked, formed
 from gencode.delegation.inquiring import Inquiring
@@ -44,7 +44,7 @@ from gencode.delegation.time_left import time_left
 from gencode.delegation.trees import Workplaces, in_worktree, kept_if_begun
 from gencode.delegation.watch import Watch, as_awaited, facts_of
 from gencode.runtime.bus import Bus
-from gencode.runtime.limits import Limits
+from gencode.runtime.limits import Clock, Limits
 from gencode.runtime.models import elsewhere
 from gencode.runtime.ports import Handover, Store, TaskQuery
 
@@ -85,8 +85,8 @@ class Launcher:
         seconds: float | None = None,
     ) -> Live:
         """Start a subagent below `origin`; UserMistake names what is wrong with the request."""
-        request = await formed(request, self._sendable(request, origin).output_schema)
-        order, created = await afforded(lambda: self._prepared(request, origin, call, seconds))
+        spec, request = await self._sendable(request, origin)
+        order, created = await afforded(lambda: self._prepared(spec, request, origin, call, seconds))
         with counted_if_begun(order.place.purse):
             self._seating.check_price(order.place)
             if (request.isolation or order.spec.isolation) == "process":
@@ -102,10 +102,9 @@ class Launcher:
         """Start a subagent in a process of its own; it may spend what is set aside for it, and no more."""
         place = order.place
         slot = self._supervisor.slots.slot("", created.parent or "", place.model.name)
-        waits = None if created.background else created.parent
-        seconds = heard_of(order.limits.seconds, waits, self._supervisor.find)
-        handover = new_task(created, place.model, seconds, bound=True)
-        remote = await self.apart.bind(handover, place.stop, place.purse, slot)
+        handover = new_task(created, place.model, order.limits.seconds, bound=True)
+        timed = partial(in_time, order.limits, self._supervisor.find)
+        remote = await self.apart.bind(handover, place.stop, place.purse, slot, timed)
         self._seating.kinship.learn(remote.id, created.parent)
         return remote
 
@@ -119,8 +118,8 @@ class Launcher:
 
     async def detach(self, request: TaskRequest, origin: Origin, seconds: float | None = None) -> str:
         """Start a subagent in a process that goes on when this one ends; the id of its task."""
-        request = await formed(request, self._sendable(request, origin).output_schema)
-        order, created = self._prepared(replace(request, background=True), origin, None, seconds)
+        spec, request = await self._sendable(replace(request, background=True), origin)
+        order, created = self._prepared(spec, request, origin, None, seconds)
         order.place.stop.fall()
         if order.place.purse is not None:
             created = replace(created, budget=tightest(created.budget, order.place.purse.left()))
@@ -143,16 +142,19 @@ class Launcher:
         workspace = (given.workspace if given else place.workspace).as_clone(created.clone)
         place = replace(place, purse=purse, workspace=workspace)
         self._seating.check_price(place)
-        place = place.ending(created.budget.seconds)
-        limits = Limits(created.max_turns, handover.seconds)
+        limits = limits_there(created, handover, self.seconds)
         order = Order(self.agent_of(created), place, limits, given, woken=woken)
         return await self.starting.begin(order, created, Desk(self), before, handover)
 
     def _prepared(
-        self, request: TaskRequest, origin: Origin, call: ToolCall | None, seconds: float | None
+        self,
+        spec: AgentSpec,
+        request: TaskRequest,
+        origin: Origin,
+        call: ToolCall | None,
+        seconds: float | None,
     ) -> tuple[Order, TaskCreated]:
         """A request as an agent at its place, and the first fact of its task."""
-        spec = self._sendable(request, origin)
         check_prompt(request.prompt)
         check_turns(request.max_turns)
         background = request.background or spec.background
@@ -167,7 +169,8 @@ class Launcher:
         budget = purse.budget
         place = replace(place, purse=purse)
         turns = (request.within(spec) if sent else request).max_turns
-        limits = self._limits(place, turns or spec.max_turns, budget, seconds)
+        times = self._times(budget.seconds, seconds)
+        limits = limits_of(place, turns or spec.max_turns, times, waited=not background)
         created = TaskCreated(
             agent=spec.name,
             prompt=request.prompt,
@@ -189,24 +192,22 @@ class Launcher:
             model=model.lasting,
             clone=origin.workspace.clone,
         )
-        return Order(spec, place.ending(budget.seconds), limits), created
+        return Order(spec, place, limits), created
 
-    def _sendable(self, request: TaskRequest, origin: Origin) -> AgentSpec:
-        """The agent that a request names, if it may be sent from here."""
+    async def _sendable(self, request: TaskRequest, origin: Origin) -> tuple[AgentSpec, TaskRequest]:
+        """The agent that a request names, if it may be sent from here, and the request as that takes it."""
         spec = self._seating.find(request.agent)
         if origin.sends is not None and origin.task is not None:
             named = {same_name(name) for name in origin.sends}
             if same_name(spec.name) not in named:
                 there = ", ".join(origin.sends) or "none"
                 raise UserMistake(f"{spec.name} may not be sent from here; those that may be are: {there}.")
-        return spawned(spec) if request.spawned else spec
+        spec = spawned(spec) if request.spawned else spec
+        return spec, await formed(request, spec.output_schema)
 
-    def _limits(self, place: Origin, turns: int | None, budget: Budget, seconds: float | None) -> Limits:
-        """How long an agent works at most: by what was said, its purse, and the end of all above it."""
-        until = place.until if place.background else None  # who is waited for ends with whoever waits
-        left = None if until is None else max(until - time.monotonic(), 0.001)
-        times = [each for each in (seconds, budget.seconds, left, self.seconds) if each is not None]
-        return Limits(turns, min(times, default=None), until)
+    def _times(self, left: float | None, seconds: float | None) -> dict[Clock, float | None]:
+        """What bounds a run of an agent that has so much `left` of its budget."""
+        return {"budget": left, "run": seconds, "task": self.seconds}
 
     async def converse(
         self,
@@ -218,7 +219,8 @@ class Launcher:
     ) -> Job:
         """Start the main conversation, or go on with an earlier one."""
         spec = replace(spec, output_schema=await checked(spec.output_schema))
-        place = origin.talking(spec).ending(limits.seconds)
+        ends = None if limits.seconds is None else time.monotonic() + limits.seconds
+        place = origin.talking(spec).ending(ends)
         self._seating.check_price(place)
         order = Order(spec, place, replace(limits, until=place.until), images=said.images)
         budget = place.purse.budget if place.purse else NO_BUDGET
@@ -261,7 +263,7 @@ class Launcher:
         letters that wait for it, or in the place of a process that died when it takes `over`. One that is
         `woken` spends only parts of the budgets above it.
         """
-        check_begun(task)
+        await check_begun(self._store, task)
         check_turns(request.max_turns)
         async with self.starting.alone(task.id):  # before anything is set aside for it
             spec = self.agent_of(task)
@@ -273,7 +275,7 @@ class Launcher:
             purse = await afforded(lambda: bound_again(earlier, place.purse, spec.name, budget, spent))
             place = replace(place, purse=purse, workspace=place.workspace.as_clone(task.clone))
             turns = request.max_turns or task.max_turns or spec.max_turns
-            limits = self._limits(place, turns, replace(budget, seconds=left), seconds)
+            limits = limits_of(place, turns, self._times(left, seconds), waited=not request.background)
             behind = request.background and not task.background
             more = More(request.prompt, behind=behind, budget=named, over=over, form=request.output_schema)
             with counted_if_begun(purse):
@@ -281,7 +283,7 @@ class Launcher:
                 async with self.workplaces.entered(task):
                     if workplace := await self.workplaces.again(task, place.workspace):
                         place = replace(place, workspace=workplace.workspace.as_clone(task.clone))
-                    order = Order(spec, place.ending(left), limits, workplace, woken=woken)
+                    order = Order(spec, place, limits, workplace, woken=woken)
                     return await self.starting.go_on(task.id, order, more, Desk(self))
 
     async def fork(
@@ -304,8 +306,8 @@ class Launcher:
         place = replace(place, purse=bound(place.purse, task.agent, created.budget))
         with counted_if_begun(place.purse):
             self._seating.check_price(place)
-            limits = self._limits(place, created.max_turns, created.budget, seconds)
-            order = Order(spec, place.ending(created.budget.seconds), limits, woken=woken)
+            times = self._times(created.budget.seconds, seconds)
+            order = Order(spec, place, limits_of(place, created.max_turns, times, waited=False), woken=woken)
             if tree:
                 order, created = await self._in_worktree(order, created, task)
             async with kept_if_begun(order.workplace):

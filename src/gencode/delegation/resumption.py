@@ -118,7 +118,7 @@ class Resumption:
             raise UserMistake(f"{task.id} is a conversation; go on with it here: gen -p --session {task.id}")
         if not task.status.ended:
             raise UserMistake(f"Task {task.id} is running; wait for it or stop it first.")
-        check_begun(task)
+        await check_begun(self._store, task)
         handover = Handover(
             model=(await self._model_there(task, request)).lasting,
             task=task.id,

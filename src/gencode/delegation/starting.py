@@ -22,7 +22,7 @@ from gencode.delegation.accounts import bounded_above, shares
 from gencode.delegation.births import Begins, Birth
 from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled, said_again
 from gencode.delegation.desk import Desk
-from gencode.delegation.earlier import in_line, told_first, told_place, tools_of
+from gencode.delegation.earlier import has_open_words, in_line, told_place, tools_of, words_for
 from gencode.delegation.family import Family, as_sent
 from gencode.delegation.forms import schema_of
 from gencode.delegation.inbox import Arrivals
@@ -38,7 +38,7 @@ from gencode.delegation.trees import Workplace
 from gencode.runtime.bus import Bus
 from gencode.runtime.forms import Form, told_form
 from gencode.runtime.limits import Limits
-from gencode.runtime.ports import Handover, Lease, Letter, Request, Store
+from gencode.runtime.ports import Handover, Lease, Request, Store
 from gencode.runtime.purse import Purse
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
@@ -126,8 +126,8 @@ class Starting:
         """A new task: its birth, its start and what it was told are written as one, and then heard of.
 
         Where too many agents are at work, only its birth is; the rest is written when it is its turn.
-        `before` are facts that come between its birth and its start; by a `handover` it may have been born
-        elsewhere.
+        `before` are facts that come between its birth and its start, which it would go on with were it cut in
+        line; by a `handover` it may have been born elsewhere.
         """
         order = order.minded()
         spec, origin = order.spec, order.place
@@ -135,13 +135,9 @@ class Starting:
         toolbox = self._seating.tools(spec, origin)
         task = "" if created.conversation else created.prompt
         system = self._seating.system(spec, toolbox, origin, task)
-        first = [UserMessage(spec.initial_prompt)] if created.conversation and spec.initial_prompt else []
-        place = order.workplace.heard() if order.workplace else ()
-        said = UserMessage(created.prompt, images=order.images)
-        heard = [*first, said, *place, *origin.notes(), *told_form(schema_of(created, spec))]
         started = self._seating.started(spec, toolbox, origin, system)
         started = replace(started, woken=order.woken is not None, seconds=order.limits.seconds)
-        then = (*before, started, *map(MessageAdded, heard))
+        then = (*before, started, *map(MessageAdded, _first_words(order, created)))
         told = transcript_of(Event("", None, "", fact) for fact in then)
         request = Request(origin.model.name, system, as_shown(told, origin.model.name), toolbox.schemas())
         known, began = await recalled(self._store, created, request, origin) if order.remembers else NEVER
@@ -150,7 +146,9 @@ class Starting:
         born = False
         try:
             named = order.workplace.named if order.workplace else ""
-            birth = Birth(created, (*then, *said_again(known)) if at_once else (), handover, named)
+            # Whoever takes it after us would write it again; and a worktree is made anew with what it is.
+            kept = before if not at_once and handover is None and not named else ()
+            birth = Birth(created, (*then, *said_again(known)) if at_once else kept, handover, named)
             begins = order.begins(request, self._seating.price(origin))
             lease, events = await birth.written(self._store, self._supervisor.owner, begins)
             born = True
@@ -161,10 +159,18 @@ class Starting:
         record.publish(events)
         seat = await knowing(self._seat(order, record, toolbox, slot, system), told)
         job = self._job(order, seat, told, record, desk)
-        job.first = () if at_once else then
+        job.first = () if at_once else then[len(kept) :]
         job.remembers = partial(inputs_of, self._store, seat, lease.task, began) if began else None
         job.ready = given_again(known) if known else None
+        if handover is not None and handover.task:
+            await self._bring_mail(job)
         return self._supervisor.start(job)
+
+    async def _bring_mail(self, job: Job) -> None:
+        """Hand over what was said to a task while it waited elsewhere, so that its first reply knows that."""
+        for letter in await self._store.waiting(job.id):
+            if job.seat.inbox is not None:
+                job.seat.inbox.put(letter)
 
     async def go_on(self, task: str, order: Order, more: More, desk: Desk) -> Job:
         """Go on with a task that can be read as a whole, while it is `alone`."""
@@ -265,18 +271,19 @@ class Starting:
         begun, slot = False, None
         try:
             letters = await self._store.waiting(lease.task)
-            if not letters and not more.over:
-                check_prompt(more.prompt)
             record = Recorder(self._store, self._bus, lease, self._outputs)
             settled = () if more.over else await self._settled(lease.state, order.place.purse)
             children = await self._family.learn(lease.state)
             events, before = await self._cut_off(record, children, at_once=not more.over)
+            if not letters and not more.over and not has_open_words(before, events):
+                check_prompt(more.prompt)
             earlier = transcript_of(events)
             await self._seating.ready(spec)
             toolbox = self._seating.tools(spec, origin)
             system = "" if lease.state.system else self._seating.system(spec, toolbox, origin, "")
             said = UserMessage(more.prompt, images=order.images)
-            heard = _heard(before, said, letters, earlier, origin)
+            heard = words_for(before, said, letters, events)
+            heard += [note for note in origin.notes() if note not in earlier]
             form = schema_of(lease.state, spec, more.form)
             heard += told_form(form, earlier)
             place = order.workplace.heard_anew() if order.workplace else told_place(earlier, origin.workspace)
@@ -380,13 +387,10 @@ def check_turns(turns: int | None) -> None:
         raise UserMistake(f"max_turns must be {allowed('turns')}, not {turns!r}.")
 
 
-def _heard(
-    task: Task, said: UserMessage, letters: Sequence[Letter], earlier: Sequence[Message], origin: Origin
-) -> list[UserMessage]:
-    """What a task hears when it goes on: why it had ended, what it is asked, and what came meanwhile."""
-    asked = [said] if said.text.strip() else []
-    if not earlier and task.prompt:  # it was stopped before it had heard anything
-        asked = [UserMessage(task.prompt), *asked]
-    mail = [UserMessage(letter.text, letter.sender, mail=letter.number) for letter in letters]
-    notes = [note for note in origin.notes() if note not in earlier]
-    return [*told_first(task), *asked, *mail, *notes]
+def _first_words(order: Order, created: TaskCreated) -> list[UserMessage]:
+    """What a new task hears before anything else."""
+    spec = order.spec
+    first = [UserMessage(spec.initial_prompt)] if created.conversation and spec.initial_prompt else []
+    place = order.workplace.heard() if order.workplace else ()
+    said = UserMessage(created.prompt, images=order.images)
+    return [*first, said, *place, *order.place.notes(), *told_form(schema_of(created, spec))]

@@ -9,7 +9,8 @@ from gencode.core.errors import GenCodeError
 from gencode.core.ids import stamp
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.core.task import Task
+from gencode.core.task import Task, transcript_of
+from gencode.delegation.earlier import told_last
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.http.turns import turn_at
 
@@ -57,8 +58,8 @@ async def _goes_on(gen: GenCode, task: Task) -> bool:
     try:
         if await gen.store.task(task.id) != task:
             return False  # a server of another machine was quicker
-        if not any(letter.text == GO_ON for letter in await gen.store.waiting(task.id)):
-            await gen.store.post(task.id, GO_ON, "system")  # else another server has, and it waits in line
+        if not await _was_told(gen, task):
+            await gen.store.post(task.id, GO_ON, "system")
         if task.conversation:
             agents = gen.agents
             spec = agents.main() if task.agent == "main" else agents.find(task.agent)
@@ -69,3 +70,12 @@ async def _goes_on(gen: GenCode, task: Task) -> bool:
         log.warning("task %s could not go on: %s", task.id, trouble)
         return False
     return True
+
+
+async def _was_told(gen: GenCode, task: Task) -> bool:
+    """Whether a task hears of a shutdown anyway, or need not: it had not begun, or has said nothing since."""
+    if any(letter.text == GO_ON for letter in await gen.store.waiting(task.id)):
+        return True
+    known = told_last(transcript_of(await gen.store.events(task.id)))
+    told = task.started_at is None or GO_ON in [each.text for each in known]
+    return told and not task.conversation
