@@ -288,7 +288,7 @@ async def told_now(task: Task, store: Store | None = None) -> str:
     left = await looked_at(tree.path)
     untold = bool(in_use) or task.status is Status.INTERRUPTED
     cut = left is not None and untold and (left.changed or left.dirty)
-    if not cut and not in_use and (not withdrawn or (left is not None and not left.merged)):
+    if not cut and not in_use and (not withdrawn or (left is not None and not (left.merged or left.settled))):
         return task.result
     kept = "\n".join(line for line in task.result.split("\n") if line not in {*withdrawn, *in_use, CLEAN})
     if left is not None and cut:

@@ -215,6 +215,9 @@ async def test_the_doctor_lists_them_and_changes_nothing(tmp_path: Path, home: P
             "besides": False,
             "branched": True,
             "at_work": [],
+            "hidden": False,
+            "inside": [],
+            "settled": False,
         }
     ]
     assert [check for check in said["checks"] if check["name"] == "worktree"] == [
@@ -239,8 +242,7 @@ async def test_one_that_is_not_at_its_branch_is_merged_whole_by_the_command_that
     made = await worktree(repo)
     (made.path / "first").write_text("work\n")
     await result(made)
-    git(repo, "config", "user.name", "Ada")
-    git(repo, "config", "user.email", "ada@example.org")
+    named(repo)
     git(made.path, "checkout", "--quiet", "--detach", made.base if where in ("beside", "before") else "HEAD")
     if where not in ("at", "before"):
         commit(made.path, second="work\n")
@@ -256,3 +258,56 @@ async def test_one_that_is_not_at_its_branch_is_merged_whole_by_the_command_that
     assert {*git(repo, "ls-tree", "--name-only", "HEAD").split()} == {"a.txt", "sub"} | own
     [after] = await leftovers(home_of(repo))
     assert (after.merged, typed(after.removing), await leftovers(home_of(repo))) == (True, 0, [])
+
+
+@pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
+async def test_what_an_agent_hid_from_its_index_is_found_and_merged(tmp_path: Path, flag: str) -> None:
+    """It was killed, so that nobody has committed anything."""
+    repo = repository(tmp_path / "repo", a_txt="a\n", b_txt="b\n")
+    named(repo)
+    made = await worktree(repo)
+    git(made.path, "update-index", flag, "a.txt")
+    (made.path / "a.txt").write_text("work\n")
+    assert git(made.path, "status", "--short") == ""
+    [left] = await leftovers(home_of(repo))
+    assert (left.changed, left.merged, left.dirty) == (1, False, True)
+    assert typed(left.taking_over) == 0
+    assert (repo / "a.txt").read_text() == "work\n"
+    [after] = await leftovers(home_of(repo))
+    assert (after.merged, typed(after.removing)) == (True, 0)
+
+
+@pytest.mark.parametrize("more", [True, False])
+async def test_a_repository_that_was_made_inside_is_never_merged_and_told_until_it_is_gone(
+    tmp_path: Path, home: Path, more: bool
+) -> None:
+    repo = repository(tmp_path / "repo")
+    named(repo)
+    made = await make(Workspace(repo, repo, home), home / ".gen", "one")
+    inner = repository(made.path / "vendor" / "inner")
+    if more:
+        (made.path / "vendor" / "new").write_text("work\n")
+    [left] = await leftovers(home / ".gen")
+    assert (left.merged, left.dirty, left.inside) == (False, more, ("vendor/inner",))
+    if more:
+        assert typed(left.taking_over) == 0
+        assert git(repo, "ls-files", "vendor") == "vendor/new"
+        [left] = await leftovers(home / ".gen")
+    [check] = [check for check in doctor(repo)["checks"] if check["name"] == "worktree"]
+    files = "1 file" if more else "0 files"
+    assert (left.merged, left.settled, check["detail"], check["fix"]) == (
+        False,
+        True,
+        f"{made.path}: gencode/one of {repo}, {files} changed, all is merged but repositories that were made "
+        "in it: vendor/inner",
+        f"git -C {inner} log (shows what is in it; when you have what you need: rm -rf {inner})",
+    )
+    shutil.rmtree(inner)
+    [after] = await leftovers(home / ".gen")
+    assert (after.merged, typed(after.removing)) == (True, 0)
+
+
+def named(repo: Path) -> None:
+    """Let commits have an author, as with most people."""
+    git(repo, "config", "user.name", "Ada")
+    git(repo, "config", "user.email", "ada@example.org")

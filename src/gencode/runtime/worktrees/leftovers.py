@@ -3,14 +3,16 @@
 import asyncio
 import shlex
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.runtime.worktrees.git import Git, quiet_git
+from gencode.runtime.worktrees.making import shown
 from gencode.runtime.worktrees.merging import Dirty, dirty_files, is_merged
 from gencode.runtime.worktrees.place import Worktree, all_paths, recorded
-from gencode.runtime.worktrees.work import ignored_files, noted_commits, patching
+from gencode.runtime.worktrees.work import begin_index, ignored_files, noted_commits, patching
 
 MOST = 200
 _AT_ONCE = 4
@@ -52,6 +54,12 @@ class Leftover(Struct, frozen=True):
     """Its branch is there."""
     at_work: tuple[str, ...] | None = None
     """The tasks that are at work in it; None where nobody looked."""
+    hidden: bool = False
+    """What is not committed is not seen by git there: its index was told not to look."""
+    inside: tuple[str, ...] = ()
+    """Repositories that were made in it. Git would merge only that they are there."""
+    settled: bool = False
+    """All else is merged."""
 
     @property
     def taking_over(self) -> str:
@@ -59,7 +67,13 @@ class Leftover(Struct, frozen=True):
         path, there = shlex.quote(self.path), f"git -C {shlex.quote(self.repository)}"
         if self.strays:
             return f"git -C {path} reflog (shows them; git -C {path} branch NAME COMMIT keeps one)"
-        commit = f"git -C {path} add -A && git -C {path} commit -m 'What the agent left' && "
+        if self.settled:
+            inner = shlex.quote(f"{self.path}/{self.inside[0]}")
+            return f"git -C {inner} log (shows what is in it; when you have what you need: rm -rf {inner})"
+        but = " ".join(shlex.quote(f":(top,exclude,literal){name}") for name in self.inside)
+        add = f"git -C {path} add -A{f' -- :/ {but}' if but else ''}"
+        add = f"git -C {path} read-tree HEAD && {add}" if self.hidden else add
+        commit = f"{add} && git -C {path} commit -m 'What the agent left' && "
         before = commit if self.dirty else ""
         before += f"git -C {path} merge {self.branch} && " if self.aside and self.besides else ""
         what = f'"$(git -C {path} rev-parse HEAD)"' if before else self.aside[:12]
@@ -118,13 +132,15 @@ async def _compared(worktree: Worktree) -> Leftover | None:
     head = "" if missing else await _commit(git, "HEAD")
     tips = await _newest(git, [each for each in (head, branch) if each])
     ours = await _commit(git.at(worktree.main_dir, folder), "HEAD")
-    dirty = Dirty(known=True) if missing else await dirty_files(git)
+    found = _Open(Dirty(known=True)) if missing else await _open_files(git, worktree, head)
+    dirty = found.dirty
     names = [await _changed(git, worktree.base, each) for each in tips]
-    changed = {*dirty.files, *dirty.folders}.union(*(each or () for each in names))
-    clean = dirty.known and not dirty.files and not dirty.folders
+    changed = dirty.files.union(*(each or () for each in names))
+    clean = dirty.known and not dirty.files
     merged = bool(tips and ours) and clean and all([await is_merged(git, ours, each) for each in tips])
     strays = merged and not missing and await _has_strays(git, worktree, ours, tips)
-    merged = merged and not strays
+    settled = merged and not strays and bool(found.inside)
+    merged = merged and not strays and not settled
     within = merged and all([await _is_in(git, each, ours) for each in tips])
     ignored = await ignored_files(git, "") if merged and not missing else []
     at_branch = await git.tell("symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{worktree.branch}"
@@ -147,7 +163,31 @@ async def _compared(worktree: Worktree) -> Leftover | None:
         aside=head if away else "",
         besides=away and branch in tips and branch != head,
         branched=bool(branch),
+        hidden=found.hidden,
+        inside=found.inside,
+        settled=settled,
     )
+
+
+class _Open(Struct, frozen=True):
+    """What is not committed in a worktree, as its agent's index sees it or as ours does."""
+
+    dirty: Dirty
+    hidden: bool = False
+    inside: tuple[str, ...] = ()
+
+
+async def _open_files(git: Git, worktree: Worktree, head: str) -> _Open:
+    own = await dirty_files(git)
+    with TemporaryDirectory(prefix="gencode-") as folder:
+        index = Path(folder, "index")
+        await begin_index(git, worktree, head or worktree.base, index)
+        ours = await dirty_files(git, str(index))
+    fresh = await git.run("ls-files", "--others", "--exclude-standard", "-z")
+    inside = tuple(shown(name.rstrip(b"/")) for name in fresh.names if name.endswith(b"/"))
+    files = own.files | ours.files | {name for name in fresh.names if not name.endswith(b"/")}
+    known = own.known and ours.known and fresh.ok
+    return _Open(Dirty(known, files), hidden=bool(ours.files - own.files), inside=inside)
 
 
 async def _newest(git: Git, commits: list[str]) -> list[str]:

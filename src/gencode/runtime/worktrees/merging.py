@@ -136,8 +136,8 @@ async def with_open_changes(git: Git, ours: str, paths: Sequence[bytes]) -> str:
     return await git.tell("commit-tree", "--no-gpg-sign", tree, "-p", ours, "-m", "open changes")
 
 
-async def dirty_files(git: Git) -> Dirty:
-    """What is not committed in a checkout; its submodules are not looked into."""
+async def dirty_files(git: Git, index: str = "") -> Dirty:
+    """What is not committed in a checkout, by its index or another; its submodules are not looked into."""
     said = await git.run(
         *(
             "status",
@@ -146,7 +146,8 @@ async def dirty_files(git: Git) -> Dirty:
             "--no-renames",
             "--untracked-files=normal",
             "--ignore-submodules=all",
-        )
+        ),
+        index=index,
     )
     if not said.ok:
         return Dirty(known=False)

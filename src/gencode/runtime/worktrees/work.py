@@ -197,7 +197,7 @@ async def _committed(git: Git, worktree: Worktree) -> _Taken:
 async def _taken(git: Git, worktree: Worktree, index: Path) -> _Taken:
     """Everything that is in the worktree as a commit, which is on no branch yet."""
     head = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or worktree.base
-    await _begin_index(git, worktree, head, index)
+    await begin_index(git, worktree, head, index)
     notes = await add_all(git, worktree.path, str(index))
     ignored = await ignored_files(git, str(index))
     tree = await git.run("write-tree", index=str(index))
@@ -228,7 +228,7 @@ async def state_of(worktree: Worktree) -> str:
     return await git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{worktree.branch}^{{commit}}")
 
 
-async def _begin_index(git: Git, worktree: Worktree, head: str, index: Path) -> None:
+async def begin_index(git: Git, worktree: Worktree, head: str, index: Path) -> None:
     """An index at `head`, from the one that was kept: the agent's own may hide changes or be locked."""
     try:
         shutil.copy2(worktree.snapshot, index)

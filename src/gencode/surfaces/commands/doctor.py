@@ -307,7 +307,10 @@ def _worktrees(left: Sequence[Leftover], users: Sequence[User]) -> Iterator[Chec
             continue
         state = "all of it is merged" if each.merged else "not merged"
         state = "its branch is merged, commits on no branch are not" if each.strays else state
+        inside = f"repositories that were made in it: {', '.join(each.inside)}"
+        state = f"all is merged but {inside}" if each.settled else state
         lost = "; its folder was deleted" if each.missing else ""
+        lost += f"; not with {inside}" if each.inside and not each.settled else ""
         lost += "; it is not at its branch" if each.aside else ""
         more = f"; {each.ignored}" if each.ignored else ""
         more += "" if each.at_work is not None else "; whether an agent is at work in it could not be seen"
