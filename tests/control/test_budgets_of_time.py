@@ -35,6 +35,7 @@ async def test_a_resumed_agent_has_only_the_seconds_that_its_earlier_runs_left(t
         again = await opened.resume(first.agent_id, "more")
         assert time.monotonic() - began < 0.6
         assert (first.status, again.status) == (Status.COMPLETED, Status.TIMED_OUT)
+        assert again.error == refusal(first.agent_id)
         assert 1_000 <= (again.duration_ms or 0) < 1_500
         with pytest.raises(UserMistake) as refused:
             await opened.resume(first.agent_id, "more")
@@ -78,7 +79,8 @@ async def test_the_turns_of_a_conversation_share_its_seconds(tmp_path: Path) -> 
     async with scripted(tmp_path, store=MemoryStore(), main=[SLOW]) as opened:
         session = (await opened.ask("go").outcome()).agent_id
         await opened.set_budget(session, BUDGET)
-        assert (await opened.ask("more", session=session).outcome()).status is Status.TIMED_OUT
+        cut = await opened.ask("more", session=session).outcome()
+        assert (cut.status, cut.error) == (Status.TIMED_OUT, refusal(session, "the session"))
         with pytest.raises(UserMistake) as refused:
             await opened.ask("more", session=session).outcome()
         assert str(refused.value) == refusal(session, "the session")

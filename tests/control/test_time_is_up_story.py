@@ -1,6 +1,7 @@
 """When the time of an agent is up, what had come by then is not lost: only what really was cut is told so."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,14 @@ SECONDS = 3.0
 GOOD, BAD = (call("Task", subagent_type=name, prompt="look") for name in ("Explore", "Plan"))
 NEVER = says("never", delay_ms=600_000)
 DEEP: dict[str, Any] = {"max_depth": 2}
-CUT = "Interrupted: it took longer than 3 s. It is not known how far this call came; it was not repeated."
+CUT = "Interrupted: {why}. It is not known how far this call came; it was not repeated."
+RUN = "it took longer than 3 s; max_seconds lets a run take no more"
+ANY = "it took longer than 3 s; task_seconds lets a run take no more"
+SPENT = (
+    "The budget of 3 seconds of agent lead is spent. A bigger one lets it go on: gen task budget {task} "
+    "seconds N."
+)
+NO_MORE = r"it took longer than (\d\.\d+) s; the agent that waits for it has no more time"
 
 
 @tool(effect="read", name="Forever", timeout=None)
@@ -63,11 +71,10 @@ async def test_what_its_other_calls_gave_is_kept(tmp_path: Path, home: Path, lim
     write_agent(home / ".gen" / "agents", "lead", "LS, Forever, Task(Explore)")
     (tmp_path / "notes.txt").write_text("hello")
     first, again, before, after = await cut_beside_others(tmp_path, limit)
-    assert (first.status, first.error, first.result) == (
-        *(Status.TIMED_OUT, "it took longer than 3 s"),
-        "I look.",
-    )
-    assert ("notes.txt" in before[0], before[1:]) == (True, ["found it", CUT])
+    why = ANY if limit == "any may take" else SPENT.format(task=first.agent_id)
+    assert (first.status, first.error, first.result) == (Status.TIMED_OUT, why, "I look.")
+    cut = CUT.format(why=why.rstrip("."))
+    assert ("notes.txt" in before[0], before[1:]) == (True, ["found it", cut])
     assert (again.status, again.result, after) == (Status.COMPLETED, "both", before)
 
 
@@ -83,7 +90,7 @@ async def test_the_agents_of_calls_that_were_answered_are_named_with_them(tmp_pa
         kids = {task.agent: (task.status, task.error) for task in await gen.tasks()}
     assert answers.results == (
         ToolResult("call_0_0", "Task", "found it", trace=Trace(children=("00000002",))),
-        ToolResult("call_0_1", "Task", CUT, error=True),
+        ToolResult("call_0_1", "Task", CUT.format(why=RUN), error=True),
     )
     assert (outcome.status, kids) == (
         Status.TIMED_OUT,
@@ -156,6 +163,12 @@ async def test_half_a_reply_is_kept(tmp_path: Path) -> None:
     assert (outcome.status, outcome.result) == (Status.TIMED_OUT, "It begins with")
 
 
+def late_by(outcome: Outcome) -> float:
+    """After how many seconds an agent was ended because the one that waits for it has no more."""
+    found = re.fullmatch(NO_MORE, outcome.error or "")
+    return float(found[1]) if found else 0.0
+
+
 @pytest.mark.parametrize("limit", ["of who waits", "of the conversation", "any may take"])
 async def test_an_agent_ends_a_while_before_the_one_that_waits_for_it(
     tmp_path: Path, home: Path, limit: str
@@ -176,7 +189,7 @@ async def test_an_agent_ends_a_while_before_the_one_that_waits_for_it(
         tasks = {task.agent: task for task in await gen.tasks()}
         given = results(await said(gen, tasks["lead"].agent_id))
     late = tasks["Plan"]
-    assert (late.status, (late.error or "").startswith("it took longer than 2.")) == (Status.TIMED_OUT, True)
+    assert (late.status, late_by(late)) == (Status.TIMED_OUT, pytest.approx(2.7, abs=0.3))
     told = f"The agent Plan (task {late.agent_id}) ended as timed_out: {late.error}."
     assert given == ["found it", f"{told}\n\nWhat it had said last:\nI begin."]
     assert (tasks["lead"].result, outcome.result, outcome.status) == ("one of two", "told", Status.COMPLETED)
@@ -191,11 +204,63 @@ async def test_so_does_one_in_a_process_of_its_own(
     lead = [says("", GOOD, apart), says("one of two")]
     model = played(tmp_path, lead=lead, Explore=[says("found it")], Plan=[NEVER])
     async with asyncio.timeout(60), GenCode.open(tmp_path, model=model, settings=DEEP) as gen:
-        led = await gen.task("lead", "go", budget=Budget(seconds=15))
+        led = await gen.task("lead", "go", budget=Budget(seconds=10))
         tasks = {task.agent: task for task in await gen.tasks()}
     late = tasks["Plan"]
-    assert (late.status, (late.error or "").startswith("it took longer than 4.")) == (Status.TIMED_OUT, True)
+    assert (late.status, late_by(late)) == (Status.TIMED_OUT, pytest.approx(1.5, abs=0.5))
     assert (led.status, led.result) == (Status.COMPLETED, "one of two")
+
+
+async def test_one_that_waits_in_line_for_its_process_still_ends_before_the_one_that_waits_for_it(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ends, "SHARE_LEFT", 0.5)
+    write_agent(home / ".gen" / "agents", "lead", "LS, Task(Explore, Plan)")
+    apart = call("Task", subagent_type="Plan", prompt="look", isolation="process")
+    lead = [says("", GOOD, apart), says("one of two")]
+    model = played(tmp_path, lead=lead, Explore=[says("found it", delay_ms=4_000)], Plan=[NEVER])
+    one_by_one = {**DEEP, "max_agents": 1}
+    async with asyncio.timeout(60), GenCode.open(tmp_path, model=model, settings=one_by_one) as gen:
+        led = await gen.task("lead", "go", budget=Budget(seconds=12))
+        tasks = {task.agent: task for task in await gen.tasks()}
+    assert (tasks["Plan"].status, late_by(tasks["Plan"])) == (Status.TIMED_OUT, pytest.approx(2.5, abs=0.5))
+    assert (led.status, led.result) == (Status.COMPLETED, "one of two")
+
+
+async def test_so_does_one_that_was_in_the_background_and_is_waited_for_now(
+    tmp_path: Path, home: Path
+) -> None:
+    write_agent(home / ".gen" / "agents", "lead", "LS, Task(Plan)")
+    behind = call("Task", subagent_type="Plan", prompt="look", run_in_background=True)
+    again = call("Task", subagent_type="Plan", prompt="more", resume="00000002")
+    lead = [says("", behind), says("I wait."), says("", again), says("summed up")]
+    async with scripted(
+        tmp_path, settings=DEEP, store=numbered(), lead=lead, Plan=[says("a first look"), NEVER]
+    ) as gen:
+        led = await gen.task("lead", "go", budget=Budget(seconds=SECONDS))
+        [plan] = await gen.tasks(led.agent_id)
+    assert (plan.status, late_by(plan)) == (Status.TIMED_OUT, pytest.approx(2.6, abs=0.3))
+    assert (led.status, led.result) == (Status.COMPLETED, "summed up")
+
+
+async def test_the_time_in_line_is_not_taken_from_who_it_sends_to_the_background(
+    tmp_path: Path, home: Path
+) -> None:
+    write_agent(home / ".gen" / "agents", "lead", "LS, Task(Explore)")
+    behind = call("Task", subagent_type="Explore", prompt="look", run_in_background=True)
+    async with scripted(
+        tmp_path,
+        settings={**DEEP, "max_agents": 1},
+        lead=[says("", behind), says("sent"), says("told")],
+        Explore=[says("found it")],
+        Plan=[says("planned", delay_ms=2_500)],
+    ) as gen:
+        first = await gen.task("Plan", "go", background=True)
+        second = await gen.task("lead", "go", background=True, budget=Budget(seconds=2))
+        await first.result()
+        led = await second.result()
+        [sent] = await gen.tasks(second.id)
+    assert (led.status, led.result, sent.status) == (Status.COMPLETED, "told", Status.COMPLETED)
 
 
 def ends_of(gen: GenCode) -> list[float]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial, reduce
 
 from msgspec.structs import replace
@@ -34,6 +35,9 @@ BEGIN_SECONDS = 10.0
 """So much longer than it may be silent a process may take to begin, since it has to be loaded first."""
 CUT_SHORT = "whoever sent it was stopped meanwhile"
 
+Timed = Callable[[Handover], Handover]
+"""What a process is handed, with the seconds that its task has from this moment on."""
+
 
 class Apart:
     """Hands tasks over to other processes. Without an engine there are none."""
@@ -58,19 +62,23 @@ class Apart:
         """Whether they may be on other machines, with folders that are not on this one."""
         return bool(getattr(self._engine, "far", False))
 
-    async def bind(self, handover: Handover, stop: Stop, purse: Purse | None, slot: Slot) -> Remote:
+    async def bind(
+        self, handover: Handover, stop: Stop, purse: Purse | None, slot: Slot, timed: Timed
+    ) -> Remote:
         """Run a task in a process that ends with this one; what happens there is heard here.
 
-        Where too many agents are at work, it is written down and waits for its turn.
+        Where too many agents are at work, it is written down and waits for its turn; `timed` says how long it
+        may take when that has come.
         """
         if self._engine is None or handover.created is None:
             raise UserMistake(NOT_HERE)
         if slot.try_take():
-            remote = await self._at_once(handover, stop, slot)
+            remote = await self._at_once(timed(handover), stop, slot)
         else:
             lease = await self._store.create(handover.created, self._supervisor.owner)
             handover = replace(handover, task=lease.task, keeper=lease.owner)
-            remote = Remote(lease.state, stop, partial(self._start, handover), self._store, self._bus)
+            begin = partial(self._in_turn, handover, timed)
+            remote = Remote(lease.state, stop, begin, self._store, self._bus)
             remote.lease = lease
             self._bus.publish(await self._store.events(lease.task))
         slot.task = remote.id
@@ -150,6 +158,10 @@ class Apart:
         """Let a process take a task that nobody here waits for; a database that is away is waited for."""
         tell = partial(self._bus.tell, handover.named or handover.task)
         return await Steady(self._supervisor.stop, tell).patiently(partial(self._start, handover), QUEUES)
+
+    async def _in_turn(self, handover: Handover, timed: Timed) -> Elsewhere:
+        """Let a process take a task whose turn has come."""
+        return await self._start(timed(handover))
 
     async def _start(self, handover: Handover) -> Elsewhere:
         if self._engine is None:

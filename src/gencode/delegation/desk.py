@@ -181,8 +181,13 @@ class Desk:
 
     async def _sent(self, request: TaskRequest, call: ToolCall) -> Live:
         # Counted only where it matters: a reply may send hundreds, and each would count all the others.
-        origin = replace(self._origin, beside=partial(self._beside, call))
+        origin = replace(self._here(), beside=partial(self._beside, call))
         return await self._launcher.launch(request, origin, call)
+
+    def _here(self) -> Origin:
+        """Where its agent sits, and when what it sends to the background has to end with it."""
+        live = self._launcher.live(self._origin.task or "")
+        return self._origin.ending(live.until if isinstance(live, Job) else None)
 
     def _beside(self, call: ToolCall) -> int:
         """How many agents the same reply sends to processes of their own, from this call on."""
@@ -207,7 +212,7 @@ class Desk:
             raise UserMistake(f"Task {task.id} belongs to {task.agent}; name that as subagent_type.")
         request = await formed(request)
         await self._launcher.watch.check_rests(task)
-        place = self._launcher.place_of(task, self._origin, request.model, background=request.background)
+        place = self._launcher.place_of(task, self._here(), request.model, background=request.background)
         return await self._launcher.resume(task, request.within(self._launcher.agent_of(task)), place)
 
 

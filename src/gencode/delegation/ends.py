@@ -2,42 +2,103 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 
+from msgspec.structs import replace
+
+from gencode.core.errors import Stopped
+from gencode.core.events import TaskCreated
 from gencode.delegation.live import Job, Live
+from gencode.delegation.origin import Origin
+from gencode.delegation.time_left import spent_words
+from gencode.runtime.limits import Clock, Limits
+from gencode.runtime.ports import Handover
 
 SHARE_LEFT = 0.1
 MOST_LEFT_SECONDS = 30.0
 """So much of its time, and no more, an agent has left when one that it waits for is ended because of that."""
+MOST_MOVING_SECONDS = 1.5
+"""So much of that is not the agent's own where a process has to begin and to end for it."""
+LATE = "it took longer than {seconds:.4g} s; {why}"
+WHY: Mapping[Clock, str] = {
+    "run": "max_seconds lets a run take no more",
+    "task": "task_seconds lets a run take no more",
+    "waits": "the agent that waits for it has no more time",
+    "above": "those that it has to end with have no more time",
+}
 
 Find = Callable[[str], Live | None]
 
 
+def limits_of(
+    place: Origin, turns: int | None, times: Mapping[Clock, float | None], *, waited: bool
+) -> Limits:
+    """How long an agent works at most: by what was said, its purse, and the end of all above it.
+
+    It may be `waited` for at its place.
+    """
+    until = place.until if place.background else None  # who is waited for ends with whoever waits
+    known: dict[Clock, float] = {clock: each for clock, each in times.items() if each is not None}
+    if until is not None:
+        known["above"] = max(until - time.monotonic(), 0.001)
+    none: tuple[Clock, float | None] = ("run", None)
+    by, seconds = min(known.items(), key=lambda each: each[1], default=none)
+    waits = place.task if waited else None
+    return Limits(turns, seconds, until, by, times.get("budget"), waits)
+
+
+def limits_there(created: TaskCreated, handover: Handover, most: float | None) -> Limits:
+    """The limits of a run that began in another process; `most` is what any run may take."""
+    seconds, own = handover.seconds, created.budget.seconds
+    if not handover.bound:
+        by: Clock = "run"
+    else:
+        by = "above" if created.background else "waits"
+    if seconds in (own, most):
+        by = "budget" if seconds == own else "task"
+    return Limits(created.max_turns, seconds, by=by, own=own)
+
+
+def in_time(limits: Limits, find: Find, handover: Handover) -> Handover:
+    """What another process is handed at this moment, with the seconds that it has from now on."""
+    ends, by = due(limits, find)
+    if ends is None:
+        return replace(handover, seconds=None)
+    left = max(ends - time.monotonic(), 0.0)
+    return replace(handover, seconds=left - min(left / 2, MOST_MOVING_SECONDS) if by == "waits" else left)
+
+
 def set_end(job: Job, find: Find) -> float | None:
-    """Say when the time of a job is up that begins now; the seconds until then."""
-    limits = job.seat.limits
-    waits = None if job.task.background else job.task.parent
-    seconds = heard_of(limits.seconds, waits, find)
-    if seconds is not None:
-        ends = time.monotonic() + seconds
-        job.ends = min(ends, limits.until or ends)
+    """Say when the time of a job is up that begins now, and what is told then; the seconds until then."""
+    limits, now = job.seat.limits, time.monotonic()
+    job.until = None if limits.own is None else now + limits.own
+    job.ends, by = due(limits, find)
+    if job.ends is None:
+        return None
+    by = limits.by if job.task.conversation else by  # which ends with nobody
+    seconds = limits.seconds if by == limits.by else max(job.ends - now, 0.0)
+    job.late = spent_words(job.task) if by == "budget" else LATE.format(seconds=seconds, why=WHY[by])
     return seconds
 
 
-def heard_of(seconds: float | None, waits: str | None, find: Find) -> float | None:
-    """So many seconds, or fewer where an agent `waits` for who begins now and has to end itself.
+def due(limits: Limits, find: Find) -> tuple[float | None, Clock]:
+    """The moment at which the time of a run is up that begins now, and whose time that is.
 
-    That one hears of it then, and can pass on what else has come. Before the end of a conversation nobody has
-    to end: a person reads what has come as it is.
+    An agent that waits for it hears of that then, and can pass on what else has come. Before the end of a
+    conversation nobody has to end: a person reads what has come as it is.
     """
-    above = find(waits or "")
+    now = time.monotonic()
+    ends, by = None if limits.seconds is None else now + limits.seconds, limits.by
+    if limits.until is not None and (ends is None or limits.until < ends):
+        ends, by = limits.until, "above"
+    above = find(limits.waits or "")
     end = end_of(above, find)
     if end is None or above is None or above.task.conversation:
-        return seconds
-    left = max(end - time.monotonic(), 0.0)
-    left -= min(left * SHARE_LEFT, MOST_LEFT_SECONDS)
-    return left if seconds is None else min(seconds, left)
+        return ends, by
+    left = max(end - now, 0.0)
+    earlier = now + left - min(left * SHARE_LEFT, MOST_LEFT_SECONDS)
+    return (earlier, "waits") if ends is None or earlier < ends else (ends, by)
 
 
 def end_of(live: Live | None, find: Find) -> float | None:
@@ -57,12 +118,29 @@ def end_of(live: Live | None, find: Find) -> float | None:
 
 @contextmanager
 def alarm(job: Job) -> Generator[None, None, None]:
-    """Tell who wants to know it that the time of a job is up, before anybody who is cut then takes a step."""
+    """Tell who wants to know it that the time of a job is up, before anybody who is cut then takes a step.
+
+    What was cut for that is Stopped, with what ran out and the way out.
+    """
     if job.ends is None:
         yield
         return
-    timer = asyncio.get_running_loop().call_at(job.ends, lambda: job.when_late and job.when_late())
+    rang = False
+
+    def ring() -> None:
+        nonlocal rang
+        rang = True
+        if job.when_late is not None:
+            job.when_late()
+
+    timer = asyncio.get_running_loop().call_at(job.ends, ring)
     try:
         yield
+    except TimeoutError:
+        if not rang:
+            raise
+        job.overdue = job.late
+        job.stop.stop(job.late)
+        raise Stopped(job.late) from None
     finally:
         timer.cancel()

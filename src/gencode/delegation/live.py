@@ -135,6 +135,10 @@ class Job(Live):
         """Says what it rests on, where that is written down so that its result may be given again."""
         self.ends: float | None = None
         """The moment at which its time is up, once it is at work; None where that has no limit."""
+        self.late = ""
+        """What is said when its time is up: what ran out, and the way out."""
+        self.until: float | None = None
+        """The moment at which what it sends to the background ends with it; None where that is none."""
         self.when_late: Callable[[], None] | None = None
         """Called when its time is up, before anything is cut for that."""
         self.reports = False

@@ -1,6 +1,5 @@
 """Who asks for work: the ceiling over it, and the branch of the stop tree it hangs from."""
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -88,12 +87,11 @@ class Origin(Struct, frozen=True, eq=False):
             seen=None,
         )
 
-    def ending(self, seconds: float | None) -> "Origin":
-        """The same place, which ends after so many seconds with everything below it."""
-        if seconds is None:
+    def ending(self, moment: float | None) -> "Origin":
+        """The same place, which ends at a moment with everything below it."""
+        if moment is None:
             return self
-        end = time.monotonic() + seconds
-        return replace(self, until=end if self.until is None else min(end, self.until))
+        return replace(self, until=moment if self.until is None else min(moment, self.until))
 
     def talking(self, spec: AgentSpec) -> "Origin":
         """The place of the agent that leads a conversation."""

@@ -50,7 +50,13 @@ def time_left(task: Task | None, budget: Budget, *, over: bool = False) -> float
     if over:
         return max(left, 0.001)
     if left <= 0:
-        owner = "the session" if task.conversation else f"agent {task.agent}"
-        unit = "second" if budget.seconds == 1 else "seconds"
-        raise TimeSpent(SPENT.format(seconds=budget.seconds, unit=unit, owner=owner, task=task.id))
+        raise TimeSpent(spent_words(task, budget))
     return left
+
+
+def spent_words(task: Task, budget: Budget | None = None) -> str:
+    """That a task was at work for all the seconds of its budget, or of this one, and the way out."""
+    seconds = (budget or task.budget).seconds or 0.0
+    owner = "the session" if task.conversation else f"agent {task.agent}"
+    unit = "second" if seconds == 1 else "seconds"
+    return SPENT.format(seconds=seconds, unit=unit, owner=owner, task=task.id)

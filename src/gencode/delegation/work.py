@@ -15,6 +15,7 @@ from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.accounts import NO_BUDGET
+from gencode.delegation.ends import limits_of
 from gencode.delegation.forks import Fork, point_of
 from gencode.delegation.forms import form_at, formed
 from gencode.delegation.launcher import Launcher
@@ -31,7 +32,7 @@ from gencode.delegation.starting import check_prompt, check_turns
 from gencode.delegation.time_left import time_left
 from gencode.delegation.treasury import Funds, Treasury
 from gencode.permissions.chain import Root
-from gencode.runtime.limits import Limits
+from gencode.runtime.limits import Clock
 from gencode.runtime.models import Model, ModelRegistry, elsewhere
 from gencode.runtime.ports import Handover, Store, TaskQuery
 from gencode.runtime.purse import BudgetSpent
@@ -279,7 +280,11 @@ class Work:
             raise UserMistake(BLIND.format(model=model.name))
         found = await self._records.find(session) if session is not None else None
         purse = self._treasury.of_conversation(found)
-        limits = Limits(self._terms.turns or spec.max_turns, self._time_of_turn(found, purse.budget))
+        times: dict[Clock, float | None] = {
+            "budget": time_left(found, purse.budget),
+            "run": self._terms.seconds,
+        }
+        limits = limits_of(self._origin(), self._terms.turns or spec.max_turns, times, waited=False)
         seen = self._seen.get(found.id) if found else None
         origin = replace(self._led_by(spec), purse=purse, seen=seen)
         began = (self._begun.get(found.id) if found else None) or self._origin().afresh()
@@ -290,11 +295,6 @@ class Work:
         self._seen[job.id] = job.seat.seen
         self._begun[job.id] = began
         return job
-
-    def _time_of_turn(self, session: Task | None, budget: Budget) -> float | None:
-        """How long a turn of a conversation may take."""
-        times = (self._terms.seconds, time_left(session, budget))
-        return min((each for each in times if each is not None), default=None)
 
     async def hear(self, spec: AgentSpec, session: str) -> Job | None:
         """Start a turn in which a conversation at rest hears what came back to it, or was said to it.

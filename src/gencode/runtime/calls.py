@@ -170,7 +170,7 @@ def interrupted(
     calls: Sequence[ToolCall], why: str, answers: Mapping[str, ToolResult] = MappingProxyType({})
 ) -> ToolMessage:
     """Results for calls that were cut and will never have others; those in `answers` had come to an end."""
-    text = INTERRUPTED.format(why=why)
+    text = INTERRUPTED.format(why=why.rstrip("."))
     cut = [ToolResult(call.id, call.name, text, error=True) for call in calls]
     return ToolMessage(tuple(answers.get(each.call, each) for each in cut))
 

@@ -1,4 +1,4 @@
-"""Tools that do not heed that they are stopped: a program's own may do so, and nobody waits for them for ever."""
+"""Tools that do not heed that they are stopped, as a program's own may: nobody waits for them for ever."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ _left: set["asyncio.Task[ToolOutput]"] = set()
 
 
 async def heeding(tool: Tool, context: ToolContext, arguments: Struct, left: list[str]) -> ToolOutput:
-    """Run a tool of which it is not known whether it heeds a stop; one that does not is put on the list `left`.
+    """Run a tool of which it is not known whether it heeds a stop; one that does not is noted in `left`.
 
     Who is stopped here is stopped, whatever the tool makes of it.
     """

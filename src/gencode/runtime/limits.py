@@ -1,6 +1,12 @@
 """How long a run may go on."""
 
+from typing import Literal
+
 from msgspec import Struct
+
+Clock = Literal["budget", "run", "task", "waits", "above"]
+"""Whose seconds bound a run: those of its budget, of this run (`max_seconds`), of any run of an agent
+(`task_seconds`), of the agent that waits for it, or of those above it that it ends with."""
 
 GRACE = (
     "You have used {turns} of {turns} turns of this task and no tool can be called any more. "
@@ -15,6 +21,12 @@ class Limits(Struct, frozen=True):
     seconds: float | None = None
     until: float | None = None
     """The moment at which all above it have to end, where it ends with them."""
+    by: Clock = "run"
+    """Whose the seconds are."""
+    own: float | None = None
+    """The seconds that are left of its budget: what it sends to the background ends with them."""
+    waits: str | None = None
+    """The task that waits for it, where one does."""
 
     def reached(self, turns: int) -> bool:
         """Whether no further ordinary turn may start after this many."""
