@@ -140,6 +140,22 @@ async def test_another_terminal_sees_it_in_line_and_stops_it(tmp_path: Path) -> 
     assert now.model.asked == ["early", "hold", "late"]
 
 
+async def test_to_interrupt_it_hits_nothing_and_says_so_before_and_after(tmp_path: Path) -> None:
+    async with line(tmp_path) as now:
+        hits = [await now.gen.hits(each, "interrupt") for each in (now.again, now.behind)]
+        cut = await asyncio.to_thread(typed, "task", "interrupt", now.behind, cwd=tmp_path)
+        words = ("--message", "and this")
+        told = await asyncio.to_thread(typed, "task", "interrupt", now.again, *words, cwd=tmp_path)
+        now.model.let_go.set()
+        await now.gen.watch.ended(now.behind, 60)
+        went_on = await now.gen.get(now.again)
+    waits = "Task {task} of Explore waits for its turn; nothing was interrupted.\n"
+    assert (hits, cut.out, cut.err) == ([[], []], waits.format(task=now.behind), "")
+    heard = "It hears what was said to it when it is its turn.\n"
+    assert (told.code, told.out, told.err) == (0, waits.format(task=now.again), heard)
+    assert went_on.result == "early / more / and this"
+
+
 async def test_to_abort_the_tree_of_its_sender_hits_it(tmp_path: Path, home: Path) -> None:
     (home / ".gen" / "agents").mkdir(parents=True)
     text = "---\nname: Lead\ndescription: Leads.\ntools: LS, Task(Explore)\n---\nLead.\n"

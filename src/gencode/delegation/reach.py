@@ -80,10 +80,14 @@ class Reach:
     async def hits(self, task: str, verb: Verb) -> list[Task]:
         """What a verb would hit at this moment, the task itself first; nothing of it when that has ended.
 
-        Below it, that is what somebody waits for; with `tree` also what was sent to the background.
+        Below it, that is what somebody waits for; with `tree` also what was sent to the background. Who waits
+        for its turn does nothing that could be interrupted.
         """
         found = await self._watch.task(task)
-        family = [] if found.status.ended and verb != "tree" else [found, *await self._below(task)]
+        idle = verb == "interrupt" and found.status is Status.PENDING
+        if idle or (found.status.ended and verb != "tree"):
+            return []
+        family = [found, *await self._below(task)]
         waited = {found.id}
         for each in family[1:]:
             if verb == "tree" or (each.parent in waited and not each.background):
@@ -96,7 +100,7 @@ class Reach:
         A conversation's turn is over; what it sent to the background goes on in both cases.
         """
         hit = await self.hits(task, "interrupt")
-        if message and hit:
+        if message and not (await self._watch.task(task)).status.ended:
             await self.send(task, message)
         job = self._supervisor.find(task)
         if isinstance(job, Job):

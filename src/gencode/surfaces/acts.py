@@ -90,7 +90,7 @@ async def _verb(talk: Talk, typed: Typed, here: str) -> Deed:
 async def strike(talk: Talk, task: str, verb: Verb, message: str = "") -> Deed:
     """A verb at an agent is to be confirmed; one that would hit nothing says so at once."""
     hits = await talk.hits(task, verb)
-    text = would_hit(verb, task, hits)
+    text = would_hit(verb, await talk.gen.find(task), hits)
     return Confirm(verb, task, text, message) if hits else Word(text)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.reach import Verb
 from gencode.delegation.verbs import AnyVerb
@@ -31,18 +32,20 @@ BY_VERB = {each.verb: each for each in VERBS}
 _DID = {"interrupt": "Interrupted", "keep": "Stopped, with a last word", "stop": "Stopped", "tree": "Stopped"}
 
 
-def would_hit(verb: Verb, task: str, hit: Sequence[Task]) -> str:
+def would_hit(verb: Verb, task: Task, hit: Sequence[Task]) -> str:
     """What a verb would hit at this moment, before it does."""
     name = BY_VERB[verb].name
     if not hit:
-        return f"{name} would hit nothing: {task} has ended already."
+        why = "waits for its turn" if task.status is Status.PENDING else "has ended already"
+        return f"{name} would hit nothing: {task.id} {why}."
     return f"{name} hits {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {named(hit)}."
 
 
 def was_hit(verb: Verb, task: Task, hit: Sequence[Task], behind: Sequence[str] = ()) -> str:
     """What a verb did hit, and what goes on in the background."""
     if not hit:
-        return f"{visible_line(task.agent)} {task.id} had ended already; nothing was hit."
+        why = "waits for its turn" if task.status is Status.PENDING else "had ended already"
+        return f"{visible_line(task.agent)} {task.id} {why}; nothing was hit."
     after = ""
     if verb == "interrupt":
         after = " Its turn is over." if task.conversation else " It goes on from there."

@@ -99,12 +99,15 @@ async def _interrupt(args: argparse.Namespace) -> int:
     if "json" in args:
         answer_json({**msgspec.to_builtins(outcome), "interrupted": hit})
     elif not hit:
-        answer(f"{_named(outcome)} had already ended as {outcome.status}; nothing was interrupted.")
+        ended = f"had already ended as {outcome.status}" if outcome.status.ended else "waits for its turn"
+        answer(f"{_named(outcome)} {ended}; nothing was interrupted.")
     else:
         answer(_cut(stops.task, stops.hit[1:]))
     if waits and stops.task.status.ended:
         way = f"gen -p --session {found.id}" if found.conversation else f"gen task resume {found.id}"
         note(f"What was said to it is kept; it hears it when it goes on: {way}")
+    elif waits and not hit:
+        note("It hears what was said to it when it is its turn.")
     elif message and found.status.ended:
         note(f"Nothing was said to it; to do so: gen task send {found.id}")
     return 0

@@ -113,9 +113,11 @@ async function look(task, verb, hits, yes) {
       found.slice(0, MOST).map((each) => el("li", {}, taskLink(each.agentId))),
     );
     if (found.length > MOST) list.append(el("li", { class: "faint" }, `and ${found.length - MOST} more`));
+    const idle =
+      task.status === "pending" ? "It waits for its turn" : "Nothing is at work there any more";
     const said = found.length
       ? `This will hit ${plural(found.length, "agent")}:`
-      : "Nothing is at work there any more; this will hit nothing.";
+      : `${idle}; this will hit nothing.`;
     hits.replaceChildren(el("p", {}, el("b", {}, said)), list);
     yes.disabled = false;
     yes.focus();
