@@ -181,3 +181,25 @@ async def test_a_task_in_the_foreground_has_nothing_to_wait_for_or_stop(tmp_path
         "Task 00000002 of Explore runs in the foreground: its result is the answer to the call that sent it, "
         "and it stops with that call."
     ]
+
+
+async def test_one_that_waits_for_its_turn_is_said_to_wait_with_its_place(tmp_path: Path) -> None:
+    calls = [SEND, call("Task", subagent_type="Plan", prompt="plan", run_in_background=True), SEND]
+    look = [call("TaskOutput", task_id=name, block=False) for name in ("00000002", "00000003", "00000004")]
+    stop = [call("TaskStop", task_id=name) for name in ("00000004", "00000003", "00000002")]
+    main = [*(says("", each) for each in (*calls, *look, *stop)), says("ok")]
+    held = [says("x", delay_ms=60_000)]
+    async with scripted(
+        tmp_path, settings={"max_agents": 1}, store=numbered(), main=main, Explore=held, Plan=held
+    ) as gen:
+        outcome = await gen.ask("go").outcome()
+        texts = answers(transcript_of(await gen.store.events(outcome.agent_id)))
+    states = [text.splitlines()[1] for text in texts[3:6]]
+    assert states == [
+        "Status: still running",
+        "Status: waits for its turn, 1. in line",
+        "Status: waits for its turn, 2. in line",
+    ]
+    assert texts[4] == RUNNING.replace("Explore", "Plan").replace("still running", states[1][8:]).replace(
+        "00000002", "00000003"
+    )

@@ -12,6 +12,7 @@ from gencode.core.ids import clean_id
 from gencode.core.messages import AssistantMessage, ToolCall
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest, same_name
+from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.forms import formed
 from gencode.delegation.inbox import Arrivals
@@ -87,6 +88,8 @@ class Desk:
                 speaks.cancel()
                 await asyncio.gather(ended, speaks, return_exceptions=True)
         outcome = await self._launcher.look(name, 0.0)
+        if outcome.status is Status.PENDING and (place := await self._launcher.reach.place(name)):
+            outcome = replace(outcome, queue_position=place)
         return replace(outcome, background=True) if self._inbox.is_later(outcome.agent_id) else outcome
 
     async def strike(self, task: str, verb: Verb) -> Struck:

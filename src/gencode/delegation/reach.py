@@ -11,6 +11,7 @@ from gencode.core.task import Task
 from gencode.delegation.live import Job
 from gencode.delegation.orphans import close_task
 from gencode.delegation.supervisor import REPORT_SECONDS, Supervisor
+from gencode.delegation.turns import places
 from gencode.delegation.watch import LOOK_SECONDS, Watch
 from gencode.delegation.withdrawing import call_off
 from gencode.runtime import one_task
@@ -93,6 +94,10 @@ class Reach:
             if verb == "tree" or (each.parent in waited and not each.background):
                 waited.add(each.id)
         return [each for each in family if each.id in waited and not each.status.ended]
+
+    async def place(self, task: str) -> int | None:
+        """The place of a task that waits for its turn; None for any other, and where there is no line."""
+        return (await places(self._store, [task], self._supervisor.slots.caps)).get(task)
 
     async def interrupt(self, task: str, why: str, message: str = "") -> Stops:
         """Cut what a task does at this moment, and what it waits for; it goes on, with what is said to it.

@@ -108,7 +108,7 @@ class Slots:
             if cap < 1:
                 raise UserMistake(f"A cap of {cap} agents{whose} at once lets nobody work; name at least 1.")
         self._most = most
-        self._caps = dict(caps)
+        self.caps = dict(caps)
         self._load = Load(caps)
         self._at_work: dict[Slot, None] = {}
         """In the order in which they began."""
@@ -118,12 +118,12 @@ class Slots:
 
     def slot(self, task_key: str, parent: str, model: str) -> "Slot":
         """A slot for an agent on `provider/model`; it is not taken yet."""
-        return Slot(self, task_key, parent, caps_of(model, self._caps))
+        return Slot(self, task_key, parent, caps_of(model, self.caps))
 
     def waiting(self) -> list[str]:
         """The keys of the tasks that wait, in the order of their turns."""
-        at_work = [slot.caps for slot in self._at_work] if self._caps else ()
-        return [each.task for each in order_of_starts((self._returning, self._new), at_work, self._caps)]
+        at_work = [slot.caps for slot in self._at_work] if self.caps else ()
+        return [each.task for each in order_of_starts((self._returning, self._new), at_work, self.caps)]
 
     def occupy(self, slot: "Slot") -> bool:
         """Take a slot if one is free; whoever waits then cannot use it, or it would not be free."""

@@ -62,13 +62,19 @@ def running(outcome: Outcome) -> str:
     return "\n".join(
         (
             f"Agent: {outcome.agent}",
-            "Status: still running",
+            f"Status: {_how_far(outcome)}",
             f"Turns: {outcome.turns}",
             f"Tokens: {_tokens(outcome)}",
             "",
             *_options(name),
         )
     )
+
+
+def _how_far(outcome: Outcome) -> str:
+    if outcome.status is not Status.PENDING:
+        return "still running"
+    return f"waits for its turn{f', {place}. in line' if (place := outcome.queue_position) else ''}"
 
 
 def ended(outcome: Outcome, page: int) -> str:
