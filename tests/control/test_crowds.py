@@ -16,6 +16,7 @@ from gencode.app import GenCode
 from gencode.core.messages import ToolCall, ToolMessage, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
+from gencode.delegation import watch
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
@@ -138,6 +139,32 @@ async def test_a_stale_write_names_the_agent_of_another_process(tmp_path: Path) 
     async with (
         scripted(tmp_path, settings=settings, store=store, general_purpose=[read, slow, says("")]) as here,
         scripted(tmp_path, settings=settings, store=store, general_purpose=[read, edit, says("")]) as there,
+    ):
+        handle = await here.task("general-purpose", "change it", background=True)
+        await asyncio.sleep(0.1)
+        quick = await there.task("general-purpose", "change it")
+        await handle.result()
+        said = results(transcript_of(await store.events(handle.id)))
+    assert said[1] == (
+        f"a.txt changed since it was read (by the agent general-purpose, task {quick.agent_id}); "
+        "Read it again first."
+    )
+
+
+async def test_a_stale_write_names_who_has_not_written_down_yet_what_it_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one's calls are written down together: what it ran after the change is not over yet."""
+    monkeypatch.setattr(watch, "WRITTEN_LATER", (0.0, *(0.1 for _ in range(300))))  # the machine may be busy
+    (tmp_path / "a.txt").write_text("one\n")
+    change = call("Edit", file_path="a.txt", old_string="one", new_string="two")
+    read = says("", call("Read", file_path="a.txt"))
+    both = says("", change, call("Bash", command="sleep 0.4"))
+    settings, store = {"permission_mode": "dontAsk"}, MemoryStore()
+    slow = [read, {**says("", change), "delay_ms": 400}, says("")]
+    async with (
+        scripted(tmp_path, settings=settings, store=store, general_purpose=slow) as here,
+        scripted(tmp_path, settings=settings, store=store, general_purpose=[read, both, says("")]) as there,
     ):
         handle = await here.task("general-purpose", "change it", background=True)
         await asyncio.sleep(0.1)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from gencode.core.errors import Denied, ToolError
 from gencode.core.messages import FileChange, FileSeen, ToolCall, Trace
 from gencode.permissions.paths import Resolved
+from gencode.runtime.seen import Ledger, Seen
 from gencode.runtime.toolbox import Tool, ToolOutput
 from gencode.tools.diffs import MOST_LINES
 from gencode.tools.edit import EDIT
@@ -118,6 +119,43 @@ async def test_a_file_that_changed_and_got_its_old_time_and_size_back_is_not_rep
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(ToolError, match="^a.txt changed since it was read; Read it again first.$"):
         await desk.use(WRITE, file_path="a.txt", content="new")
+
+
+def beside(desk: Desk) -> Desk:
+    """Another agent in the same folder and process."""
+    ledger, other = Ledger(), Desk(desk.root)
+    desk.seen, other.seen = Seen(ledger, "the agent main"), Seen(ledger, "the agent kid")
+    return other
+
+
+async def test_who_was_quicker_by_a_moment_is_named(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = beside(desk)
+    desk.put("a.txt", "old")
+    await desk.use(READ, file_path="a.txt")
+    await other.use(READ, file_path="a.txt")
+    loop, sync = asyncio.get_running_loop(), os.fsync
+
+    def between(handle: int) -> None:
+        monkeypatch.setattr(os, "fsync", sync)
+        asyncio.run_coroutine_threadsafe(other.use(WRITE, file_path="a.txt", content="kid"), loop).result()
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", between)
+    with pytest.raises(
+        ToolError, match=r"^a.txt changed since it was read \(by the agent kid\); Read it again first.$"
+    ):
+        await desk.use(WRITE, file_path="a.txt", content="mine")
+    assert tree(desk.root) == {"a.txt": b"kid"}
+
+
+async def test_nobody_is_named_for_what_the_system_refuses(desk: Desk) -> None:
+    other = beside(desk)
+    await other.use(WRITE, file_path="a.txt", content="kid")
+    await desk.use(READ, file_path="a.txt")
+    full = r"^There is no room for a.txt on the disk \(File too large\); nothing was changed.$"
+    with files_of_at_most(10), pytest.raises(ToolError, match=full):
+        await desk.use(WRITE, file_path="a.txt", content="x" * 100)
+    assert tree(desk.root) == {"a.txt": b"kid"}
 
 
 async def test_a_file_with_new_rights_only_is_still_known_after_it_was_read_or_written(desk: Desk) -> None:

@@ -21,6 +21,8 @@ from gencode.runtime.stop import Stop
 LOOK_SECONDS = 0.1
 MOST_ASKED = 200
 """So many of the latest tasks of a folder are looked at for who changed a file."""
+WRITTEN_LATER = (0.0, 0.1, 0.2, 0.4)
+"""After so many seconds each it is looked again who changed a file."""
 WOKEN = (
     "Task {task} was woken and waits for a worker; say more to it (gen task send {task}), wait for it "
     "(gen task output {task}), or stop it first (gen task stop {task})."
@@ -134,10 +136,18 @@ class Watch:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def author(self, cwd: str, path: str, sha256: str, but: str | None) -> str:
-        """Which agent in a folder left a file in this state, as the journals tell; empty if none did."""
-        latest = await self._store.tasks(TaskQuery(cwd=cwd, limit=MOST_ASKED)) if sha256 else []
-        for task in reversed(latest):
-            changed = task.evidence.files_changed
-            if task.id != but and any((each.path, each.sha256) == (path, sha256) for each in changed):
-                return f"the agent {task.agent}, task {task.id}"
+        """Which agent in a folder left a file in this state, as the journals tell; empty if none did.
+
+        What others have changed is written down a moment later, so while any are at work there it is looked
+        for again.
+        """
+        for pause in WRITTEN_LATER if sha256 else ():
+            await asyncio.sleep(pause)
+            latest = await self._store.tasks(TaskQuery(cwd=cwd, limit=MOST_ASKED))
+            others = [task for task in reversed(latest) if task.id != but]
+            for task in others:
+                if any((each.path, each.sha256) == (path, sha256) for each in task.evidence.files_changed):
+                    return f"the agent {task.agent}, task {task.id}"
+            if all(task.status.ended for task in others):
+                break
         return ""

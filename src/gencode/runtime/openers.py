@@ -35,6 +35,10 @@ class NotThere(ToolError):
     """The path, or a folder on the way to it, does not exist."""
 
 
+class Changed(ToolError):
+    """What is at the path is not what was judged or read: somebody was quicker."""
+
+
 class Identity(Struct, frozen=True):
     """Which file this is and in which state: another one means that it was changed or replaced."""
 
@@ -264,11 +268,11 @@ def _check_expected(before: os.stat_result | None, expected: Expected, resolved:
         return
     if expected == "absent":
         if before is not None:
-            raise ToolError(f"{name} exists already; read it first, then change it.")
+            raise Changed(f"{name} exists already; read it first, then change it.")
     elif before is None:
-        raise ToolError(f"{name} was deleted since it was read; look for it with Glob.")
+        raise Changed(f"{name} was deleted since it was read; look for it with Glob.")
     elif _identity(before) != expected:
-        raise ToolError(f"{name} changed since it was read; read it again first.")
+        raise Changed(f"{name} changed since it was read; read it again first.")
 
 
 @contextmanager
@@ -363,7 +367,7 @@ def _said(resolved: Resolved) -> str:
 
 
 def _changed(resolved: Resolved) -> ToolError:
-    return ToolError(f"{_said(resolved)} changed while it was being opened; try again.")
+    return Changed(f"{_said(resolved)} changed while it was being opened; try again.")
 
 
 def _not_moved(error: OSError, source: Resolved, target: Resolved) -> ToolError:

@@ -10,7 +10,7 @@ from typing import BinaryIO, TypeVar
 from gencode.core.errors import ToolError
 from gencode.core.messages import FileChange, FileSeen, Trace
 from gencode.permissions.paths import Resolved
-from gencode.runtime.openers import Expected, Identity, identity_of, replace_file
+from gencode.runtime.openers import Changed, Expected, Identity, identity_of, open_for_reading, replace_file
 from gencode.runtime.recalling import as_text
 from gencode.runtime.toolbox import ToolContext
 from gencode.tools.files import relative
@@ -106,15 +106,23 @@ def by(ctx: ToolContext, place: Resolved) -> str:
 
 def change(ctx: ToolContext, place: Resolved, data: bytes, expected: Expected) -> Trace:
     """Replace a judged file, remember its new state, and say what it became."""
+    digest, shown = hashlib.sha256(data).hexdigest(), relative(ctx.workspace, place.real)
     try:
-        digest = hashlib.sha256(data).hexdigest()
         ctx.seen.wrote(place.real, replace_file(place, data, expected=expected), digest)
-    except ToolError as error:
+    except Changed as error:
         if who := by(ctx, place):
-            raise ToolError(f"{error}{who}") from None
-        raise
-    shown = relative(ctx.workspace, place.real)
+            raise ToolError(f"{shown} changed since it was read{who}; Read it again first.") from None
+        raise Stale(shown, _hash_now(place), str(error)) from None
     return Trace(changed=(FileChange(shown, digest),), seen=known_as(shown, place.real, digest))
+
+
+def _hash_now(place: Resolved) -> str:
+    """The hash of what is at a path by now, if that can be read."""
+    try:
+        with open_for_reading(place) as file:
+            return hashed(file, LARGEST_HASHED)
+    except (ToolError, OSError):
+        return ""
 
 
 def known_as(shown: str, real: str, sha256: str, state: Identity | None = None) -> tuple[FileSeen, ...]:
