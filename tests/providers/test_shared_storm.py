@@ -15,7 +15,7 @@ import pytest
 from gencode.providers.board import SharedBoard
 from gencode.providers.cooldown import Cooldown
 from gencode.providers.retry import Retrying
-from gencode.providers.storm import Storm
+from gencode.providers.storm import COMPANY, Storm
 from tests.contracts.provider import Play
 from tests.providers.dialects import chat
 from tests.providers.fake_server import Exchange, fake_server, in_json, streamed
@@ -43,13 +43,15 @@ def written(folder: Path) -> dict[str, Any]:
     return json.loads(file_in(folder).read_text() or "{}")
 
 
-async def storm(folder: Path, limit: Limit, processes: int, agents: int, turns: int) -> float:
+async def storm(
+    folder: Path, limit: Limit, processes: int, agents: int, turns: int, within: float = 2.0
+) -> float:
     """Requests for each one of a calm run, of processes with so many agents; everybody is answered."""
     await asyncio.sleep(random.uniform(0, 60))
     model = Model(limit, Crowd(rtt=0.1, thinks=1.0), tells=False)
 
     async def agent(provider: Retrying) -> list[str]:
-        await asyncio.sleep(random.uniform(0, 2))
+        await asyncio.sleep(random.uniform(0, within))
         return [await heard(provider) for _ in range(turns)]
 
     them = [Retrying(model, Cooldown(board(folder))) for _ in range(processes)]
@@ -71,6 +73,25 @@ def test_processes_meet_a_limit_together_and_lose_nobody(
         assert hurried(storm(tmp_path, limit(), processes, agents, turns)) <= 2.0
     finally:
         random.setstate(before)
+
+
+@pytest.mark.parametrize(("processes", "agents"), [(2, 20), (50, 1)])
+def test_programs_that_begin_at_the_same_moment_still_learn_how_fast_they_may_ask(
+    tmp_path: Path, processes: int, agents: int
+) -> None:
+    async def story() -> tuple[float, float]:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        asked = await storm(tmp_path, Bucket(1, 0.5), processes, agents, turns=1, within=0.05)
+        return asked, loop.time() - began
+
+    before = random.getstate()
+    try:
+        random.seed(0)
+        asked, seconds = hurried(story())
+    finally:
+        random.setstate(before)
+    assert (asked <= 2.0 + COMPANY / (processes * agents), seconds < 180) == (True, True)
 
 
 class Crowded(SharedBoard):

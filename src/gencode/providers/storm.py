@@ -25,6 +25,13 @@ SLOW = 60.0
 """Nor do those who ask there, after so many: while nobody waits, a process has no reason for a sign."""
 
 
+COMPANY = 4
+"""Where several programs ask, so many more may be refused: none knows how many the others send at first.
+
+Without them a limit that refuses all but one of those would be met as slowly as is safe until the end.
+"""
+
+
 class Place(Struct):
     """Those of one process: how many wait in line, and how many of it have asked since which pause."""
 
@@ -165,4 +172,5 @@ class Storm(Struct):
 
     def _spare(self, now: float) -> int:
         """So many more may be refused, without more refusals than answers in the end."""
-        return self._allowance.left(self.waiting(now) + self.asking(now))
+        company = COMPANY if len(self.places) > 1 and not self._allowance.sent else 0
+        return self._allowance.left(self.waiting(now) + self.asking(now)) + company
