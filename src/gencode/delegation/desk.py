@@ -61,6 +61,7 @@ class Desk:
             return self._launcher.told(job.task)
         except asyncio.CancelledError:  # the sender was stopped or ran out of time, and its agent ends first
             await job.halt("the agent that sent it was stopped")
+            self._inbox.cut_off(call, job)
             raise
 
     async def _answered(self, job: Live) -> Outcome:

@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gencode.core.messages import UserMessage
+from gencode.core.messages import ToolCall, ToolResult, Trace, UserMessage
 from gencode.core.outcome import output_file
+from gencode.core.status import Status
 from gencode.core.task import Task, comes_later, receipt
 from gencode.delegation.live import Live
 from gencode.delegation.spawning import TELL_THE_USER, posted
@@ -23,6 +24,7 @@ from gencode.runtime.toolbox import clip
 MOST_TOGETHER = 24_000
 """So many characters of results come in one message; each gets its share, the rest is paged."""
 LEAST_EACH = 500
+JUST_THEN = "Interrupted. Task {task} of {agent} ended as {status} just then: its result follows by itself."
 
 
 class Arrivals:
@@ -70,6 +72,16 @@ class Arrivals:
         """A task went to the background; its result will come here."""
         self._earlier.pop(job.id, None)
         self._jobs[job.id] = job
+
+    def cut_off(self, call: ToolCall, job: Live) -> None:
+        """A task that was waited for was to end with its sender; one that came to its own end is heard of."""
+        task = job.task
+        if not task.status.ended or task.status in (Status.CANCELLED, Status.INTERRUPTED):
+            return
+        text = JUST_THEN.format(task=task.id, agent=task.agent, status=task.status)
+        left = Trace(left=(task.id,))
+        self._record.answers[call.id] = ToolResult(call.id, call.name, text, error=True, trace=left)
+        self.expect(job)
 
     def is_later(self, task: str) -> bool:
         """Whether the agent was cut off from a task that it waited for, so that it comes by itself."""
