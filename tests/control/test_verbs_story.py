@@ -22,6 +22,7 @@ from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.test_queue_story import write_agent
 from tests.control.words import heard, results, said
+from tests.surfaces.running import script
 
 SLOW = says("late", delay_ms=600_000)
 POINTS = ("before the model", "inside the stream", "inside a call")
@@ -195,6 +196,28 @@ async def test_a_verb_that_does_not_exist_is_refused_with_those_that_do(tmp_path
             await gen.hits(ended.agent_id, wrong)
     words = "There is no verb 'abort'; the verbs are: interrupt, keep, stop, tree, steer."
     assert str(refused.value) == words
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_what_ends_with_the_process_of_an_agent_is_named_before_that_is_stopped(
+    tmp_path: Path, home: Path, *, elsewhere: bool
+) -> None:
+    write_agent(home / ".gen" / "agents", "Lead", "LS, Task(Explore)")
+    lead = [says("", call("Task", subagent_type="Explore", prompt="behind", run_in_background=True)), SLOW]
+    model, settings = script(tmp_path, Lead=lead, Explore=[SLOW]), {"max_depth": 2}
+    async with (
+        GenCode.open(tmp_path, model=model, settings=settings) as gen,
+        GenCode.open(tmp_path, model="offline") as other,
+    ):
+        handle = await gen.task("Lead", "go", background=True, isolation="process")
+        by = other if elsewhere else gen
+        verbs: tuple[AnyVerb, ...] = ("interrupt", "keep", "stop", "tree")
+        await gen.watch.until(handle.id, lambda now: bool(now.evidence.children), 60)
+        hits = [[each.agent for each in await by.hits(handle.id, verb)] for verb in verbs]
+        struck = await by.stop(handle.id)
+    assert hits == [["Lead"], ["Lead", "Explore"], ["Lead", "Explore"], ["Lead", "Explore"]]
+    ended = [(each.agent, each.status) for each in struck.hit]
+    assert ended == [("Lead", Status.CANCELLED), ("Explore", Status.CANCELLED)]
 
 
 async def test_an_interrupted_conversation_leaves_what_is_in_the_background(tmp_path: Path) -> None:

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.stories.test_agent_files_story import write_agent
 from tests.surfaces.running import GEN, OWN_TERMINAL, SECONDS, Ended, gen, script, start
-from tests.waiting import Gate
+from tests.waiting import Gate, wait_until
+
+from gencode.testing import call, says
 
 LOOK = {"text": "I look around.", "calls": [{"name": "Glob", "input": {"pattern": "*"}}]}
 SLOW = {"text": "never said", "delay_ms": 600_000}
@@ -45,6 +48,14 @@ def worker_of(home: Path, task: str) -> int:
     (owner,) = connection.execute("SELECT Owner FROM Sessions WHERE Id = ?", (task,)).fetchone()
     connection.close()
     return int(owner.split("|")[2])
+
+
+def works(process: int) -> bool:
+    """Whether a process is there and has not ended; nobody may have looked after it yet."""
+    try:
+        return bool(Path(f"/proc/{process}/cmdline").read_bytes())
+    except OSError:
+        return False
 
 
 def close_terminal(command: list[str], folder: Path) -> str:
@@ -104,6 +115,33 @@ def test_a_detached_task_is_stopped_from_another_process_and_goes_on_later(tmp_p
         ),
         ("user", "go on"),
     ]
+
+
+def test_what_a_detached_agent_has_in_the_background_goes_on_when_only_that_agent_is_stopped(
+    tmp_path: Path, home: Path
+) -> None:
+    write_agent(home, "lead", "Task(general-purpose)")
+    (home / ".gen" / "settings.toml").write_text("max_depth = 2\n")
+    gate = Gate(tmp_path)
+    send = call("Task", subagent_type=WITH_BASH, prompt="look", run_in_background=True)
+    below = [{"calls": [gate.call]}, {"text": "found it"}]
+    lead = [says("", send), SLOW]
+    task = begun(tmp_path, script(tmp_path, lead=lead, others=below), agent="lead")["agentId"]
+    child = wait_for(tmp_path, task, turns=1)["evidence"]["children"][0]
+    wait_for(tmp_path, child, turns=1)
+    worker = worker_of(home, child)
+    stopped = gen("task", "stop", task, cwd=tmp_path)
+    assert (stopped.out, stopped.err.splitlines()[0]) == (
+        f"Task {task} of lead was stopped after 1 turn and is now cancelled.\n",
+        f"This stops 1 task: {task} (lead).",
+    )
+    gate.open()
+    assert gen("task", "output", child, cwd=tmp_path) == Ended(0, "found it\n")
+    wait_until(lambda: not works(worker), "its process has ended, too")
+    model = script(tmp_path, lead=[says("", send), says("so it was found")])
+    assert gen("task", "resume", task, "go on", "--model", model, cwd=tmp_path).out == "so it was found\n"
+    said = gen("task", "show", task, "--json", cwd=tmp_path).json["transcript"]
+    assert [each["delivers"] for each in said if each.get("delivers")] == [[child]]
 
 
 def test_a_worker_that_is_killed_leaves_an_interrupted_task(tmp_path: Path, home: Path) -> None:

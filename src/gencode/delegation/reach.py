@@ -81,19 +81,27 @@ class Reach:
     async def hits(self, task: str, verb: Verb) -> list[Task]:
         """What a verb would hit at this moment, the task itself first; nothing of it when that has ended.
 
-        Below it, that is what somebody waits for; with `tree` also what was sent to the background. Who waits
-        for its turn does nothing that could be interrupted.
+        Below it, that is what somebody waits for; with `tree` also what was sent to the background, and with
+        all that end a task what ends with its process. Who waits for its turn does nothing that could be cut.
         """
         found = await self._watch.task(task)
         idle = verb == "interrupt" and found.status is Status.PENDING
         if idle or (found.status.ended and verb != "tree"):
             return []
         family = [found, *await self._below(task)]
-        waited = {found.id}
+        waited = {found.id} if verb == "interrupt" else {found.id, *await self._beside(found)}
         for each in family[1:]:
             if verb == "tree" or (each.parent in waited and not each.background):
                 waited.add(each.id)
         return [each for each in family if each.id in waited and not each.status.ended]
+
+    async def _beside(self, task: Task) -> list[str]:
+        """What is at work in the process of a task and ends with that, because nobody else needs it."""
+        owners = {held.task: held.owner for held in await self._store.owned()}
+        owner = owners.get(task.id, "")
+        if owner == owners.get(task.parent or "") or not one_task.is_bound(owner):
+            return []
+        return [each for each, whose in owners.items() if whose == owner]
 
     async def place(self, task: str) -> int | None:
         """The place of a task that waits for its turn; None for any other, and where there is no line."""

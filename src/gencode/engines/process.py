@@ -79,7 +79,7 @@ class ProcessEngine:
     async def start(self, handover: Handover) -> Worker:
         """Start a process for a task; UserMistake says why it could not even begin."""
         order = WorkOrder(handover, self._folder(handover), {**self._flags, "model": handover.model})
-        process = await asyncio.to_thread(self._spawn)
+        process = await asyncio.to_thread(self._spawn, bound=handover.bound)
         begun = Begun()
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -104,7 +104,7 @@ class ProcessEngine:
     def _log(self) -> Path:
         return self._home / "logs" / LOG
 
-    def _spawn(self) -> "subprocess.Popen[bytes]":
+    def _spawn(self, *, bound: bool) -> "subprocess.Popen[bytes]":
         """A worker in a session of its own, with three descriptors and no others."""
         path = self._log()
         try:
@@ -112,7 +112,7 @@ class ProcessEngine:
             log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
                 return subprocess.Popen(
-                    [sys.executable, "-P", "-m", WORKER],
+                    [sys.executable, "-P", "-m", WORKER, *((one_task.BOUND,) if bound else ())],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,

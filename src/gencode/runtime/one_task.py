@@ -10,6 +10,8 @@ from gencode.runtime.owner import fate, process_of
 
 MODULE = "gencode.surfaces.worker"
 """What such a process runs; its command line says so."""
+BOUND = "bound"
+"""What its command line says besides when it ends with its task, and with whoever sent that."""
 GONE_SECONDS = 2.0
 """So long a process that was killed may take to be gone."""
 LOOK_SECONDS = 0.02
@@ -17,13 +19,23 @@ LOOK_SECONDS = 0.02
 
 def runs_one_task(owner: str) -> bool:
     """Whether the process behind an owner's name is such a one, and lives on this machine."""
+    return bool(_words(owner))
+
+
+def is_bound(owner: str) -> bool:
+    """Whether it is one that ends with its task, whatever else is at work in it."""
+    return BOUND in _words(owner)
+
+
+def _words(owner: str) -> list[str]:
+    """What such a process was started with; nothing of any other."""
     if fate(owner) != "alive":
-        return False
+        return []
     try:
-        words = Path(f"/proc/{process_of(owner)}/cmdline").read_bytes().split(b"\0")
+        words = Path(f"/proc/{process_of(owner)}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
-        return False
-    return words[2:4] == [b"-m", MODULE.encode()]
+        return []
+    return words[3:] if words[2:4] == ["-m", MODULE] else []
 
 
 async def end(owner: str) -> None:

@@ -99,8 +99,18 @@ async def _run(order: WorkOrder, caller: Caller) -> int:
             job.let_go()
         _listen(gen, caller.line, bound=order.handover.bound)
         caller.answer({"task": job.id})
-        await job.ended()
+        try:
+            await job.ended()
+        finally:
+            if not order.handover.bound:
+                await _let_end(gen)
     return 0
+
+
+async def _let_end(gen: GenCode) -> None:
+    """Wait for what the task has sent to the background, which nobody meant who stopped only that."""
+    while working := [live.work for live in gen.supervisor if live.work is not None]:
+        await asyncio.wait(working)
 
 
 def _listen(gen: GenCode, line: int, *, bound: bool) -> None:
