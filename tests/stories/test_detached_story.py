@@ -127,7 +127,8 @@ def test_what_a_detached_agent_has_in_the_background_goes_on_when_only_that_agen
     below = [{"calls": [gate.call]}, {"text": "found it"}]
     lead = [says("", send), SLOW]
     task = begun(tmp_path, script(tmp_path, lead=lead, others=below), agent="lead")["agentId"]
-    child = wait_for(tmp_path, task, turns=1)["evidence"]["children"][0]
+    wait_until(lambda: len(gen("task", "list", "--json", cwd=tmp_path).json["tasks"]) == 2, "it sent one")
+    (child,) = wait_for(tmp_path, task, turns=1)["evidence"]["children"]
     wait_for(tmp_path, child, turns=1)
     worker = worker_of(home, child)
     stopped = gen("task", "stop", task, cwd=tmp_path)
