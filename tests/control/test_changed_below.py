@@ -8,6 +8,7 @@ import pytest
 from gencode.testing import Turns, call, says, scripted
 from tests.control.words import heard, numbered, results, said
 
+HANDS = "Bash, Read, Edit, delete_file, move_file"
 AUTONOMOUS = {"permission_mode": "dontAsk", "max_depth": 2}
 READ = says("", call("Read", file_path="a.txt"))
 EDIT = says("", call("Edit", file_path="a.txt", old_string="one", new_string="two"))
@@ -20,7 +21,7 @@ def folder(tmp_path: Path, home: Path) -> Path:
     """A folder with a file, and agents that may send each other."""
     agents = home / ".gen" / "agents"
     agents.mkdir(parents=True)
-    for name, tools in {"first": "Task(second), Bash, Read, Edit", "second": "Bash, Read, Edit"}.items():
+    for name, tools in {"first": f"Task(second), {HANDS}", "second": HANDS}.items():
         (agents / f"{name}.md").write_text(
             f"---\nname: {name}\ndescription: {name}\ntools: {tools}\n---\nGo.\n"
         )
@@ -91,3 +92,39 @@ async def test_a_result_from_the_background_brings_the_same_news(folder: Path) -
         outcome = await gen.ask("go").outcome()
         last = heard(await said(gen, outcome.agent_id))[-1].text
     assert last.endswith(f"appended{NOTE.format(by='the agent first, task 00000002')}")
+
+
+@pytest.mark.parametrize("how", ["tool", "move", "command"])
+async def test_a_file_that_was_deleted_below_is_told_with_who_did_it(folder: Path, how: str) -> None:
+    deletes = {
+        "tool": [READ, says("", call("delete_file", path="a.txt"))],
+        "move": [says("", call("move_file", source="a.txt", destination="b.txt"))],
+        "command": [says("", call("Bash", command="rm a.txt"))],
+    }
+    told = await told_to_main(
+        folder, main=[READ, sending("first"), MINE, says("")], first=[*deletes[how], says("deleted")]
+    )
+    assert told[1] == f"deleted{NOTE.format(by='the agent first, task 00000002')}"
+    assert not (folder / "a.txt").exists()
+
+
+@pytest.mark.parametrize("how", ["tool", "move", "command"])
+async def test_nobody_is_told_of_what_it_deleted_itself(folder: Path, how: str) -> None:
+    deletes = {
+        "tool": call("delete_file", path="a.txt"),
+        "move": call("move_file", source="a.txt", destination="b.txt"),
+        "command": call("Bash", command="rm a.txt"),
+    }
+    first = [READ, says("", deletes[how]), sending("second"), says("sent one")]
+    begun = scripted(
+        folder,
+        settings=AUTONOMOUS,
+        store=numbered(),
+        main=[sending("first"), says("")],
+        first=first,
+        second=[says("looked")],
+    )
+    async with begun as gen:
+        await gen.ask("go").outcome()
+        told = results(await said(gen, "00000002"))
+    assert (told[2], (folder / "a.txt").exists()) == ("looked", False)

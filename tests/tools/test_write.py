@@ -20,6 +20,7 @@ from gencode.runtime.seen import Ledger, Seen
 from gencode.runtime.toolbox import Tool, ToolOutput
 from gencode.tools.diffs import MOST_LINES
 from gencode.tools.edit import EDIT
+from gencode.tools.moving import DELETE_FILE
 from gencode.tools.read import READ
 from gencode.tools.write import WRITE
 from tests.tools.desk import Desk
@@ -146,6 +147,38 @@ async def test_who_was_quicker_by_a_moment_is_named(desk: Desk, monkeypatch: pyt
     ):
         await desk.use(WRITE, file_path="a.txt", content="mine")
     assert tree(desk.root) == {"a.txt": b"kid"}
+
+
+@pytest.mark.parametrize("tool", ["Write", "Edit"])
+async def test_a_file_that_somebody_deleted_since_it_was_read_is_not_made_again_unawares(
+    desk: Desk, tool: str
+) -> None:
+    other = beside(desk)
+    desk.put("a.txt", "old")
+    await desk.use(READ, file_path="a.txt")
+    await other.use(READ, file_path="a.txt")
+    await other.use(DELETE_FILE, path="a.txt")
+    gone = (
+        r"^a.txt was deleted since it was read \(by the agent kid\); if it should be there, Write it again.$"
+    )
+    with pytest.raises(ToolError, match=gone):
+        if tool == "Write":
+            await desk.use(WRITE, file_path="a.txt", content="mine")
+        else:
+            await desk.use(EDIT, file_path="a.txt", old_string="old", new_string="mine")
+    assert tree(desk.root) == {}
+    assert (await desk.use(WRITE, file_path="a.txt", content="mine")).startswith("Created")
+
+
+async def test_who_deleted_a_file_itself_makes_it_again_at_once(desk: Desk) -> None:
+    beside(desk)
+    await desk.use(WRITE, file_path="a.txt", content="one")
+    await desk.use(DELETE_FILE, path="a.txt")
+    assert (await desk.use(WRITE, file_path="a.txt", content="two")).startswith("Created")
+    before = desk.seen.before()
+    (desk.root / "a.txt").unlink()
+    desk.seen.ran(before)
+    assert (await desk.use(WRITE, file_path="a.txt", content="three")).startswith("Created")
 
 
 async def test_nobody_is_named_for_what_the_system_refuses(desk: Desk) -> None:

@@ -23,11 +23,11 @@ class Ledger:
     __slots__ = ("_authors", "_known")
 
     def __init__(self) -> None:
-        self._authors: dict[str, tuple[Identity, str]] = {}
+        self._authors: dict[str, tuple[Identity | None, str]] = {}
         self._known: dict[str, None] = {}
 
-    def note(self, real: str, identity: Identity, who: str) -> None:
-        """Remember who brought a file into this state."""
+    def note(self, real: str, identity: Identity | None, who: str) -> None:
+        """Remember who brought a file into this state, None where it was deleted."""
         self._authors.pop(real, None)
         self._authors[real] = (identity, who)
         if len(self._authors) > MOST_CHANGES:
@@ -36,7 +36,7 @@ class Ledger:
     def author(self, real: str, now: Identity | None) -> str:
         """Who brought a file into the state it is in; empty when that is not known."""
         identity, who = self._authors.get(real, (None, ""))
-        return who if identity is not None and identity == now else ""
+        return who if identity == now else ""
 
     def know(self, real: str) -> None:
         """Remember that somebody has seen a file, who may want to know who changed it."""
@@ -52,7 +52,7 @@ class Ledger:
         """What is not as it was before was changed by this one, if nobody else is known to have done so."""
         for real, was in before.items():
             now = state_of(real)
-            if now is not None and now != was and not self.author(real, now):
+            if now != was and not self.author(real, now):
                 self.note(real, now, who)
 
 
@@ -79,6 +79,16 @@ class Seen:
         """Remember a file as this agent left it, and that it did."""
         self.note(real, identity, sha256)
         self._ledger.note(real, identity, self._who)
+
+    def deleted(self, real: str) -> None:
+        """Remember that this agent deleted a file, which it does not know any more."""
+        self.forget(real)
+        self._ledger.note(real, None, self._who)
+
+    def forget(self, real: str) -> None:
+        """Let a file be one that was never seen."""
+        for known in (self._files, self._hashes, self._told):
+            known.pop(real, None)
 
     def before(self) -> States:
         """The files that any agent has seen, as they are before a command of this one."""

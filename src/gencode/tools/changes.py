@@ -89,6 +89,15 @@ def as_seen(ctx: ToolContext, place: Resolved, file: BinaryIO) -> Identity:
     return now
 
 
+def check_missing(ctx: ToolContext, place: Resolved) -> None:
+    """ToolError, once, for a file that is not there because another agent deleted it since it was read."""
+    who = by(ctx, place) if ctx.seen.state(place.real) else ""
+    if who:
+        shown = relative(ctx.workspace, place.real)
+        ctx.seen.forget(place.real)
+        raise ToolError(f"{shown} was deleted since it was read{who}; if it should be there, Write it again.")
+
+
 def hashed(file: BinaryIO, most: int) -> str:
     """The hash of what is in an open file, which is then at its beginning again; empty for a larger one."""
     if os.fstat(file.fileno()).st_size > most:

@@ -11,7 +11,7 @@ from gencode.core.errors import ToolError
 from gencode.permissions.paths import Resolved
 from gencode.runtime.openers import NotThere, open_for_reading
 from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
-from gencode.tools.changes import Wanted, as_seen, change, changing
+from gencode.tools.changes import Wanted, as_seen, change, changing, check_missing
 from gencode.tools.diffs import difference
 from gencode.tools.files import missing, relative
 from gencode.tools.replacing import Edit, Edited, Span, edited
@@ -76,6 +76,7 @@ def _edit(ctx: ToolContext, file_path: str, edits: Sequence[Edit], wanted: Wante
             state = as_seen(ctx, place, opened)
             file = read_text(opened, shown)
     except NotThere:
+        check_missing(ctx, place)
         state, file = None, _new(place, shown, edits)
     done = edited(file, edits, shown, wanted.check)
     data = file.bytes_with(done.text)

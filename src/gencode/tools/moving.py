@@ -9,7 +9,7 @@ from gencode.core.messages import FileChange, FileSeen, Trace
 from gencode.permissions.paths import Resolved
 from gencode.runtime.openers import identity_of, move_file, remove_file
 from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
-from gencode.tools.changes import Wanted, as_seen, known_as, to_the_end
+from gencode.tools.changes import Wanted, as_seen, changing, known_as, to_the_end
 from gencode.tools.files import open_file, relative, size_text
 
 GONE = ""
@@ -33,7 +33,7 @@ async def shown_move(ctx: ToolContext, source: str, destination: str) -> str:
 @tool(effect="write", name="delete_file", preview=shown_delete, on_request=True)
 async def DELETE_FILE(ctx: ToolContext, path: Annotated[str, Param(also=("file_path",))]) -> ToolOutput:
     """Delete one file that you have Read. It cannot be brought back."""
-    return await to_the_end(lambda wanted: _delete(ctx, path, wanted))
+    return await changing(ctx, lambda wanted: _delete(ctx, path, wanted))
 
 
 @tool(effect="write", name="move_file", preview=shown_move, on_request=True)
@@ -54,6 +54,7 @@ def _delete(ctx: ToolContext, path: str, wanted: Wanted) -> ToolOutput:
         state = as_seen(ctx, place, file)
     wanted.check()
     remove_file(place, expected=state)
+    ctx.seen.deleted(place.real)
     return ToolOutput(f"Deleted {shown}.", Trace(changed=(FileChange(shown, GONE),)))
 
 
@@ -69,8 +70,9 @@ def _move(ctx: ToolContext, source: str, destination: str, wanted: Wanted) -> To
     moved = move_file(here, there, expected=state)
     known: tuple[FileSeen, ...] = ()
     if ctx.seen.state(here.real) == state:
-        ctx.seen.note(there.real, moved, digest)
+        ctx.seen.wrote(there.real, moved, digest)
         known = known_as(new, there.real, digest)
+    ctx.seen.deleted(here.real)
     changed = (FileChange(old, GONE), FileChange(new, digest))
     return ToolOutput(f"Moved {old} to {new}.", Trace(changed=changed, seen=known))
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from gencode.runtime.openers import Expected, NotThere, open_for_reading
 from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
-from gencode.tools.changes import Wanted, as_seen, change, changing
+from gencode.tools.changes import Wanted, as_seen, change, changing, check_missing
 from gencode.tools.diffs import difference
 from gencode.tools.files import size_text
 from gencode.tools.textfile import NoText, checked, counted, line_count, read_text
@@ -34,6 +34,7 @@ def _write(ctx: ToolContext, file_path: str, content: str, wanted: Wanted) -> To
         with open_for_reading(place) as file:
             expected = as_seen(ctx, place, file)
     except NotThere:
+        check_missing(ctx, place)
         expected = "absent"
     wanted.check()
     written = change(ctx, place, data, expected)
