@@ -75,6 +75,21 @@ def test_what_came_while_the_model_was_still_asked_is_shown(tmp_path: Path, betw
     assert (ended.code, stopped(ended.err)) == (1, [])
 
 
+def test_so_are_those_below_an_agent_in_a_process_of_its_own(tmp_path: Path, home: Path) -> None:
+    write_agent(home / ".gen" / "agents", "lead", "LS, Task(Plan, Explore)")
+    apart = send("lead")
+    apart["input"]["isolation"] = "process"
+    model = script(
+        tmp_path,
+        main=[{"calls": [apart]}, {"text": "never"}],
+        lead=[{"calls": [send("Plan", behind=True), send("Explore"), send("Plan")]}, NEVER],
+        Explore=[FOUND],
+        Plan=[NEVER],
+    )
+    ended = gen("-p", "go", "--model", model, *FREE, cwd=tmp_path, **DEEP)
+    assert (ended.code, stopped(ended.err)) == (1, [["Plan", "Plan", "lead"]])
+
+
 def test_a_task_names_who_is_stopped_below_it_and_not_itself(tmp_path: Path, home: Path) -> None:
     write_agent(home / ".gen" / "agents", "lead", "LS, Task(Plan)")
     model = script(

@@ -3,23 +3,33 @@
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
 from gencode.app import GenCode
-from gencode.core.errors import StoreTrouble
+from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import Event
+from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
+from gencode.core.task import Task
 from gencode.delegation.live import Job, Live
+from gencode.delegation.remote import Remote
+from gencode.runtime.ports import Store, TaskQuery
 from gencode.surfaces import plain
 from gencode.surfaces.notices import named
 from gencode.surfaces.view import View
 
+if TYPE_CHECKING:
+    from gencode.runtime.shells import Shell
+
 CLOSING = "the program is closing"
+STOPPING = "Stopping what still runs: {names}. What they have said is kept."
+LOOK_SECONDS = 1.0
+"""So long it may take to find out who is below agents in other processes."""
 
 SIGNALS = {
     signal.SIGINT: "interrupted by the user",
@@ -159,14 +169,34 @@ async def _ended(gen: GenCode, job: Live) -> None:
 def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "") -> None:
     """Say what is stopped because this process ends, if anything is: tasks, and commands in the background.
 
-    What was stopped before is not told, nor the task `beside` which they are.
+    What was stopped before is not told, nor the task `beside` which they are. Those below an agent in a
+    process of its own are looked for in the journal, so that is told a moment later.
     """
-    working = [live.task for live in gen.supervisor if not live.stop.stopped and not live.task.status.ended]
-    told = [task for task in working if task.id != beside]
-    running = [task for task in told if conversations or not task.conversation]
+    working = [live for live in gen.supervisor if not live.stop.stopped and not live.task.status.ended]
+    running = [each.task for each in working if each.id != beside]
+    running = [each for each in running if conversations or not each.conversation]
     commands = gen.shells.running() if gen.shells else []
-    if running or commands:
-        plain.note(f"Stopping what still runs: {named(running, commands)}. What they have said is kept.")
+    apart = [each.id for each in working if isinstance(each, Remote)]
+    if apart:
+        gen.supervisor.see_to(_tell_all(gen.store, running, commands, apart))
+    elif running or commands:
+        plain.note(STOPPING.format(names=named(running, commands)))
+
+
+async def _tell_all(
+    store: Store, running: Sequence[Task], commands: Sequence["Shell"], apart: Sequence[str]
+) -> None:
+    """Say what is stopped, with all that is at work below the tasks that are `apart`, or was until now."""
+    known, since = {each.id: each for each in running}, stamp()
+    above = tuple(apart)
+    with suppress(TimeoutError, GenCodeError):
+        async with asyncio.timeout(LOOK_SECONDS):
+            while above:
+                found = await store.tasks(TaskQuery(parents=above))
+                at_work = [each for each in found if (each.ended_at or since) >= since]
+                above = tuple(each.id for each in found)
+                known.update((each.id, each) for each in at_work if each.id not in known)
+    plain.note(STOPPING.format(names=named([*known.values()], commands)))
 
 
 async def _outcome(gen: GenCode, job: Live) -> Outcome:
