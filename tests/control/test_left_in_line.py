@@ -9,9 +9,11 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
+from gencode.runtime.whereabouts import TREE
 from gencode.surfaces.http.going_on import GO_ON, SHUT_DOWN
 from gencode.testing import says
 from tests.control.test_again_in_line import HOLD, ONE, STOPPED, Patient
+from tests.control.test_worktrees_story import repository
 from tests.control.words import heard, said
 from tests.http.serving import Client, gen_serve, served
 from tests.surfaces.running import script
@@ -108,3 +110,25 @@ async def test_what_is_said_to_one_in_line_that_gets_a_process_of_its_own_is_hea
         ended = await gen.watch.ended(apart.id, 60)
         told = await words(gen, apart.id)
     assert (ended.status, told) == (Status.COMPLETED, ["look", "and this"])
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+async def test_one_in_line_for_a_worktree_is_told_of_that_when_it_begins_after_all(
+    tmp_path: Path, how: str
+) -> None:
+    folder = repository(tmp_path / "project")
+    async with gen_serve(folder, Explore=EXPLORE, Plan=[HOLD]) as server:
+        await begun(server.client, "Plan", "hold")
+        order = {"agent": "Explore", "prompt": "look", "isolation": "worktree"}
+        task = (await server.client.post("/api/tasks", order)).json["agentId"]
+        if how == "stopped":
+            await server.client.post(f"/api/tasks/{task}/stop", {})
+        await server.stop(signal.SIGKILL)
+    async with GenCode.open(folder, model=script(folder, Explore=EXPLORE)) as gen:
+        went_on = await gen.resume(task, "")
+        told = await words(gen, task)
+        tree = (await gen.find(task)).worktree
+    assert (went_on.status, told[0], len(told)) == (Status.COMPLETED, "look", 2)
+    where = f"{TREE} of your own, {tree}, on the branch gencode/{task}, which was made from the last commit"
+    assert told[1].startswith(where)

@@ -10,6 +10,7 @@ from gencode.core.messages import Message, UserMessage
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
+from gencode.delegation.trees import Workplace
 from gencode.runtime.ports import Letter
 from gencode.runtime.whereabouts import BACK, CLONE, TREE, last_place
 
@@ -83,6 +84,16 @@ def told_place(earlier: Sequence[Message], here: Workspace) -> list[UserMessage]
     where = "worktree" if place.startswith(TREE) else "clone" if place.startswith(CLONE) else "copy"
     text = f"{BACK} {cwd}. What you changed in your {where} is in it only if somebody took it over, so look."
     return [UserMessage(text, sender="system")]
+
+
+def with_place(
+    heard: Sequence[UserMessage], workplace: Workplace | None, here: Workspace, events: Sequence[Event]
+) -> list[UserMessage]:
+    """What a task hears when it goes on, with where it is; one that was never told so is told all of it."""
+    if workplace is not None and not has_heard(events):
+        return [*heard, *workplace.heard()]
+    place = workplace.heard_anew() if workplace else told_place(transcript_of(events), here)
+    return [*place, *heard]
 
 
 def in_line(started: TaskStarted) -> tuple[TaskQueued, tuple[TaskStarted]]:

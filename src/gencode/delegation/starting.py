@@ -22,7 +22,7 @@ from gencode.delegation.accounts import bounded_above, shares
 from gencode.delegation.births import Begins, Birth
 from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled, said_again
 from gencode.delegation.desk import Desk
-from gencode.delegation.earlier import has_open_words, in_line, told_place, tools_of, words_for
+from gencode.delegation.earlier import has_open_words, in_line, tools_of, with_place, words_for
 from gencode.delegation.family import Family, as_sent
 from gencode.delegation.forms import schema_of
 from gencode.delegation.inbox import Arrivals
@@ -286,8 +286,7 @@ class Starting:
             heard += [note for note in origin.notes() if note not in earlier]
             form = schema_of(lease.state, spec, more.form)
             heard += told_form(form, earlier)
-            place = order.workplace.heard_anew() if order.workplace else told_place(earlier, origin.workspace)
-            heard = [*place, *heard]
+            heard = with_place(heard, order.workplace, origin.workspace, events)
             started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
             first = (TaskBackgrounded(),) if more.behind else ()
             woken = order.woken is not None
