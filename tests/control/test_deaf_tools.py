@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -13,6 +13,7 @@ from gencode.core.status import Status
 from gencode.delegation.live import Job
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime import deaf
+from gencode.runtime.asking import Answer, Question
 from gencode.runtime.toolbox import Tool, ToolContext, tool
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
@@ -98,6 +99,38 @@ async def test_one_that_answers_a_stop_with_a_result_does_not_lift_the_limit_of_
     async with asyncio.timeout(30), opened(tmp_path, hasty, seconds=1.0, calls=[call("Hasty")]) as gen:
         outcome = await gen.ask("go").outcome()
     assert (outcome.status, outcome.result) == (Status.TIMED_OUT, "I look.")
+
+
+async def test_one_that_cannot_show_in_time_what_it_would_change_is_asked_about_without_that(
+    tmp_path: Path, wake: asyncio.Event
+) -> None:
+    async def forever(ctx: ToolContext) -> str:
+        await wake.wait()
+        return "at last"
+
+    @tool(effect="write", name="Change", timeout=0.2, preview=forever)
+    async def change(ctx: ToolContext) -> str:
+        """Change something."""
+        return "changed"
+
+    class Yes:
+        asked: ClassVar[list[str]] = []
+
+        async def ask(self, question: Question) -> Answer:
+            self.asked.append(question.preview)
+            return Answer(True)
+
+    model = ScriptedProvider.of({"main": [says("", call("Change")), says("I go on.")]})
+    async with (
+        asyncio.timeout(30),
+        GenCode.open(tmp_path, model=model, store=MemoryStore(), tools=[change], asker=Yes()) as gen,
+    ):
+        outcome = await gen.ask("go").outcome()
+        given = results(await said(gen, outcome.agent_id))
+    assert (given, Yes.asked) == (
+        ["changed"],
+        ["(it could not be shown beforehand: it took longer than 0.2 s)"],
+    )
 
 
 async def test_whoever_stops_an_agent_and_leaves_does_not_wait_for_one(

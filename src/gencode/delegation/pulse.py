@@ -29,7 +29,7 @@ class Pulse:
         """Note how a job is; one that is silent for too long is overdue."""
         silent = job.record.silent
         if silent >= self._liveness.over and not job.overdue:
-            job.overdue = f"it gave no sign of life for {silent:.0f} s"
+            job.overdue = f"it gave no sign of life for {silent:.0f} s; silence_seconds allows no more"
         elif silent >= self._liveness.stalled and not job.task.stalled and not job.task.status.ended:
             heard = job.record.heard
             await job.record.commit(TaskStalled(round(silent, 1)))

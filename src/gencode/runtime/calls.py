@@ -216,7 +216,14 @@ def _ready(seat: Seat, wish: Wish, record: Recorder) -> tuple[Tool, Struct]:
 async def _preview(seat: Seat, wish: Wish, record: Recorder) -> str:
     if wish.tool is None or wish.arguments is None:
         return ""
-    return await wish.tool.shown(_context(seat, wish, record), wish.arguments)
+    clock = asyncio.timeout(wish.tool.timeout)
+    try:
+        async with clock:
+            return await wish.tool.shown(_context(seat, wish, record), wish.arguments)
+    except TimeoutError:
+        if not clock.expired():
+            raise
+        return f"(it could not be shown beforehand: it took longer than {wish.tool.timeout:g} s)"
 
 
 def _context(seat: Seat, wish: Wish, record: Recorder) -> ToolContext:
