@@ -257,7 +257,7 @@ class Seating:
 
     def check_price(self, place: Origin) -> None:
         """Refuse a budget of money for a model whose price nobody knows, before anything is spent."""
-        if place.purse is not None and place.purse.left().usd is not None:
+        if place.purse is not None and place.purse.bounding("usd") is not None:
             self.check_model(place.model.name)
 
     def check_model(self, model: str) -> None:

@@ -80,16 +80,16 @@ class Account:
 
     def close(self) -> None:
         """Weigh no more than what is in here, without what is set aside for others elsewhere."""
-        kept, load = self.weight(self.kept), self.weight(self.load)
-        if self.above is not None and self.open:
+        if self.above is not None and self.limit is not None and self.open:
+            kept, load = self.weight(self.kept), self.weight(self.load)
             self.above.add(0, self.kept - self.elsewhere - kept, self.load - self.elsewhere - load)
         self.open = False
 
     def reopen(self) -> None:
         """Weigh with its limit again."""
         was, self.open = self.open, True
-        kept, load = self.weight(self.kept), self.weight(self.load)
-        if self.above is not None and not was:
+        if self.above is not None and self.limit is not None and not was:
+            kept, load = self.weight(self.kept), self.weight(self.load)
             self.above.add(0, kept - self.kept + self.elsewhere, load - self.load + self.elsewhere)
 
     def set_aside(self, amount: int) -> None:

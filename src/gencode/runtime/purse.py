@@ -81,6 +81,11 @@ class Purse:
                 return True
         return False
 
+    def bounding(self, kind: str) -> Account | None:
+        """The nearest account from here up that bounds a kind, if any does."""
+        accounts = (purse.accounts[kind] for purse in self.upwards if purse.limited)
+        return next((account for account in accounts if account.limit is not None), None)
+
     @property
     def payer(self) -> "Purse":
         """The nearest one from here up that does not only stand between others."""
@@ -258,8 +263,7 @@ class Purse:
         That is what it costs if its `reply` keeps to so many tokens.
         """
         usd = known(usd)
-        limited = (purse.accounts["usd"] for purse in self.upwards if purse.accounts["usd"].limit is not None)
-        if usd is None and (account := next(limited, None)):
+        if usd is None and (account := self.bounding("usd")):
             raise BudgetSpent(NO_PRICE, account)  # it may have been named after its agent began
         while True:
             reservation = Reservation(self, self.estimate(tokens, usd))
