@@ -12,7 +12,7 @@ from gencode.core.events import (
 )
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.surfaces.notices import Notice, ended_meanwhile, named, notice_of
+from gencode.surfaces.notices import Notice, all_named, ended_meanwhile, named, notice_of
 from gencode.surfaces.view import View, fold
 
 AT = "2026-01-01T00:00:00.000000Z"
@@ -82,3 +82,4 @@ def test_many_tasks_are_named_by_the_first_few() -> None:
     several = [task(f"{number:08x}", Status.RUNNING) for number in range(12)]
     assert named(several[:2]) == "00000000 (Explore), 00000001 (Explore)"
     assert named(several).endswith("and 2 more")
+    assert all_named(several) == ", ".join(f"{each.id} (Explore)" for each in several)

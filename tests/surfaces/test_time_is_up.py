@@ -45,6 +45,13 @@ def test_an_agent_that_is_waited_for_is_named_and_what_the_other_found_is_shown(
     assert "ended as timed_out: it took longer than 6 s; max_seconds lets a run take no more." in ended.err
 
 
+def test_however_many_there_are_all_of_them_are_named(tmp_path: Path) -> None:
+    calls = [send("Plan", behind=True) for _ in range(14)]
+    model = script(tmp_path, main=[{"calls": calls}, {"text": "sent"}], Plan=[NEVER])
+    ended = gen("-p", "go", "--model", model, *FREE, cwd=tmp_path)
+    assert (ended.code, stopped(ended.err)) == (1, [["Plan"] * 14])
+
+
 @pytest.mark.parametrize("turn", range(3))
 def test_nested_agents_in_the_background_are_named_every_time(tmp_path: Path, home: Path, turn: int) -> None:
     write_agent(home / ".gen" / "agents", "lead", "LS, Task(Plan)")

@@ -20,7 +20,7 @@ from gencode.delegation.live import Job, Live
 from gencode.delegation.remote import Remote
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.surfaces import plain
-from gencode.surfaces.notices import named
+from gencode.surfaces.notices import all_named, named
 from gencode.surfaces.view import View
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "")
     if apart:
         gen.supervisor.see_to(_tell_all(gen.store, running, commands, apart))
     elif running or commands:
-        plain.note(STOPPING.format(names=named(running, commands)))
+        plain.note(STOPPING.format(names=all_named(running, commands)))
 
 
 async def _tell_all(
@@ -196,7 +196,7 @@ async def _tell_all(
                 at_work = [each for each in found if (each.ended_at or since) >= since]
                 above = tuple(each.id for each in found)
                 known.update((each.id, each) for each in at_work if each.id not in known)
-    plain.note(STOPPING.format(names=named([*known.values()], commands)))
+    plain.note(STOPPING.format(names=all_named([*known.values()], commands)))
 
 
 async def _outcome(gen: GenCode, job: Live) -> Outcome:

@@ -25,7 +25,7 @@ from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.family import rows
 from gencode.surfaces.figures import figures, name_of, state
 from gencode.surfaces.handed_back import handed_back, in_words
-from gencode.surfaces.notices import Notice, named
+from gencode.surfaces.notices import Notice, all_named
 from gencode.surfaces.person import Doubt, LinePerson, drop_typed
 from gencode.surfaces.plain import answer, note
 from gencode.surfaces.questions import REACHES, WITH_NETWORK
@@ -96,7 +96,7 @@ def _name_what_stops(talk: Talk) -> None:
     running = [live.task for live in talk.gen.supervisor if not live.over]
     commands = talk.gen.shells.running() if talk.gen.shells else []
     if running or commands:
-        note(f"Still running, stopped now: {named(running, commands)}. What they have said is kept.")
+        note(f"Still running, stopped now: {all_named(running, commands)}. What they have said is kept.")
 
 
 class Lines(LinePerson):

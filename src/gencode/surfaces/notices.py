@@ -100,7 +100,16 @@ def ended_meanwhile(session: Task, children: Sequence[Task]) -> list[Notice]:
 
 def named(tasks: Sequence[Task], commands: Sequence["Shell"] = ()) -> str:
     """Several tasks by id and agent, and commands by id and text: the first few of them."""
+    return _listed(tasks, commands, MOST_NAMED)
+
+
+def all_named(tasks: Sequence[Task], commands: Sequence["Shell"] = ()) -> str:
+    """The same with every one of them, for where nobody can look them up any more."""
+    return _listed(tasks, commands, len(tasks) + len(commands))
+
+
+def _listed(tasks: Sequence[Task], commands: Sequence["Shell"], most: int) -> str:
     names = [f"{each.id} ({visible_line(each.agent)})" for each in tasks]
     names += [f"the command {each.id} ({visible_line(each.order.text, MOST_TYPED)})" for each in commands]
-    few = ", ".join(names[:MOST_NAMED])
-    return f"{few} and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else few
+    few = ", ".join(names[:most])
+    return f"{few} and {len(names) - most} more" if len(names) > most else few

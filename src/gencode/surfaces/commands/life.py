@@ -28,11 +28,11 @@ from gencode.surfaces.commands.opening import check, not_trusted, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.commands.schemas import schema
 from gencode.surfaces.follow import follow, painter_for, tell_ending
+from gencode.surfaces.notices import all_named
 from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json, answer_raw, note, turns
 from gencode.surfaces.visible import visible_line
 
-MOST_NAMED = 10
 USUAL_MS = 30_000
 LONGEST_MS = 600_000
 STOPPED = "a person stopped it"
@@ -119,10 +119,8 @@ async def announce(gen: GenCode, task: str, verb: Verb, does: str) -> None:
 
 
 def _several(tasks: Sequence[Task]) -> str:
-    """How many tasks these are, and the first of them by name."""
-    names = ", ".join(f"{each.id} ({visible_line(each.agent)})" for each in tasks[:MOST_NAMED])
-    rest = f" and {len(tasks) - MOST_NAMED} more" if len(tasks) > MOST_NAMED else ""
-    return f"{'1 task' if len(tasks) == 1 else f'{len(tasks)} tasks'}: {names}{rest}"
+    """How many tasks these are, and who."""
+    return f"{'1 task' if len(tasks) == 1 else f'{len(tasks)} tasks'}: {all_named(tasks)}"
 
 
 def _tell_stop(outcome: Outcome, hit: list[Outcome]) -> None:
