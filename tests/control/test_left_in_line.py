@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,8 @@ async def test_all_that_stood_in_line_goes_on_after_restarts_and_hears_of_them_o
         await server.stop(signal.SIGTERM)
     for _ in range(2):
         async with gen_serve(tmp_path, Explore=EXPLORE, Plan=[HOLD]) as server:
-            await server.client.until("/api/tasks", lambda now: _at_work(now) >= 2)
+            places = {hold: 0, early: 1, new: 2, copy: 3}
+            await server.client.until("/api/tasks", lambda now, places=places: _places(now) == places)
             await server.stop(signal.SIGTERM)
     async with served(tmp_path, settings=ONE, Explore=EXPLORE, Plan=[HOLD]) as site:
         await site.client.until(f"/api/tasks/{hold}", lambda now: now["status"] == "running")
@@ -68,8 +70,10 @@ async def test_all_that_stood_in_line_goes_on_after_restarts_and_hears_of_them_o
     assert told[3] == ["look", "another way"]
 
 
-def _at_work(now: dict[str, list[dict[str, str]]]) -> int:
-    return sum(each["status"] in ("pending", "running") for each in now["tasks"])
+def _places(now: dict[str, list[dict[str, Any]]]) -> dict[str, int]:
+    """The places in line of all that have not ended; of who is at work, none."""
+    there = [each for each in now["tasks"] if each["status"] in ("pending", "running")]
+    return {each["agentId"]: each.get("queuePosition", 0) for each in there}
 
 
 async def test_a_copy_in_line_whose_server_is_killed_goes_on_with_all_it_remembers(tmp_path: Path) -> None:

@@ -67,6 +67,12 @@ def _at_work(running: Sequence[Task], queue: Sequence[Task], caps: Mapping[str, 
     return [_caps_of(task, caps) for task in sorted(working, key=_began)]
 
 
+def as_they_stood(task: Task) -> tuple[bool, str]:
+    """A key that puts tasks that were cut in the order they had: who was at work, and then who waited."""
+    waited = task.started_at is None or task.queued_at > task.handed
+    return waited, _came(task)
+
+
 def _came(task: Task) -> str:
     """Since when it waits."""
     return task.queued_at or task.created_at

@@ -11,6 +11,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.earlier import told_last
+from gencode.delegation.turns import as_they_stood
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.http.turns import turn_at
 
@@ -37,10 +38,9 @@ async def go_on(gen: GenCode, lock: Path) -> list[Task]:
         )
         cut = [task for task in await gen.store.tasks(query) if task.error == SHUT_DOWN]
         free = [task for task in cut if not _is_waited_for(task)]
-        # Conversations last, so that they expect what they had sent.
-        return [
-            task for task in sorted(free, key=lambda each: each.conversation) if await _goes_on(gen, task)
-        ]
+        # In the line they stood in; conversations last, so that they expect what they had sent.
+        free.sort(key=lambda each: (each.conversation, as_they_stood(each)))
+        return [task for task in free if await _goes_on(gen, task)]
 
 
 def shut_down(gen: GenCode) -> None:
