@@ -20,6 +20,7 @@ from gencode.runtime.asking import Answer, Question, Reach
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, call, says, scripted
+from tests.control.minds import MODEL, say, thinking
 from tests.waiting import until
 
 ON = {"result_cache": True}
@@ -89,6 +90,29 @@ async def test_the_same_work_is_answered_from_the_journal_until_a_file_changes(t
     assert [marked(each) for each in (first, second, other, third)] == [False, True, False, False]
     assert [each.turns for each in (first, second, other, third)] == [2, 0, 2, 2]
     assert (second.success, second.result, second.agent_id != first.agent_id) == (True, "it says one", True)
+
+
+async def test_another_model_of_the_same_name_is_asked_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that a program brought along are called like their class; two servers may have any model."""
+    store, answers = MemoryStore(), list[tuple[str, bool]]()
+    for words in ("from one", "from another"):
+        own = ScriptedProvider.of({"Explore": [says(words)]})
+        async with GenCode.open(tmp_path, model=own, settings=ON, store=store) as gen:
+            for _ in range(2):
+                outcome = await gen.task("Explore", "who are you?")
+                answers.append((outcome.result, marked(outcome)))
+    for words in ("from here", "from there"):
+        async with (
+            thinking(lambda _, words=words: say(words), monkeypatch),
+            GenCode.open(tmp_path, model=MODEL, settings=ON, store=store) as gen,
+        ):
+            for _ in range(2):
+                outcome = await gen.task("Explore", "who are you?")
+                answers.append((outcome.result, marked(outcome)))
+    places = ("from one", "from another", "from here", "from there")
+    assert answers == [(words, again) for words in places for again in (False, True)]
 
 
 async def test_a_task_that_was_answered_from_the_journal_knows_its_answer(tmp_path: Path) -> None:

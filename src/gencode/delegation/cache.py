@@ -76,7 +76,7 @@ def _beginning_of(created: TaskCreated, request: Request, place: Origin) -> str:
     """
     if place.given.rules() or place.workspace.copied is not None:
         return ""
-    told = (request, place.model.effort, place.model.temperature)
+    told = (request, place.model.whose, place.model.effort, place.model.temperature)
     bounds = (created.policies, created.grant, created.clone, created.output_schema)
     return hashlib.sha256(repr((told, bounds)).encode("utf-8", "surrogatepass")).hexdigest()
 

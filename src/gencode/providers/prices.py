@@ -34,9 +34,10 @@ def price_of(model: str, own: Mapping[str, Price]) -> Price:
 
 
 class Priced:
-    """A provider whose usage carries what it cost."""
+    """A provider whose usage carries what it cost; `address` is where it is asked."""
 
-    def __init__(self, inner: Provider, price: Price) -> None:
+    def __init__(self, inner: Provider, price: Price, address: str = "") -> None:
+        self.address = address
         self._inner = inner
         self._price = price
         self._known = price.of(Usage()) is not None

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
+from gencode.core.ids import new_id
 from gencode.core.prices import Price
 from gencode.providers.board import Board, SharedBoard
 from gencode.providers.cooldown import Cooldown
@@ -141,7 +142,9 @@ class Switchboard:
         """A provider that asks again where waiting helps, and knows what it costs."""
         full = f"{name}/{model}"
         cooldown = Cooldown(self._board(name, model))
-        return Priced(Retrying(self._paced(maker(model), full), cooldown), self.price(full))
+        addresses = {vendor.name: vendor.address(self._environ) for vendor in VENDORS}
+        asking = Retrying(self._paced(maker(model), full), cooldown)
+        return Priced(asking, self.price(full), addresses.get(name, ""))
 
     def _board(self, name: str, model: str) -> Board | None:
         """Where it is written down that a model refuses, for all who ask it there with the same key."""
@@ -164,7 +167,7 @@ class Switchboard:
         name = type(provider).__name__
         if not isinstance(provider, ScriptedProvider | Retrying):
             provider = Priced(Retrying(Own(provider), Cooldown()), self.price(name))
-        return Model(OWN, name, provider, binding=True)
+        return Model(OWN, name, provider, binding=True, mark=new_id())
 
     def _paced(self, plain: Provider, model: str) -> Provider:
         """The same among those of all machines, where there are others."""

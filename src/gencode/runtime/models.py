@@ -56,6 +56,13 @@ class Model(Struct, frozen=True):
     why: str = ""
     effort: Effort | None = None
     temperature: float | None = None
+    mark: str = ""
+    """Tells it apart from others of the same name: a program's own has only that of its class."""
+
+    @property
+    def whose(self) -> str:
+        """Who answers under its name: what sets it apart, or else the address it is asked at."""
+        return self.mark or getattr(self.provider, "address", "")
 
     @property
     def lasting(self) -> str:
