@@ -11,7 +11,7 @@ import msgspec
 from gencode.agents.library import Library
 from gencode.agents.registry import MAIN, Registry
 from gencode.agents.registry import Entry as Entry
-from gencode.core.events import Event, TaskImported
+from gencode.core.events import Event
 from gencode.core.outcome import Outcome
 from gencode.core.prices import Price
 from gencode.core.rules import Policy
@@ -305,9 +305,9 @@ class GenCode:
         from gencode.stores.jsonl import import_task
 
         journal = import_task(text)
-        await self.store.adopt(journal.events)
+        await self.store.adopt(journal.imported(str(self.workspace.cwd)))
         task = journal.events[0].task
-        await close_task(self.store, task, self.supervisor.owner, and_also=TaskImported())
+        await close_task(self.store, task, self.supervisor.owner)
         return await self.get(task), journal.warnings
 
     def listen(self) -> Listener:

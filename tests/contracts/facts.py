@@ -118,7 +118,7 @@ summed_up = st.builds(
     st.none() | usages,
 )
 estimated = st.builds(CostEstimated, usages)
-moved = st.sampled_from([TaskBackgrounded(), TaskImported()])
+moved = st.one_of(st.just(TaskBackgrounded()), st.builds(TaskImported, words))
 durable: st.SearchStrategy[DurableFact] = st.one_of(
     created, started, queued, added, summed_up, estimated, decided, moved, ended
 )

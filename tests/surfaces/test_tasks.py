@@ -163,6 +163,22 @@ def test_a_task_moves_to_another_database(tmp_path: Path, model: str) -> None:
     assert (again.code, "already a task" in again.err) == (2, True)
 
 
+def test_an_imported_task_is_listed_where_it_was_imported_and_says_where_it_came_from(
+    tmp_path: Path, model: str
+) -> None:
+    run = explored(model, tmp_path, "--json").json
+    other, file = tmp_path / "other", tmp_path / "task.jsonl"
+    other.mkdir()
+    assert gen("task", "export", run["agentId"], str(file), cwd=tmp_path).code == 0
+    there = {"GEN_HOME": str(tmp_path / "there")}
+    told = gen("task", "import", str(file), "--json", cwd=other, **there).json["task"]
+    assert told == {**run, "cwd": str(other), "importedFrom": str(tmp_path)}
+    assert gen("task", "list", "--json", cwd=other, **there).json == {"tasks": [told]}
+    assert gen("task", "list", "--json", cwd=tmp_path, **there).json == {"tasks": []}
+    shown = gen("task", "show", run["agentId"], cwd=other, **there).out
+    assert f"\n  folder        {other}\n  imported from {tmp_path}\n" in shown
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

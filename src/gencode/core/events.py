@@ -153,7 +153,12 @@ class TaskStalled(Fact, tag="TaskStalled", frozen=True):
 
 
 class TaskImported(Fact, tag="TaskImported", frozen=True, omit_defaults=True):
-    """The task came from a file, so what that file says about permissions and folders gives no rights."""
+    """The task came from a file, so what that file says about permissions and folders gives no rights.
+
+    It belongs to the folder `cwd` from then on, where it was imported.
+    """
+
+    cwd: str = ""
 
 
 class TaskEnded(Fact, tag="TaskEnded", frozen=True, omit_defaults=True):

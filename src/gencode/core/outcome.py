@@ -50,6 +50,7 @@ class Outcome(Struct, frozen=True, rename="camel"):
     evidence: Evidence
     output: Any = None
     forked_from: str | UnsetType = UNSET
+    imported_from: str | UnsetType = UNSET
     queue_position: int | UnsetType = UNSET
     stalled_seconds: float | UnsetType = UNSET
     transcript: list[dict[str, Any]] | UnsetType = UNSET
@@ -98,6 +99,7 @@ def outcome_of(task: Task, tree: Usage | None = None, outputs: Path | None = Non
         evidence=task.evidence,
         output=task.output,
         forked_from=task.forked or UNSET,
+        imported_from=task.came_from or UNSET,
         stalled_seconds=task.stalled or UNSET,
     )
 

@@ -98,6 +98,8 @@ class Task(Struct, frozen=True, gc=False):
     """The number of the last letter it was given; those up to it are never given again."""
     imported: bool = False
     """Whether it came from a file; then its policies, its folder and its model count for nothing."""
+    came_from: str = ""
+    """The folder that such a file named, where it was imported in another one."""
     closing: tuple[str, ...] = ()
     """The warnings that speak of its last report; going on with the task takes them back."""
     budget: Budget = Budget()
@@ -256,8 +258,9 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             return replace(task, usage=task.usage + (fact.usage or Usage()), stalled=0.0)
         case TaskStalled():
             return replace(task, stalled=fact.seconds)
-        case TaskImported():
-            return replace(task, imported=True, clone=None)
+        case TaskImported(cwd):
+            moved = {"cwd": cwd, "came_from": task.cwd} if cwd and cwd != task.cwd else {}
+            return replace(task, imported=True, clone=None, **moved)
         case TaskEnded():
             if task.status.ended:
                 _impossible(event, f"the task already ended as {task.status}")

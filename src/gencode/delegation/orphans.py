@@ -137,14 +137,13 @@ async def close_task(
     instead_of: str | None = None,
     why: str = DIED,
     outputs: Path | None = None,
-    and_also: DurableFact | None = None,
 ) -> None:
-    """End a task that nobody works on any more; one that has ended only gets what is `and_also` said."""
+    """End a task that nobody works on any more; one that has ended stays as it is."""
     lease = await store.take(task, owner, instead_of)
     written = False
     try:
         facts = await interrupting(store, lease.state, why)
-        if facts := [*facts, and_also] if and_also else facts:
+        if facts:
             await store.append(lease, facts, last=True)
             written = True
             await make_whole(store, outputs, lease.state)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import CorruptFact, UserMistake
-from gencode.core.events import DurableFact, Event, TaskCreated, TaskEnded, plain
+from gencode.core.events import DurableFact, Event, TaskCreated, TaskEnded, TaskImported, plain
 from gencode.core.ids import ID_LENGTH, clean_id, moment, stamp
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
@@ -35,6 +35,11 @@ class Imported(Struct, frozen=True):
 
     events: list[Event]
     warnings: list[str]
+
+    def imported(self, cwd: str) -> list[Event]:
+        """The same, and that they came from a file: from now on the task belongs to this folder."""
+        last = self.events[-1]
+        return [*self.events, Event(last.task, (last.seq or 0) + 1, stamp(), TaskImported(cwd))]
 
 
 class _Foreign(Struct, frozen=True, rename="camel"):

@@ -170,6 +170,8 @@ def _facts(task: Outcome, awaits: str, stalled: Sequence[str]) -> Iterator[str]:
         yield f"  stalled       {line}"
     yield f"  model         {visible_line(task.model)}"
     yield f"  folder        {visible_line(task.cwd)}"
+    if task.imported_from:
+        yield f"  imported from {visible_line(task.imported_from)}"
     yield f"  created       {task.created_at}"
     yield f"  tokens        {task.usage.tree.input_tokens} in, {task.usage.tree.output_tokens} out"
     if task.error:
