@@ -1,7 +1,8 @@
 """A budget that is named while agents below are at work: all that they spend from then on counts in it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,15 @@ def played(tmp_path: Path, home: Path, gate: Gate, **words: Any) -> str:
     chief = [says("", behind, usage=COSTS), says("it works", usage=COSTS), *[LOOK] * 90]
     below = [says("", gate.call, usage=COSTS), *[LOOK] * MUCH, says("done", usage=COSTS)]
     return script(tmp_path, main=first, lead=first, chief=chief, Bash=below)
+
+
+@asynccontextmanager
+async def led_before(tmp_path: Path, home: Path, **words: Any) -> AsyncGenerator[tuple[GenCode, Gate, str]]:
+    """An agent without a budget that was stopped while one it sent waits at the gate."""
+    gate = Gate(tmp_path)
+    model = played(tmp_path, home, gate, **words)
+    async with GenCode.open(tmp_path, model=model, settings=DEEP) as gen:
+        yield gen, gate, await stopped_before_those_it_sent(gen)
 
 
 async def until_so(gen: GenCode, **turns: int) -> None:
@@ -117,10 +127,7 @@ async def test_a_budget_that_is_named_for_an_agent_later_bounds_those_it_sent_be
 async def test_a_resume_that_is_refused_leaves_those_below_without_a_budget(
     tmp_path: Path, home: Path
 ) -> None:
-    gate = Gate(tmp_path)
-    model = played(tmp_path, home, gate)
-    async with GenCode.open(tmp_path, model=model, settings=DEEP) as gen:
-        lead = await stopped_before_those_it_sent(gen)
+    async with led_before(tmp_path, home) as (gen, gate, lead):
         with pytest.raises(UserMistake, match="The prompt is empty"):
             await gen.work.resume(lead, TaskRequest("", " ", budget=BUDGET))
         await until(gate.opened, "the agent that was sent before goes on")
@@ -209,10 +216,7 @@ APART = {"isolation": "process"}
 async def test_no_budget_is_named_beside_an_agent_in_a_process_of_its_own_that_would_not_know_of_it(
     tmp_path: Path, home: Path, name: Callable[[GenCode, str], Awaitable[None]]
 ) -> None:
-    gate = Gate(tmp_path)
-    model = played(tmp_path, home, gate, **APART)
-    async with GenCode.open(tmp_path, model=model, settings=DEEP) as gen:
-        lead = await stopped_before_those_it_sent(gen)
+    async with led_before(tmp_path, home, **APART) as (gen, _, lead):
         sent = await task_of(gen, "Bash")
         with pytest.raises(
             UserMistake, match=f"at work.*: {sent}\\. .*[Ww]ait until they have ended, or stop"
@@ -247,10 +251,7 @@ async def test_nor_for_a_conversation_that_has_such_an_agent(
 async def test_one_that_took_a_budget_along_which_fits_into_the_new_one_goes_on(
     tmp_path: Path, home: Path
 ) -> None:
-    gate = Gate(tmp_path)
-    model = played(tmp_path, home, gate, **APART, budget={"tokens": 5 * CALL})
-    async with GenCode.open(tmp_path, model=model, settings=DEEP) as gen:
-        lead = await stopped_before_those_it_sent(gen)
+    async with led_before(tmp_path, home, **APART, budget={"tokens": 5 * CALL}) as (gen, gate, lead):
         with pytest.raises(UserMistake, match="may spend more than that"):
             await gen.set_budget(lead, Budget(tokens=6 * CALL))
         await gen.set_budget(lead, BUDGET)
@@ -264,10 +265,7 @@ async def test_one_that_took_a_budget_along_which_fits_into_the_new_one_goes_on(
 async def test_another_process_names_no_budget_that_those_at_work_below_would_not_know_of(
     tmp_path: Path, home: Path
 ) -> None:
-    gate = Gate(tmp_path)
-    model = played(tmp_path, home, gate)
-    async with GenCode.open(tmp_path, model=model, settings=DEEP) as gen:
-        lead = await stopped_before_those_it_sent(gen)
+    async with led_before(tmp_path, home) as (gen, gate, lead):
         sent = await task_of(gen, "Bash")
         words = ("task", "budget", lead, "tokens", str(BUDGET.tokens))
         refused = await asyncio.to_thread(command, *words, cwd=tmp_path)
