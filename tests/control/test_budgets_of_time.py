@@ -68,7 +68,7 @@ async def test_an_agent_that_a_model_goes_on_with_has_no_other_seconds_either(tm
     store = opened.store
     async with scripted(tmp_path, store=store, main=turns, Explore=[SLOW]) as opened:
         await opened.ask("go on", session=session).outcome()
-        spent = refusal(child.agent_id).replace("1 second", "0.5 seconds")
+        spent = refusal(child.agent_id).replace("of 1 second", "of 0.5 seconds")
         assert results(await said(opened, session))[1:] == [
             spent,
             f"{spent} The message is kept, and heard when the task goes on.",

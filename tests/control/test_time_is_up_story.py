@@ -36,6 +36,7 @@ SPENT = (
     "The budget of 3 seconds of agent lead is spent. A bigger one lets it go on: gen task budget {task} "
     "seconds N."
 )
+NOT_BEGUN = "it did not begin in time; the agent that waits for it has no more time"
 NO_MORE = r"it took longer than (\d\.\d+) s; the agent that waits for it has no more time"
 
 
@@ -223,7 +224,7 @@ async def test_one_that_waits_in_line_for_its_process_still_ends_before_the_one_
     async with asyncio.timeout(60), GenCode.open(tmp_path, model=model, settings=one_by_one) as gen:
         led = await gen.task("lead", "go", budget=Budget(seconds=12))
         tasks = {task.agent: task for task in await gen.tasks()}
-    assert (tasks["Plan"].status, late_by(tasks["Plan"])) == (Status.TIMED_OUT, pytest.approx(2.5, abs=0.5))
+    assert (tasks["Plan"].status, late_by(tasks["Plan"])) == (Status.TIMED_OUT, pytest.approx(1.0, abs=0.5))
     assert (led.status, led.result) == (Status.COMPLETED, "one of two")
 
 
@@ -241,6 +242,24 @@ async def test_so_does_one_that_was_in_the_background_and_is_waited_for_now(
         [plan] = await gen.tasks(led.agent_id)
     assert (plan.status, late_by(plan)) == (Status.TIMED_OUT, pytest.approx(2.6, abs=0.3))
     assert (led.status, led.result) == (Status.COMPLETED, "summed up")
+
+
+async def test_those_that_still_wait_in_line_then_do_not_take_the_rest_of_its_time(
+    tmp_path: Path, home: Path
+) -> None:
+    write_agent(home / ".gen" / "agents", "lead", "LS, Task(Explore, Plan)")
+    async with scripted(
+        tmp_path,
+        settings={**DEEP, "max_agents": 1},
+        lead=[says("", GOOD, BAD, BAD, BAD), says("one of four", delay_ms=100)],
+        Explore=[says("found it")],
+        Plan=[NEVER],
+    ) as gen:
+        led = await gen.task("lead", "go", budget=Budget(seconds=SECONDS))
+        given = results(await said(gen, led.agent_id))
+        ends = [(task.status, task.error) for task in await gen.tasks(led.agent_id)]
+    assert (led.status, led.result, given[0]) == (Status.COMPLETED, "one of four", "found it")
+    assert ends[2:] == [(Status.TIMED_OUT, NOT_BEGUN)] * 2
 
 
 async def test_the_time_in_line_is_not_taken_from_who_it_sends_to_the_background(

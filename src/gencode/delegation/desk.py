@@ -14,6 +14,7 @@ from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest, same_name
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.delegation.ends import heard_by, while_in_line
 from gencode.delegation.forms import formed
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job, Live
@@ -54,7 +55,9 @@ class Desk:
             self._inbox.expect(job)
             return self._launcher.told(job.task)
         try:
-            if await job.in_foreground():
+            with while_in_line(job, heard_by(self._origin.task, self._launcher.live)):
+                ended = await job.in_foreground()
+            if ended:
                 return await self._answered(job)
             job.stop.move(self._origin.session)
             self._inbox.expect(job)

@@ -21,6 +21,7 @@ MOST_LEFT_SECONDS = 30.0
 MOST_MOVING_SECONDS = 1.5
 """So much of that is not the agent's own where a process has to begin and to end for it."""
 LATE = "it took longer than {seconds:.4g} s; {why}"
+NOT_BEGUN = "it did not begin in time; {why}"
 WHY: Mapping[Clock, str] = {
     "run": "max_seconds lets a run take no more",
     "task": "task_seconds lets a run take no more",
@@ -32,11 +33,11 @@ Find = Callable[[str], Live | None]
 
 
 def limits_of(
-    place: Origin, turns: int | None, times: Mapping[Clock, float | None], *, waited: bool
+    place: Origin, turns: int | None, times: Mapping[Clock, float | None], heard: float | None
 ) -> Limits:
     """How long an agent works at most: by what was said, its purse, and the end of all above it.
 
-    It may be `waited` for at its place.
+    Who waits for it at its place wants to have `heard` of it by then.
     """
     until = place.until if place.background else None  # who is waited for ends with whoever waits
     known: dict[Clock, float] = {clock: each for clock, each in times.items() if each is not None}
@@ -44,8 +45,40 @@ def limits_of(
         known["above"] = max(until - time.monotonic(), 0.001)
     none: tuple[Clock, float | None] = ("run", None)
     by, seconds = min(known.items(), key=lambda each: each[1], default=none)
-    waits = place.task if waited else None
-    return Limits(turns, seconds, until, by, times.get("budget"), waits)
+    return Limits(turns, seconds, until, by, times.get("budget"), place.task, heard)
+
+
+def heard_by(waits: str | None, find: Find) -> float | None:
+    """The moment at which an agent that `waits` wants to have heard of one that it sends now.
+
+    It can pass on then what else has come. Before the end of a conversation nobody has to end: a person reads
+    what has come as it is.
+    """
+    above = find(waits or "")
+    end = end_of(above, find)
+    if end is None or above is None or above.task.conversation:
+        return None
+    left = max(end - time.monotonic(), 0.0)
+    return end - min(left * SHARE_LEFT, MOST_LEFT_SECONDS)
+
+
+@contextmanager
+def while_in_line(job: Live, heard: float | None) -> Generator[None, None, None]:
+    """End a job that still waits for its turn when its sender wants to have heard of it."""
+
+    def late() -> None:
+        if job.queued:
+            words = NOT_BEGUN.format(why=WHY["waits"])
+            if isinstance(job, Job):
+                job.overdue = words
+            job.stop.stop(words)
+
+    timer = None if heard is None else asyncio.get_running_loop().call_at(heard, late)
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()
 
 
 def limits_there(created: TaskCreated, handover: Handover, most: float | None) -> Limits:
@@ -78,27 +111,18 @@ def set_end(job: Job, find: Find) -> float | None:
         return None
     by = limits.by if job.task.conversation else by  # which ends with nobody
     seconds = limits.seconds if by == limits.by else max(job.ends - now, 0.0)
-    job.late = spent_words(job.task) if by == "budget" else LATE.format(seconds=seconds, why=WHY[by])
+    late = LATE if seconds else NOT_BEGUN
+    job.late = spent_words(job.task) if by == "budget" else late.format(seconds=seconds, why=WHY[by])
     return seconds
 
 
 def due(limits: Limits, find: Find) -> tuple[float | None, Clock]:
-    """The moment at which the time of a run is up that begins now, and whose time that is.
-
-    An agent that waits for it hears of that then, and can pass on what else has come. Before the end of a
-    conversation nobody has to end: a person reads what has come as it is.
-    """
-    now = time.monotonic()
-    ends, by = None if limits.seconds is None else now + limits.seconds, limits.by
+    """The moment at which the time of a run is up that begins now, and whose time that is."""
+    ends, by = None if limits.seconds is None else time.monotonic() + limits.seconds, limits.by
     if limits.until is not None and (ends is None or limits.until < ends):
         ends, by = limits.until, "above"
-    above = find(limits.waits or "")
-    end = end_of(above, find)
-    if end is None or above is None or above.task.conversation:
-        return ends, by
-    left = max(end - now, 0.0)
-    earlier = now + left - min(left * SHARE_LEFT, MOST_LEFT_SECONDS)
-    return (earlier, "waits") if ends is None or earlier < ends else (ends, by)
+    heard = limits.heard if find(limits.waits or "") is not None else None
+    return (heard, "waits") if heard is not None and (ends is None or heard < ends) else (ends, by)
 
 
 def end_of(live: Live | None, find: Find) -> float | None:

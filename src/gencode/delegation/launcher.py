@@ -26,7 +26,7 @@ from gencode.delegation.accounts import (
 )
 from gencode.delegation.apart import Apart, new_task
 from gencode.delegation.desk import Desk
-from gencode.delegation.ends import in_time, limits_of, limits_there
+from gencode.delegation.ends import heard_by, in_time, limits_of, limits_there
 from gencode.delegation.forks import Fork, check_begun, forked, remembered
 from gencode.delegation.forms import checked, formed
 from gencode.delegation.inquiring import Inquiring
@@ -168,9 +168,8 @@ class Launcher:
         purse = bound(origin.purse, spec.name, budget, apart=beside, sends=self._seating.may_send(place))
         budget = purse.budget
         place = replace(place, purse=purse)
-        turns = (request.within(spec) if sent else request).max_turns
-        times = self._times(budget.seconds, seconds)
-        limits = limits_of(place, turns or spec.max_turns, times, waited=not background)
+        turns = (request.within(spec) if sent else request).max_turns or spec.max_turns
+        limits = self._limits(place, turns, budget.seconds, seconds, waited=not background)
         created = TaskCreated(
             agent=spec.name,
             prompt=request.prompt,
@@ -205,9 +204,12 @@ class Launcher:
         spec = spawned(spec) if request.spawned else spec
         return spec, await formed(request, spec.output_schema)
 
-    def _times(self, left: float | None, seconds: float | None) -> dict[Clock, float | None]:
-        """What bounds a run of an agent that has so much `left` of its budget."""
-        return {"budget": left, "run": seconds, "task": self.seconds}
+    def _limits(
+        self, place: Origin, turns: int | None, left: float | None, seconds: float | None, *, waited: bool
+    ) -> Limits:
+        """What bounds a run: so much is `left` of its budget. Its sender may wait for it."""
+        times: dict[Clock, float | None] = {"budget": left, "run": seconds, "task": self.seconds}
+        return limits_of(place, turns, times, heard_by(place.task, self.live) if waited else None)
 
     async def converse(
         self,
@@ -219,8 +221,7 @@ class Launcher:
     ) -> Job:
         """Start the main conversation, or go on with an earlier one."""
         spec = replace(spec, output_schema=await checked(spec.output_schema))
-        ends = None if limits.seconds is None else time.monotonic() + limits.seconds
-        place = origin.talking(spec).ending(ends)
+        place = origin.talking(spec).ending(limits.seconds and time.monotonic() + limits.seconds)
         self._seating.check_price(place)
         order = Order(spec, place, replace(limits, until=place.until), images=said.images)
         budget = place.purse.budget if place.purse else NO_BUDGET
@@ -275,7 +276,7 @@ class Launcher:
             purse = await afforded(lambda: bound_again(earlier, place.purse, spec.name, budget, spent))
             place = replace(place, purse=purse, workspace=place.workspace.as_clone(task.clone))
             turns = request.max_turns or task.max_turns or spec.max_turns
-            limits = limits_of(place, turns, self._times(left, seconds), waited=not request.background)
+            limits = self._limits(place, turns, left, seconds, waited=not request.background)
             behind = request.background and not task.background
             more = More(request.prompt, behind=behind, budget=named, over=over, form=request.output_schema)
             with counted_if_begun(purse):
@@ -306,8 +307,8 @@ class Launcher:
         place = replace(place, purse=bound(place.purse, task.agent, created.budget))
         with counted_if_begun(place.purse):
             self._seating.check_price(place)
-            times = self._times(created.budget.seconds, seconds)
-            order = Order(spec, place, limits_of(place, created.max_turns, times, waited=False), woken=woken)
+            limits = self._limits(place, created.max_turns, created.budget.seconds, seconds, waited=False)
+            order = Order(spec, place, limits, woken=woken)
             if tree:
                 order, created = await self._in_worktree(order, created, task)
             async with kept_if_begun(order.workplace):

@@ -42,6 +42,8 @@ COME_BACK = "Work that you sent to the background has ended. Tell the user what 
 PATIENCE = 60.0
 """So many seconds somebody who has taken a task may need to go on with it."""
 LOOK_SECONDS = 0.05
+MOST_LED = 1_000
+"""So many conversations are remembered. In older ones it is asked again what was said yes to for all of one."""
 BLIND = "The model {model} takes no pictures, so nothing was sent; choose one that does, or say it in words."
 OWN_FORM = (
     "{session} is a conversation: its answers have the form that the file of the agent says that leads it "
@@ -91,10 +93,11 @@ class Work:
         launcher.starting.leads = sharing.lead
         self._treasury = Treasury(store, sharing, terms.budget, terms.named, launcher)
         self._ledger = Ledger()
-        self._seen: dict[str, Seen] = {}
-        """What the agents of conversations that were led here know of files."""
-        self._begun: dict[str, Origin] = {}
-        """Where conversations that were led here began, which keeps what was said yes to in each."""
+        self._led: dict[str, tuple[Seen, Origin]] = {}
+        """What the agents of conversations that were led here last know of files, and where these began.
+
+        That keeps what was said yes to in each.
+        """
         self._waking = asyncio.Lock()
 
     async def start(self, request: TaskRequest) -> Live:
@@ -284,16 +287,18 @@ class Work:
             "budget": time_left(found, purse.budget),
             "run": self._terms.seconds,
         }
-        limits = limits_of(self._origin(), self._terms.turns or spec.max_turns, times, waited=False)
-        seen = self._seen.get(found.id) if found else None
+        limits = limits_of(self._origin(), self._terms.turns or spec.max_turns, times, None)
+        known = self._led.get(found.id) if found else None
+        seen, began = known or (None, self._origin().afresh())
         origin = replace(self._led_by(spec), purse=purse, seen=seen)
-        began = (self._begun.get(found.id) if found else None) or self._origin().afresh()
         origin = replace(origin, given=began.given, answered=began.answered)
         session = found.id if found else None
         job = await self._launcher.converse(spec, said, origin, limits, session)
         self._treasury.keep(job.id, purse)
-        self._seen[job.id] = job.seat.seen
-        self._begun[job.id] = began
+        self._led.pop(job.id, None)
+        self._led[job.id] = job.seat.seen, began
+        if len(self._led) > MOST_LED:
+            del self._led[next(iter(self._led))]
         return job
 
     async def hear(self, spec: AgentSpec, session: str) -> Job | None:

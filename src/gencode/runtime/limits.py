@@ -27,6 +27,8 @@ class Limits(Struct, frozen=True):
     """The seconds that are left of its budget: what it sends to the background ends with them."""
     waits: str | None = None
     """The task that waits for it, where one does."""
+    heard: float | None = None
+    """The moment at which that one has to hear of its end, to have time left itself."""
 
     def reached(self, turns: int) -> bool:
         """Whether no further ordinary turn may start after this many."""
