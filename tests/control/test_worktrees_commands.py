@@ -183,7 +183,7 @@ async def test_the_doctor_offers_no_command_for_a_worktree_that_somebody_is_at_w
     def told() -> dict[str, Any]:
         return {each["name"]: each for each in gen("doctor", "--json", cwd=folder).json["checks"]}["worktree"]
 
-    await until(lambda: any(each["at_work"] for each in trees()), "the agent is at work")
+    await until(lambda: any(each["atWork"] for each in trees()), "the agent is at work")
     (branch,) = branches(folder)
     task = branch.removeprefix("gencode/")
     at_work, (tree,) = told(), trees()
@@ -191,7 +191,7 @@ async def test_the_doctor_offers_no_command_for_a_worktree_that_somebody_is_at_w
     process.communicate()
     killed = told()
     before = f"{tree['path']}: {branch} of {folder}, 0 files changed"
-    assert (tree["at_work"], at_work["detail"], at_work["fix"]) == (
+    assert (tree["atWork"], at_work["detail"], at_work["fix"]) == (
         [task],
         f"{before}, in use: task {task} of general-purpose is at work in it",
         f"gen task show {task}",

@@ -118,7 +118,7 @@ class ToolLine(TypedDict):
     parameters: Fields
 
 
-class Compared(Struct, frozen=True, kw_only=True):
+class Compared(Struct, frozen=True, rename="camel", kw_only=True):
     """Two runs side by side."""
 
     same_steps: int

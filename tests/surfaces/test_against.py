@@ -109,7 +109,7 @@ def test_the_ids_of_tasks_make_no_difference(tmp_path: Path) -> None:
     found = told(tmp_path, one, other)
     assert (found["same"], len(found["below"])) == (True, 2)
     assert against(tmp_path, one, other).out == (
-        f"{one} and {other} have {found['same_steps']} steps in common.\n"
+        f"{one} and {other} have {found['sameSteps']} steps in common.\n"
         "2 of 2 below them went the same way in both.\n"
     )
 

@@ -30,7 +30,7 @@ _KEPT = re.compile(r"(?<![0-9a-zA-Z])(shell|bash|result)_[0-9a-f]{8}(?![0-9a-zA-
 _TOOK = re.compile(r"^Duration: \d+s$", re.MULTILINE)
 
 
-class Difference(Struct, frozen=True):
+class Difference(Struct, frozen=True, rename="camel"):
     """One stretch of steps that only one of two runs has, or that they have in different words."""
 
     step: int
@@ -38,7 +38,7 @@ class Difference(Struct, frozen=True):
     other: tuple[str, ...] = ()
 
 
-class Pair(Struct, frozen=True):
+class Pair(Struct, frozen=True, rename="camel"):
     """Two tasks below the runs, at the same place in the order of sending; None where one run has none."""
 
     one: str | None
@@ -49,7 +49,7 @@ class Pair(Struct, frozen=True):
     facts: tuple[tuple[str, str, str], ...]
 
 
-class Comparison(Struct, frozen=True):
+class Comparison(Struct, frozen=True, rename="camel"):
     """What two runs have in common, and where they differ."""
 
     same_steps: int

@@ -19,7 +19,7 @@ _AT_ONCE = 4
 _MOST_STRAYS = 20
 
 
-class Leftover(Struct, frozen=True):
+class Leftover(Struct, frozen=True, rename="camel"):
     """A worktree that was not removed. `changed` are the files that differ from where it began, None where
     that could not be seen. `merged`: all of it is in the checkout it came from. `gone`: its repository is.
     """
