@@ -10,9 +10,11 @@ from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
+from gencode.delegation import work
 from gencode.delegation.accounts import spent_by
 from gencode.runtime.ports import TaskQuery
 from gencode.runtime.purse import Purse
+from gencode.runtime.seen import Seen
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
 from tests.control.test_apart_budgets import CALL, COSTS, LOOK
@@ -29,10 +31,10 @@ EXPLORE = [says("found", usage=COSTS), *[{**LOOK, "delay_ms": 20}] * 60]
 SETTINGS = {"max_depth": 2}
 
 
-def purses() -> int:
-    """How many there are in this process."""
+def there_are(kind: type) -> int:
+    """How many of a kind there are in this process."""
     gc.collect()
-    return sum(isinstance(each, Purse) for each in gc.get_objects())
+    return sum(isinstance(each, kind) for each in gc.get_objects())
 
 
 async def explored(gen: GenCode, sender: str) -> list[str]:
@@ -52,7 +54,7 @@ async def test_after_many_agents_that_led_others_only_a_few_purses_are_left(
             lead = (await gen.task("lead", "go", budget=budget)).agent_id
             for sent in await explored(gen, lead):
                 await gen.resume(sent, "more")
-            counts.append(purses())
+            counts.append(there_are(Purse))
         assert max(counts) <= FEW
 
 
@@ -66,7 +68,7 @@ async def test_after_many_conversations_only_a_few_purses_are_left(tmp_path: Pat
             for sent in await explored(gen, session):
                 await gen.resume(sent, "more")
             await gen.ask("more", session=session).outcome()
-            counts.append(purses())
+            counts.append(there_are(Purse))
         assert max(counts) <= FEW
 
 
@@ -85,3 +87,21 @@ async def test_one_that_somebody_is_about_to_spend_from_is_not_forgotten(
             gc.collect()
         assert [each.status for each in await asyncio.gather(*woken)] == [Status.LIMIT_REACHED] * 2
         assert (await spent_by(store, lead)).tokens == 20 * CALL
+
+
+async def test_of_many_conversations_only_the_last_are_remembered_beyond_their_journals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "MOST_LED", 2)
+    (notes := tmp_path / "notes.txt").write_text("one\n")
+    edit = call("Edit", file_path="notes.txt", old_string="one", new_string="two")
+    turns = [says("", call("Read", file_path="notes.txt")), says("read"), says("", edit), says("written")]
+    model = script(tmp_path, main=turns)
+    async with GenCode.open(tmp_path, model=model, settings={"permission_mode": "acceptEdits"}) as gen:
+        before = there_are(Seen)
+        first = (await gen.ask("go").outcome()).agent_id
+        for _ in range(LEADS):
+            await gen.ask("go").outcome()
+        assert there_are(Seen) - before <= FEW
+        await gen.ask("more", session=first).outcome()
+        assert notes.read_text() == "two\n"

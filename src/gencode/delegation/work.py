@@ -43,7 +43,7 @@ PATIENCE = 60.0
 """So many seconds somebody who has taken a task may need to go on with it."""
 LOOK_SECONDS = 0.05
 MOST_LED = 1_000
-"""So many conversations are remembered. In older ones it is asked again what was said yes to for all of one."""
+"""So many conversations are remembered; in older ones what was said yes to for all of one is asked again."""
 BLIND = "The model {model} takes no pictures, so nothing was sent; choose one that does, or say it in words."
 OWN_FORM = (
     "{session} is a conversation: its answers have the form that the file of the agent says that leads it "
