@@ -218,6 +218,7 @@ async def test_the_doctor_lists_them_and_changes_nothing(tmp_path: Path, home: P
             "hidden": False,
             "inside": [],
             "settled": False,
+            "others": [],
         }
     ]
     assert [check for check in said["checks"] if check["name"] == "worktree"] == [
@@ -304,6 +305,38 @@ async def test_a_repository_that_was_made_inside_is_never_merged_and_told_until_
     )
     shutil.rmtree(inner)
     [after] = await leftovers(home / ".gen")
+    assert (after.merged, typed(after.removing)) == (True, 0)
+
+
+async def test_one_from_which_another_was_made_is_not_offered_for_removal(tmp_path: Path, home: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    named(repo)
+    outer = await make(Workspace(repo, repo, home), home / ".gen", "outer")
+    inner = await make(outer.workspace, home / ".gen", "inner")
+    (inner.path / "x").write_text("work\n")
+    found = {check["detail"].split(":")[0]: check for check in doctor(repo)["checks"]}
+    told = found[str(outer.path)]
+    assert told["detail"] == (
+        f"{outer.path}: gencode/outer of {repo}, 0 files changed, all of it is merged; others were made from "
+        f"it, so it stays: {inner.path}"
+    )
+    assert (told["fix"], typed(found[str(inner.path)]["fix"])) == ("", 0)
+    assert git(outer.path, "show", "gencode/outer:x") == "work"
+
+
+async def test_work_from_a_checkout_that_is_gone_is_offered_to_the_one_that_is_left(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    named(repo)
+    git(repo, "worktree", "add", "--quiet", "-b", "side", str(tmp_path / "side"))
+    made = await worktree(tmp_path / "side")
+    (made.path / "x").write_text("work\n")
+    await result(made)
+    git(repo, "worktree", "remove", str(tmp_path / "side"))
+    [left] = await leftovers(home_of(repo))
+    assert (left.gone, left.repository, left.changed, left.merged) == (False, str(repo), 1, False)
+    assert typed(left.taking_over) == 0
+    assert (repo / "x").read_text() == "work\n"
+    [after] = await leftovers(home_of(repo))
     assert (after.merged, typed(after.removing)) == (True, 0)
 
 

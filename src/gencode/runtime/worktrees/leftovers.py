@@ -6,15 +6,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.runtime.worktrees.git import Git, quiet_git
 from gencode.runtime.worktrees.making import shown
 from gencode.runtime.worktrees.merging import Dirty, dirty_files, is_merged
-from gencode.runtime.worktrees.place import Worktree, all_paths, recorded
+from gencode.runtime.worktrees.place import Worktree, all_paths, made_from, recorded
 from gencode.runtime.worktrees.work import begin_index, ignored_files, noted_commits, patching
 
 MOST = 200
+REPOSITORY = ".git"
 _AT_ONCE = 4
 _MOST_STRAYS = 20
 
@@ -60,6 +62,8 @@ class Leftover(Struct, frozen=True, rename="camel"):
     """Repositories that were made in it. Git would merge only that they are there."""
     settled: bool = False
     """All else is merged."""
+    others: tuple[str, ...] = ()
+    """Worktrees that were made from it: theirs is merged into it, so it is to stay for as long."""
 
     @property
     def taking_over(self) -> str:
@@ -85,7 +89,12 @@ class Leftover(Struct, frozen=True, rename="camel"):
 
     @property
     def removing(self) -> str:
-        """The command that removes what is merged; it refuses where something was done since."""
+        """The command that removes what is merged; it refuses where something was done since.
+
+        None where it has to stay.
+        """
+        if self.others:
+            return ""
         there = f"git -C {shlex.quote(self.repository)}"
         folder = f"{there} worktree remove {shlex.quote(self.path)}"
         branch = f"{there} branch -d {self.branch}"
@@ -108,9 +117,10 @@ async def leftovers(home: Path) -> list[Leftover]:
 
 async def looked_at(path: Path) -> Leftover | None:
     """What is left at a path; None when that is neither a folder nor a branch."""
-    worktree, there = recorded(path), _is_folder(path)
-    if worktree is None:
+    noted, there = recorded(path), _is_folder(path)
+    if noted is None:
         return Leftover(str(path), "", "", None, merged=False, gone=False) if there else None
+    worktree = _in_what_is_left(noted)
     gone = not worktree.common_dir.is_dir() or not worktree.main_dir.is_dir()
     unseen = Leftover(str(path), str(worktree.repository), worktree.branch, None, merged=False, gone=gone)
     if gone or (worktree.away and not there):
@@ -119,6 +129,15 @@ async def looked_at(path: Path) -> Leftover | None:
         return await _compared(worktree)
     except UserMistake:
         return unseen
+
+
+def _in_what_is_left(worktree: Worktree) -> Worktree:
+    """The same, compared with the repository itself where the checkout that it was made from is gone."""
+    common = worktree.common_dir
+    there = worktree.main_dir.is_dir() and worktree.repository.is_dir()
+    if there or worktree.away or common.name != REPOSITORY or not common.is_dir():
+        return worktree
+    return replace(worktree, main_dir=common, repository=common.parent)
 
 
 async def _compared(worktree: Worktree) -> Leftover | None:
@@ -166,6 +185,7 @@ async def _compared(worktree: Worktree) -> Leftover | None:
         hidden=found.hidden,
         inside=found.inside,
         settled=settled,
+        others=tuple(str(each) for each in await asyncio.to_thread(made_from, worktree.path)),
     )
 
 

@@ -313,6 +313,7 @@ def _worktrees(left: Sequence[Leftover], users: Sequence[User]) -> Iterator[Chec
         lost += f"; not with {inside}" if each.inside and not each.settled else ""
         lost += "; it is not at its branch" if each.aside else ""
         more = f"; {each.ignored}" if each.ignored else ""
+        more += f"; others were made from it, so it stays: {', '.join(each.others)}" if each.others else ""
         more += "" if each.at_work is not None else "; whether an agent is at work in it could not be seen"
         detail = f"{about}, {state}{lost}{more}"
         yield Check("worktree", "ok", detail, each.removing if each.merged else each.taking_over)
