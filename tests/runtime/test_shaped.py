@@ -88,6 +88,34 @@ def test_what_the_standard_knows_is_a_schema(schema: dict[str, Any]) -> None:
     assert check_schema(schema) == schema
 
 
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ({"enum": []}, "the enum at $ has no values"),
+        ({"not": {}}, "the not at $ excludes everything"),
+        ({"allOf": [{"type": "string"}, {"not": True}]}, "the not at $.allOf[1] excludes everything"),
+        ({"anyOf": [{"enum": []}, False]}, "the enum at $.anyOf[0] has no values"),
+        (
+            {"type": "object", "required": ["a"], "properties": {"a": {"enum": []}}},
+            "the enum at $.properties.a has no values",
+        ),
+        ({"type": "object", "required": ["a"], "properties": {"a": False}}, "false stands at $.properties.a"),
+    ],
+    ids=json.dumps,
+)
+def test_a_schema_that_nothing_can_fit_is_refused_before_anything_runs(schema: object, why: str) -> None:
+    assert mistake(schema) == f"No result can fit this output schema: {why}."
+
+
+def test_what_may_not_be_there_at_all_is_told_in_words() -> None:
+    schema = check_schema({"properties": {"a": {"enum": []}, "b": False, "c": {"not": {}}}})
+    assert complaint('{"a": 1, "b": 2, "c": 3}', schema).splitlines()[1:4] == [
+        "- at $.a: no value is allowed here; it is 1",
+        "- at $.b: no value is allowed here; it is 2",
+        "- at $.c: no value is allowed here; it is 3",
+    ]
+
+
 NOT_SCHEMAS: list[tuple[Any, str]] = [
     ([], "this is an array"),
     (None, "this is nothing"),

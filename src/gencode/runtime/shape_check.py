@@ -124,7 +124,13 @@ def expected(error: Any, keyword: str) -> str:
         return f"these members are not allowed: {names}"
     if keyword == "required":
         return f"the member {json.dumps(error.kind.property, ensure_ascii=False)} is missing"
+    if keyword == "falseSchema" or (keyword == "enum" and not error.kind.options) or _excludes_all(error):
+        return "no value is allowed here"
     return str(error.message)
+
+
+def _excludes_all(error: Any) -> bool:
+    return error.kind.name == "not" and error.kind.schema in (True, {})
 
 
 def nearest_form(error: Any) -> str:

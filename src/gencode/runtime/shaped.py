@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 
 from gencode.core.errors import ToolError, UserMistake
 from gencode.runtime.json_text import MOST_DEPTH, Refused, the_json_in, unfit
-from gencode.runtime.shape_check import MOST_PROBLEMS
+from gencode.runtime.shape_check import MOST_PROBLEMS, place
 
 MOST_SCHEMA_BYTES = 64 * 1024
 MOST_SCHEMA_VALUES = 10_000
@@ -64,7 +64,8 @@ async def aside(check: Callable[[], T]) -> T:
 def check_schema(schema: object) -> dict[str, Any]:
     """A copy of the schema; UserMistake if it is none, is too large, or refers to something outside.
 
-    One that takes too much time or memory to find that out is refused as well.
+    One that takes too much time or memory to find that out is refused as well, and one that plainly nothing
+    can fit: an agent would repair its result in vain.
     """
     if not isinstance(schema, dict):
         raise UserMistake(f"An output schema is a JSON object such as {_EXAMPLE}; this is {_kind(schema)}.")
@@ -76,6 +77,8 @@ def check_schema(schema: object) -> dict[str, Any]:
     if copy and _ASKING.isdisjoint(copy):
         raise UserMistake(f"An output schema is a JSON Schema such as {_EXAMPLE}; this one asks for nothing.")
     _try(text)
+    if why := _nothing_fits(copy):
+        raise UserMistake(f"No result can fit this output schema: {why}.")
     return copy
 
 
@@ -151,6 +154,30 @@ def _patterns(members: dict[object, object]) -> int:
     return isinstance(members.get("pattern"), str) + (
         len(cast("Any", named)) if isinstance(named, dict) else 0
     )
+
+
+def _nothing_fits(schema: Any, *steps: str | int) -> str:
+    """Why no value at all fits a schema, where that is plain to see; else nothing."""
+    if schema is False:
+        return f"false stands at {place(list(steps))}"
+    if not isinstance(schema, dict) or "$ref" in schema:  # beside a reference older drafts read nothing
+        return ""
+    said = cast("dict[str, Any]", schema)
+    if said.get("enum") == []:
+        return f"the enum at {place(list(steps))} has no values"
+    if "not" in said and said["not"] in (True, {}):
+        return f"the not at {place(list(steps))} excludes everything"
+    needed = said.get("required", ()) if said.get("type") == "object" else ()
+    members = ((("properties", name), said.get("properties", {}).get(name, True)) for name in needed)
+    parts = ((("allOf", number), each) for number, each in enumerate(said.get("allOf", ())))
+    for way, each in (*members, *parts):
+        if why := _nothing_fits(each, *steps, *way):
+            return why
+    for choice in ("anyOf", "oneOf"):
+        reasons = [_nothing_fits(each, *steps, choice, n) for n, each in enumerate(said.get(choice, ()))]
+        if reasons and all(reasons):
+            return reasons[0]
+    return ""
 
 
 @lru_cache(_REMEMBERED)
