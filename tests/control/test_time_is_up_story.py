@@ -218,14 +218,15 @@ async def test_one_that_waits_in_line_for_its_process_still_ends_before_the_one_
     monkeypatch.setattr(ends, "SHARE_LEFT", 0.5)
     write_agent(home / ".gen" / "agents", "lead", "LS, Task(Explore, Plan)")
     apart = call("Task", subagent_type="Plan", prompt="look", isolation="process")
-    lead = [says("", GOOD, apart), says("one of two")]
-    model = played(tmp_path, lead=lead, Explore=[says("found it", delay_ms=4_000)], Plan=[NEVER])
+    lead = [says("", GOOD, apart, apart), says("one of three")]
+    model = played(tmp_path, lead=lead, Explore=[says("found it", delay_ms=2_000)], Plan=[NEVER])
     one_by_one = {**DEEP, "max_agents": 1}
     async with asyncio.timeout(60), GenCode.open(tmp_path, model=model, settings=one_by_one) as gen:
         led = await gen.task("lead", "go", budget=Budget(seconds=12))
-        tasks = {task.agent: task for task in await gen.tasks()}
-    assert (tasks["Plan"].status, late_by(tasks["Plan"])) == (Status.TIMED_OUT, pytest.approx(1.0, abs=0.5))
-    assert (led.status, led.result) == (Status.COMPLETED, "one of two")
+        _, first, second = await gen.tasks(led.agent_id)
+    assert (first.status, late_by(first)) == (Status.TIMED_OUT, pytest.approx(2.5, abs=1.0))
+    assert (second.status, second.error) == (Status.TIMED_OUT, NOT_BEGUN)
+    assert (led.status, led.result) == (Status.COMPLETED, "one of three")
 
 
 async def test_so_does_one_that_was_in_the_background_and_is_waited_for_now(

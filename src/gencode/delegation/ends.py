@@ -68,11 +68,11 @@ def while_in_line(job: Live, heard: float | None) -> Generator[None, None, None]
 
     def late() -> None:
         if job.queued:
-            words = NOT_BEGUN.format(why=WHY["waits"])
-            if isinstance(job, Job):
-                job.overdue = words
-            job.stop.stop(words)
+            job.overdue = NOT_BEGUN.format(why=WHY["waits"])
+            job.stop.stop(job.overdue)
 
+    if heard is not None and not isinstance(job, Job):
+        heard -= _moving(heard - time.monotonic())
     timer = None if heard is None else asyncio.get_running_loop().call_at(heard, late)
     try:
         yield
@@ -99,7 +99,12 @@ def in_time(limits: Limits, find: Find, handover: Handover) -> Handover:
     if ends is None:
         return replace(handover, seconds=None)
     left = max(ends - time.monotonic(), 0.0)
-    return replace(handover, seconds=left - min(left / 2, MOST_MOVING_SECONDS) if by == "waits" else left)
+    return replace(handover, seconds=left - _moving(left) if by == "waits" else left)
+
+
+def _moving(seconds: float) -> float:
+    """How much of some seconds is for the process in which an agent works."""
+    return min(max(seconds, 0.0) / 2, MOST_MOVING_SECONDS)
 
 
 def set_end(job: Job, find: Find) -> float | None:
@@ -121,7 +126,7 @@ def due(limits: Limits, find: Find) -> tuple[float | None, Clock]:
     ends, by = None if limits.seconds is None else time.monotonic() + limits.seconds, limits.by
     if limits.until is not None and (ends is None or limits.until < ends):
         ends, by = limits.until, "above"
-    heard = limits.heard if find(limits.waits or "") is not None else None
+    heard = limits.heard if find(limits.sender or "") is not None else None
     return (heard, "waits") if heard is not None and (ends is None or heard < ends) else (ends, by)
 
 

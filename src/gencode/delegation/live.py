@@ -25,6 +25,8 @@ class Live(ABC):
         self.purse = purse
         self.trouble: GenCodeError | None = None
         self.work: asyncio.Task[None] | None = None
+        self.overdue = ""
+        """Why its time is up, if it is."""
         self.sent_back: asyncio.Future[None] | None = None
         """Done when the task is sent to the background; None while nobody waits who would have to know."""
 
@@ -142,8 +144,6 @@ class Job(Live):
         self.when_late: Callable[[], None] | None = None
         """Called when its time is up, before anything is cut for that."""
         self.reports = False
-        self.overdue = ""
-        """Why its time is up, if it is."""
         self.began = record.task
         """The task as it was before this run."""
         self._paid_before = purse.paid if purse else {}

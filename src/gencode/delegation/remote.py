@@ -174,7 +174,7 @@ class Remote(Followed):
                 await self._steady.patiently(self.begin, QUEUES)
             return True
         except Stopped as stopped:
-            ended = TaskEnded(Status.CANCELLED, error=str(stopped))
+            ended = TaskEnded(Status.TIMED_OUT if self.overdue else Status.CANCELLED, error=str(stopped))
         except UserMistake as mistake:
             ended = TaskEnded(Status.FAILED, error=str(mistake))
         except asyncio.CancelledError:
@@ -183,7 +183,7 @@ class Remote(Followed):
             if self.lease is not None:
                 await self._store.append(self.lease, [ended], last=True)
         except Fenced:  # workers have it, or a process took it and died before it had begun
-            if ended.status is Status.CANCELLED:
+            if ended.status is not Status.FAILED:
                 await call_off(self._store, self.id, owner, ended.error or "")
             await close_if_orphan(self._store, self.id, owner)
         await self._hear()

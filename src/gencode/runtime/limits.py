@@ -25,10 +25,10 @@ class Limits(Struct, frozen=True):
     """Whose the seconds are."""
     own: float | None = None
     """The seconds that are left of its budget: what it sends to the background ends with them."""
-    waits: str | None = None
-    """The task that waits for it, where one does."""
+    sender: str | None = None
+    """The task that sent it."""
     heard: float | None = None
-    """The moment at which that one has to hear of its end, to have time left itself."""
+    """The moment at which that one wants to have heard of it, where it waits for it."""
 
     def reached(self, turns: int) -> bool:
         """Whether no further ordinary turn may start after this many."""
