@@ -178,7 +178,9 @@ async def test_what_is_said_to_it_meanwhile_is_heard_with_what_woke_it(tmp_path:
         _, woken = await now.gen.send(now.again, "and this")
         cut = await now.gen.interrupt(now.again, "and that")
         await other.send(now.again, "from elsewhere")
-        with pytest.raises(UserMistake, match="is running; wait for it or stop it first"):
+        with pytest.raises(
+            UserMistake, match="waits for its turn; say more to it, wait for it or stop it first"
+        ):
             await now.gen.resume(now.again, "once more")
         now.model.let_go.set()
         await now.gen.watch.ended(now.again, 60)

@@ -9,9 +9,10 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest, Workspace
+from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.apart import new_task
-from gencode.delegation.earlier import is_here
+from gencode.delegation.earlier import busy, is_here
 from gencode.delegation.forks import Fork, Whereabouts, born, check_begun, kept_policies
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job
@@ -117,7 +118,7 @@ class Resumption:
         if task.conversation:
             raise UserMistake(f"{task.id} is a conversation; go on with it here: gen -p --session {task.id}")
         if not task.status.ended:
-            raise UserMistake(f"Task {task.id} is running; wait for it or stop it first.")
+            raise busy(task.id, waits=task.status is Status.PENDING)
         await check_begun(self._store, task)
         handover = Handover(
             model=(await self._model_there(task, request)).lasting,

@@ -22,7 +22,7 @@ from gencode.delegation.accounts import bounded_above, shares
 from gencode.delegation.births import Begins, Birth
 from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled, said_again
 from gencode.delegation.desk import Desk
-from gencode.delegation.earlier import has_open_words, in_line, tools_of, with_place, words_for
+from gencode.delegation.earlier import busy, has_open_words, in_line, tools_of, with_place, words_for
 from gencode.delegation.family import Family, as_sent
 from gencode.delegation.forms import schema_of
 from gencode.delegation.inbox import Arrivals
@@ -49,7 +49,6 @@ from gencode.runtime.toolbox import Toolbox
 PATIENCE = 5.0
 """So many seconds somebody may have the lease of a task at rest."""
 LOOK_SECONDS = 0.02
-RUNNING = "Task {task} is running; wait for it or stop it first."
 NOTHING_SAID = "The prompt is empty; say what the agent should do."
 
 
@@ -191,8 +190,7 @@ class Starting:
             await returned.wait()
         self._lent[task] = returned = asyncio.Event()
         try:
-            if task in self._going_on or self._supervisor.find(task):
-                raise UserMistake(RUNNING.format(task=task))
+            self._check_free(task)
             lease = await self._leased(task)
             try:
                 yield lease
@@ -211,14 +209,18 @@ class Starting:
             await asyncio.wait([live.work])  # its end is written, and it is just being put away
         while returned := self._lent.get(task):
             await returned.wait()
-        if task in self._going_on or self._supervisor.find(task):
-            raise UserMistake(RUNNING.format(task=task))
+        self._check_free(task)
         self._going_on[task] = begun = asyncio.Event()
         try:
             yield
         finally:
             del self._going_on[task]
             begun.set()
+
+    def _check_free(self, task: str) -> None:
+        live = self._supervisor.find(task)
+        if live is not None or task in self._going_on:
+            raise busy(task, waits=live is not None and live.queued)
 
     async def settled(self, task: str) -> None:
         """Wait until a task that is about to go on does so, or does not."""
