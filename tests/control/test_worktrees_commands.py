@@ -187,6 +187,7 @@ async def test_the_doctor_offers_no_command_for_a_worktree_that_somebody_is_at_w
     (branch,) = branches(folder)
     task = branch.removeprefix("gencode/")
     at_work, (tree,) = told(), trees()
+    merge = gen("task", "merge", task, cwd=folder)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     killed = told()
@@ -195,6 +196,11 @@ async def test_the_doctor_offers_no_command_for_a_worktree_that_somebody_is_at_w
         [task],
         f"{before}, in use: task {task} of general-purpose is at work in it",
         f"gen task show {task}",
+    )
+    assert (merge.code, merge.err) == (
+        2,
+        f"gen: Task {task} of general-purpose is at work in {tree['path']}; when nobody is any more, gen task "
+        f"output {task} tells how to take it over.\n",
     )
     assert (killed["detail"], killed["fix"]) == (
         f"{before}, all of it is merged",

@@ -8,6 +8,7 @@ from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.task import Task, whole_transcript
 from gencode.delegation.earlier import is_here
+from gencode.delegation.leaving import at_work, named
 from gencode.delegation.lodged import copies_told
 from gencode.runtime.away.checkout import checkout_at
 from gencode.runtime.away.clones import NoClone, must_fit
@@ -56,6 +57,9 @@ async def _returned(gen: GenCode, name: str) -> tuple[Parcels, tuple[Returned, b
         return parcels, found
     tree = recorded(Path(task.worktree)) if task.worktree else None
     left = await looked_at(tree.path) if tree is not None else None
+    if left is not None and (busy := await at_work(gen.store, Path(left.path))):
+        later = f"when nobody is any more, gen task output {task.id} tells how to take it over"
+        raise UserMistake(f"{named(busy)} at work in {left.path}; {later}.")
     if left is not None:
         here = f"Task {task.id} worked in a worktree on this machine"
         how = (
