@@ -199,8 +199,8 @@ async def test_the_doctor_offers_no_command_for_a_worktree_that_somebody_is_at_w
     )
     assert (merge.code, merge.err) == (
         2,
-        f"gen: Task {task} of general-purpose is at work in {tree['path']}; when nobody is any more, gen task "
-        f"output {task} tells how to take it over.\n",
+        f"gen: Task {task} of general-purpose is at work in {tree['path']}; when nobody is any more, "
+        f"gen task output {task} tells how to take it over.\n",
     )
     assert (killed["detail"], killed["fix"]) == (
         f"{before}, all of it is merged",
