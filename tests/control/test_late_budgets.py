@@ -301,3 +301,25 @@ async def test_nor_less_than_before_while_somebody_there_gets_parts_of_it(tmp_pa
         assert (await woken.result()).status is Status.LIMIT_REACHED
         assert (await spent_by(store, lead)).tokens == 12 * CALL
         await gen.set_budget(lead, Budget(tokens=15 * CALL))
+
+
+async def test_one_that_gets_parts_in_another_process_hears_of_less_when_it_needs_the_next(
+    tmp_path: Path, home: Path
+) -> None:
+    gate, store = Gate(tmp_path), MemoryStore()
+    sends = says("", call("Task", subagent_type="Bash", prompt="little"), usage=COSTS)
+    main = [sends, says("led", usage=COSTS), says("more", usage=COSTS)]
+    below = [says("found", usage=COSTS), says("", gate.call, usage=COSTS), *[LOOK] * 90]
+    model = script(tmp_path, main=main, Bash=below)
+    much, less = ({"max_tokens_total": calls * CALL} for calls in (40, 12))
+    async with (
+        GenCode.open(tmp_path, model=model, settings=much, store=store) as gen,
+        GenCode.open(tmp_path, model=model, settings=less, store=store) as other,
+    ):
+        session = (await gen.ask("go").outcome()).agent_id
+        woken = await gen.resume(await task_of(gen, "Bash"), "more", background=True)
+        await until_so(gen, main=2, Bash=2)
+        assert (await other.ask("more", session=session).outcome()).result == "more"
+        await until(gate.opened, "the one that was woken goes on")
+        assert (await woken.result()).status is Status.LIMIT_REACHED
+        assert 12 * CALL <= (await spent_by(store, session)).tokens < 13 * CALL

@@ -25,6 +25,7 @@ from gencode.core.errors import Fenced, StoreTrouble, UserMistake
 from gencode.core.events import BudgetSet, BudgetShared
 from gencode.core.prices import Price
 from gencode.core.task import Task
+from gencode.delegation.accounts import tightest
 from gencode.delegation.giving import Giving
 from gencode.delegation.live import Live
 from gencode.delegation.orphans import close_if_orphan
@@ -64,8 +65,8 @@ class Sharing:
         self._slices = Slices(store, owner, live)
         self._giving = Giving(store, owner, live, borrow, self._slices)
         self.heed = self._giving.heed
-        self._tops: WeakKeyDictionary[Purse, str] = WeakKeyDictionary()
-        """Of which task that is not led here a purse has the budget."""
+        self._tops: WeakKeyDictionary[Purse, Task] = WeakKeyDictionary()
+        """Of which task that is not led here a purse has the budget, as it was when that was looked at."""
         self._mute: WeakKeyDictionary[Purse, str] = WeakKeyDictionary()
         """Who was asked for a part last, and gave no answer in time."""
         self._asking: WeakKeyDictionary[Purse, asyncio.Lock] = WeakKeyDictionary()
@@ -82,9 +83,9 @@ class Sharing:
         for kind in (*COSTS_OF_A_CALL, "spawns") if sends else COSTS_OF_A_CALL:
             if room.get(kind, 1) < 1:
                 raise refusal(purse.accounts[kind], top)
-        self._divide(purse, top.id)
+        self._divide(purse, top)
 
-    def _divide(self, purse: Purse, top: str) -> None:
+    def _divide(self, purse: Purse, top: Task) -> None:
         """Let only parts of a purse be spent here from now on, each when it is asked for."""
         self._tops[purse] = top
         purse.more = lambda kind, needs, _: self._claim(purse, kind, needs)
@@ -99,7 +100,7 @@ class Sharing:
         await self._slices.learn(top, purse)
         purse.rebind(budget)
         if purse.limited:
-            self._divide(purse, top.id)
+            self._divide(purse, top)
         else:
             purse.more, purse.parted, purse.hard = None, False, False
 
@@ -160,7 +161,7 @@ class Sharing:
             return True
 
         if await self._got(purse, (task.id,), needs, promise, lambda: purse.parted) is False:
-            raise await self._nothing(purse, self._tops[purse], task, needs)
+            raise await self._nothing(purse, self._tops[purse].id, task, needs)
 
     async def _got(
         self,
@@ -174,7 +175,7 @@ class Sharing:
 
         None: it was asked for, and given.
         """
-        top, until = self._tops[purse], time.monotonic() + PATIENCE
+        top, until = self._tops[purse].id, time.monotonic() + PATIENCE
         while missed():
             async with AsyncExitStack() as stack:
                 lease, abroad = await self._entered(stack, purse, top)
@@ -224,6 +225,9 @@ class Sharing:
             if found is None:
                 raise
             return None, await self._slices.learn(found, purse)
+        if lease.state.budget != self._tops[purse].budget:  # somebody else named another one meanwhile
+            self._tops[purse] = lease.state
+            purse.rebind(tightest(purse.budget, lease.state.budget))
         abroad = await self._slices.learn(lease.state, purse)
         return None if abroad.giver else lease, abroad
 
