@@ -323,3 +323,25 @@ async def test_one_that_gets_parts_in_another_process_hears_of_less_when_it_need
         await until(gate.opened, "the one that was woken goes on")
         assert (await woken.result()).status is Status.LIMIT_REACHED
         assert 12 * CALL <= (await spent_by(store, session)).tokens < 13 * CALL
+
+
+async def test_nor_does_a_command_that_goes_on_with_another_agent_below_in_the_background(
+    tmp_path: Path, home: Path
+) -> None:
+    gate = Gate(tmp_path)
+    both = [call("Task", subagent_type=agent, prompt="little") for agent in ("Bash", "Explore")]
+    below = [says("found", usage=COSTS), says("", gate.call, usage=COSTS), *[LOOK] * 90]
+    main = [says("", *both, usage=COSTS), says("led", usage=COSTS)]
+    model = script(tmp_path, main=main, Bash=below, Explore=[says("found", usage=COSTS)])
+    async with GenCode.open(tmp_path, model=model, settings={"max_tokens_total": 40 * CALL}) as gen:
+        session = (await gen.ask("go").outcome()).agent_id
+        woken = await gen.resume(sent := await task_of(gen, "Bash"), "more", background=True)
+        await until_so(gen, main=2, Bash=2, Explore=1)
+        less = ("--max-tokens-total", str(20 * CALL), "--model", model)
+        words = ("task", "resume", await task_of(gen, "Explore"), "more", "--background", *less)
+        refused = await asyncio.to_thread(command, *words, cwd=tmp_path)
+        assert (refused.code, (await gen.find(session)).budget) == (2, Budget(tokens=40 * CALL))
+        assert f"and may spend more than that: {sent}. Wait until they have ended" in refused.err
+        await gen.stop(woken.id)
+        assert (await asyncio.to_thread(command, *words, cwd=tmp_path)).code == 0
+        assert (await gen.find(session)).budget == Budget(tokens=20 * CALL)

@@ -243,7 +243,8 @@ class Sharing:
     async def announce(self, session: str, budget_of: Callable[[Task], Budget]) -> None:
         """Write down what a conversation may spend by what counts here, for processes that do not know it.
 
-        Who is at work with it gives only of what it has itself, so then its journal stays as it is.
+        UserMistake where agents of it at work in others would exceed it. Who is at work with it gives only of
+        what it has itself, so then its journal stays as it is.
         """
         async with AsyncExitStack() as stack:
             try:
@@ -253,7 +254,9 @@ class Sharing:
             except (UserMistake, Fenced) as taken:
                 log.info("the budget of %s stays as it is written: %s", session, taken)
                 return
-            if (budget := budget_of(lease.state)) != lease.state.budget:
+            before = lease.state.budget
+            if (budget := budget_of(lease.state)) != before:
+                await self.check_heard(lease.state, Purse("the session", before), before, budget)
                 await self._store.append(lease, [BudgetSet(budget)])
 
     async def _asked(
