@@ -16,9 +16,6 @@ HEED_SECONDS = 1.0
 """So long a tool that is stopped may take to come to its end."""
 LEFT = " It does not heed that: it may still be at work, and nobody waits for it any more."
 
-_left: set["asyncio.Task[ToolOutput]"] = set()
-"""Those that nobody waits for; held here, as an event loop only holds them loosely."""
-
 
 async def heeding(tool: Tool, context: ToolContext, arguments: Struct, left: list[str]) -> ToolOutput:
     """Run a tool of which it is not known whether it heeds a stop; one that does not is noted in `left`.
@@ -32,7 +29,6 @@ async def heeding(tool: Tool, context: ToolContext, arguments: Struct, left: lis
     try:
         await asyncio.wait([work])
     except asyncio.CancelledError:
-        _left.add(work)
         work.cancel()
         _, late = await asyncio.wait([work], timeout=HEED_SECONDS)
         if late:
@@ -54,6 +50,5 @@ def _waits(function: Callable[..., object]) -> bool:
 
 
 def _over(work: "asyncio.Task[ToolOutput]") -> None:
-    _left.discard(work)
     if not work.cancelled():
         work.exception()  # so that nobody is told that it was never asked for
