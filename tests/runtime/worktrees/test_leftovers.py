@@ -16,7 +16,7 @@ from gencode.core.spec import Workspace
 from gencode.delegation.trees import told
 from gencode.runtime.worktrees.leftovers import Leftover, leftovers
 from gencode.runtime.worktrees.making import make, make_of, source_of
-from gencode.runtime.worktrees.place import recorded, worktrees_folder, write_record
+from gencode.runtime.worktrees.place import recorded, remove_record, worktrees_folder, write_record
 from gencode.runtime.worktrees.work import result
 
 pytestmark = pytest.mark.needs("git")
@@ -338,6 +338,37 @@ async def test_work_from_a_checkout_that_is_gone_is_offered_to_the_one_that_is_l
     assert (repo / "x").read_text() == "work\n"
     [after] = await leftovers(home_of(repo))
     assert (after.merged, typed(after.removing)) == (True, 0)
+
+
+async def test_after_a_kill_between_the_commit_and_its_index_the_commands_work_as_they_are(
+    tmp_path: Path,
+) -> None:
+    repo = repository(tmp_path / "repo")
+    named(repo)
+    made = await worktree(repo)
+    (made.path / "x").write_text("work\n")
+    before = (made.git_dir / "index").read_bytes()
+    await result(made)
+    (made.git_dir / "index").write_bytes(before)
+    [left] = await leftovers(home_of(repo))
+    assert (left.changed, left.dirty, typed(left.taking_over)) == (1, False, 0)
+    [after] = await leftovers(home_of(repo))
+    assert (after.merged, typed(after.removing)) == (True, 0)
+    assert (await leftovers(home_of(repo)), (repo / "x").read_text()) == ([], "work\n")
+
+
+async def test_one_whose_making_was_cut_is_told_with_all_that_has_to_go(tmp_path: Path, home: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    made = await make(Workspace(repo, repo, home), home / ".gen", "one")
+    remove_record(made.path)
+    [check] = [check for check in doctor(repo)["checks"] if check["name"] == "worktree"]
+    remove = f"git -C {repo} worktree remove --force {made.path} && git -C {repo} branch -d gencode/one"
+    assert (check["detail"], check["fix"]) == (
+        f"{made.path}: nothing is known about it",
+        f"look into it, then {remove}",
+    )
+    assert typed(remove) == 0
+    assert (await leftovers(home / ".gen"), git(repo, "branch", "--list", "gencode/*")) == ([], "")
 
 
 def named(repo: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from tests.runtime.worktrees.halves import STEPS, branches, half_made
-from tests.runtime.worktrees.yard import everything, git, home_of, repository, worktree
+from tests.runtime.worktrees.yard import commit, everything, git, home_of, repository, worktree
 
 from gencode.runtime.worktrees.git import quiet_git
 from gencode.runtime.worktrees.making import turn
@@ -33,6 +33,22 @@ async def test_a_worktree_of_ours_that_is_half_made_is_made_anew(tmp_path: Path,
     half_made(repo / ".git", folder_of(repo) / "two", step)
     assert (await remove_unused(await quiet_git(repo, repo), made)).kept is False
     assert (branches(repo), (repo / ".git" / "worktrees").exists()) == ([], False)
+
+
+@pytest.mark.parametrize("own", [True, False])
+async def test_a_branch_to_which_no_worktree_came_goes_unless_only_it_has_something(
+    tmp_path: Path, own: bool
+) -> None:
+    repo = repository(tmp_path / "repo")
+    folder_of(repo).mkdir(parents=True)
+    begins(folder_of(repo) / "one")
+    git(repo, "branch", "gencode/one")
+    if own:
+        commit(repo, mine="1\n")
+        git(repo, "branch", "--force", "gencode/one")
+        git(repo, "reset", "--quiet", "--hard", "HEAD~1")
+    await worktree(repo, "two")
+    assert branches(repo) == (["gencode/one", "gencode/two"] if own else ["gencode/two"])
 
 
 async def test_in_a_worktree_of_a_person_it_is_swept_away_as_well(tmp_path: Path) -> None:

@@ -96,7 +96,9 @@ class Leftover(Struct, frozen=True, rename="camel"):
         if self.others:
             return ""
         there = f"git -C {shlex.quote(self.repository)}"
-        folder = f"{there} worktree remove {shlex.quote(self.path)}"
+        path = shlex.quote(self.path)
+        folder = f"{there} worktree remove {path}"
+        folder = f"git -C {path} read-tree HEAD && {folder}" if self.hidden else folder
         branch = f"{there} branch -d {self.branch}"
         if self.tip:  # git takes only commits that it has for merged
             branch = f"{there} update-ref -d refs/heads/{self.branch} {self.tip}"
@@ -119,7 +121,7 @@ async def looked_at(path: Path) -> Leftover | None:
     """What is left at a path; None when that is neither a folder nor a branch."""
     noted, there = recorded(path), _is_folder(path)
     if noted is None:
-        return Leftover(str(path), "", "", None, merged=False, gone=False) if there else None
+        return Leftover(str(path), _pointed_at(path), "", None, merged=False, gone=False) if there else None
     worktree = _in_what_is_left(noted)
     gone = not worktree.common_dir.is_dir() or not worktree.main_dir.is_dir()
     unseen = Leftover(str(path), str(worktree.repository), worktree.branch, None, merged=False, gone=gone)
@@ -129,6 +131,16 @@ async def looked_at(path: Path) -> Leftover | None:
         return await _compared(worktree)
     except UserMistake:
         return unseen
+
+
+def _pointed_at(path: Path) -> str:
+    """The repository that a worktree is one of, by what git put into it; empty where that is not known."""
+    try:
+        known = Path((path / REPOSITORY).read_text().removeprefix("gitdir: ").rstrip("\n"))
+    except (OSError, UnicodeDecodeError):
+        return ""
+    common = known.parent.parent
+    return str(common.parent) if common.name == REPOSITORY and (common / "worktrees") == known.parent else ""
 
 
 def _in_what_is_left(worktree: Worktree) -> Worktree:
@@ -198,16 +210,25 @@ class _Open(Struct, frozen=True):
 
 
 async def _open_files(git: Git, worktree: Worktree, head: str) -> _Open:
+    """By our index, since an agent's may hide things, or be from before a commit that was cut off."""
     own = await dirty_files(git)
     with TemporaryDirectory(prefix="gencode-") as folder:
         index = Path(folder, "index")
         await begin_index(git, worktree, head or worktree.base, index)
         ours = await dirty_files(git, str(index))
-    fresh = await git.run("ls-files", "--others", "--exclude-standard", "-z")
+        fresh = await git.run("ls-files", "--others", "--exclude-standard", "-z", index=str(index))
     inside = tuple(shown(name.rstrip(b"/")) for name in fresh.names if name.endswith(b"/"))
-    files = own.files | ours.files | {name for name in fresh.names if not name.endswith(b"/")}
-    known = own.known and ours.known and fresh.ok
-    return _Open(Dirty(known, files), hidden=bool(ours.files - own.files), inside=inside)
+    files = ours.files | {name for name in fresh.names if not name.endswith(b"/")}
+    hidden, staged = not files <= own.files | _under(own.folders, files), own.files - files
+    if staged:
+        words = ("diff-index", "--cached", "--quiet", "--ignore-submodules=all", worktree.base)
+        hidden = (await git.run(*words)).ok
+        files |= frozenset() if hidden else staged
+    return _Open(Dirty(own.known and ours.known and fresh.ok, files), hidden=hidden, inside=inside)
+
+
+def _under(folders: tuple[bytes, ...], files: frozenset[bytes]) -> frozenset[bytes]:
+    return frozenset(each for each in files if each.startswith(folders))
 
 
 async def _newest(git: Git, commits: list[str]) -> list[str]:

@@ -37,10 +37,11 @@ async def sweep(git: Git, common: Path, folder: Path, held: tuple[int, ...]) -> 
                 swept.append(BRANCHES + path.name)
             elif _text(entry / "commondir") == b"":  # the machine went down before it was on the disk
                 (entry / "commondir").write_text(_SHARED)
-    for branch in swept:
+    swept += [BRANCHES + name for name in begun if not _is_there(folder / name)]
+    for branch in dict.fromkeys(swept):
         await _without(git, branch)
-    for note in begun:
-        note.unlink(missing_ok=True)
+    for name in begun:
+        (folder / _BEGUN.format(name)).unlink(missing_ok=True)
 
 
 def begins(path: Path) -> Path:
@@ -50,8 +51,15 @@ def begins(path: Path) -> Path:
     return note
 
 
-def _begun(folder: Path) -> list[Path]:
-    return [*folder.glob(_BEGUN.format("*"))]
+def _begun(folder: Path) -> list[str]:
+    """The names of the worktrees that were begun here and did not become whole."""
+    before, after = _BEGUN.split("{}")
+    found = folder.glob(_BEGUN.format("*"))
+    return [each.name.removeprefix(before).removesuffix(after) for each in found]
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.lexists(path)
 
 
 def _ours(entries: Path, folder: Path) -> Iterator[tuple[Path, Path]]:

@@ -30,6 +30,7 @@ from gencode.places import database
 from gencode.runtime.sandbox.choose import Sandbox, chosen
 from gencode.runtime.traces import standing
 from gencode.runtime.worktrees.leftovers import Leftover, leftovers
+from gencode.runtime.worktrees.place import BRANCHES
 from gencode.settings import gen_home
 from gencode.surfaces.commands.models import main_model
 from gencode.surfaces.commands.opening import CONNECT, opened
@@ -292,6 +293,11 @@ def _worktrees(left: Sequence[Leftover], users: Sequence[User]) -> Iterator[Chec
         if not each.branch or each.gone:
             why = f"its repository {each.repository} is gone" if each.gone else "nothing is known about it"
             look = f"look into it, then rm -r {shlex.quote(each.path)}"
+            if each.repository and not each.gone:
+                there = f"git -C {shlex.quote(each.repository)}"
+                branch = shlex.quote(BRANCHES + Path(each.path).name)
+                remove = f"{there} worktree remove --force {shlex.quote(each.path)}"
+                look = f"look into it, then {remove} && {there} branch -d {branch}"
             yield Check("worktree", "ok", f"{each.path}: {why}", look)
             continue
         files = "1 file" if each.changed == 1 else f"{'?' if each.changed is None else each.changed} files"
