@@ -7,6 +7,7 @@ import signal
 import sys
 import textwrap
 from asyncio.subprocess import PIPE
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +226,19 @@ async def test_one_is_kept_while_another_one_that_was_made_from_it_has_work(yard
     assert (left[work.id].gone, left[work.id].repository) == (False, boss.worktree)
     git(Path(boss.worktree), "merge", "-q", f"gencode/{work.id}")
     assert git(yard.folder, "show", f"gencode/{boss.id}:new.txt") == "kid"
+
+
+async def test_who_changed_a_file_in_it_is_known_to_those_it_sends_also_in_other_processes(
+    yard: Yard,
+) -> None:
+    """Its own task belongs to the folder that the worktree was made from."""
+    boss = [says("", call("Write", file_path="sub/new.txt", content="boss\n")), says("written")]
+    async with GenCode.open(yard.folder, model=yard.model(boss=boss), settings=FREE) as gen:
+        outcome = await gen.task("boss", "go")
+        worktree, digest = (await gen.find(outcome.agent_id)).worktree, sha256(b"boss\n").hexdigest()
+        known = await gen.watch.author(worktree, "sub/new.txt", digest, None)
+        its_own = await gen.watch.author(worktree, "sub/new.txt", digest, outcome.agent_id)
+    assert (known, its_own) == (f"the agent boss, task {outcome.agent_id}", "")
 
 
 async def test_who_is_stopped_with_all_below_it_tells_what_these_had_changed(yard: Yard) -> None:

@@ -144,10 +144,18 @@ class Watch:
         for pause in WRITTEN_LATER if sha256 else ():
             await asyncio.sleep(pause)
             latest = await self._store.tasks(TaskQuery(cwd=cwd, limit=MOST_ASKED))
-            others = [task for task in reversed(latest) if task.id != but]
+            found = [*reversed(latest), await self._host(cwd)]
+            others = [task for task in found if task is not None and task.id != but]
             for task in others:
                 if any((each.path, each.sha256) == (path, sha256) for each in task.evidence.files_changed):
                     return f"the agent {task.agent}, task {task.id}"
             if all(task.status.ended for task in others):
                 break
         return ""
+
+    async def _host(self, cwd: str) -> Task | None:
+        """The task that a folder was made for as its worktree; it belongs to another folder itself."""
+        from gencode.runtime.worktrees.place import path_around
+
+        path = path_around(Path(cwd))
+        return await self._store.task(path.name) if path is not None else None
