@@ -318,3 +318,25 @@ async def test_who_is_waited_for_by_nobody_has_all_its_time(tmp_path: Path) -> N
         told = heard(await said(gen, turn.id))
     assert (outcome.status, outcome.result, len(told)) == (Status.TIMED_OUT, "sent", 1)
     assert agent.status is Status.TIMED_OUT
+
+
+async def test_who_was_sent_to_the_background_without_a_conversation_ends_with_the_run_as_well(
+    tmp_path: Path, home: Path
+) -> None:
+    write_agent(home / ".gen" / "agents", "lead", "LS, Task(Plan)")
+    behind = call("Task", subagent_type="Plan", prompt="look", run_in_background=True)
+    async with (
+        asyncio.timeout(30),
+        scripted(
+            tmp_path,
+            settings={**DEEP, "max_seconds": SECONDS},
+            lead=[says("", behind), says("sent")],
+            Plan=[NEVER],
+        ) as gen,
+    ):
+        led = await gen.task("lead", "go")
+        await until(lambda: not [*gen.supervisor], "the agent has ended")
+        [plan] = await gen.tasks(led.agent_id)
+    assert (led.status, led.error, led.result) == (Status.TIMED_OUT, RUN, "sent")
+    why = r"it took longer than 2\.\d+ s; those that it has to end with have no more time"
+    assert (plan.status, bool(re.fullmatch(why, plan.error or ""))) == (Status.TIMED_OUT, True)

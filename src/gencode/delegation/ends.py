@@ -45,7 +45,8 @@ def limits_of(
         known["above"] = max(until - time.monotonic(), 0.001)
     none: tuple[Clock, float | None] = ("run", None)
     by, seconds = min(known.items(), key=lambda each: each[1], default=none)
-    return Limits(turns, seconds, until, by, times.get("budget"), place.task, heard)
+    own = min((each for clock, each in known.items() if clock in ("budget", "run")), default=None)
+    return Limits(turns, seconds, until, by, own, place.task, heard)
 
 
 def heard_by(waits: str | None, find: Find) -> float | None:

@@ -208,7 +208,7 @@ class Launcher:
         self, place: Origin, turns: int | None, left: float | None, seconds: float | None, *, waited: bool
     ) -> Limits:
         """What bounds a run: so much is `left` of its budget. Its sender may wait for it."""
-        times: dict[Clock, float | None] = {"budget": left, "run": seconds, "task": self.seconds}
+        times: dict[Clock, float | None] = {"budget": left, "task": self.seconds, "run": seconds}
         return limits_of(place, turns, times, heard_by(place.task, self.live) if waited else None)
 
     async def converse(

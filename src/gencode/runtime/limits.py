@@ -24,7 +24,7 @@ class Limits(Struct, frozen=True):
     by: Clock = "run"
     """Whose the seconds are."""
     own: float | None = None
-    """The seconds that are left of its budget: what it sends to the background ends with them."""
+    """The seconds of its budget and of this run: what it sends to the background ends with them."""
     sender: str | None = None
     """The task that sent it."""
     heard: float | None = None
