@@ -345,3 +345,41 @@ async def test_nor_does_a_command_that_goes_on_with_another_agent_below_in_the_b
         await gen.stop(woken.id)
         assert (await asyncio.to_thread(command, *words, cwd=tmp_path)).code == 0
         assert (await gen.find(session)).budget == Budget(tokens=20 * CALL)
+
+
+@pytest.mark.parametrize("named", ["when it was opened", "since then"])
+async def test_a_budget_that_is_named_elsewhere_counts_before_what_was_named_here_earlier(
+    tmp_path: Path, home: Path, named: str
+) -> None:
+    model, store = script(tmp_path, main=[says("a", usage=COSTS)] * 9), MemoryStore()
+    settings = {"max_tokens_total": 40 * CALL} if named == "when it was opened" else {}
+    async with (
+        GenCode.open(tmp_path, model=model, settings=settings, store=store) as gen,
+        GenCode.open(tmp_path, model=model, store=store) as other,
+    ):
+        session = (await gen.ask("go").outcome()).agent_id
+        if named == "since then":
+            assert await gen.work.rebound(session, Budget(tokens=40 * CALL))
+        await other.set_budget(session, Budget(tokens=2 * CALL))
+        await gen.ask("more", session=session).outcome()
+        with pytest.raises(UserMistake, match="The budget of 20,000 tokens of the session is spent"):
+            await gen.ask("more", session=session).outcome()
+        await other.set_budget(session, Budget(tokens=50 * CALL))
+        await gen.ask("more", session=session).outcome()
+        assert await gen.work.budget_of(session) == Budget(tokens=50 * CALL)
+        assert await gen.work.rebound(session, Budget(tokens=30 * CALL))
+        await gen.ask("more", session=session).outcome()
+        assert (await gen.find(session)).budget == Budget(tokens=30 * CALL)
+
+
+async def test_so_does_one_that_is_named_for_an_earlier_conversation_here(tmp_path: Path, home: Path) -> None:
+    model, store = script(tmp_path, main=[says("a", usage=COSTS)] * 3), MemoryStore()
+    async with GenCode.open(tmp_path, model=model, store=store) as gen:
+        session = (await gen.ask("go").outcome()).agent_id
+    async with GenCode.open(
+        tmp_path, model=model, settings={"max_tokens_total": 40 * CALL}, store=store
+    ) as gen:
+        await gen.set_budget(session, Budget(tokens=2 * CALL))
+        await gen.ask("more", session=session).outcome()
+        with pytest.raises(UserMistake, match="The budget of 20,000 tokens of the session is spent"):
+            await gen.ask("more", session=session).outcome()

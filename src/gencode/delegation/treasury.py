@@ -10,6 +10,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.task import Task
 from gencode.delegation.accounts import (
+    NO_BUDGET,
     afforded,
     bounded_above,
     shares,
@@ -23,6 +24,8 @@ from gencode.runtime.ports import Store
 from gencode.runtime.purse import COSTS_OF_A_CALL, BudgetSpent, Purse, check_budget
 
 SESSION = "the session"
+MOST_WRITTEN = 1_000
+"""Of so many sessions it is known whether another budget was named elsewhere."""
 UNKNOWN_THERE = (
     "Task {task} goes on with a worker, which does not know of the budget of this session (an option such as "
     "--max-usd, or the settings), so it was not begun. Give that to the task itself, and then go on: "
@@ -76,7 +79,10 @@ class Treasury:
         self._live = at_work.live
         self.budget = budget
         self._named = named
+        self._usual = _without(budget, named)
         self._set = False
+        self._written: dict[str, Budget] = {}
+        """With what the journals of sessions were written when what is named here began to count for them."""
         self.own = Purse(SESSION, budget)
         """What work without a conversation is paid from."""
         self._paid: set[str] = set()
@@ -92,13 +98,19 @@ class Treasury:
         """Bound sessions by another budget, also those at work; what they spent counts."""
         check_budget(budget)
         self.budget = budget
-        self._set = True
+        self._set, self._usual = True, NO_BUDGET
+        self._written.clear()
         for purse in (*self._purses.values(), self.own):
             if purse.owner == SESSION:  # what is at work spends from it by now
                 purse.rebind(budget)
 
     def budget_of(self, session: Task | None) -> Budget:
-        """What a conversation may spend: of each kind what is named now, else what it had, or the usual."""
+        """What a conversation may spend: of each kind what is named now, else what it had, or the usual.
+
+        What was named elsewhere after that counts before it.
+        """
+        if session is not None and self._written.get(session.id, session.budget) != session.budget:
+            return tightest(session.budget, self._usual)
         if self._set or session is None:
             return self.budget
         kept = tightest(session.budget, self.budget)
@@ -111,11 +123,19 @@ class Treasury:
         return Purse(SESSION, budget) if session is None else self._kept(session.id, SESSION, budget, None)
 
     def keep(self, session: str, purse: Purse) -> None:
-        """The purse of a conversation that has just begun."""
+        """The purse of a conversation that has just begun, or gone on."""
         self._purses[session] = purse
+        self._write(session, purse.budget)
+
+    def _write(self, session: str, budget: Budget) -> None:
+        self._written.setdefault(session, budget)
+        if len(self._written) > MOST_WRITTEN:
+            del self._written[next(iter(self._written))]
 
     async def bind(self, task: Task, budget: Budget) -> None:
         """Bound those at work here below a task at rest by the budget that it has from now on."""
+        if task.conversation:
+            self._write(task.id, self.budget_of(task))
         if purse := self._known(task.id):
             now = self.budget_of(replace(task, budget=budget)) if task.conversation else budget
             await self._sharing.bind(purse, task, now)
@@ -234,6 +254,12 @@ class Treasury:
     def _known(self, task: str) -> Purse | None:
         """The purse of a task that is spent from here, or about to be."""
         return self._at_work.purse_of(task) or self._purses.get(task)
+
+
+def _without(budget: Budget, named: Budget) -> Budget:
+    """What a budget has of kinds that are not named."""
+    kinds = {name: None for name in named.__struct_fields__ if getattr(named, name) is not None}
+    return replace(budget, **kinds)
 
 
 def _check(purse: Purse) -> None:
