@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from gencode.core.events import ThinkingArrived as ThinkingArrived
     from gencode.core.outcome import Outcome as Outcome
     from gencode.core.status import Status as Status
+    from gencode.delegation.differences import Comparison as Comparison
     from gencode.delegation.handle import Handle as Handle
+    from gencode.delegation.history import Replay as Replay
     from gencode.delegation.verbs import StruckTask as StruckTask
     from gencode.runtime.asking import Answer as Answer
     from gencode.runtime.asking import Asker as Asker
@@ -38,6 +40,7 @@ _HOMES = {
     "CallDecided": "gencode.core.events",
     "CallFinished": "gencode.core.events",
     "CallStarted": "gencode.core.events",
+    "Comparison": "gencode.delegation.differences",
     "Event": "gencode.core.events",
     "GenCode": "gencode.app",
     "Handle": "gencode.delegation.handle",
@@ -45,6 +48,7 @@ _HOMES = {
     "Outcome": "gencode.core.outcome",
     "ProgressMade": "gencode.core.events",
     "Question": "gencode.runtime.asking",
+    "Replay": "gencode.delegation.history",
     "Status": "gencode.core.status",
     "StruckTask": "gencode.delegation.verbs",
     "TaskCreated": "gencode.core.events",
@@ -66,6 +70,7 @@ __all__ = [
     "CallDecided",
     "CallFinished",
     "CallStarted",
+    "Comparison",
     "Event",
     "GenCode",
     "Handle",
@@ -73,6 +78,7 @@ __all__ = [
     "Outcome",
     "ProgressMade",
     "Question",
+    "Replay",
     "Status",
     "StruckTask",
     "TaskCreated",

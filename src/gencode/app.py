@@ -11,7 +11,6 @@ import msgspec
 from gencode.agents.library import Library
 from gencode.agents.registry import MAIN, Registry
 from gencode.agents.registry import Entry as Entry
-from gencode.core.events import Event
 from gencode.core.outcome import Outcome
 from gencode.core.prices import Price
 from gencode.core.rules import Policy
@@ -20,16 +19,18 @@ from gencode.core.task import Task
 from gencode.delegation.foresight import Foresight
 from gencode.delegation.forks import Fork
 from gencode.delegation.handle import Asking, Handle, Words, request
+from gencode.delegation.history import History
 from gencode.delegation.launcher import Launcher, Means
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin
 from gencode.delegation.orphans import close_orphans, close_task
 from gencode.delegation.pulse import Liveness
 from gencode.delegation.records import Records
+from gencode.delegation.said import a_text, check_opening, own_tools
 from gencode.delegation.seating import Customs, Seating
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.verbs import AnyVerb, StruckTask, Verbs
-from gencode.delegation.watch import Watch, facts_of
+from gencode.delegation.watch import Watch
 from gencode.delegation.work import Prompt, Terms, Work
 from gencode.engines.choosing import engine_for
 from gencode.engines.process import WorkOrder as WorkOrder
@@ -46,7 +47,7 @@ from gencode.runtime.asking import Asker
 from gencode.runtime.bus import Bus, Listener
 from gencode.runtime.instructions import Instructions, no_instructions
 from gencode.runtime.models import OFFLINE, Model, ModelRegistry
-from gencode.runtime.ports import Engine, Handover, Provider, Store, TaskQuery
+from gencode.runtime.ports import Engine, Handover, Provider, Store
 from gencode.runtime.secretary import Business, Secretary
 from gencode.runtime.slots import Slots
 from gencode.runtime.toolbox import Tool, Toolbox
@@ -145,6 +146,9 @@ class GenCode:
         self.verbs = Verbs(self.records, self.launcher.reach, self.work.send)
         self.set_budget = self.work.set_budget
         """Another budget for a task that is at rest."""
+        self.history = past = History(self.records, self.store)
+        self.journal, self.replay, self.difference = past.journal, past.replay, past.difference
+        """What was, from the journal alone."""
         self._asker = around.asker
         self._given = Given()
         self.shells: Shells | None = None
@@ -168,11 +172,12 @@ class GenCode:
 
         `settings` count like flags: over the environment and the settings files.
         """
+        check_opening(cwd, model, settings, store, asker)
         workspace = workspace_at(Path(cwd))
         flags = {**(settings or {}), **({"model": model} if isinstance(model, str) and model else {})}
         project = standing(workspace.root, gen_home())
         chosen = merged(found := layers(workspace.root, flags, project=project))
-        policy, tools = root_policy(found, chosen), tuple(tools)
+        policy, tools = root_policy(found, chosen), own_tools(tools)
         alone = store is None and isinstance(model, str) and all(tool.source == "builtin" for tool in tools)
         async with AsyncExitStack() as stack:
             if store is None:
@@ -274,8 +279,7 @@ class GenCode:
 
     async def tasks(self, parent: str | None = None) -> list[Outcome]:
         """The tasks of subagents, oldest first; with `parent`, those that it asked for."""
-        found = await self.store.tasks(TaskQuery(parent=parent, conversations=False))
-        return await self.records.outcomes(found)
+        return await self.records.sent_by(parent)
 
     async def get(self, task: str) -> Outcome:
         """One task by its id, which may be shortened while it is unambiguous."""
@@ -284,11 +288,6 @@ class GenCode:
     async def show(self, task: str) -> Outcome:
         """One task with its transcript and the gate's decisions."""
         return await self.records.show(await self.find(task))
-
-    async def journal(self, task: str) -> tuple[list[Event], str]:
-        """The facts of a task as far as they can be read, and what is wrong with the next one."""
-        events, problem = await facts_of(self.store, task)
-        return events, str(problem or "")
 
     async def find(self, task: str) -> Task:
         """The folded task behind an id or the beginning of one."""
@@ -304,7 +303,7 @@ class GenCode:
         """Keep an exported task; its outcome, and what could not be read of it."""
         from gencode.stores.jsonl import import_task
 
-        journal = import_task(text)
+        journal = import_task(a_text("journal of a task", text))
         await self.store.adopt(journal.imported(str(self.workspace.cwd)))
         task = journal.events[0].task
         await close_task(self.store, task, self.supervisor.owner)
@@ -335,14 +334,15 @@ class GenCode:
 
     async def start_turn(self, prompt: Prompt, session: str | None = None, agent: str = "") -> Job:
         """Start a turn of the main conversation, or of one with `agent` in the main seat."""
-        spec = self.agents.find(agent) if agent not in ("", MAIN) else self.agents.main(self._named)
+        other = a_text("agent", agent) not in ("", MAIN)
+        spec = self.agents.find(agent) if other else self.agents.main(self._named)
         return await self.work.turn(spec, prompt, session)
 
     def explain(
         self, tool: str, arguments: dict[str, Any], *, agent: str = "", background: bool = False
     ) -> Explanation:
         """What would be decided about a call of the main agent, or of one that it would send."""
-        spec = self.agents.find(agent) if agent else None
+        spec = self.agents.find(agent) if a_text("agent", agent) else None
         foresight = Foresight(self.launcher, self.toolbox)
         return foresight.explain(tool, arguments, self._origin(), spec, background=background)
 

@@ -25,6 +25,18 @@ PERSON: dict[str, Any] = {
     "required": ["name"],
     "additionalProperties": False,
 }
+UNFIT: list[tuple[dict[str, Any], str]] = [
+    ({"enum": []}, "the enum at $ has no values"),
+    ({"not": {}}, "the not at $ excludes everything"),
+    ({"allOf": [{"type": "string"}, {"not": True}]}, "the not at $.allOf[1] excludes everything"),
+    ({"anyOf": [{"enum": []}, False]}, "the enum at $.anyOf[0] has no values"),
+    (
+        {"type": "object", "required": ["a"], "properties": {"a": {"enum": []}}},
+        "the enum at $.properties.a has no values",
+    ),
+    ({"type": "object", "required": ["a"], "properties": {"a": False}}, "false stands at $.properties.a"),
+]
+"""What nothing can fit, and why."""
 AGAIN = "Answer again with the whole JSON value and nothing else."
 REPAIR = "Answer again with the whole JSON value, repaired, and nothing else."
 
@@ -88,21 +100,7 @@ def test_what_the_standard_knows_is_a_schema(schema: dict[str, Any]) -> None:
     assert check_schema(schema) == schema
 
 
-@pytest.mark.parametrize(
-    ("schema", "why"),
-    [
-        ({"enum": []}, "the enum at $ has no values"),
-        ({"not": {}}, "the not at $ excludes everything"),
-        ({"allOf": [{"type": "string"}, {"not": True}]}, "the not at $.allOf[1] excludes everything"),
-        ({"anyOf": [{"enum": []}, False]}, "the enum at $.anyOf[0] has no values"),
-        (
-            {"type": "object", "required": ["a"], "properties": {"a": {"enum": []}}},
-            "the enum at $.properties.a has no values",
-        ),
-        ({"type": "object", "required": ["a"], "properties": {"a": False}}, "false stands at $.properties.a"),
-    ],
-    ids=json.dumps,
-)
+@pytest.mark.parametrize(("schema", "why"), UNFIT, ids=json.dumps)
 def test_a_schema_that_nothing_can_fit_is_refused_before_anything_runs(schema: object, why: str) -> None:
     assert mistake(schema) == f"No result can fit this output schema: {why}."
 

@@ -7,6 +7,7 @@ from gencode.core.rules import Action, Decision, Effect, Mode
 from gencode.core.spec import AgentSpec, same_name
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.origin import Origin, link_of
+from gencode.delegation.said import a_text, arguments_of_a_call
 from gencode.permissions.calls import SPAWN_TOOLS, CallFacts, Source, agent_of
 from gencode.permissions.chain import Chain
 from gencode.permissions.decision import KNOWN_TOOLS, check_tool
@@ -38,6 +39,7 @@ class Foresight:
         background: bool = False,
     ) -> Explanation:
         """The decision for a call of whoever sits at `origin`, or of an agent that is sent from there."""
+        tool, arguments = a_text("tool", tool), arguments_of_a_call(arguments)
         chain = origin.chain if agent is None else origin.chain.below(link_of(agent))
         if same_name(tool) == "bash" and not isinstance(arguments.get("command"), str):
             raise UserMistake('Bash needs the field "command" with a text: --input \'{"command": "…"}\'.')

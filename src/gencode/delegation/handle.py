@@ -1,9 +1,7 @@
 """What a Python program holds of work that goes on: a turn of the conversation, or a task beside it."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypedDict, get_args
-
-from msgspec import ValidationError, convert
 
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
@@ -11,11 +9,15 @@ from gencode.core.events import Event
 from gencode.core.outcome import Outcome
 from gencode.core.spec import Isolation, TaskRequest
 from gencode.core.task import Task
+from gencode.delegation.accounts import NO_BUDGET
 from gencode.delegation.live import Live
+from gencode.delegation.said import a_budget, a_number_of_a_fact, a_text, a_truth
 from gencode.delegation.verbs import StruckTask, Verbs
 from gencode.runtime.bus import Bus
 from gencode.runtime.ports import Archive
 
+Amounts = Mapping[str, float | None]
+"""A budget as a dictionary."""
 _ISOLATIONS = get_args(Isolation)
 
 
@@ -27,7 +29,7 @@ class Words(TypedDict, total=False):
     max_turns: int | None
     isolation: Isolation
     output_schema: dict[str, Any] | None
-    budget: Budget
+    budget: Budget | Amounts
     here: bool
 
 
@@ -36,22 +38,19 @@ def request(agent: str, prompt: str, words: Words, *, background: bool) -> TaskR
     if unknown := words.keys() - Words.__annotations__:
         known = ", ".join(Words.__annotations__)
         raise UserMistake(f"A task has no {', '.join(sorted(unknown))}; what may be said is: {known}.")
-    texts: dict[str, Any] = {"agent": agent, "prompt": prompt, **words}
+    told: dict[str, Any] = {"agent": agent, "prompt": prompt, "background": background, **words}
     for name in ("agent", "prompt", "description", "model"):
-        if not isinstance(said := texts.get(name, ""), str):
-            raise UserMistake(f"The {name} of a task is a text, not {said!r}.")
+        a_text(f"{name} of a task", told.get(name, ""))
+    for name in ("background", "here"):
+        a_truth(name, told.get(name, False))
     isolation = str(words.get("isolation", ""))
     if isolation not in _ISOLATIONS:
         raise UserMistake(
             f"The isolation {isolation!r} does not exist; say 'process' or 'worktree', or leave it out."
         )
     budget: Any = words.get("budget")
-    if isinstance(budget, dict):
-        try:
-            words = {**words, "budget": convert(budget, Budget)}
-        except ValidationError as error:
-            raise UserMistake(f"This is no budget: {error}.") from None
-    return TaskRequest(agent, prompt, background=background, **words)
+    told["budget"] = NO_BUDGET if budget is None else a_budget(budget)
+    return TaskRequest(**told)
 
 
 class Asking:
@@ -119,6 +118,7 @@ class Handle:
 
     async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
         """Everything that happens to the task, from the fact after this number until it has ended."""
+        after = a_number_of_a_fact(after)
         listener = self._bus.listen()
         if self._live.work is not None:
             self._live.work.add_done_callback(lambda _: listener.close())

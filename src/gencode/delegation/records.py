@@ -17,6 +17,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
 from gencode.delegation.outputs import make_whole
 from gencode.delegation.pulse import Liveness
+from gencode.delegation.said import TASK, a_text
 from gencode.delegation.turns import places
 from gencode.delegation.vigil import silent_ones
 from gencode.delegation.watch import as_awaited, facts_of
@@ -56,7 +57,7 @@ class Records:
 
         With `conversation`, conversations are offered when there is none of that id.
         """
-        beginning = clean_id(task)
+        beginning = clean_id(a_text(TASK, task))
         ids = await self._store.ids(beginning) if beginning else []
         if len(ids) > 1 and beginning not in ids:
             raise UserMistake(f"{task!r} is the beginning of several ids: {', '.join(ids[:MOST_NAMED])}.")
@@ -85,6 +86,11 @@ class Records:
             transcript=[msgspec.to_builtins(message) for message in whole_transcript(events)],
             decisions=[plain(event) for event in events if isinstance(event.fact, CallDecided)],
         )
+
+    async def sent_by(self, parent: str | None) -> list[Outcome]:
+        """The tasks of agents, oldest first; with `parent`, those that it asked for."""
+        above = None if parent is None else a_text(TASK, parent)
+        return await self.outcomes(await self._store.tasks(TaskQuery(parent=above, conversations=False)))
 
     async def outcomes(self, tasks: Sequence[Task]) -> list[Outcome]:
         """Folded tasks in their public shape, as others see them now."""

@@ -10,6 +10,7 @@ from gencode.core.outcome import Outcome
 from gencode.core.task import Task
 from gencode.delegation.reach import Reach, Stops, Verb
 from gencode.delegation.records import Records
+from gencode.delegation.said import MESSAGE, a_text, a_truth
 
 AnyVerb = Verb | Literal["steer"]
 _VERBS = (*get_args(Verb), "steer")
@@ -41,16 +42,18 @@ class Verbs:
 
     async def steer(self, task: str, message: str) -> tuple[Outcome, bool]:
         """Say something to a task; its outcome, and whether that woke it."""
-        now, woken = await self._say(task, message)
+        now, woken = await self._say(task, a_text(MESSAGE, message))
         return await self._records.outcome_of(now), woken
 
     async def interrupt(self, task: str, message: str = "") -> StruckTask:
         """Cut what a task does at this moment, and what it waits for."""
+        said = a_text(MESSAGE, message)
         found = await self._records.find(task)
-        return await self._struck(await self._reach.interrupt(found.id, "it was interrupted", message))
+        return await self._struck(await self._reach.interrupt(found.id, "it was interrupted", said))
 
     async def stop(self, task: str, *, keep: bool = False, tree: bool = False) -> StruckTask:
         """End a task and what it waits for: with `keep` after a last word, with `tree` all that is below."""
+        keep, tree = a_truth("keep", keep), a_truth("tree", tree)
         found = await self._records.find(task)
         stops = await self._reach.stop(found.id, "it was stopped", tree=tree, report=keep)
         return await self._struck(stops)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,6 +27,7 @@ from gencode.delegation.records import Records
 from gencode.delegation.refills import let_ask
 from gencode.delegation.resumption import Resumption
 from gencode.delegation.returns import to_be_told
+from gencode.delegation.said import a_budget, a_message
 from gencode.delegation.sharing import Sharing
 from gencode.delegation.starting import check_prompt, check_turns
 from gencode.delegation.time_left import time_left
@@ -277,7 +278,7 @@ class Work:
 
     async def turn(self, spec: AgentSpec, prompt: Prompt, session: str | None = None) -> Job:
         """Start a turn of a conversation that this agent leads."""
-        said = UserMessage(prompt) if isinstance(prompt, str) else prompt
+        said = a_message(prompt)
         model = self._origin().model
         if said.images and not model.sees:
             raise UserMistake(BLIND.format(model=model.name))
@@ -359,12 +360,12 @@ class Work:
             return False
         return True
 
-    async def set_budget(self, task: str, budget: Budget) -> Budget:
+    async def set_budget(self, task: str, budget: Budget | Mapping[str, float | None]) -> Budget:
         """Let a task at rest spend so much from now on, with everything below it and all that it ever spent.
 
         UserMistake while somebody is at it, and when those above it leave less than that.
         """
-        found = await self._records.find(task)
+        found, budget = await self._records.find(task), a_budget(budget)
         if budget.usd is not None and found.model:
             self._launcher.check_model(found.model)
         await set_budget(self._store, self._launcher.borrow, found, budget, self._treasury)

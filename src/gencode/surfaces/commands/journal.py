@@ -3,19 +3,16 @@
 import argparse
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import to_builtins
 
-from gencode.app import GenCode
 from gencode.core.errors import CorruptFact, UserMistake
-from gencode.core.events import Event
+from gencode.core.events import Event, TaskCreated
 from gencode.core.outcome import Outcome
-from gencode.core.task import replay
 from gencode.core.wire import wire
-from gencode.delegation.differences import Comparison, Pair, compare
-from gencode.runtime.ports import TaskQuery
+from gencode.delegation.differences import Comparison, Pair
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.follow import tell_ending
@@ -34,7 +31,7 @@ async def _compared(args: argparse.Namespace) -> int:
     """Show where two runs went apart, with all below them; 0 when they did not."""
     async with opened(args) as gen:
         one, other = [await gen.find(task) for task in (args.id, args.against)]
-        found = await compare(gen.records, gen.store, one, other)
+        found = await gen.difference(one.id, other.id)
     if "json" in args:
         answer_json({"one": one.id, "other": other.id, "same": found.same, **to_builtins(found)})
     else:
@@ -69,38 +66,23 @@ def _difference_lines(found: Comparison | Pair) -> Iterator[str]:
 
 async def _replayed(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
-        root = (await gen.find(args.id)).id
-        tasks = await _tree(gen, root)
-        journals: dict[str, list[Event]] = {}
-        for task in tasks:
-            journals[task], problem = await gen.journal(task)
-            if problem:
-                note(f"{problem} Nothing after it is replayed.")
-        different = [task for task in tasks if replay(journals[task]) != await gen.store.task(task)]
-        events = sorted((event for each in journals.values() for event in each), key=_when)
-        outcome = await gen.get(root)
+        found = await gen.replay(args.id)
+        for problem in found.problems:
+            note(f"{problem} Nothing after it is replayed.")
         if "json" in args:
-            lines = [wire(event, tasks[event.task]) for event in events]
-            answer_json({"task": outcome, "events": lines, "same": not different})
+            above = {
+                each.task: each.fact.parent for each in found.events if isinstance(each.fact, TaskCreated)
+            }
+            above[found.task.agent_id] = None
+            lines = [wire(event, above.get(event.task)) for event in found.events]
+            answer_json({"task": found.task, "events": lines, "same": found.same})
         else:
-            _play(events, outcome)
-            _tell(len(events), list(tasks), different)
-        return 1 if different else 0
+            _play(found.events, found.task)
+            _tell(len(found.events), len({each.task for each in found.events}), found.different)
+        return 0 if found.same else 1
 
 
-async def _tree(gen: GenCode, task: str, parent: str | None = None) -> dict[str, str | None]:
-    """The ids of a task and everything below it, each with the one that asked for it."""
-    found = {task: parent}
-    for child in await gen.store.tasks(TaskQuery(parent=task)):
-        found |= await _tree(gen, child.id, task)
-    return found
-
-
-def _when(event: Event) -> tuple[str, str, int]:
-    return event.at, event.task, event.seq or 0
-
-
-def _play(events: list[Event], outcome: Outcome) -> None:
+def _play(events: Sequence[Event], outcome: Outcome) -> None:
     """Show the events as they were shown when they happened."""
     if has_terminal():
         from gencode.surfaces.panels import Panels
@@ -115,11 +97,11 @@ def _play(events: list[Event], outcome: Outcome) -> None:
     tell_ending(outcome)
 
 
-def _tell(events: int, tasks: list[str], different: list[str]) -> None:
+def _tell(events: int, tasks: int, different: Sequence[str]) -> None:
     if different:
         note(f"The journal does not tell the stored state of {', '.join(different)}.")
     else:
-        several = "1 task" if len(tasks) == 1 else f"{len(tasks)} tasks"
+        several = "1 task" if tasks == 1 else f"{tasks} tasks"
         note(f"Replayed {events} facts of {several}: the fold equals the stored state.")
 
 

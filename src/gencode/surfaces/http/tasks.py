@@ -6,11 +6,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
-from gencode.core.events import Event
 from gencode.core.outcome import PAGE, Outcome
-from gencode.core.task import Task, replay
+from gencode.core.task import Task
 from gencode.core.wire import wire
-from gencode.delegation.differences import compare
 from gencode.runtime.chronicle import Found
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.http.endpoints import Asked, Nothing, endpoint
@@ -132,27 +130,21 @@ async def get_events(site: Site, task: Task, asked: Asked[Window, Nothing]) -> F
 async def replay_task(site: Site, task: Task, asked: Asked[Replaying, Nothing]) -> Replay:
     wish = asked.query
     family, _ = await below(site, task)
-    events: list[Event] = []
-    same = True
-    for each in family:
-        facts, problem = await site.gen.journal(each.id)
-        events += facts
-        same = same and not problem and replay(facts) == await site.gen.store.task(each.id)
-    events.sort(key=lambda event: (event.at, event.task, event.seq or 0))
+    played = await site.gen.history.played(family)
     parents = {each.id: each.parent for each in family}
-    part = events[wish.start : wish.start + wish.limit]
+    part = played.events[wish.start : wish.start + wish.limit]
     return Replay(
         task=await site.gen.records.get(task),
         events=[wire(event, parents[event.task]) for event in part],
-        total=len(events),
-        same=same,
+        total=len(played.events),
+        same=played.same,
         compared=None if wish.against is None else await _compared(site, task, wish.against),
     )
 
 
 async def _compared(site: Site, one: Task, against: str) -> Compared:
     other = await site.gen.find(against)
-    found = await compare(site.gen.records, site.gen.store, one, other)
+    found = await site.gen.difference(one.id, other.id)
     return Compared(other.id, found.same, found)
 
 
