@@ -112,6 +112,8 @@ async def test_every_verb_does_what_it_says_at_every_point(
 ) -> None:
     outcome, _, _ = await at(point, tmp_path, verb)
     kept = "half a " if not result and point == "inside the stream" else result
+    if (verb, point) == ("steer", "inside the stream"):  # a reply that is not cut counts beside the next one
+        kept = "half a went on\n\nwent on"
     assert (outcome.status, outcome.result) == (status, kept)
 
 

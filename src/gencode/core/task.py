@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.core.answers import Answers
 from gencode.core.budget import Budget, Part
 from gencode.core.errors import CorruptFact
 from gencode.core.events import (
@@ -127,6 +128,8 @@ class Task(Struct, frozen=True, gc=False):
     """Agents it waited for when it was cut; what they come to is given to it as if in the background."""
     seconds: float | None = None
     """So long its last run may take; None where that has no limit, or is not known."""
+    answers: Answers = Answers()
+    """What it has answered in this run before it heard something else."""
 
 
 def fold(task: Task | None, event: Event) -> Task:
@@ -316,6 +319,7 @@ def _going_on(task: Task, fact: TaskStarted | TaskQueued) -> Task:
         evidence=replace(task.evidence, warnings=kept) if gone else task.evidence,
         woken=fact.woken,
         fits=task.fits and not task.status.ended,
+        answers=Answers(),
     )
 
 
@@ -337,6 +341,7 @@ def _ended(task: Task, at: str, fact: TaskEnded) -> Task:
         stalled=0.0,
         worked_ms=task.worked_ms + worked,
         closing=tuple(each for each in fact.warnings if each not in task.evidence.warnings),
+        answers=Answers(),
     )
     return reduce(_warned, fact.warnings, ended)
 
@@ -350,8 +355,9 @@ def _with_message(task: Task, message: Message) -> Task:
                 stalled=0.0,
                 usage=task.usage + (message.usage or Usage()),
                 model=message.model or task.model,
-                result=message.text if message.text.strip() else task.result,
+                result=task.answers.with_these(message.text) if message.text.strip() else task.result,
                 evidence=replace(task.evidence, tool_calls=task.evidence.tool_calls + len(message.calls)),
+                answers=task.answers.after_reply(message),
             )
         case ToolMessage():
             evidence = reduce(_with_result, message.results, task.evidence)
@@ -360,7 +366,9 @@ def _with_message(task: Task, message: Message) -> Task:
             return replace(task, evidence=evidence, delivered=delivered, left=left, stalled=0.0)
         case UserMessage():
             delivered = handed_over(task.delivered, message.delivers, message.ends)
-            return replace(task, delivered=delivered, mailed=max(task.mailed, message.mail))
+            answers = task.answers.after_hearing(message, task.result)
+            mailed = max(task.mailed, message.mail)
+            return replace(task, delivered=delivered, mailed=mailed, answers=answers)
 
 
 def _with_result(evidence: Evidence, result: ToolResult) -> Evidence:

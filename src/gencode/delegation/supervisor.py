@@ -147,7 +147,7 @@ class Supervisor:
             self._jobs.pop(live.id, None)
 
     async def _lived(self, job: Job) -> None:
-        ending = await self._ran(job)
+        ending = _with_answers(job, await self._ran(job))
         async with leaving(self._journal, self, job, ending) as ending:
             await self._close(job, ending)
 
@@ -319,6 +319,13 @@ async def _rests_on(
 def _when_handed(fact: DurableFact, handed: str) -> DurableFact:
     """A start that says when it was its turn: its writing comes later, and others may have come meanwhile."""
     return replace(fact, handed=handed) if isinstance(fact, TaskStarted) else fact
+
+
+def _with_answers(job: Job, ending: Ending) -> Ending:
+    """An end with what was answered before something else came; what a schema asks for is the last reply."""
+    if not ending.text.strip() or job.seat.schema is not None:
+        return ending
+    return replace(ending, text=job.task.answers.with_these(ending.text))
 
 
 def _stopped(job: Job, why: str) -> Ending:

@@ -120,9 +120,11 @@ def _told(events: Sequence[Event]) -> tuple[str, str]:
 
 
 def _says(fact: AnyFact, result: str) -> bool:
-    """Whether a fact is the reply whose text is the result."""
+    """Whether a fact is the reply that the result ends with."""
     message = fact.message if isinstance(fact, MessageAdded) else None
-    return isinstance(message, AssistantMessage) and not message.calls and message.text == result
+    if not isinstance(message, AssistantMessage) or message.calls:
+        return False
+    return message.text == result or result.endswith(f"\n\n{message.text.strip()}")
 
 
 def _step(event: Event) -> str:

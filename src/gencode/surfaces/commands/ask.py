@@ -2,15 +2,15 @@
 
 import argparse
 import asyncio
-from itertools import pairwise
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from gencode.app import GenCode
+from gencode.core.answers import said_to_the_person
 from gencode.core.errors import UserMistake
-from gencode.core.messages import AssistantMessage, Message, UserMessage
+from gencode.core.messages import Message, UserMessage
 from gencode.core.outcome import Outcome, TreeUsage
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
@@ -56,7 +56,8 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
         agent = getattr(args, "agent", earlier.agent if earlier and earlier.agent != "main" else "")
         session = earlier.id if earlier else None
         outcome, code = await follow(gen, lambda: gen.start_turn(prompt, session, agent), painter, told)
-        outcome = replace(outcome, result=await _said(gen, outcome))
+        if outcome.output is None:  # what fits a schema is the last reply, and nothing around it
+            outcome = replace(outcome, result=await _said(gen, outcome))
         if output == "text":
             rest = in_words(await _handed_back(gen, painter.view, outcome))
             if said := "\n\n".join(filter(None, (outcome.result, rest))):
@@ -79,19 +80,15 @@ async def _handed_back(gen: GenCode, view: View, outcome: Outcome) -> list[Agent
 
 
 async def _said(gen: GenCode, outcome: Outcome) -> str:
-    """Everything that was said to the person: what it said before results came back, and what came after."""
+    """Everything that was said to the person: what it said before something came in, and what came after."""
     messages = whole_transcript((await gen.journal(outcome.agent_id))[0])
     asked = max((at for at, each in enumerate(messages) if _is_prompt(each)), default=0)
-    before = [
-        reply.text.strip()
-        for reply, heard in pairwise(messages[asked:])
-        if isinstance(reply, AssistantMessage) and isinstance(heard, UserMessage) and heard.delivers
-    ]
-    return "\n\n".join(part for part in (*before, outcome.result) if part)
+    return said_to_the_person(messages[asked:]) or outcome.result
 
 
 def _is_prompt(message: Message) -> bool:
-    return isinstance(message, UserMessage) and message.sender == "user"
+    """Whether a turn begins with it; what a person says in the middle of one is a letter."""
+    return isinstance(message, UserMessage) and message.sender == "user" and not message.mail
 
 
 def _prompt(args: argparse.Namespace) -> str:
