@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gencode.app import GenCode
-from gencode.core.errors import UserMistake
+from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.events import TaskStarted
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
@@ -36,6 +36,8 @@ class Held:
         self.there = asyncio.Event()
         self.free = asyncio.Event()
         self.turns = 0
+        self.trouble: Exception | None = None
+        """What it fails with when it is asked to report."""
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         from gencode.core.messages import ToolCall
@@ -53,6 +55,8 @@ class Held:
         if self.turns == 1 and self.point == "before the model":
             self.there.set()
             await self.free.wait()
+        if not request.tools and self.trouble is not None:
+            raise self.trouble
         yield TextPart("this is what I have" if not request.tools else "went on")
         yield EndPart("held")
 
@@ -115,6 +119,28 @@ async def test_every_verb_does_what_it_says_at_every_point(
     if (verb, point) == ("steer", "inside the stream"):  # a reply that is not cut counts beside the next one
         kept = "half a went on\n\nwent on"
     assert (outcome.status, outcome.result) == (status, kept)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "why"),
+    [
+        (ProviderError("the model is gone."), "the model is gone"),
+        (ValueError("boom"), "the provider Held failed: ValueError: boom"),
+    ],
+    ids=["the provider fails", "a program's own model fails"],
+)
+async def test_who_cannot_report_any_more_was_stopped_all_the_same(
+    tmp_path: Path, trouble: Exception, why: str
+) -> None:
+    model = Held("inside the stream")
+    model.trouble = trouble
+    async with GenCode.open(tmp_path, model=model, store=MemoryStore()) as gen:
+        handle = await gen.task("general-purpose", "go", background=True)
+        await model.there.wait()
+        await gen.stop(handle.id, keep=True)
+        outcome = await handle.result()
+    assert (outcome.status, outcome.result, outcome.error) == (Status.CANCELLED, "half a ", "it was stopped")
+    assert outcome.evidence.warnings == (f"it was stopped and could not say any more what it had: {why}",)
 
 
 @asynccontextmanager

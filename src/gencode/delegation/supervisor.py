@@ -40,6 +40,7 @@ REPORT = (
     "You were stopped: {why}. No tool can be called any more. Say now what you have found and done so far, "
     "and what is still open."
 )
+NO_REPORT = "it was stopped and could not say any more what it had: {why}"
 
 
 class Supervisor:
@@ -147,7 +148,10 @@ class Supervisor:
             self._jobs.pop(live.id, None)
 
     async def _lived(self, job: Job) -> None:
-        ending = _with_answers(job, await self._ran(job))
+        ending = await self._ran(job)
+        if ending.status is Status.FAILED and job.reports and job.turns.stopped:
+            ending = _without_report(_stopped(job, job.turns.reason), ending.error or "")
+        ending = _with_answers(job, ending)
         async with leaving(self._journal, self, job, ending) as ending:
             await self._close(job, ending)
 
@@ -201,15 +205,18 @@ class Supervisor:
 
     async def _reported(self, job: Job, why: str) -> Ending:
         """The end of an agent whose turns were stopped: with a last word, where one was asked for."""
-        text = ""
+        ending = _stopped(job, why)
         if job.reports and not job.first and not job.stop.stopped:
             note = REPORT.format(why=why)
             try:
                 async with asyncio.timeout(REPORT_SECONDS):
                     text = await sum_up(job.seat, job.transcript, job.record, job.stop, note)
-            except (Stopped, ProviderError, BudgetSpent, TimeoutError) as trouble:
-                log.info("task %s was stopped and could not report: %s", job.id, trouble)
-        return replace(_stopped(job, why), text=text)
+                return replace(ending, text=text)
+            except Stopped:
+                return ending
+            except (ProviderError, BudgetSpent, TimeoutError) as trouble:
+                return _without_report(ending, str(trouble) or f"it took longer than {REPORT_SECONDS:.0f} s")
+        return ending
 
     async def _close(self, job: Job, ending: Ending) -> None:
         """Answer the calls that were cut and write the end, in one transaction."""
@@ -326,6 +333,11 @@ def _with_answers(job: Job, ending: Ending) -> Ending:
     if not ending.text.strip() or job.seat.schema is not None:
         return ending
     return replace(ending, text=job.task.answers.with_these(ending.text))
+
+
+def _without_report(ending: Ending, trouble: str) -> Ending:
+    """The end of an agent that was stopped and could not say any more what it has."""
+    return replace(ending, warnings=(*ending.warnings, NO_REPORT.format(why=trouble.rstrip("."))))
 
 
 def _stopped(job: Job, why: str) -> Ending:
