@@ -17,6 +17,7 @@ from starlette.responses import Response
 from gencode.core.errors import CorruptFact, GenCodeError, StoreTrouble, UnknownName, UserMistake
 from gencode.surfaces.http.guard import LARGEST_BODY, Refused
 from gencode.surfaces.http.tokens import Right
+from gencode.surfaces.http.wording import body_mistake, query_mistake
 
 if TYPE_CHECKING:
     from gencode.surfaces.http.site import Site
@@ -145,7 +146,7 @@ def read_query(request: Request, kind: type[Q]) -> Q:
     try:
         return msgspec.convert(found, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Refused(400, f"The question cannot be read: {_plainly(error)}.") from None
+        raise Refused(400, query_mistake(error, kind, found)) from None
 
 
 def many_valued(kind: type[Struct]) -> frozenset[str]:
@@ -174,11 +175,7 @@ async def read_body(request: Request, kind: type[B]) -> B:
     try:
         return msgspec.json.decode(bytes(pieces), type=kind)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise Refused(400, f"The request cannot be read: {_plainly(error)}.") from None
-
-
-def _plainly(error: Exception) -> str:
-    return str(error).encode("utf-8", "replace").decode()[:300].rstrip(".")
+        raise Refused(400, body_mistake(error, kind, bytes(pieces))) from None
 
 
 Text = Annotated[str, msgspec.Meta(max_length=LARGEST_BODY)]

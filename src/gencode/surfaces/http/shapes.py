@@ -81,6 +81,7 @@ class Copy(Wishes, frozen=True, forbid_unknown_fields=True, rename="camel", kw_o
 
     at: Number | None = None
     description: Name = ""
+    isolation: Literal["", "worktree"] = ""
     output_schema: dict[str, Any] | None = None
 
 
@@ -97,9 +98,9 @@ class Cut(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class End(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a task ends: at once, after a last word about what it found, or with everything below it."""
+    """How a task ends: at once (`stop` is `abort`), after a last word, or with everything below it."""
 
-    how: Literal["abort", "keep", "tree"] = "abort"
+    how: Literal["abort", "stop", "keep", "tree"] = "abort"
 
 
 class TaskFilter(Struct, frozen=True, forbid_unknown_fields=True):
@@ -242,9 +243,9 @@ class Replay(Struct, frozen=True):
 
 
 class Verb(Struct, frozen=True, forbid_unknown_fields=True):
-    """What would be done."""
+    """What would be done; `abort` is `stop`."""
 
-    verb: Literal["interrupt", "keep", "stop", "tree"] = "stop"
+    verb: Literal["interrupt", "steer", "keep", "stop", "abort", "tree"] = "stop"
 
 
 class Hits(Struct, frozen=True):

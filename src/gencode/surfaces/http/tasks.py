@@ -150,9 +150,8 @@ async def _compared(site: Site, one: Task, against: str) -> Compared:
 
 @about_task("GET hits", "view", "What a verb would hit at this moment", query=Verb, answer=Hits)
 async def get_hits(site: Site, task: Task, asked: Asked[Verb, Nothing]) -> Hits:
-    return Hits(
-        await site.gen.records.outcomes(await site.gen.launcher.reach.hits(task.id, asked.query.verb))
-    )
+    verb = asked.query.verb
+    return Hits(await site.gen.hits(task.id, "stop" if verb == "abort" else verb))
 
 
 @about_task(
