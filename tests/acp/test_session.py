@@ -275,7 +275,7 @@ async def test_an_agent_asks_what_it_wants_to_know(wire: Wired, tmp_path: Path) 
     await wire.say(session, "Paint it.")
     asked = editor.asked[-1]
     assert asked.call.title == "main asks: Which colour?"
-    assert [each.name for each in asked.options] == ["red", "blue", "leave it to the agent"]
+    assert [each.name for each in asked.options] == ["red", "blue", "no answer, which counts as: red"]
     assert "red" in texts(editor.call(session, "AskUserQuestion"))[0]
 
 

@@ -151,8 +151,8 @@ def inquired(*inquiries: Inquiry) -> Question:
         ({"answer_0": "a"}, Answer(True, words=("a",))),
         ({"answer_0": "a", "other_0": " mine "}, Answer(True, words=("mine",))),
         ({"other_0": ["a", "b"]}, Answer(True, words=("a, b",))),
-        ({"answer_0": ""}, Answer(False, why="The user did not answer")),
-        ({}, Answer(False, why="The user did not answer")),
+        ({"answer_0": ""}, Answer(False, why="The user left the answer empty")),
+        ({}, Answer(False, why="The user left the answer empty")),
     ],
 )
 def test_own_words_come_before_what_was_offered(content: dict[str, Any], answer: Answer) -> None:

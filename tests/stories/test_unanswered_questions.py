@@ -11,9 +11,14 @@ from tests.http.serving import gen_serve
 from tests.stories.test_asked_at_terminals import window
 from tests.surfaces.running import script
 
+from gencode.core.errors import UserMistake
+from gencode.core.messages import ToolCall
 from gencode.core.status import Status
-from gencode.runtime.asking import Answer, Question
+from gencode.delegation.inquiring import ASKING
+from gencode.runtime.asking import Answer, Inquiry, Question
 from gencode.runtime.broker import Broker
+from gencode.runtime.questions import check_answer
+from gencode.surfaces.person import inquiry_text
 from gencode.testing import call, says, scripted
 
 SIDES = [{"label": "left"}, {"label": "right"}]
@@ -48,6 +53,46 @@ async def test_the_main_agent_goes_on_when_nobody_answers(tmp_path: Path, sits: 
         told = results(await said(gen, outcome.agent_id))
     assert (outcome.result, told) == ("I went on.", [f"Nobody answered within 0.2 s. {ASSUMED}"])
     assert [each.inquiries[0].default for each in absent.asked] == ["right"]
+
+
+@pytest.mark.parametrize("words", [("",), (" \n",)])
+async def test_an_empty_answer_is_told_as_one_and_the_default_counts(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    class Silent(Absent):
+        async def ask(self, question: Question) -> Answer:
+            return Answer(True, words=words)
+
+    async with scripted(tmp_path, store=numbered(), asker=Silent(), main=GOES_ON) as gen:
+        outcome = await gen.ask("go").outcome()
+        told = results(await said(gen, outcome.agent_id))
+    assert told == [f"The user left the answer empty. {ASSUMED}"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "said"),
+    [
+        (1, 2, "1 answer in words is asked for, not 2; an empty one counts as no answer."),
+        (2, 0, "2 answers in words are asked for, not none; an empty one counts as no answer."),
+        (0, 1, "A yes or a no is asked for, and no answer in words."),
+    ],
+)
+def test_too_few_or_too_many_words_are_refused_in_a_sentence(asked: int, given: int, said: str) -> None:
+    inquiries = tuple(Inquiry(f"Which {number}?") for number in range(asked))
+    question = Question("t", "a", ToolCall("c", "AskUserQuestion", {}), ASKING, inquiries=inquiries)
+    with pytest.raises(UserMistake) as refused:
+        check_answer(question, Answer(True, words=("x",) * given))
+    assert str(refused.value) == said
+
+
+@pytest.mark.parametrize(
+    ("default", "said"),
+    [("blue", "an empty line counts as: blue."), ("", "an empty line leaves it to the agent.")],
+)
+def test_a_person_is_told_what_an_empty_line_means(default: str, said: str) -> None:
+    inquiry = Inquiry("Which?", default=default)
+    question = Question("t", "a", ToolCall("c", "AskUserQuestion", {}), ASKING, inquiries=(inquiry,))
+    assert inquiry_text(question, inquiry).splitlines()[-1].endswith(said)
 
 
 @pytest.mark.parametrize("who", ["the turn", "the one that waits", "the agent"])

@@ -50,4 +50,4 @@ def test_inquiries_are_answered_one_by_one() -> None:
     assert inquiry_choices(inquiry) == [("A", "the first"), ("B", "")]
     assert answered(["A", "my own"]) == Answer(True, words=("A", "my own"))
     assert answered(["A", " "]) == Answer(True, words=("A", ""))
-    assert answered(["", " "]) == Answer(False, why="The user did not answer")
+    assert answered(["", " "]) == Answer(False, why="The user left the answer empty")

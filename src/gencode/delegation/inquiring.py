@@ -29,6 +29,7 @@ from gencode.delegation.reach import Reach
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.watch import Watch, facts_of
 from gencode.runtime.asking import (
+    LEFT_EMPTY,
     Answer,
     Asker,
     Inquiry,
@@ -115,7 +116,10 @@ class Inquiring:
             answer = await _asked(origin.asker, question)
         except NobodyThere:
             return nobody
-        return Reply(by=PERSON, words=answer.words) if any(answer.words) else Reply(by=answer.why or SILENCE)
+        words = tuple(each.strip() for each in answer.words)
+        if any(words):
+            return Reply(by=PERSON, words=words)
+        return Reply(by=answer.why or (LEFT_EMPTY if words else SILENCE))
 
     def _share(self, asks: Live | None, share: float) -> float | None:
         """So much of the seconds until an agent ends; None where it has no limit."""

@@ -150,7 +150,7 @@ class Supervisor:
     async def _lived(self, job: Job) -> None:
         ending = await self._ran(job)
         if ending.status is Status.FAILED and job.reports and job.turns.stopped:
-            ending = _without_report(_stopped(job, job.turns.reason), ending.error or "")
+            ending = _without_report(_stopped(job, job.turns.reason or "it was stopped"), ending.error or "")
         ending = _with_answers(job, ending)
         async with leaving(self._journal, self, job, ending) as ending:
             await self._close(job, ending)

@@ -17,6 +17,9 @@ class Option(Struct, frozen=True):
     description: str = ""
 
 
+LEFT_EMPTY = "The user left the answer empty"
+"""What an agent hears that asked, and was told to decide as if nobody had answered."""
+
 Hearing = Literal["woken", "soon", "heard", "later"]
 """When somebody hears what was said: woken by it, before the next reply, already, or once they go on."""
 

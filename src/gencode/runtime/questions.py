@@ -132,10 +132,17 @@ def check_answer(question: Question, answer: Answer) -> None:
     if answer.network and (not answer.allow or question.call.name not in RUNS_COMMANDS):
         raise UserMistake("Only a command that may run can be given the network.")
     if answer.allow and len(answer.words) != len(question.inquiries):
-        asked = len(question.inquiries)
-        raise UserMistake(f"{asked} answers in words are asked for, not {len(answer.words)}.")
+        raise UserMistake(_as_many(len(question.inquiries), len(answer.words)))
     if any(len(word) > LONGEST_WORDS for word in answer.words):
         raise UserMistake(f"An answer has at most {LONGEST_WORDS:,} characters.")
+
+
+def _as_many(asked: int, given: int) -> str:
+    """That there are too few or too many answers in words."""
+    if not asked:
+        return "A yes or a no is asked for, and no answer in words."
+    words = "1 answer in words is" if asked == 1 else f"{asked} answers in words are"
+    return f"{words} asked for, not {given or 'none'}; an empty one counts as no answer."
 
 
 def reaches_of(question: Question) -> tuple[Reach, ...]:

@@ -22,6 +22,7 @@ from gencode.surfaces.questions import (
     due,
     exactly,
     preview_lines,
+    when_empty,
     where,
     who,
 )
@@ -207,7 +208,7 @@ def inquiry_text(question: Question, inquiry: Inquiry) -> str:
         lines.append(f"    {number}  {exact_line(option.label)}{more}")
     numbers = "numbers, separated by commas," if inquiry.many else "a number"
     choose = f"{numbers} or an answer of your own" if inquiry.options else "an answer"
-    lines.append(f"  Type {choose}, then Enter; an empty line leaves it to the agent.")
+    lines.append(f"  Type {choose}, then Enter; an empty line {when_empty(inquiry)}.")
     end = due(question, inquiry)
     return "\n".join((*lines, f"  {end}") if end else lines)
 

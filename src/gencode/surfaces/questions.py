@@ -5,7 +5,7 @@ import time
 
 from msgspec import Struct
 
-from gencode.runtime.asking import Answer, Inquiry, Question, Reach
+from gencode.runtime.asking import LEFT_EMPTY, Answer, Inquiry, Question, Reach
 from gencode.surfaces.plain import seconds
 from gencode.surfaces.visible import exact, exact_line
 
@@ -128,9 +128,14 @@ def inquiry_choices(inquiry: Inquiry) -> list[tuple[str, str]]:
 
 
 def answered(words: list[str]) -> Answer:
-    """The answer to all inquiries of a question; those left open are the agent's, and none is a no."""
+    """The answer to all inquiries of a question; for those left empty their defaults count."""
     said = tuple(word.strip() for word in words)
-    return Answer(True, words=said) if any(said) else Answer(False, why=NOT_ANSWERED)
+    return Answer(True, words=said) if any(said) else Answer(False, why=LEFT_EMPTY)
+
+
+def when_empty(inquiry: Inquiry) -> str:
+    """What an empty answer means: the same as none."""
+    return f"counts as: {_short(inquiry.default, 60)}" if inquiry.default else "leaves it to the agent"
 
 
 def _short(text: str, most: int) -> str:

@@ -34,6 +34,7 @@ from gencode.surfaces.questions import (
     headline,
     inquiry_choices,
     reason,
+    when_empty,
     who,
 )
 from gencode.surfaces.visible import exact, exact_line
@@ -124,7 +125,7 @@ class EditorPerson:
         left = [label for label, _ in inquiry_choices(inquiry)]
         picked: list[str] = []
         while left:
-            enough = "that is all" if picked else "leave it to the agent"
+            enough = "that is all" if picked else f"no answer, which {when_empty(inquiry)}"
             options = [_option(str(number), label, "allow_once") for number, label in enumerate(left)]
             title = f"{who(question)} asks: {exact_line(inquiry.question)}"
             call = ToolCallUpdate(
