@@ -20,6 +20,7 @@ class Told:
     """What an agent has heard and said so far."""
 
     def __init__(self, messages: list[dict[str, Any]]) -> None:
+        self.system = next((_text(each) for each in messages if each["role"] == "system"), "")
         self.prompt = next(_text(each) for each in messages if each["role"] == "user")
         self.turns = sum(each["role"] == "assistant" for each in messages)
         self.heard = "\n".join(_text(each) for each in messages if each["role"] != "system")

@@ -5,6 +5,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")
 
+TALKER = "---\nname: talker\ndescription: Talks.\ntools: SendMessage, Read\n---\nTalk.\n"
 READ = {"name": "Read", "input": {"file_path": "note.txt"}}
 
 
@@ -95,6 +97,35 @@ async def test_an_agent_speaks_to_one_on_a_worker_and_waits_for_its_result_which
         assert await on.handed_over(session.agent_id) == 1
         again = await on.gen.ask("go on", session=session.agent_id).outcome()
         assert (again.result, await on.handed_over(session.agent_id)) == ("again", 1)
+
+
+async def test_an_agent_on_a_worker_writes_to_its_sender_and_is_told_whom_it_reaches(
+    standing: Fleet, home: Path
+) -> None:
+    for place in (home / ".gen", *(worker.log for worker in standing.workers)):
+        (place / "agents").mkdir(parents=True, exist_ok=True)
+        (place / "agents" / "talker.md").write_text(TALKER)
+    sent = sends(subagent_type="talker", run_in_background=True)
+    main = [{"calls": [sent], "delay_ms": 1_000}, {"text": "waiting"}, {"text": "heard"}, {"text": "heard"}]
+    path = standing.folder / f"{new_id()}.json"
+    path.write_text(json.dumps({"agents": {"main": main}}))
+    named = {"database_url": standing.url, "permission_mode": "dontAsk"}
+    async with GenCode.open(standing.folder, model=f"scripted:{path}", settings=named) as gen:
+        job = await gen.start_turn("go")
+        words = [
+            {"name": "SendMessage", "input": {"task_id": task, "message": "hello"}}
+            for task in (job.id, "you")
+        ]
+        path.write_text(json.dumps({"agents": {"*": [{"calls": words}, {"text": "said it"}]}}))
+        await gen.outcome(job)
+        (child,) = await gen.tasks(parent=job.id)
+        told, refused = await Stage(gen, child.agent_id).told(child.agent_id)
+        facts = transcript_of(await gen.store.events(job.id))
+    assert told == f"main (task {job.id}) hears that before its next reply."
+    assert refused.endswith(f"You also reach: main (task {job.id}), which sent you.")
+    assert [each.text for each in facts if isinstance(each, UserMessage) and each.mail] == [
+        f"[talker (task {child.agent_id}) says]\nhello"
+    ]
 
 
 async def test_a_result_from_a_worker_comes_by_itself_and_all_its_facts_are_heard(standing: Fleet) -> None:

@@ -75,6 +75,13 @@ def test_two_tasks_of_one_agent_share_everything_before_the_task():
     assert first.partition("## Your Task")[0] == second.partition("## Your Task")[0]
 
 
+def test_only_who_cannot_ask_is_told_that_nobody_answers():
+    asks, does_not = (prompt(tools=tools).partition("\n")[0] for tools in (("AskUserQuestion",), ("Read",)))
+    sent = "It sees none of your steps, only your final reply, and "
+    assert does_not.endswith(f"{sent}nobody can answer questions while you work.")
+    assert asks.endswith(f"{sent}what you ask with AskUserQuestion.")
+
+
 def test_a_conversation_has_no_task_part():
     text = prompt(task="")
     assert "## Your Task" not in text

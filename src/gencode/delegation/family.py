@@ -7,7 +7,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gencode.core.errors import Stopped
+from gencode.core.errors import GenCodeError, Stopped
+from gencode.core.ids import clean_id
 from gencode.core.outcome import output_file
 from gencode.core.task import Task, comes_later
 from gencode.delegation.inbox import Arrivals
@@ -19,6 +20,7 @@ from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.watch import LOOK_SECONDS
 from gencode.runtime.bus import Bus
 from gencode.runtime.ports import Store, TaskQuery, Wish
+from gencode.runtime.prompt import kin_words
 from gencode.runtime.seat import Seat
 
 
@@ -38,13 +40,42 @@ class Family:
         """Who belongs to a task that an earlier process began: its siblings and, given back, its children."""
         children = await self._store.tasks(TaskQuery(parent=task.id))
         for child in children:
-            self._kinship.learn(child.id, task.id)
+            self._kinship.learn(child.id, task.id, child.agent)
         if task.parent is not None:
             for sibling in await self._store.tasks(TaskQuery(parent=task.parent)):
-                self._kinship.learn(sibling.id, task.parent)
-            above = await self._store.task(task.parent)
-            self._kinship.learn(task.parent, above.parent if above else None)
+                self._kinship.learn(sibling.id, task.parent, sibling.agent)
+            await self._learn_sender(task.parent)
         return children
+
+    async def greet(self, task: Task) -> None:
+        """Learn who sent a new task, where that was done in another process."""
+        if task.parent is not None and not self._kinship.knows(task.parent):
+            with suppress(GenCodeError):  # it is written down already, so it begins in any case
+                await self._learn_sender(task.parent)
+
+    async def meet(self, task: Task, target: str) -> None:
+        """Learn of a task that another process may have begun; where it is no relative, of those there are.
+
+        What cannot be looked up is nobody's.
+        """
+        other = clean_id(target)
+        with suppress(GenCodeError):
+            found = await self._store.task(other) if other else None
+            if found is not None and not found.imported:
+                self._kinship.learn(found.id, found.parent, found.agent)
+            if self._kinship.relation(task.id, target) == "foreign":
+                await self.learn(task)
+
+    def introduced(self, seat: Seat, task: Task) -> Seat:
+        """A seat whose agent is told who it is and who sent it, if it may write to others."""
+        if task.parent is None or not seat.gate.may_write:
+            return seat
+        words = kin_words(task.id, self._kinship.named(task.parent))
+        return replace(seat, system=f"{seat.system}\n\n{words}")
+
+    async def _learn_sender(self, sender: str) -> None:
+        above = await self._store.task(sender)
+        self._kinship.learn(sender, above.parent if above else None, above.agent if above else "")
 
     def take_up(self, children: Sequence[Task], inbox: Arrivals, seat: Seat) -> None:
         """Expect what earlier turns sent and still runs here, and hand out the files of it all."""

@@ -3,18 +3,43 @@
 from gencode.core.ids import clean_id
 from gencode.runtime.gate import Relation
 
+MOST_NAMED = 10
+"""So many siblings an agent is told of."""
+
 
 class Kinship:
     """The tasks this process knows, each with the one that asked for it. Only whole ids are recognised."""
 
-    __slots__ = ("_parents",)
+    __slots__ = ("_agents", "_parents")
 
     def __init__(self) -> None:
         self._parents: dict[str, str | None] = {}
+        self._agents: dict[str, str] = {}
 
-    def learn(self, task: str, parent: str | None) -> None:
-        """Remember who asked for a task."""
+    def learn(self, task: str, parent: str | None, agent: str = "") -> None:
+        """Remember who asked for a task, and whose agent's it is."""
         self._parents[task] = parent
+        if agent:
+            self._agents[task] = agent
+
+    def knows(self, task: str) -> bool:
+        """Whether it was heard who asked for a task."""
+        return task in self._parents
+
+    def named(self, task: str) -> str:
+        """A task as an agent is told of it: the name of its agent, and its id."""
+        agent = self._agents.get(task)
+        return f"{agent} (task {task})" if agent else f"task {task}"
+
+    def in_reach(self, task: str) -> list[str]:
+        """Its parent and the latest of its siblings, as an agent is told that may write to them."""
+        parent = self._parents.get(task)
+        if parent is None:
+            return []
+        beside = [self.named(each) for each in self.children(parent) if each != task]
+        rest = len(beside) - MOST_NAMED
+        more = [f"and {rest:,} earlier ones"] if rest > 0 else []
+        return [f"{self.named(parent)}, which sent you", *beside[:MOST_NAMED], *more]
 
     def children(self, task: str) -> list[str]:
         """The tasks that a task asked for, the latest first."""

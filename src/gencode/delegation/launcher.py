@@ -105,7 +105,7 @@ class Launcher:
         handover = new_task(created, place.model, order.limits.seconds, bound=True)
         timed = partial(in_time, order.limits, self._supervisor.find)
         remote = await self.apart.bind(handover, place.stop, place.purse, slot, timed)
-        self._seating.kinship.learn(remote.id, created.parent)
+        self._seating.kinship.learn(remote.id, created.parent, created.agent)
         return remote
 
     async def _in_worktree(

@@ -290,7 +290,7 @@ class Seating:
 
     def seat(self, spec: AgentSpec, task: Task, toolbox: Toolbox, origin: Origin, limits: Limits) -> Seat:
         """Everything the loop needs to run this agent."""
-        self.kinship.learn(task.id, task.parent)
+        self.kinship.learn(task.id, task.parent, spec.name)
         price = self._customs.price(origin.model.name)
         gate = Gate(
             chain=origin.chain,
@@ -309,6 +309,7 @@ class Seating:
             given=origin.given,
             lineage=origin.lineage,
             own=partial(self._own, origin, task.id),
+            kin=partial(self.kinship.in_reach, task.id),
             amounts_to=self._customs.skills.amounts_to if self._customs.skills else nothing_else,
         )
         return Seat(

@@ -132,8 +132,7 @@ class Starting:
         spec, origin = order.spec, order.place
         await self._seating.ready(spec)
         toolbox = self._seating.tools(spec, origin)
-        task = "" if created.conversation else created.prompt
-        system = self._seating.system(spec, toolbox, origin, task)
+        system = self._seating.system(spec, toolbox, origin, "" if created.conversation else created.prompt)
         started = self._seating.started(spec, toolbox, origin, system)
         started = replace(started, woken=order.woken is not None, seconds=order.limits.seconds)
         then = (*before, started, *map(MessageAdded, _first_words(order, created)))
@@ -156,6 +155,7 @@ class Starting:
                 slot.give_back()
         record = Recorder(self._store, self._bus, lease, self._outputs)
         record.publish(events)
+        await self._family.greet(lease.state)
         seat = await knowing(self._seat(order, record, toolbox, slot, system), told)
         job = self._job(order, seat, told, record, desk)
         job.first = () if at_once else then[len(kept) :]
@@ -354,7 +354,8 @@ class Starting:
         seat = self._seating.seat(order.spec, record.task, toolbox, order.place, order.limits)
         if slot is not None:
             slot.task = record.task.id
-        return replace(seat, slot=slot, system=system)
+        seat.gate.meets = partial(self._family.meet, record.task)
+        return self._family.introduced(replace(seat, slot=slot, system=system), record.task)
 
     def _job(
         self,

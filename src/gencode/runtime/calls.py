@@ -51,7 +51,7 @@ async def answer(seat: Seat, reply: AssistantMessage, record: Recorder, stop: St
 
     A call that a person is asked about holds up only those that have to come after it.
     """
-    wishes = [_judged(seat, call) for call in reply.calls]
+    wishes = [await _judged(seat, call) for call in reply.calls]
     decided = [_decided(seat, wish) for wish in wishes if not wish.problem]
     await record.commit(MessageAdded(reply), *decided)
     results: list[ToolResult] = []
@@ -181,7 +181,7 @@ def summary(call: ToolCall) -> str:
     return f"{call.name}({shown.splitlines()[0][:120] if shown else ''})"
 
 
-def _judged(seat: Seat, call: ToolCall) -> Wish:
+async def _judged(seat: Seat, call: ToolCall) -> Wish:
     tool = seat.toolbox.get(call.name)
     call = tool.spelled(call) if tool else call
     if seat.workspace.copied is not None and tool is not None:
@@ -192,6 +192,7 @@ def _judged(seat: Seat, call: ToolCall) -> Wish:
         arguments = tool.parse(call) if tool else None
     except ToolError as error:
         return Wish(call, tool, problem=str(error))
+    await seat.gate.meet(call)
     return Wish(call, tool, arguments, decision=seat.gate.judge(call))
 
 

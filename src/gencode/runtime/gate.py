@@ -1,7 +1,7 @@
 """The gate: the one door every tool call of every agent goes through."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -36,8 +36,10 @@ Relation = Literal["own", "kin", "foreign"]
 """Whose a task or shell is: the caller's, its parent's or a sibling's, or somebody else's."""
 
 _MOST_REMEMBERED = 4_096
+WRITES = "SendMessage"
 _SOURCES: dict[str, Source] = {"builtin": "builtin", "mcp": "mcp"}
 CHANGED = "It was allowed a moment ago; the policy or what it speaks of has changed since."
+ABOUT_TASKS = frozenset({"TaskOutput", "TaskStop", WRITES})
 _TARGET_FIELDS = ("task_id", "shell_id")
 
 
@@ -47,6 +49,10 @@ def _somebody_elses(_target: str) -> Relation:
 
 def _none_of_its_own(_target: str) -> Sequence[str]:
     return ()
+
+
+async def _nobody_new(_target: str) -> None:
+    """Whoever is not known here is not known at all."""
 
 
 def nothing_else(_call: ToolCall) -> ToolCall | None:
@@ -98,6 +104,10 @@ class Gate(Struct, kw_only=True, eq=False):
     own: Callable[[str], Sequence[str]] = _none_of_its_own
     amounts_to: Callable[[ToolCall], ToolCall | None] = nothing_else
     """The call that another one leads to, which is judged as well."""
+    meets: Callable[[str], Awaitable[None]] = _nobody_new
+    """Learns of a task that is not known here; another process may have begun it."""
+    kin: Callable[[], Sequence[str]] = tuple
+    """Whom beside its own an agent may write to whose file says so."""
     _handed: dict[str, Rule] = {}
     _readable: dict[tuple[Resolved, tuple[Policy, ...]], bool] = {}
 
@@ -114,6 +124,14 @@ class Gate(Struct, kw_only=True, eq=False):
         """The decision without asking anybody; the strictest, where a call leads to another one."""
         decision, other = self._judged(call), self.amounts_to(call)
         return decision if other is None else strictest((decision, self._judged(other)))
+
+    async def meet(self, call: ToolCall) -> None:
+        """Learn of the task that a call speaks of before that is judged."""
+        target = _target(call)
+        if target is None or call.name not in self.toolbox or self.relation(target) != "foreign":
+            return
+        if self.toolbox[call.name].name in ABOUT_TASKS:
+            await self.meets(target)
 
     def _judged(self, call: ToolCall) -> Decision:
         tool = self.toolbox.get(call.name)
@@ -282,7 +300,15 @@ class Gate(Struct, kw_only=True, eq=False):
         if target is None or self.relation(target) != "foreign":
             return decision
         own = ", ".join(self.own(target)) or "none"
-        return replace(decision, why=f"{decision.why} Your own are: {own}.")
+        why = f"{decision.why} Your own are: {own}."
+        if self.may_write and self.toolbox[call.name].name == WRITES and (kin := self.kin()):
+            why = f"{why} You also reach: {', '.join(kin)}."
+        return replace(decision, why=why)
+
+    @property
+    def may_write(self) -> bool:
+        """Whether the agent may write to its sender and to those beside it: its file says so."""
+        return WRITES in self.named and WRITES in self.toolbox
 
     def _absent(self, call: ToolCall) -> Decision:
         there = ", ".join(self.toolbox) or "none"

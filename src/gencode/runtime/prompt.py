@@ -1,7 +1,8 @@
 """Runtime room: the system prompt, built once per task and sent unchanged on every turn.
 
 Seven parts: identity, agent type, mode, additional instructions, guidelines, environment, and last the task
-with the date, so that everything before them is the same for every task of an agent and can be cached.
+with the date, so that everything before them is the same for every task of an agent and can be cached. Who
+may write to other agents is told after that which task it is and who sent it.
 Whatever comes from a file or a folder's name is made inert first: nothing in it is invisible or endless.
 """
 
@@ -25,7 +26,14 @@ _CONVERSATION = (
 )
 _ERRAND = (
     "You are a subagent of GenCode, a coding assistant. Another agent sent you. It sees none of your steps, "
-    "only your final reply, and nobody can answer questions while you work."
+    "only your final reply, {questions}."
+)
+_ASKS = "AskUserQuestion"
+_UNANSWERED = "and nobody can answer questions while you work"
+_ANSWERED = f"and what you ask with {_ASKS}"
+_KIN = (
+    "## Messages\nYou are task {task}. {sender} sent you. SendMessage reaches it and the agents that it sent "
+    "beside you; a task_id that is none of theirs is refused with those there are."
 )
 
 _MODES = {
@@ -80,7 +88,7 @@ def system_prompt(
     `tools` are the names it has; `agents` are the names and descriptions of those it may send.
     """
     parts = [
-        _ERRAND if task else _CONVERSATION,
+        _errand(tools) if task else _CONVERSATION,
         f"## Agent Type: {one_line(spec.name, 64)}\n{one_line(spec.description, LONGEST_DESCRIPTION)}",
         _mode(mode, tools),
         _additional(spec.prompt, agents),
@@ -90,6 +98,15 @@ def system_prompt(
         f"Date: {now.date().isoformat()}",
     ]
     return "\n\n".join(part.strip() for part in parts if part)
+
+
+def kin_words(task: str, sender: str) -> str:
+    """What an agent is told last that may write to others: its own task, and who sent it."""
+    return _KIN.format(task=task, sender=one_line(sender, 100))
+
+
+def _errand(tools: Sequence[str]) -> str:
+    return _ERRAND.format(questions=_ANSWERED if _ASKS in tools else _UNANSWERED)
 
 
 def _environment(workspace: Workspace) -> str:
