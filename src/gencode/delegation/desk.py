@@ -19,9 +19,9 @@ from gencode.delegation.forms import formed
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin
+from gencode.delegation.words import Kept
 from gencode.runtime.asking import Hearing, Inquiry, Reply
 from gencode.runtime.ports import Sent, Struck, Verb
-from gencode.runtime.purse import BudgetSpent
 
 if TYPE_CHECKING:
     from gencode.delegation.launcher import Launcher
@@ -122,7 +122,7 @@ class Desk:
     async def send(self, task: str, message: str) -> tuple[Outcome, Hearing]:
         """Say something to a task: a running one hears it before its next reply, a finished one is woken.
 
-        Its outcome as it is then, and when it hears it.
+        Its outcome as it is then, and when it hears it. Nobody wakes who sent them.
         """
         found = await self._launcher.known(_id(task))
         name = self._origin.lineage[-1]
@@ -132,21 +132,41 @@ class Desk:
             return self._launcher.told(now), "soon"
         if not await self._launcher.unheard(found.id):
             return self._launcher.told(now), "heard"
-        if found.conversation:
+        own = found.parent == self._origin.task
+        if found.conversation or not (own or await self._may_wake(now)):
             return self._launcher.told(now), "later"
-        if found.parent != self._origin.task:
-            raise UserMistake(
-                f"Task {found.id} has ended as {now.status}; only the agent that sent it can wake it. It "
-                "hears the message when it goes on."
-            )
-        request = TaskRequest(found.agent, "", background=True, resume=found.id)
         try:
-            job = await self._resumed(request)
-        except BudgetSpent as spent:
-            raise UserMistake(f"{spent} The message is kept, and heard when the task goes on.") from None
+            return self._launcher.told(
+                await (self.rouse(found) if own else self._rouse_beside(found))
+            ), "woken"
+        except UserMistake as refused:
+            await self._launcher.settled(found.id)  # somebody else may be waking it at this moment
+            now = await self._launcher.watch.task(found.id)
+            if now.status.ended and await self._launcher.unheard(found.id):
+                if isinstance(refused, Kept):
+                    raise
+                raise Kept(f"{refused} The message is kept, and heard when it goes on.") from None
+            return self._launcher.told(now), "heard" if now.status.ended else "soon"
+
+    async def _may_wake(self, found: Task) -> bool:
+        """Whether a task that has ended goes on with a message of this agent, which did not send it."""
+        own = await self._launcher.known(self._origin.task or "")
+        beside = found.parent is not None and found.parent == own.parent
+        return beside and await self._launcher.reach.may_be_roused(found)
+
+    async def rouse(self, found: Task) -> Task:
+        """Let a task of this agent that has ended go on with what was said to it; its result comes here."""
+        job = await self._resumed(TaskRequest(found.agent, "", background=True, resume=found.id))
         self._look_after(job)
         self._inbox.expect(job)
-        return self._launcher.told(job.task), "woken"
+        return job.task
+
+    async def _rouse_beside(self, found: Task) -> Task:
+        """The same for a task beside this one, as if its sender had said it: that gets the result."""
+        sender = self._launcher.live(found.parent or "")
+        if isinstance(sender, Job) and not sender.over and isinstance(sender.seat.delegate, Desk):
+            return await sender.seat.delegate.rouse(found)
+        return await self._launcher.reach.rouse(found)
 
     async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> Reply:
         """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""

@@ -72,6 +72,8 @@ class Arrivals:
         """A task went to the background; its result will come here."""
         self._earlier.pop(job.id, None)
         self._jobs[job.id] = job
+        if self._news is not None:
+            self._news.set()  # somebody else may have woken it while the agent waits for others
 
     def cut_off(self, call: ToolCall, job: Live) -> None:
         """A task that was waited for was to end with its sender; one that came to its own end is heard of."""

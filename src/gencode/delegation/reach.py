@@ -1,11 +1,13 @@
 """Tasks wherever they run: looked at, stopped and sent to the background from any process."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from msgspec import Struct
 
 from gencode.core.errors import Fenced, UserMistake
+from gencode.core.events import TaskStarted
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.live import Job
@@ -24,7 +26,14 @@ LET_GO_SECONDS = 20.0
 """So long it has to send it to the background, and another process to begin: nobody is cut off meanwhile."""
 HEARD_SECONDS = 0.25
 SENT_BACK = "it was sent to the background"
+MOST_LIVES = 10
+"""So often an agent begins before only its sender and a person can let it go on: two that write to each other
+would wake each other for ever."""
 SILENT = "it was stopped, and its process did not answer"
+
+
+Rouse = Callable[[Task], Awaitable[Task]]
+"""Lets a task that has ended go on with what was said to it, while its sender is not at work here."""
 
 
 class Stops(Struct, frozen=True):
@@ -41,6 +50,7 @@ class Reach:
         self._store = store
         self._supervisor = supervisor
         self._watch = watch
+        self.rouse: Rouse = _nobody_wakes
 
     async def strike(self, task: str, verb: Verb, why: str, message: str = "") -> Stops:
         """Do one of the verbs that cut or end; only a task that is interrupted can be told a message."""
@@ -146,6 +156,13 @@ class Reach:
                 job.seat.inbox.put(letter)
         return number
 
+    async def may_be_roused(self, task: Task) -> bool:
+        """Whether an agent that has ended goes on for one that did not send it: nobody has stopped it."""
+        if task.status is Status.CANCELLED or task.imported:
+            return False
+        events = await self._store.events(task.id)
+        return sum(isinstance(event.fact, TaskStarted) for event in events) < MOST_LIVES
+
     async def send_back(self, task: str) -> Task:
         """Send a task that somebody waits for to the background; UserMistake when nobody lets go of it."""
         found = await self._watch.task(task)
@@ -212,6 +229,10 @@ class Reach:
             above = [each.id for each in level if each.id not in found and each.id != task]
             found |= {each.id: each for each in level if each.id != task}
         return list(found.values())
+
+
+async def _nobody_wakes(task: Task) -> Task:
+    raise UserMistake(f"Task {task.id} has ended, and nobody here can let it go on.")
 
 
 def _ended_by_itself(task: Task) -> bool:

@@ -1,7 +1,6 @@
 """What a person or a program may ask for: new work, more of earlier work, a word to it, and its end."""
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct
@@ -21,7 +20,6 @@ from gencode.delegation.forms import form_at, formed
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin, link_of
-from gencode.delegation.orphans import given_up
 from gencode.delegation.raising import check_own, set_budget
 from gencode.delegation.records import Records
 from gencode.delegation.refills import let_ask
@@ -32,6 +30,7 @@ from gencode.delegation.sharing import Sharing
 from gencode.delegation.starting import check_prompt, check_turns
 from gencode.delegation.time_left import time_left
 from gencode.delegation.treasury import Funds, Treasury
+from gencode.delegation.words import Kept, Words
 from gencode.permissions.chain import Root
 from gencode.runtime.limits import Clock
 from gencode.runtime.models import Model, ModelRegistry, elsewhere
@@ -40,9 +39,6 @@ from gencode.runtime.purse import BudgetSpent
 from gencode.runtime.seen import Ledger, Seen
 
 COME_BACK = "Work that you sent to the background has ended. Tell the user what came of it."
-PATIENCE = 60.0
-"""So many seconds somebody who has taken a task may need to go on with it."""
-LOOK_SECONDS = 0.05
 MOST_LED = 1_000
 """So many conversations are remembered; in older ones what was said yes to for all of one is asked again."""
 BLIND = "The model {model} takes no pictures, so nothing was sent; choose one that does, or say it in words."
@@ -52,10 +48,6 @@ OWN_FORM = (
 )
 Prompt = str | UserMessage
 """What a person says, alone or with the pictures that go with it."""
-
-
-class Kept(UserMistake):
-    """What was said is kept, but who should hear it does not go on with it now."""
 
 
 class Terms(Struct, frozen=True):
@@ -92,6 +84,8 @@ class Work:
         sharing = Sharing(store, launcher.owner, launcher.live, launcher.borrow)
         launcher.heeds.append(sharing.heed)
         launcher.starting.leads = sharing.lead
+        self._words = Words(launcher.apart, store, launcher.reach, launcher.watch, self._wake)
+        launcher.reach.rouse = self._words.rouse
         self._treasury = Treasury(store, sharing, terms.budget, terms.named, launcher)
         self._ledger = Ledger()
         self._led: dict[str, tuple[Seen, Origin]] = {}
@@ -181,38 +175,7 @@ class Work:
         same moment hears it from there.
         """
         found = await self._launcher.watch.task((await self._records.find(task)).id)
-        until = time.monotonic() + PATIENCE
-        posted = False
-        while True:
-            # On its way to another machine a prompt could be lost, a letter is not.
-            far = self._launcher.apart.far and not here
-            if not posted and (far or found.conversation or not found.status.ended):
-                found = await self._launcher.reach.send(found.id, text)
-                posted = True
-            if posted and not await self._deaf(found):
-                return found, False
-            try:
-                await self._wake(found.id, "" if posted else text, here=here)
-                return await self._launcher.watch.task(found.id), True
-            except UserMistake as refused:
-                now = await self._launcher.watch.task(found.id)
-                lost = now.seq != found.seq or await self._held(found.id)
-                if posted and not await self._deaf(now):
-                    return now, False
-                if not lost or time.monotonic() > until:
-                    if posted:
-                        raise Kept(f"{refused} What was said to task {found.id} is kept.") from None
-                    raise
-            found = now
-            await asyncio.sleep(LOOK_SECONDS)
-
-    async def _deaf(self, task: Task) -> bool:
-        """Whether an agent has ended without having heard all that was said to it."""
-        return task.status.ended and not task.conversation and bool(await self._store.waiting(task.id))
-
-    async def _held(self, task: str) -> bool:
-        """Whether somebody has taken a task to go on with it."""
-        return any(each.task == task and not given_up(each) for each in await self._store.owned())
+        return await self._words.send(found, text, here=here)
 
     async def _wake(self, task: str, prompt: str, *, here: bool) -> None:
         request = TaskRequest("", prompt, resume=task, background=True)

@@ -13,20 +13,24 @@ async def SEND_MESSAGE(
     task_id: Annotated[str, "The id that Task gave, or that a message named"],
     message: Annotated[str, "What it should know, do differently or do next"],
 ) -> ToolOutput:
-    """Say something to an agent you sent. A running one hears it before its next reply; one that has
-    ended goes on with it in the background, and its result comes by itself."""
+    """Say something to an agent you sent or were told of. A running one hears it before its next reply; one
+    that has ended goes on with it in the background, and its sender gets its result."""
     if ctx.delegate is None:
         raise ToolError("There is nobody here to send a message to.")
     if not message.strip():
         raise ToolError("The message is empty; say what the agent should know or do.")
     outcome, hearing = await ctx.delegate.send(task_id, message)
     who = f"{outcome.agent} (task {outcome.agent_id})"
+    own = outcome.parent_id == ctx.task
     if hearing == "woken":
+        result = "its result comes by itself" if own else "its result goes to its sender"
         return ToolOutput(
-            f"{who} had ended and goes on in the background with your message; its result comes by itself.",
-            Trace(children=(outcome.agent_id,)),
+            f"{who} had ended and goes on in the background with your message; {result}.",
+            Trace(children=(outcome.agent_id,) if own else ()),
         )
     if hearing == "heard":
         return ToolOutput(f"{who} has heard that, and has ended since.")
-    when = "when it goes on" if hearing == "later" else "before its next reply"
-    return ToolOutput(f"{who} hears that {when}.")
+    if hearing == "later":
+        ended = f"has ended as {outcome.status} and is not woken by this; it"
+        return ToolOutput(f"{who} {ended} hears it when it goes on.")
+    return ToolOutput(f"{who} hears that before its next reply.")
