@@ -20,6 +20,8 @@ MOST_LEFT_SECONDS = 30.0
 """So much of its time, and no more, an agent has left when one that it waits for is ended because of that."""
 MOST_MOVING_SECONDS = 1.5
 """So much of that is not the agent's own where a process has to begin and to end for it."""
+BLINK_SECONDS = 0.01
+"""Who has no more of the time of others when its turn comes has not really begun."""
 LATE = "it took longer than {seconds:.4g} s; {why}"
 NOT_BEGUN = "it did not begin in time; {why}"
 WHY: Mapping[Clock, str] = {
@@ -117,7 +119,7 @@ def set_end(job: Job, find: Find) -> float | None:
         return None
     by = limits.by if job.task.conversation else by  # which ends with nobody
     seconds = limits.seconds if by == limits.by else max(job.ends - now, 0.0)
-    late = LATE if seconds else NOT_BEGUN
+    late = LATE if seconds and (by == limits.by or seconds > BLINK_SECONDS) else NOT_BEGUN
     job.late = spent_words(job.task) if by == "budget" else late.format(seconds=seconds, why=WHY[by])
     return seconds
 
