@@ -47,6 +47,28 @@ def test_a_fork_says_whose_copy_it_is() -> None:
     )
 
 
+def test_the_time_between_two_runs_is_no_time_of_work() -> None:
+    facts = [
+        TaskCreated(agent="Explore", prompt="find it"),
+        TaskStarted(),
+        TaskEnded(Status.COMPLETED, "found"),
+        ProgressMade("nothing"),
+        TaskQueued(),
+        ProgressMade("nothing"),
+        TaskStarted(),
+        ProgressMade("nothing"),
+        TaskEnded(Status.COMPLETED, "found again"),
+    ]
+    elapsed = [
+        heard(*(("b", fact) for fact in facts[:end])).agents["b"].elapsed(at(end)) for end in range(1, 10)
+    ]
+    assert elapsed == [0, 1, 1, 1, 1, 1, 2, 3, 3]
+    durable = [(second, fact) for second, fact in enumerate(facts) if not isinstance(fact, ProgressMade)]
+    events = [Event("b", seq, at(second), fact) for seq, (second, fact) in enumerate(durable, start=1)]
+    told = [seen(task).elapsed(at(9)) for end in range(1, 7) if (task := replay(events[:end]))]
+    assert told == [0, 8, 1, 1, 4, 3]
+
+
 def test_a_whole_life_is_folded_into_one_agent() -> None:
     view = heard(
         ("b", TaskCreated(agent="Explore", prompt="find it", parent="a")),
@@ -67,6 +89,7 @@ def test_a_whole_life_is_folded_into_one_agent() -> None:
         started_at=at(1),
         ended_at=at(5),
         result="found",
+        worked=4.0,
     )
     assert view == View({"b": expected})
 
@@ -92,8 +115,8 @@ def test_the_last_step_is_told_in_a_few_words() -> None:
 
 
 def test_time_runs_until_the_end() -> None:
-    running = AgentView("b", started_at=at(2))
-    ended = AgentView("b", started_at=at(2), ended_at=at(5))
+    running = AgentView("b", started_at=at(2), since=at(2))
+    ended = AgentView("b", started_at=at(2), ended_at=at(5), worked=3.0)
     assert (AgentView("b").elapsed(at(9)), running.elapsed(at(9)), ended.elapsed(at(9))) == (0.0, 7.0, 3.0)
 
 

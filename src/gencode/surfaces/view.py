@@ -38,6 +38,7 @@ CUT_SHORT = frozenset({Status.LIMIT_REACHED, Status.TIMED_OUT, Status.FAILED})
 class AgentView(Struct, frozen=True):
     """One agent as a screen shows it.
 
+    `since` is when the run began that it is in, `worked` how many seconds those took that have ended.
     `place` is its place in the queue while it waits to begin, `stalled` for how many seconds it had been
     silent when that was noticed. It is `resting` when it has answered and waits for what comes back to it.
     `unanswered` are the tasks whose results it has got since its last reply.
@@ -63,12 +64,14 @@ class AgentView(Struct, frozen=True):
     stalled: float = 0.0
     resting: bool = False
     unanswered: tuple[str, ...] = ()
+    since: str | None = None
+    worked: float = 0.0
 
     def elapsed(self, now: str) -> float:
-        """Seconds since it started, until `now` or its end."""
-        if self.started_at is None:
-            return 0.0
-        return max((moment(self.ended_at or now) - moment(self.started_at)).total_seconds(), 0.0)
+        """The seconds of all its runs, of one that goes on until `now`; not those between two."""
+        if self.since is None:
+            return self.worked
+        return self.worked + max((moment(now) - moment(self.since)).total_seconds(), 0.0)
 
     @property
     def working(self) -> bool:
@@ -114,6 +117,8 @@ def seen(task: Task) -> AgentView:
         usage=task.usage,
         budget=task.budget,
         stalled=task.stalled,
+        since=task.running_since,
+        worked=task.worked_ms / 1000,
     )
 
 
@@ -139,7 +144,8 @@ def _after(agent: AgentView, event: Event) -> AgentView:
             model = fact.model or agent.model
             budget = agent.budget if fact.budget is None else fact.budget
             running = replace(agent, status=Status.RUNNING, model=model, step="thinking", budget=budget)
-            return replace(running, started_at=begun, ended_at=None, place=0, resting=False)
+            running = replace(running, started_at=begun, since=event.at)
+            return replace(running, ended_at=None, place=0, resting=False)
         case TaskQueued() as fact:
             budget = agent.budget if fact.budget is None else fact.budget
             waits = replace(agent, status=Status.PENDING, step="", budget=budget)
@@ -150,7 +156,8 @@ def _after(agent: AgentView, event: Event) -> AgentView:
             return replace(agent, background=True)
         case TaskEnded() as fact:
             end = replace(agent, status=fact.status, result=fact.result, error=fact.error)
-            return replace(end, ended_at=event.at, step="", place=0, resting=False)
+            end = replace(end, ended_at=event.at, since=None, worked=agent.elapsed(event.at))
+            return replace(end, step="", place=0, resting=False)
         case TranscriptCompacted() | CostEstimated() as fact:
             return replace(agent, usage=agent.usage + (fact.usage or Usage()))
         case MessageAdded() as fact:
