@@ -148,9 +148,7 @@ class GenCode:
         """Another budget for a task that is at rest."""
         self.history = past = History(self.records, self.store)
         self.journal, self.replay, self.difference = past.journal, past.replay, past.difference
-        """What was, from the journal alone."""
-        self._asker = around.asker
-        self._given = Given()
+        self._asker, self._given = around.asker, Given()
         self.shells: Shells | None = None
         self.usual = ("offline", "")
         """The model that answers when none is named, and why it is that one."""

@@ -57,3 +57,16 @@ async def test_a_fork_that_has_nothing_to_spend_yet_says_what_it_waits_for(tmp_p
     assert gen("task", "list", cwd=tmp_path).err == waits
     shown = [gen("task", "show", each.task, cwd=tmp_path).out for each in (unborn, begun)]
     assert ["  waits for     a part of the budget\n" in each for each in shown] == [True, False]
+
+
+def test_a_conversation_is_not_forked_and_one_is_told_what_to_do_instead(tmp_path: Path) -> None:
+    model = script(tmp_path, main=[{"text": "one"}, {"text": "two"}])
+    session = gen("-p", "go", "--json", "--model", model, cwd=tmp_path).json["sessionId"]
+    refused = gen("task", "fork", session, "another way", "--model", model, cwd=tmp_path)
+    assert (refused.code, refused.err) == (
+        2,
+        f"gen: {session} is a conversation; only the task of an agent can be forked. Fork one of its agents "
+        f"(gen task list), or go on with it: gen -p --session {session}\n",
+    )
+    assert gen("task", "list", "--json", cwd=tmp_path).json == {"tasks": []}
+    assert gen("-p", "another way", "--session", session, "--model", model, cwd=tmp_path).out == "two\n"
