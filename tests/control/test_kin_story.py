@@ -237,7 +237,7 @@ async def test_a_message_wakes_nobody_whose_budget_is_spent_and_is_kept(tmp_path
         await gen.ask("go").outcome()
         (answer,) = told(await said(gen, SECOND))
         here, waiting = await gen.get(FIRST), await gen.store.waiting(FIRST)
-    assert answer.text.endswith(" The message is kept, and heard when it goes on.")
+    assert answer.text.endswith(" The message is kept, and heard when the task goes on.")
     assert ("1 turn" in answer.text, here.result, len(waiting)) == (True, "one", 1)
 
 

@@ -145,7 +145,7 @@ class Desk:
             if now.status.ended and await self._launcher.unheard(found.id):
                 if isinstance(refused, Kept):
                     raise
-                raise Kept(f"{refused} The message is kept, and heard when it goes on.") from None
+                raise Kept(f"{refused} The message is kept, and heard when the task goes on.") from None
             return self._launcher.told(now), "heard" if now.status.ended else "soon"
 
     async def _may_wake(self, found: Task) -> bool:
