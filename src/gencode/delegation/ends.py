@@ -110,18 +110,17 @@ def _moving(seconds: float) -> float:
     return min(max(seconds, 0.0) / 2, MOST_MOVING_SECONDS)
 
 
-def set_end(job: Job, find: Find) -> float | None:
-    """Say when the time of a job is up that begins now, and what is told then; the seconds until then."""
+def set_end(job: Job, find: Find) -> None:
+    """Say when the time of a job is up that begins now, and what is told then."""
     limits, now = job.seat.limits, time.monotonic()
     job.until = None if limits.own is None else now + limits.own
     job.ends, by = due(limits, find)
     if job.ends is None:
-        return None
+        return
     by = limits.by if job.task.conversation else by  # which ends with nobody
     seconds = limits.seconds if by == limits.by else max(job.ends - now, 0.0)
     late = LATE if seconds and (by == limits.by or seconds > BLINK_SECONDS) else NOT_BEGUN
     job.late = spent_words(job.task) if by == "budget" else late.format(seconds=seconds, why=WHY[by])
-    return seconds
 
 
 def due(limits: Limits, find: Find) -> tuple[float | None, Clock]:
