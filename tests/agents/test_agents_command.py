@@ -157,3 +157,36 @@ def test_lint_says_what_a_call_would_say_about_a_schema(tmp_path: Path):
     file.write_text("---\nname: a\ndescription: d\noutput-schema: {type: strnig}\n---\nx")
     out = gen("agents", "lint", str(file), cwd=tmp_path).out
     assert "This is not a JSON Schema at " in out and out.count("[schema-invalid]") == 1
+    assert out.startswith(f"no agent: {file}: output-schema: ") and out.endswith(
+        "1 files, 0 agents, 0 clashes\n"
+    )
+
+
+def home_agent(home: Path, name: str, field: str) -> Path:
+    file = home / ".gen" / "agents" / f"{name}.md"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"---\nname: {name}\ndescription: d\n{field}\n---\nx")
+    return file
+
+
+def test_a_bad_schema_is_told_with_its_agent_and_file_in_the_list_and_by_a_call(tmp_path: Path, home: Path):
+    file = home_agent(home, "badf", "output-schema: {type: strnig}")
+    listed = gen("agents", "list", cwd=tmp_path).out
+    assert f"broken: {file}: output-schema: This is not a JSON Schema at $.type" in listed
+    ended = gen("task", "run", "badf", "x", "--model", "offline", cwd=tmp_path)
+    said = f"The output-schema of the agent badf, in {file}: This is not a JSON Schema at $.type"
+    assert (ended.code, said in ended.err) == (2, True)
+
+
+def test_who_an_agent_may_send_is_checked(tmp_path: Path, home: Path):
+    home_agent(home, "nobody", "tools: Read, Task(Plan)\nsends: [leaf]")
+    home_agent(home, "number", "sends: 5")
+    home_agent(home, "somebody", "tools: Read, Task(Plan, Explore)\nsends: [Plan]")
+    home_agent(home, "unknown", "tools: Read, Task(nope)")
+    lines = gen("agents", "list", cwd=tmp_path).out.splitlines()
+    remarks = [line for line in lines if line.startswith(("broken: ", "warning: "))]
+    assert [(line.partition(":")[0], line.partition(".gen/agents/")[2]) for line in remarks] == [
+        ("warning", "nobody.md: sends and Task(…) name different agents, so it may send none"),
+        ("broken", "number.md, line 4: sends must be names of agents."),
+        ("warning", "unknown.md: it may send nope, which is no agent here"),
+    ]

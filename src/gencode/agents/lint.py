@@ -28,6 +28,9 @@ DEEPEST = 64
 SCHEMA_SECONDS = 60.0
 """So long the schemas of all files may take together."""
 UNCHECKED = f"The schemas before took {SCHEMA_SECONDS:g} seconds; name fewer files to have this one checked."
+INVALID = "schema-invalid"
+OURS = "gencode"
+"""In files of this dialect a value that cannot be used is an error."""
 _PASSED_OVER = (".git",)
 _SKILL = "SKILL.md"
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -60,7 +63,7 @@ def lint(paths: Sequence[Path]) -> Report:
             if len(found) > MOST_FILES:
                 raise UserMistake(f"There are more than {MOST_FILES:,} files; name a smaller folder.")
     named = {str(_plain(path)) for path in paths}
-    schemas = _Schemas()
+    schemas = Schemas()
     read = (file for path in found for file in _read(path, follow=path in named))
     files = [schemas.checked(file) for file in read]
     return Report(files, list(_clashes(files)))
@@ -113,19 +116,27 @@ def _near(path: str) -> Near:
     return content
 
 
-class _Schemas:
+class Schemas:
     """Says what a call of each agent would say about its schema, as long as there is time left for that."""
 
     def __init__(self) -> None:
         self._left = SCHEMA_SECONDS
 
     def checked(self, file: AgentFile) -> AgentFile:
+        """A file with what is wrong with its schema; one of ours is no agent then."""
         if file.spec is None or file.spec.output_schema is None:
             return file
-        wrong = self._wrong(file.spec.output_schema)
-        return replace(file, findings=(*file.findings, Finding(*wrong))) if wrong else file
+        wrong = self.wrong(file.spec.output_schema)
+        if wrong is None:
+            return file
+        code, why = wrong
+        file = replace(file, findings=(*file.findings, Finding(code, why)))
+        if code != INVALID or file.dialect != OURS:
+            return file
+        return replace(file, spec=None, why_not=str(mistake(file.path, f"output-schema: {why}")))
 
-    def _wrong(self, schema: object) -> tuple[str, str] | None:
+    def wrong(self, schema: object) -> tuple[str, str] | None:
+        """What is wrong with a schema, as a code and in words; None where nothing is."""
         from gencode.runtime.shaped import check_schema
 
         if self._left <= 0:
@@ -134,7 +145,7 @@ class _Schemas:
         try:
             check_schema(schema)
         except UserMistake as error:
-            return "schema-invalid", str(error)
+            return INVALID, str(error)
         finally:
             self._left -= time.monotonic() - begun
         return None

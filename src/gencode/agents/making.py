@@ -259,10 +259,17 @@ class _Making:
             return named
         if isinstance(value, dict):
             value = list(cast("dict[str, Any]", value))
-        names = tuple(listed(value) or ())
+        found = None if type(value) in (int, float) else listed(value)
+        if found is None:
+            self._fields.wrong("sends", "sends must be names of agents")
+        names = tuple(found or ())
         if EVERY in names:
             return named
-        return names if named is None else tuple(each for each in named if each in names)
+        both = names if named is None else tuple(each for each in named if each in names)
+        if named and names and not both:
+            said = "sends and Task(…) name different agents, so it may send none"
+            self._fields.say("sends-none", said, self._fields.line("sends"))
+        return both
 
     def _isolation(self) -> Isolation:
         known: dict[str, Isolation] = {"process": "process", "worktree": "worktree"}

@@ -27,6 +27,7 @@ from gencode.core.spec import AgentSpec, same_name
 from gencode.permissions.agent_places import agent_dialect
 from gencode.permissions.brought import LARGEST_KEPT
 from gencode.permissions.trust import Standing
+from gencode.runtime.prompt import one_line
 
 if TYPE_CHECKING:
     from gencode.agents.lint import Report
@@ -104,6 +105,29 @@ class Registry:
         from gencode.agents.lint import lint
 
         return lint(paths)
+
+    def checked(self) -> "list[Entry]":
+        """Everything that is listed, with what only shows when all of it is there, or takes a while."""
+        from gencode.agents.lint import INVALID, Schemas
+
+        found, schemas = self.listing(), Schemas()
+        names = {same_name(each.spec.name) for each in found if each.spec is not None}
+        checked: list[Entry] = []
+        for each in found:
+            if each.spec is None:
+                checked.append(each)
+                continue
+            gone = [name for name in each.spec.sends or () if same_name(name) not in names]
+            words = [f"it may send {one_line(name, 64)}, which is no agent here" for name in gone]
+            wrong = schemas.wrong(each.spec.output_schema) if each.spec.output_schema is not None else None
+            problem = each.problem
+            if wrong is not None and wrong[0] == INVALID and each.dialect == OURS.name:
+                problem = str(mistake(each.path, f"output-schema: {wrong[1]}"))
+            elif wrong is not None:
+                words.append(wrong[1])
+            spec = replace(each.spec, warnings=(*each.spec.warnings, *words))
+            checked.append(replace(each, spec=spec, problem=problem))
+        return checked
 
     @staticmethod
     def write(folder: Path, wishes: Mapping[str, Any], *, project: bool = False) -> AgentFile:

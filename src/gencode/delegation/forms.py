@@ -5,6 +5,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated, TaskQueued, TaskStarted
 from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.task import Task
@@ -32,6 +33,21 @@ async def checked(schema: Form) -> Form:
     from gencode.runtime.shaped import aside, check_schema
 
     return await aside(partial(check_schema, schema))
+
+
+async def checked_of(spec: AgentSpec) -> Form:
+    """The schema that an agent's file asks for; UserMistake names the file where it is none."""
+    try:
+        return await checked(spec.output_schema)
+    except UserMistake as wrong:
+        raise UserMistake(f"The output-schema of the agent {spec.name}, in {spec.source}: {wrong}") from None
+
+
+async def formed_for(request: TaskRequest, spec: AgentSpec) -> TaskRequest:
+    """A request with the checked schema of its result: its own, or that of the agent's file."""
+    if request.output_schema is not None:
+        return await formed(request)
+    return replace(request, output_schema=await checked_of(spec))
 
 
 async def formed(request: TaskRequest, usual: Form = None) -> TaskRequest:

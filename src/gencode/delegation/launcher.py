@@ -28,7 +28,7 @@ from gencode.delegation.apart import Apart, new_task
 from gencode.delegation.desk import Desk
 from gencode.delegation.ends import heard_by, in_time, limits_of, limits_there
 from gencode.delegation.forks import Fork, check_begun, forked, remembered
-from gencode.delegation.forms import checked, formed
+from gencode.delegation.forms import checked_of, formed_for
 from gencode.delegation.inquiring import Inquiring
 from gencode.delegation.live import Job, Live
 from gencode.delegation.means import Means
@@ -202,7 +202,7 @@ class Launcher:
                 there = ", ".join(origin.sends) or "none"
                 raise UserMistake(f"{spec.name} may not be sent from here; those that may be are: {there}.")
         spec = spawned(spec) if request.spawned else spec
-        return spec, await formed(request, spec.output_schema)
+        return spec, await formed_for(request, spec)
 
     def _limits(
         self, place: Origin, turns: int | None, left: float | None, seconds: float | None, *, waited: bool
@@ -220,7 +220,7 @@ class Launcher:
         session: str | None = None,
     ) -> Job:
         """Start the main conversation, or go on with an earlier one."""
-        spec = replace(spec, output_schema=await checked(spec.output_schema))
+        spec = replace(spec, output_schema=await checked_of(spec))
         place = origin.talking(spec).ending(limits.seconds and time.monotonic() + limits.seconds)
         self._seating.check_price(place)
         order = Order(spec, place, replace(limits, until=place.until), images=said.images)

@@ -76,7 +76,7 @@ def _said(args: argparse.Namespace, field: str, question: str) -> str:
 
 async def _listed(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
-        lines = [agent_line(each, gen.toolbox) for each in gen.agents.listing()]
+        lines = [agent_line(each, gen.toolbox) for each in gen.agents.checked()]
     if "json" in args:
         answer_json({"agents": lines})
         return 0
