@@ -16,6 +16,7 @@ from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.prices import Price
 from gencode.core.rules import Action, Policy, merge, parse_mode, parse_rule
+from gencode.core.spec import DEEPEST
 from gencode.permissions import answers
 from gencode.permissions.brought import LARGEST_SETTINGS, SETTINGS, agent_dialect, is_users, project_settings
 from gencode.permissions.decision import check_tool
@@ -40,8 +41,6 @@ OF_PROJECTS = frozenset(
     },
 )
 """What a trusted project's file may set. Everything else is only the user's: the sandbox, their journal."""
-DEEPEST = 4
-"""So deep agents may be nested at most."""
 LEAST_CONTEXT = 8_000
 """A model that holds fewer tokens has no room for a task."""
 _AMOUNTS = {

@@ -97,6 +97,18 @@ async def test_who_is_sent_is_warned_of_the_tools_its_file_names_in_vain(tmp_pat
     assert outcome.evidence.warnings == ()
 
 
+async def test_who_is_as_deep_as_can_be_is_not_told_to_be_deeper(tmp_path: Path, home: Path) -> None:
+    lead = "---\nname: lead\ndescription: d\ntools: Task(lead)\n---\nLead.\n"
+    (home / ".gen" / "agents" / "lead.md").write_text(lead)
+    send = says("", call("Task", subagent_type="lead", prompt="go"))
+    settings = {"max_depth": 4}
+    async with scripted(tmp_path, settings=settings, main=[send, says("ok")], lead=[send, says("ok")]) as gen:
+        await gen.ask("go").outcome()
+        warned = [each.evidence.warnings[:1] for each in await gen.tasks()]
+    words = "the tool Task is not given to an agent that was sent; agents are nested 4 deep at most"
+    assert warned == [(), (), (), (words,)]
+
+
 async def test_who_leads_a_conversation_has_them_all_and_no_warning(tmp_path: Path) -> None:
     async with scripted(tmp_path, host=[says("Hello.")]) as gen:
         outcome = await gen.ask("go", agent="host").outcome()

@@ -13,6 +13,8 @@ from gencode.core.budget import Budget
 from gencode.core.rules import Mode, Rule
 
 LONGEST_REMEMBERED = 64
+DEEPEST = 4
+"""So deep agents may be nested at most."""
 
 Effort = Literal["low", "medium", "high"]
 """How hard a model is asked to think before it answers."""

@@ -14,7 +14,7 @@ from gencode.core.events import TaskStarted
 from gencode.core.messages import ToolCall, Usage
 from gencode.core.prices import Price
 from gencode.core.rules import SERVERS, Mode, Policy
-from gencode.core.spec import AgentSpec, ToolChoice, Workspace, same_name
+from gencode.core.spec import DEEPEST, AgentSpec, ToolChoice, Workspace, same_name
 from gencode.core.task import Task
 from gencode.delegation.forms import schema_of
 from gencode.delegation.kinship import Kinship
@@ -376,8 +376,10 @@ class Seating:
         if not names:
             return []
         what = f"tool {names[0]} is" if len(names) == 1 else f"tools {', '.join(names)} are"
-        deeper = f"; for those that its file names, max_depth = {origin.depth + 1} is needed where it runs"
-        return [f"the {what} not given to an agent that was sent{deeper if spec.sends else ''}"]
+        deeper = f"for those that its file names, max_depth = {origin.depth + 1} is needed where it runs"
+        deepest = f"agents are nested {DEEPEST} deep at most"
+        why = f"; {deepest if origin.depth >= DEEPEST else deeper}" if spec.sends else ""
+        return [f"the {what} not given to an agent that was sent{why}"]
 
     def _relation(self, origin: Origin, task: str, target: str) -> Relation:
         if target.startswith(SHELL_PREFIX):
