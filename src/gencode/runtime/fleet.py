@@ -134,7 +134,7 @@ class Outlook(Struct, frozen=True):
     def end(self) -> str:
         """Why it has ended, once it was waited for long enough; from then on nothing goes on by itself."""
         because = self._because(self.way.removesuffix(BY_ITSELF))
-        return f"no worker took it within {self.most or 0:.10g} s{because}"
+        return f"no worker took it within {round(self.most or 0, 3):.10g} s{because}"
 
     def _because(self, way: str) -> str:
         why = f": {self.why}" if self.why else ""
