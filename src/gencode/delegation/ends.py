@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from types import TracebackType
 
 from msgspec.structs import replace
 
@@ -147,31 +148,43 @@ def end_of(live: Live | None, find: Find) -> float | None:
     return min(ends, default=None)
 
 
-@contextmanager
-def alarm(job: Job) -> Generator[None, None, None]:
-    """Tell who wants to know it that the time of a job is up, before anybody who is cut then takes a step.
+class Alarm:
+    """Cuts what a job does when its time is up: it is Stopped then, with what ran out and the way out.
 
-    What was cut for that is Stopped, with what ran out and the way out.
+    Who wants to know it hears of that before anybody who is cut takes a step. Every agent has one for as long
+    as it works, so it is one timer and no generator.
     """
-    if job.ends is None:
-        yield
-        return
-    rang = False
 
-    def ring() -> None:
-        nonlocal rang
-        rang = True
-        if job.when_late is not None:
-            job.when_late()
+    __slots__ = ("_before", "_job", "_rang", "_task", "_timer")
 
-    timer = asyncio.get_running_loop().call_at(job.ends, ring)
-    try:
-        yield
-    except TimeoutError:
-        if not rang:
-            raise
-        job.overdue = job.late
-        job.stop.stop(job.late)
-        raise Stopped(job.late) from None
-    finally:
-        timer.cancel()
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._rang = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> None:
+        self._task = asyncio.current_task()
+        if self._job.ends is not None and self._task is not None:
+            self._before = self._task.cancelling()
+            self._timer = asyncio.get_running_loop().call_at(self._job.ends, self._ring)
+
+    def _ring(self) -> None:
+        self._rang = True
+        if self._job.when_late is not None:
+            self._job.when_late()
+        if self._task is not None:
+            self._task.cancel()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._rang or self._task is None:
+            return
+        ours = self._task.uncancel() <= self._before  # nobody else has cut it as well
+        if ours and isinstance(error, asyncio.CancelledError):
+            job = self._job
+            job.overdue = job.late
+            job.stop.stop(job.late)
+            raise Stopped(job.late) from None

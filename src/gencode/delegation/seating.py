@@ -309,7 +309,7 @@ class Seating:
             given=origin.given,
             lineage=origin.lineage,
             own=partial(self._own, origin, task.id),
-            kin=partial(self.kinship.in_reach, task.id),
+            kin=self.kinship.in_reach,
             amounts_to=self._customs.skills.amounts_to if self._customs.skills else nothing_else,
         )
         return Seat(

@@ -10,7 +10,7 @@ from gencode.core.errors import GenCodeError, ProviderError, Stopped
 from gencode.core.events import DurableFact, MessageAdded, TaskBackgrounded, TaskEnded, TaskStarted
 from gencode.core.messages import FileChange
 from gencode.core.status import Status
-from gencode.delegation.ends import alarm, set_end
+from gencode.delegation.ends import Alarm, set_end
 from gencode.delegation.leaving import leaving
 from gencode.delegation.live import GRACE_SECONDS, Job, Live
 from gencode.delegation.pulse import Liveness, Pulse
@@ -171,9 +171,11 @@ class Supervisor:
         try:
             await self._wait_for_turn(job)
             set_end(job, self.find)
-            with alarm(job):
-                async with asyncio.timeout_at(job.ends):
-                    return await self._turns(job)
+            with Alarm(job):
+                try:
+                    return await run(job.seat, job.transcript, job.record, job.turns)
+                except Stopped as stopped:
+                    return await self._reported(job, str(stopped))
         except Stopped as stopped:
             return _stopped(job, str(stopped))
         except BudgetSpent as spent:
@@ -191,13 +193,6 @@ class Supervisor:
             log.exception("task %s failed by a bug", job.id)
             fault = f"a fault in GenCode: {type(bug).__name__}; the log has the details"
             return Ending(Status.FAILED, error=fault)
-
-    async def _turns(self, job: Job) -> Ending:
-        """The work itself, and the last word of who is stopped in it."""
-        try:
-            return await run(job.seat, job.transcript, job.record, job.turns)
-        except Stopped as stopped:
-            return await self._reported(job, str(stopped))
 
     async def _reported(self, job: Job, why: str) -> Ending:
         """The end of an agent whose turns were stopped: with a last word, where one was asked for."""

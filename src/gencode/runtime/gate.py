@@ -106,7 +106,7 @@ class Gate(Struct, kw_only=True, eq=False):
     """The call that another one leads to, which is judged as well."""
     meets: Callable[[str], Awaitable[None]] = _nobody_new
     """Learns of a task that is not known here; another process may have begun it."""
-    kin: Callable[[], Sequence[str]] = tuple
+    kin: Callable[[str], Sequence[str]] = _none_of_its_own
     """Whom beside its own an agent may write to whose file says so."""
     _handed: dict[str, Rule] = {}
     _readable: dict[tuple[Resolved, tuple[Policy, ...]], bool] = {}
@@ -301,7 +301,7 @@ class Gate(Struct, kw_only=True, eq=False):
             return decision
         own = ", ".join(self.own(target)) or "none"
         why = f"{decision.why} Your own are: {own}."
-        if self.may_write and self.toolbox[call.name].name == WRITES and (kin := self.kin()):
+        if self.may_write and self.toolbox[call.name].name == WRITES and (kin := self.kin(self.task)):
             why = f"{why} You also reach: {', '.join(kin)}."
         return replace(decision, why=why)
 
