@@ -241,7 +241,7 @@ async def test_a_message_wakes_nobody_whose_budget_is_spent_and_is_kept(tmp_path
     assert ("1 turn" in answer.text, here.result, len(waiting)) == (True, "one", 1)
 
 
-async def test_one_in_a_process_of_its_own_wakes_one_that_ended_in_its_senders(
+async def test_one_in_a_process_of_its_own_does_not_wake_what_its_sender_would_not_wait_for(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent(home, "Apart", "isolation: process")
@@ -250,18 +250,18 @@ async def test_one_in_a_process_of_its_own_wakes_one_that_ended_in_its_senders(
     def main(told: Told) -> Play:
         if told.turns < 2:
             return say("", send("Apart", behind=True) if told.turns else send("Here"))
-        return say("Done.") if "two" in told.heard else say("", ("LS", {"path": "."}))
+        return say("Done.") if "It is kept." in told.heard else say("", ("LS", {"path": "."}))
 
     def apart(told: Told) -> Play:
         beside = BESIDE.findall(told.heard)
-        if "had ended" in told.heard:
-            return say("I woke it.")
+        if "hears it when it goes on" in told.heard:
+            return say("It is kept.")
         return say("", write(beside[-1], "and?") if beside else write("beside", "who is there?"))
 
     async def think(told: Told) -> Play:
         await asyncio.sleep(0.1)
         if told.prompt == "Here":
-            return say("two" if "and?" in told.heard else "one")
+            return say("one")
         return apart(told) if told.prompt == "Apart" else main(told)
 
     async with (
@@ -271,11 +271,45 @@ async def test_one_in_a_process_of_its_own_wakes_one_that_ended_in_its_senders(
     ):
         outcome = await gen.ask("go").outcome()
         here = next(each for each in await gen.tasks(parent=outcome.agent_id) if each.agent == "Here")
+        waiting = await gen.store.waiting(here.agent_id)
+    assert (outcome.result, here.status, here.result, here.turns) == ("Done.", Status.COMPLETED, "one", 1)
+    assert [letter.text.splitlines()[1:] for letter in waiting] == [["and?"]]
+
+
+@pytest.mark.parametrize("by", ["sibling", "person"])
+async def test_what_one_had_answered_before_it_was_woken_is_handed_back_as_well(
+    tmp_path: Path, home: Path, by: str
+) -> None:
+    agent(home, "Here")
+    agent(home, "Other")
+    thanks = says("", call("SendMessage", task_id=FIRST, message="thanks"), delay_ms=500)
+    async with scripted(
+        tmp_path,
+        settings=MAY,
+        store=numbered(),
+        main=[
+            says("", task_of("Here", behind=True), task_of("Other", behind=True)),
+            says("I wait.", delay_ms=2_500),
+            *[says("noted")] * 3,
+        ],
+        Here=[says("THE FINDING"), says("you are welcome")],
+        Other=[thanks if by == "sibling" else says("nothing"), says("said it")],
+    ) as gen:
+        turn = asyncio.ensure_future(gen.ask("go").outcome())
+        if by == "person":
+            await until(lambda: ended(gen, FIRST), "it has answered")
+            await gen.send(FIRST, "thanks")
+        outcome = await turn
         words = [each for each in heard(await said(gen, outcome.agent_id)) if each.delivers]
-        letter = await letters(gen, here.agent_id)
-    given = [task for each in words for task in each.delivers]
-    assert (outcome.result, here.status, here.result, letter) == ("Done.", Status.COMPLETED, "two", ["and?"])
-    assert (given.count(here.agent_id), len(given)) == (1, 2)
+    found = [word for each in words for word in ("THE FINDING", "you are welcome") if word in each.text]
+    assert found == ["THE FINDING", "you are welcome"]
+    assert sorted(task for each in words for task in each.delivers) == [FIRST, FIRST, SECOND]
+
+
+async def ended(gen: GenCode, task: str) -> bool:
+    """Whether a task is there and has ended."""
+    found = await gen.store.task(task)
+    return found is not None and found.status.ended
 
 
 class Listening(ScriptedProvider):

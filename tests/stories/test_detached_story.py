@@ -145,6 +145,33 @@ def test_what_a_detached_agent_has_in_the_background_goes_on_when_only_that_agen
     assert [each["delivers"] for each in said if each.get("delivers")] == [[child]]
 
 
+def test_so_it_is_where_a_terminal_runs_that_agent(tmp_path: Path, home: Path) -> None:
+    write_agent(home, "lead", "Task(general-purpose)")
+    (home / ".gen" / "settings.toml").write_text("max_depth = 2\n")
+    gate = Gate(tmp_path)
+    send = call("Task", subagent_type=WITH_BASH, prompt="look", run_in_background=True)
+    model = script(
+        tmp_path, lead=[says("", send), SLOW], others=[{"calls": [gate.call]}, {"text": "found it"}]
+    )
+    process = start("task", "run", "lead", "go", "--model", model, cwd=tmp_path)
+    wait_until(lambda: len(listed(tmp_path)) == 2, "both are there")
+    task, child = listed(tmp_path)
+    wait_for(tmp_path, child, turns=1)
+    stopped = gen("task", "stop", task, cwd=tmp_path)
+    assert stopped.err.splitlines()[0] == f"This stops 1 task: {task} (lead)."
+    assert [line.split()[1] for line in stopped.out.splitlines() if "was stopped" in line] == [task]
+    gate.open()
+    assert gen("task", "output", child, cwd=tmp_path) == Ended(0, "found it\n")
+    _, err = process.communicate(timeout=SECONDS)
+    goes_on = f"Task {task} was stopped. In the background goes on: {child} ({WITH_BASH}). Ctrl-C stops it."
+    assert (process.returncode, goes_on in err) == (1, True)
+
+
+def listed(folder: Path) -> list[str]:
+    """The ids of the tasks that `gen task list` shows, oldest first."""
+    return [each["agentId"] for each in gen("task", "list", "--json", cwd=folder).json["tasks"]]
+
+
 def test_a_worker_that_is_killed_leaves_an_interrupted_task(tmp_path: Path, home: Path) -> None:
     model = script(tmp_path, Explore=[LOOK, SLOW])
     task = begun(tmp_path, model)["agentId"]

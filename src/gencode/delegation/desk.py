@@ -19,6 +19,7 @@ from gencode.delegation.forms import formed
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin
+from gencode.delegation.reach import Rouse
 from gencode.delegation.words import Kept
 from gencode.runtime.asking import Hearing, Inquiry, Reply
 from gencode.runtime.ports import Sent, Struck, Verb
@@ -133,12 +134,11 @@ class Desk:
         if not await self._launcher.unheard(found.id):
             return self._launcher.told(now), "heard"
         own = found.parent == self._origin.task
-        if found.conversation or not (own or await self._may_wake(now)):
+        rouse = self.rouse if own else await self._rouse_beside(now)
+        if found.conversation or rouse is None:
             return self._launcher.told(now), "later"
         try:
-            return self._launcher.told(
-                await (self.rouse(found) if own else self._rouse_beside(found))
-            ), "woken"
+            return self._launcher.told(await rouse(now)), "woken"
         except UserMistake as refused:
             await self._launcher.settled(found.id)  # somebody else may be waking it at this moment
             now = await self._launcher.watch.task(found.id)
@@ -148,12 +148,6 @@ class Desk:
                 raise Kept(f"{refused} The message is kept, and heard when the task goes on.") from None
             return self._launcher.told(now), "heard" if now.status.ended else "soon"
 
-    async def _may_wake(self, found: Task) -> bool:
-        """Whether a task that has ended goes on with a message of this agent, which did not send it."""
-        own = await self._launcher.known(self._origin.task or "")
-        beside = found.parent is not None and found.parent == own.parent
-        return beside and await self._launcher.reach.may_be_roused(found)
-
     async def rouse(self, found: Task) -> Task:
         """Let a task of this agent that has ended go on with what was said to it; its result comes here."""
         job = await self._resumed(TaskRequest(found.agent, "", background=True, resume=found.id))
@@ -161,12 +155,21 @@ class Desk:
         self._inbox.expect(job)
         return job.task
 
-    async def _rouse_beside(self, found: Task) -> Task:
-        """The same for a task beside this one, as if its sender had said it: that gets the result."""
+    async def _rouse_beside(self, found: Task) -> Rouse | None:
+        """The same for a task beside this one, as if its sender had said it: that gets the result.
+
+        None if it does not go on for this agent: it is none of its siblings, or was stopped, or its sender is
+        at work in another process, which would neither wait for it nor stop it.
+        """
+        own = await self._launcher.known(self._origin.task or "")
+        beside = found.parent is not None and found.parent == own.parent
+        if not (beside and await self._launcher.reach.may_be_roused(found)):
+            return None
         sender = self._launcher.live(found.parent or "")
         if isinstance(sender, Job) and not sender.over and isinstance(sender.seat.delegate, Desk):
-            return await sender.seat.delegate.rouse(found)
-        return await self._launcher.reach.rouse(found)
+            return sender.seat.delegate.rouse
+        above = await self._launcher.watch.task(found.parent or "")
+        return self._launcher.reach.rouse if above.status.ended else None
 
     async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> Reply:
         """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""

@@ -51,7 +51,11 @@ class Arrivals:
         self._read: tuple[str, ...] = ()
         self._given: set[str] = set()
         """The receipts in the journal, as far as it was read."""
-        self._earlier = {task.id: task for task in earlier if task.background and task.status.ended}
+        self._earlier: dict[str, Task] = {}
+        """Those that have ended and were not taken yet, by receipt: one may have ended more than once."""
+        for task in earlier:
+            if task.background and task.status.ended:
+                self._lay_by(task)
         self.has_sent = bool(earlier)
         """Whether the agent has ever sent one, which somebody may wake elsewhere."""
 
@@ -69,8 +73,12 @@ class Arrivals:
                 self._news.set()
 
     def expect(self, job: Live) -> None:
-        """A task went to the background; its result will come here."""
-        self._earlier.pop(job.id, None)
+        """A task went to the background; its result will come here, and one that it had before as well."""
+        self._forget()
+        self._earlier = {key: each for key, each in self._earlier.items() if _stays(each, job.id)}
+        before = self._jobs.get(job.id)
+        if before is not None and before is not job and before.over and _stays(before.task, job.id):
+            self._lay_by(before.task)
         self._jobs[job.id] = job
         if self._news is not None:
             self._news.set()  # somebody else may have woken it while the agent waits for others
@@ -91,11 +99,15 @@ class Arrivals:
 
     def arrived(self, task: Task) -> None:
         """A task that somebody else let go on has ended; one that goes on from here comes by itself."""
+        self._forget()
         job = self._jobs.get(task.id)
         if job is not None and not job.over:
             return
         self._jobs.pop(task.id, None)
-        self._earlier[task.id] = task
+        if job is not None and _stays(job.task, task.id):
+            self._lay_by(job.task)
+        self._earlier = {key: each for key, each in self._earlier.items() if _stays(each, task.id)}
+        self._lay_by(task)
         if self._news is not None:
             self._news.set()
 
@@ -168,11 +180,20 @@ class Arrivals:
             self._given.update(done[known if grown else 0 :])
             self._read = done
         if self._given:
-            ended = [job.task for job in self._jobs.values() if job.over]
-            for task in (*self._earlier.values(), *ended):
-                if task.id in self._given or receipt(task.id, task.ended_at) in self._given:
-                    self._jobs.pop(task.id, None)
-                    self._earlier.pop(task.id, None)
+            self._earlier = {key: task for key, task in self._earlier.items() if not self._was_given(task)}
+            for job in [each for each in self._jobs.values() if each.over and self._was_given(each.task)]:
+                del self._jobs[job.id]
+
+    def _was_given(self, task: Task) -> bool:
+        return task.id in self._given or receipt(task.id, task.ended_at) in self._given
+
+    def _lay_by(self, task: Task) -> None:
+        self._earlier[receipt(task.id, task.ended_at)] = task
+
+
+def _stays(task: Task, again: str) -> bool:
+    """Whether how a task ended is still to be told although one goes on `again`: what it answered is."""
+    return task.id != again or task.status is Status.COMPLETED
 
 
 def announced(task: Task, cap: int) -> str:

@@ -18,6 +18,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.live import Job, Live
 from gencode.delegation.remote import Remote
+from gencode.delegation.supervisor import ELSEWHERE
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.surfaces import plain
 from gencode.surfaces.notices import all_named, named
@@ -155,13 +156,15 @@ async def follow(
 
 
 async def _ended(gen: GenCode, job: Live) -> None:
-    """Wait for the end of a job, and after an interrupted turn for what is in the background."""
+    """Wait for the end of a job, and for what is in the background where another process cut only the job."""
     if job.work is not None:
         await asyncio.wait([job.work])
-    if not (isinstance(job, Job) and job.interrupted):
+    interrupted = isinstance(job, Job) and job.interrupted
+    if not interrupted and (job.task.conversation or job.task.error != ELSEWHERE):
         return
     if behind := [live.task for live in gen.supervisor]:
-        plain.note(f"The turn was interrupted. In the background goes on: {named(behind)}. Ctrl-C stops it.")
+        cut = "The turn was interrupted" if interrupted else f"Task {job.id} was stopped"
+        plain.note(f"{cut}. In the background goes on: {named(behind)}. Ctrl-C stops it.")
     while behind := [live.work for live in gen.supervisor if live.work is not None]:
         await asyncio.wait(behind)
 
