@@ -160,9 +160,9 @@ async def _ended(gen: GenCode, job: Live) -> None:
     if job.work is not None:
         await asyncio.wait([job.work])
     interrupted = isinstance(job, Job) and job.interrupted
-    if not interrupted and (job.task.conversation or job.task.error != ELSEWHERE):
+    if not interrupted and job.task.error != ELSEWHERE:
         return
-    if behind := [live.task for live in gen.supervisor]:
+    if behind := [live.task for live in gen.supervisor if not live.stop.stopped]:
         cut = "The turn was interrupted" if interrupted else f"Task {job.id} was stopped"
         plain.note(f"{cut}. In the background goes on: {named(behind)}. Ctrl-C stops it.")
     while behind := [live.work for live in gen.supervisor if live.work is not None]:

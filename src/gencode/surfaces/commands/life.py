@@ -110,12 +110,6 @@ async def announce(gen: GenCode, task: str, verb: Verb, does: str) -> None:
     hit = await gen.launcher.reach.hits(task, verb)
     if hit:
         note(f"This {does} {_several(hit)}.")
-    if hit and hit[0].conversation and verb in ("keep", "stop"):
-        known = {each.id for each in hit}
-        all_of_it = await gen.launcher.reach.hits(task, "tree")
-        if behind := [each for each in all_of_it if each.id not in known]:
-            words = f"so does what is in the background, {_several(behind)}"
-            note(f"Where `gen -p` leads it, its process ends, and {words}.")
 
 
 def _several(tasks: Sequence[Task]) -> str:
