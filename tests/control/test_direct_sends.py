@@ -135,7 +135,7 @@ async def test_a_task_that_was_handed_over_and_goes_on_has_not_cost_its_session_
 async def test_one_that_can_send_nobody_keeps_no_agents_from_those_sent_beside_it(tmp_path: Path) -> None:
     lasting = call("Task", subagent_type="Explore", prompt="l", isolation="process", run_in_background=True)
     main = [*[says("", lasting)] * 5, TOLD]
-    model = script(tmp_path, main=main, Explore=[says("found", delay_ms=60_000)])
+    model = script(tmp_path, main=main, Explore=[says("found", delay_ms=20_000)])
     async with GenCode.open(tmp_path, model=model, settings={"max_spawns": 5}) as gen:
         talk = await gen.ask("go").outcome()
         assert len(await gen.store.tasks(TaskQuery(parent=talk.agent_id))) == 5

@@ -11,6 +11,7 @@ from gencode.app import GenCode
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
+from gencode.delegation import reach, supervisor
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime import shells
 from gencode.runtime.asking import Answer, Question
@@ -198,7 +199,11 @@ class Curious:
 @pytest.mark.parametrize(
     ("how", "shown"), [("interrupt", "interrupts"), ("keep", "stops"), ("stop", "stops"), ("tree", "stops")]
 )
-async def test_who_is_asked_about_a_verb_sees_what_it_hits(tmp_path: Path, how: str, shown: str) -> None:
+async def test_who_is_asked_about_a_verb_sees_what_it_hits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, shown: str
+) -> None:
+    for room in (reach, supervisor):
+        monkeypatch.setattr(room, "REPORT_SECONDS", 1.0)
     send = call("Task", subagent_type="Explore", prompt="look", run_in_background=True)
     stop = call("TaskStop", task_id=CHILD, how=how)
     main = [says("", send), says("", stop), says("", call("TaskStop", task_id=CHILD)), *[says("ok")] * 3]

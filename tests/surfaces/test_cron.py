@@ -167,7 +167,8 @@ def test_missed_runs_are_told_once_when_somebody_is_there_again(tmp_path: Path) 
     job = gen("cron", "add", "every 1h", "look", "--json", cwd=tmp_path).json["id"]
     with closing(sqlite3.connect(database())) as file, file:
         (body,) = file.execute("SELECT Body FROM Appointments").fetchone()
-        created, due = "2026-01-01T00:00:00.000000Z", "2026-01-01T05:00:00.000000Z"
+        later = (int(stamp()[14:16]) + 30) % 60  # none is due while the test runs
+        created, due = (f"2026-01-01T{hour}:{later:02}:00.000000Z" for hour in ("00", "05"))
         told = json.dumps({**json.loads(body), "created_at": created, "due": due})
         file.execute("UPDATE Appointments SET Due = ?, Body = ?", (due, told))
     process = start("cron", "run", cwd=tmp_path)
