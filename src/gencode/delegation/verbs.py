@@ -45,20 +45,22 @@ class Verbs:
         now, woken = await self._say(task, a_text(MESSAGE, message))
         return await self._records.outcome_of(now), woken
 
-    async def interrupt(self, task: str, message: str = "") -> StruckTask:
+    async def interrupt(self, task: str, message: str = "", *, why: str = "it was interrupted") -> StruckTask:
         """Cut what a task does at this moment, and what it waits for."""
         said = a_text(MESSAGE, message)
         found = await self._records.find(task)
-        return await self._struck(await self._reach.interrupt(found.id, "it was interrupted", said))
+        return await self.struck(await self._reach.interrupt(found.id, why, said))
 
-    async def stop(self, task: str, *, keep: bool = False, tree: bool = False) -> StruckTask:
+    async def stop(
+        self, task: str, *, keep: bool = False, tree: bool = False, why: str = "it was stopped"
+    ) -> StruckTask:
         """End a task and what it waits for: with `keep` after a last word, with `tree` all that is below."""
         keep, tree = a_truth("keep", keep), a_truth("tree", tree)
         found = await self._records.find(task)
-        stops = await self._reach.stop(found.id, "it was stopped", tree=tree, report=keep)
-        return await self._struck(stops)
+        return await self.struck(await self._reach.stop(found.id, why, tree=tree, report=keep))
 
-    async def _struck(self, stops: Stops) -> StruckTask:
+    async def struck(self, stops: Stops) -> StruckTask:
+        """What a verb came to, in its public shape."""
         outcome = await self._records.get(stops.task)
         below = [each for each in stops.hit if each.id != stops.task.id]
         itself = (outcome,) if len(below) < len(stops.hit) else ()

@@ -16,7 +16,7 @@ from gencode.core.events import (
     TranscriptCompacted,
 )
 from gencode.core.messages import UserMessage
-from gencode.core.outcome import titled
+from gencode.core.outcome import Outcome, titled
 from gencode.core.status import Status
 from gencode.core.task import Task, was_given
 from gencode.delegation.family import as_sent
@@ -98,18 +98,19 @@ def ended_meanwhile(session: Task, children: Sequence[Task]) -> list[Notice]:
     ]
 
 
-def named(tasks: Sequence[Task], commands: Sequence["Shell"] = ()) -> str:
+def named(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"] = ()) -> str:
     """Several tasks by id and agent, and commands by id and text: the first few of them."""
     return _listed(tasks, commands, MOST_NAMED)
 
 
-def all_named(tasks: Sequence[Task], commands: Sequence["Shell"] = ()) -> str:
+def all_named(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"] = ()) -> str:
     """The same with every one of them, for where nobody can look them up any more."""
     return _listed(tasks, commands, len(tasks) + len(commands))
 
 
-def _listed(tasks: Sequence[Task], commands: Sequence["Shell"], most: int) -> str:
-    names = [f"{each.id} ({visible_line(each.agent)})" for each in tasks]
+def _listed(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"], most: int) -> str:
+    ids = [each.agent_id if isinstance(each, Outcome) else each.id for each in tasks]
+    names = [f"{name} ({visible_line(each.agent)})" for name, each in zip(ids, tasks, strict=True)]
     names += [f"the command {each.id} ({visible_line(each.order.text, MOST_TYPED)})" for each in commands]
     few = ", ".join(names[:most])
     return f"{few} and {len(names) - most} more" if len(names) > most else few

@@ -1,15 +1,20 @@
-"""The five verbs as a person reads them: what each would hit, and what it did hit."""
+"""The five verbs as a person says and reads them: what each would hit, and what it did hit."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.reach import Verb
-from gencode.delegation.verbs import AnyVerb
+from gencode.delegation.verbs import AnyVerb, StruckTask
 from gencode.surfaces.notices import named
 from gencode.surfaces.visible import visible_line
+
+STOPPED = "a person stopped it"
+INTERRUPTED = "a person interrupted it"
 
 
 class VerbWords(Struct, frozen=True):
@@ -51,3 +56,10 @@ def was_hit(verb: Verb, task: Task, hit: Sequence[Task], behind: Sequence[str] =
         after = " Its turn is over." if task.conversation else " It goes on from there."
     going = f" In the background goes on: {', '.join(behind)}." if behind else ""
     return f"{_DID[verb]}: {named(hit)}.{after}{going}"
+
+
+def with_ids(struck: StruckTask, hit: str) -> dict[str, Any]:
+    """A task after a verb as `--json` prints it: everything that was hit by its id, under this name."""
+    told: dict[str, Any] = msgspec.to_builtins(struck)
+    ids = [each["agentId"] for each in told.pop("hit")]
+    return {**told, hit: ids}

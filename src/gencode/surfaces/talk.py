@@ -27,7 +27,7 @@ from gencode.surfaces.family import busy
 from gencode.surfaces.figures import name_of
 from gencode.surfaces.lookout import LOOK_SECONDS, Lookout
 from gencode.surfaces.notices import Notice, ended_meanwhile, notice_of
-from gencode.surfaces.striking import was_hit
+from gencode.surfaces.striking import INTERRUPTED, STOPPED, was_hit
 from gencode.surfaces.transcripts import MOST_KEPT, Transcript, adopt, retold
 from gencode.surfaces.view import AgentView, View, fold, seen
 from gencode.surfaces.visible import visible_line
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from gencode.delegation.live import Job
     from gencode.runtime.models import Model
 
-INTERRUPTED = "a person interrupted it"
-STOPPED = "a person stopped it"
 CANNOT_ASK = "it cannot ask you there, and what would be asked is refused"
 ANSWER_THERE = "answer it where it runs, or here once it is shown"
 AT_WORK = "The conversation is at work; interrupt it first, with Esc."

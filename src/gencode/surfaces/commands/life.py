@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from gencode.delegation.live import Job, Live
 from gencode.delegation.reach import SENT_BACK, STOP_SECONDS, Verb
 from gencode.delegation.supervisor import REPORT_SECONDS
 from gencode.delegation.trees import told_now
+from gencode.delegation.verbs import StruckTask
 from gencode.surfaces.commands.awaiting import aloud, awaited, handing_over
 from gencode.surfaces.commands.opening import check, not_trusted, opened
 from gencode.surfaces.commands.piped import whole_input
@@ -31,11 +32,11 @@ from gencode.surfaces.follow import follow, painter_for, tell_ending
 from gencode.surfaces.notices import all_named
 from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json, answer_raw, note, turns
+from gencode.surfaces.striking import STOPPED, with_ids
 from gencode.surfaces.visible import visible_line
 
 USUAL_MS = 30_000
 LONGEST_MS = 600_000
-STOPPED = "a person stopped it"
 GO_ON = "Go on where you were."
 
 
@@ -91,40 +92,32 @@ async def _stop(args: argparse.Namespace) -> int:
         if "keep" in args and not found.status.ended:
             most = REPORT_SECONDS + STOP_SECONDS
             note(f"Waiting for the last report of task {found.id}, at most {most:.0f} s.")
-        stops = await gen.launcher.reach.stop(found.id, STOPPED, tree="tree" in args, report="keep" in args)
-        outcome = await gen.records.get(stops.task)
-        hit = [await gen.outcome_of(each) for each in stops.hit]
+        struck = await gen.verbs.stop(found.id, keep="keep" in args, tree="tree" in args, why=STOPPED)
     if "json" in args:
-        answer_json({**msgspec.to_builtins(outcome), "stopped": [each.agent_id for each in hit]})
+        answer_json(with_ids(struck, "stopped"))
     else:
-        _tell_stop(outcome, hit)
-    if hit and not outcome.status.ended:
+        _tell_stop(struck)
+    if struck.hit and not struck.status.ended:
         why = "its process did not answer, or somebody let it go on"
-        again = f"gen task stop {outcome.agent_id}"
-        note(f"{_named(outcome)} is {outcome.status} all the same: {why}. Stop it again: {again}")
-    return 0 if outcome.status.ended else 1
+        again = f"gen task stop {struck.agent_id}"
+        note(f"{_named(struck)} is {struck.status} all the same: {why}. Stop it again: {again}")
+    return 0 if struck.status.ended else 1
 
 
 async def announce(gen: GenCode, task: str, verb: Verb, does: str) -> None:
     """Say what a verb will hit, before it does."""
-    hit = await gen.launcher.reach.hits(task, verb)
-    if hit:
-        note(f"This {does} {_several(hit)}.")
+    if hit := await gen.hits(task, verb):
+        note(f"This {does} {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {all_named(hit)}.")
 
 
-def _several(tasks: Sequence[Task]) -> str:
-    """How many tasks these are, and who."""
-    return f"{'1 task' if len(tasks) == 1 else f'{len(tasks)} tasks'}: {all_named(tasks)}"
-
-
-def _tell_stop(outcome: Outcome, hit: list[Outcome]) -> None:
-    if not hit:
-        now = f"had already ended as {outcome.status}" if outcome.status.ended else "does not answer"
-        answer(f"{_named(outcome)} {now}; nothing was stopped.")
-    for each in hit:
+def _tell_stop(struck: StruckTask) -> None:
+    if not struck.hit:
+        now = f"had already ended as {struck.status}" if struck.status.ended else "does not answer"
+        answer(f"{_named(struck)} {now}; nothing was stopped.")
+    for each in struck.hit:
         answer(f"{_named(each)} was stopped after {turns(each.turns)} and is now {each.status}.")
-    if outcome.result and outcome.agent_id in [each.agent_id for each in hit]:
-        note(f"What it has said is kept: gen task output {outcome.agent_id}")
+    if struck.result and struck.agent_id in [each.agent_id for each in struck.hit]:
+        note(f"What it has said is kept: gen task output {struck.agent_id}")
 
 
 def background(args: argparse.Namespace) -> int:

@@ -29,12 +29,11 @@ from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.commands.schemas import schema
 from gencode.surfaces.follow import follow, painter_for
+from gencode.surfaces.notices import all_named
 from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json, note
+from gencode.surfaces.striking import INTERRUPTED, with_ids
 from gencode.surfaces.visible import visible_line
-
-INTERRUPTED = "a person interrupted it"
-HEARD_SECONDS = 3.0
 
 
 def send(args: argparse.Namespace) -> int:
@@ -92,32 +91,26 @@ async def _interrupt(args: argparse.Namespace) -> int:
         found = await gen.find(args.id)
         await announce(gen, found.id, "interrupt", "interrupts")
         message: str = getattr(args, "message", "")
-        stops = await gen.launcher.reach.interrupt(found.id, INTERRUPTED, message)
-        outcome = await gen.outcome_of(stops.task)
+        struck = await gen.verbs.interrupt(found.id, message, why=INTERRUPTED)
         waits = message in [letter.text for letter in await gen.store.waiting(found.id)]
-    hit = [each.id for each in stops.hit]
     if "json" in args:
-        answer_json({**msgspec.to_builtins(outcome), "interrupted": hit})
-    elif not hit:
-        ended = f"had already ended as {outcome.status}" if outcome.status.ended else "waits for its turn"
-        answer(f"{_named(outcome)} {ended}; nothing was interrupted.")
+        answer_json(with_ids(struck, "interrupted"))
+    elif not struck.hit:
+        ended = f"had already ended as {struck.status}" if struck.status.ended else "waits for its turn"
+        answer(f"{_named(struck)} {ended}; nothing was interrupted.")
     else:
-        answer(_cut(stops.task, stops.hit[1:]))
-    if waits and stops.task.status.ended:
+        after = "its turn is over" if found.conversation else "it goes on from there"
+        waited = all_named(struck.hit[1:])
+        also = f" What it waited for was stopped: {waited}." if waited else ""
+        answer(f"{_named(struck)} was interrupted; {after}.{also}")
+    if waits and struck.status.ended:
         way = f"gen -p --session {found.id}" if found.conversation else f"gen task resume {found.id}"
         note(f"What was said to it is kept; it hears it when it goes on: {way}")
-    elif waits and not hit:
+    elif waits and not struck.hit:
         note("It hears what was said to it when it is its turn.")
     elif message and found.status.ended:
         note(f"Nothing was said to it; to do so: gen task send {found.id}")
     return 0
-
-
-def _cut(task: Task, below: tuple[Task, ...]) -> str:
-    after = "its turn is over" if task.conversation else "it goes on from there"
-    waited = ", ".join(f"{each.id} ({each.agent})" for each in below)
-    also = f" What it waited for was stopped: {waited}." if waited else ""
-    return f"Task {task.id} of {task.agent} was interrupted; {after}.{also}"
 
 
 def fork(args: argparse.Namespace) -> int:

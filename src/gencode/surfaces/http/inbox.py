@@ -22,6 +22,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.reach import STOP_SECONDS, Stops
 from gencode.delegation.returns import to_be_told
+from gencode.delegation.verbs import StruckTask
 from gencode.runtime.channels import LONGEST, Draft, Outbox
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.http.chats import SESSION, Chats, Line
@@ -88,7 +89,7 @@ class Inbox:
                 return False
             return await self._gen.work.hear(self._spec(now), session) is not None
 
-    async def interrupt(self, session: str, why: str, message: str = "") -> Stops:
+    async def interrupt(self, session: str, message: str, why: str) -> StruckTask:
         """Cut the turn of a conversation; what was said to it, now or just before, begins another one."""
         async with self._locks[session]:
             if message.strip():
@@ -101,7 +102,8 @@ class Inbox:
             said = any(letter.sender == "user" for letter in await self._gen.store.waiting(session))
             if said and now.status.ended and self._is_here(now):
                 await self._gen.work.hear(self._spec(now), session)
-            return Stops(await self._gen.watch.task(session), stops.hit)
+            now = await self._gen.watch.task(session)
+        return await self._gen.verbs.struck(Stops(now, stops.hit))
 
     async def run(self, lock: Path) -> None:
         """Look after every chat of this folder until cancelled; wait while another server does so."""

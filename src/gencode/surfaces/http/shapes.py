@@ -262,5 +262,6 @@ class StreamWish(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def widened(kind: type[Kind], outcome: Outcome, **more: Any) -> Kind:
-    """A task with more fields."""
-    return kind(**structs.asdict(outcome), **more)
+    """A task in its public shape, with more fields."""
+    own = {name: getattr(outcome, name) for name in Outcome.__struct_fields__}
+    return kind(**own, **more)

@@ -23,9 +23,7 @@ from gencode.surfaces.http.shapes import (
     widened,
 )
 from gencode.surfaces.http.site import Site
-
-STOPPED = "a person stopped it"
-INTERRUPTED = "a person interrupted it"
+from gencode.surfaces.striking import INTERRUPTED, STOPPED
 
 
 @endpoint("POST /api/tasks", "act", "Send one agent", body=NewTask, answer=Outcome, status=201)
@@ -45,9 +43,8 @@ async def start_task(site: Site, asked: Asked[Nothing, NewTask]) -> Outcome:
 )
 async def stop_task(site: Site, task: Task, asked: Asked[Nothing, End]) -> StoppedTask:
     how = asked.body.how
-    stops = await site.gen.launcher.reach.stop(task.id, STOPPED, tree=how == "tree", report=how == "keep")
-    outcome = await site.gen.records.get(stops.task)
-    return widened(StoppedTask, outcome, stopped=tuple(each.id for each in stops.hit))
+    struck = await site.gen.verbs.stop(task.id, keep=how == "keep", tree=how == "tree", why=STOPPED)
+    return widened(StoppedTask, struck, stopped=tuple(each.agent_id for each in struck.hit))
 
 
 @about_task(
@@ -58,10 +55,9 @@ async def stop_task(site: Site, task: Task, asked: Asked[Nothing, End]) -> Stopp
     answer=InterruptedTask,
 )
 async def interrupt_task(site: Site, task: Task, asked: Asked[Nothing, Cut]) -> InterruptedTask:
-    by = site.inbox if task.conversation else site.gen.launcher.reach
-    stops = await by.interrupt(task.id, INTERRUPTED, asked.body.message)
-    outcome = await site.gen.outcome_of(stops.task)
-    return widened(InterruptedTask, outcome, interrupted=tuple(each.id for each in stops.hit))
+    by = site.inbox if task.conversation else site.gen.verbs
+    struck = await by.interrupt(task.id, asked.body.message, why=INTERRUPTED)
+    return widened(InterruptedTask, struck, interrupted=tuple(each.agent_id for each in struck.hit))
 
 
 @about_task(
