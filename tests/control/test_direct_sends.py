@@ -22,6 +22,7 @@ from tests.http.serving import served
 from tests.mcp_server.offices import office, text
 from tests.surfaces.running import gen as command
 from tests.surfaces.running import script
+from tests.waiting import Gate, until
 
 FOUND, TOLD = says("found"), says("told")
 EXPLORE = [FOUND] * 9
@@ -133,9 +134,22 @@ async def test_a_task_that_was_handed_over_and_goes_on_has_not_cost_its_session_
 
 
 async def test_one_that_can_send_nobody_keeps_no_agents_from_those_sent_beside_it(tmp_path: Path) -> None:
-    lasting = call("Task", subagent_type="Explore", prompt="l", isolation="process", run_in_background=True)
-    main = [*[says("", lasting)] * 5, TOLD]
-    model = script(tmp_path, main=main, Explore=[says("found", delay_ms=20_000)])
+    gate = Gate(tmp_path)
+    lasting = call("Task", subagent_type="Bash", prompt="l", isolation="process", run_in_background=True)
+    model = script(tmp_path, main=[*[says("", lasting)] * 5, *[TOLD] * 6], Bash=[says("", gate.call), FOUND])
     async with GenCode.open(tmp_path, model=model, settings={"max_spawns": 5}) as gen:
-        talk = await gen.ask("go").outcome()
-        assert len(await gen.store.tasks(TaskQuery(parent=talk.agent_id))) == 5
+        asking = asyncio.ensure_future(gen.ask("go").outcome())
+
+        async def it_has_asked_for_all() -> bool:
+            return any(each.turns > 5 for each in await gen.store.tasks(TaskQuery(roots=True)))
+
+        await until(it_has_asked_for_all, "it has asked for all agents that it may send")
+        sent = await gen.store.tasks(TaskQuery(agent="Bash"))
+        assert [each.status.ended for each in sent] == [False] * 5
+
+        def all_have_passed() -> bool:
+            gate.opened()
+            return asking.done()
+
+        await until(all_have_passed, "all have passed the gate")
+        assert (await asking).status is Status.COMPLETED
