@@ -58,7 +58,7 @@ class Evidence(Struct, frozen=True, gc=False, rename="camel"):
     warnings: tuple[str, ...] = ()
 
 
-class Task(Struct, frozen=True, gc=False):
+class Task(Struct, frozen=True, gc=False, omit_defaults=True):
     """One piece of work as its facts tell it up to fact number `seq`."""
 
     id: str

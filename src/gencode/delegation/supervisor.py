@@ -244,7 +244,8 @@ class Supervisor:
                         await self._grant(live, wish)
                     elif live is not None and wish in (Wish.STOP, Wish.REPORT) and not live.stop.stopped:
                         self._group.create_task(live.halt(ELSEWHERE))
-                for heed in self.heeds if any(live.purse and live.purse.bounded for live in self) else ():
+                trees = {live.purse.turnstile for live in self if live.purse}
+                for heed in self.heeds if any(tree.bounds for tree in trees) else ():
                     await heed()
             except GenCodeError as trouble:
                 log.warning("what others asked for could not be done: %s", trouble)

@@ -5,6 +5,7 @@ Vendors refuse a request that asks for more, so no more is asked for.
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 LONGEST: Mapping[str, int] = {
     "claude-3-5": 8192,
@@ -32,6 +33,7 @@ LONGEST: Mapping[str, int] = {
 _NAMED = re.compile(rf"(?:^|[/:.])({'|'.join(map(re.escape, LONGEST))})(?![a-z0-9])")
 
 
+@lru_cache
 def longest_reply(model: str) -> int | None:
     """The most tokens a reply can have, by the name of the model, however it is reached."""
     named = _NAMED.search(model)

@@ -60,11 +60,14 @@ _WILL = re.compile(rf"{_OPENING}I(?:['’]ll| will)\s+{_BETWEEN}{_ACTING}\b", re
 def announces(text: str) -> bool:
     """Whether the last sentence of a reply says what its author is about to do."""
     sentence = _last_sentence(text)
-    if not sentence or sentence.endswith("?") or _OFFER.search(sentence):
+    if not sentence or sentence.endswith("?"):
         return False
     unfinished = sentence.endswith((":", "…", "..."))
-    if _said(sentence, unfinished):
-        return True
+    about = _said(sentence, unfinished) or _said_after_lead(sentence, unfinished)
+    return about and not _OFFER.search(sentence)
+
+
+def _said_after_lead(sentence: str, unfinished: bool) -> bool:
     led = _LEAD.match(sentence)
     return led is not None and not _CONDITION.search(led["lead"]) and _said(led["rest"], unfinished)
 

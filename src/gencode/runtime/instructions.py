@@ -82,7 +82,7 @@ class Instructions:
         """What an agent that works here under these policies is told; empty where nothing is kept."""
         key = (workspace, tuple(chain))
         stamps, text = self._known.get(key, ({}, ""))
-        if not stamps or any(_stamp(path) != stamp for path, stamp in stamps.items()):
+        if not stamps or any(_has_changed(path, stamp) for path, stamp in stamps.items()):
             stamps, text = self._read(workspace, key[1])
             if len(self._known) >= MOST_REMEMBERED:
                 self._known.clear()
@@ -205,6 +205,16 @@ def _owner(folder: str) -> int | None:
         return os.stat(folder).st_uid  # noqa: PTH116
     except OSError:
         return None
+
+
+def _has_changed(path: str, stamp: Stamp) -> bool:
+    """Whether something is not as it was; most of it was not there, which is asked for without an error."""
+    if stamp is not None:
+        return _stamp(path) != stamp
+    try:
+        return os.access(path, os.F_OK)
+    except ValueError:
+        return False
 
 
 def _stamp(path: str) -> Stamp:

@@ -71,11 +71,17 @@ class Purse:
                 limits_of(budget).items(), in_numbers(spent).values(), strict=True
             )
         }
+        self._limit()
+
+    def _limit(self) -> None:
         self.limited = any(each.limit is not None for each in self.accounts.values())
+        self.turnstile.bounds |= self.limited
 
     @property
     def bounded(self) -> bool:
         """Whether it, or one above it, bounds anything."""
+        if not self.turnstile.bounds:
+            return False
         for purse in self.upwards:  # noqa: SIM110 (asked before each call, and a loop is the fastest)
             if purse.limited:
                 return True
@@ -138,7 +144,7 @@ class Purse:
             if self.parted:  # what is more than before has to be asked for as well
                 own = account.kept - account.elsewhere
                 account.set_aside(0 if limit is None else max(0, limit - own - room))
-        self.limited = any(each.limit is not None for each in self.accounts.values())
+        self._limit()
         for flight in self.turnstile.flights(self) if self.limited else ():
             flight.weigh()
         self.turnstile.admit()

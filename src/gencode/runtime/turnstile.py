@@ -15,6 +15,8 @@ class Turnstile:
     """The calls of a whole tree that wait, in the order they came."""
 
     def __init__(self) -> None:
+        self.bounds = False
+        """Whether anything in the tree was ever bounded; where nothing was, nobody has to look."""
         self._waiting: dict[Reservation, None] = {}
         self.free: dict[Reservation, AtMost] = {}
         """Those in flight that nothing bounded when they went."""

@@ -334,8 +334,10 @@ class SqliteStore:
             "agent": None if query.agent is None else unicode_text(query.agent),
             "before": query.before,
         }
-        statement = _UNHEARD if query.unheard else _CHILDREN if query.parent else _TASKS
-        if query.parents:
+        if len(query.parents) == 1:
+            [wanted["parent"]] = query.parents
+        statement = _UNHEARD if query.unheard else _CHILDREN if wanted["parent"] else _TASKS
+        if len(query.parents) > 1:
             statement = _SEVERAL
             wanted["parents"] = msgspec.json.encode(query.parents).decode()
         with Transaction(self._reader, "BEGIN"):

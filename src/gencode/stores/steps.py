@@ -40,12 +40,13 @@ UPDATE SubSessions SET ParentSessionId = :id
 WHERE ParentSessionId IS NULL AND Id IN (SELECT Id FROM Sessions WHERE Parent = :id)
 """
 _INSERT_EVENT = "INSERT INTO Events (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, ?, ?, ?, ?)"
-# The status only where it changes: naming a column makes SQLite write its indexes anew.
 _ADVANCE = """
 UPDATE Sessions SET LastSeq = ?, Model = ?, UpdatedAt = ?
 WHERE Id = ? AND Epoch = ? AND Owner = ? AND LastSeq = ?
 """
-_TURN = "UPDATE Sessions SET Status = ?, EndedAt = ? WHERE Id = ?"
+# The status and the owner only where they change: naming a column makes SQLite write its indexes anew.
+_TURN = _ADVANCE.replace("SET ", "SET Status = ?, EndedAt = ?, ")
+_LAST_TURN = _TURN.replace("SET ", "SET Owner = NULL, LeaseUntil = NULL, ")
 _BELOW = """
 WITH RECURSIVE Below(Id) AS (SELECT ? UNION SELECT s.Id FROM Sessions s JOIN Below b ON s.Parent = b.Id)
 SELECT s.Id, s.Owner FROM Sessions s JOIN Below b ON s.Id = b.Id ORDER BY s.CreatedAt, s.rowid
@@ -116,14 +117,11 @@ class Append(Step[list[Event]]):
         before = self._before = lease.state
         growth = grown(before, self._facts)
         state = growth.state
-        new = (state.seq, state.model, growth.events[-1].at)
-        guarded = (*new, state.id, lease.epoch, lease.owner, before.seq)
-        if not cursor.execute(_ADVANCE, guarded).rowcount:
+        turns_status = growth.turns_status
+        if not self._advance(growth, turns_status):
             raise lost(state.id)
         _write_facts(cursor, growth, lease.epoch)
-        turns_status = growth.turns_status
         if turns_status:
-            cursor.execute(_TURN, (state.status, state.ended_at, state.id))
             result = state.result if state.status.ended else None
             cursor.execute(_PROJECT, (state.status, result, state.error, state.ended_at, state.id))
         ends = turns_status and state.status.ended
@@ -132,10 +130,20 @@ class Append(Step[list[Event]]):
         if state.mailed != before.mailed:
             cursor.execute(_MAILED, (state.mailed, state.id))
             cursor.execute(_TAKEN, (state.id, state.mailed))
-        if self._last:
+        if self._last and not turns_status:
             cursor.execute(RELEASE, (state.id, lease.epoch, lease.owner))
         lease.state = state
         return growth.events
+
+    def _advance(self, growth: Growth, turns_status: bool) -> int:
+        """Move the row of the task on; 0 when it is not ours any more."""
+        lease, state = self._lease, growth.state
+        guarded = (state.seq, state.model, growth.events[-1].at)
+        guarded += (state.id, lease.epoch, lease.owner, self._before.seq)
+        if not turns_status:
+            return self._cursor.execute(_ADVANCE, guarded).rowcount
+        statement = _LAST_TURN if self._last else _TURN
+        return self._cursor.execute(statement, (state.status, state.ended_at, *guarded)).rowcount
 
     def undo(self) -> None:
         """The lease is as far as it was."""

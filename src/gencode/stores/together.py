@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 _SHORT_PAUSE = 0.001
 _LONG_PAUSE = 0.05
-_MOST_TOGETHER = 32
+_MOST_TOGETHER = 128
 """So that the first of a thousand agents asks its model while the last is still being written down."""
 
 
