@@ -46,7 +46,7 @@ SERVERS = "mcp__"
 """How the names of all tools of MCP servers begin."""
 
 
-class Rule(Struct, frozen=True, cache_hash=True):
+class Rule(Struct, frozen=True, cache_hash=True, gc=False):
     """`action` for every call of `tool` that `pattern` matches. `origin` says where it was written.
 
     A call that one of `unless` covers, as an allow rule would, is none it speaks of. Only agents' files make
@@ -81,7 +81,7 @@ def _of_server(pattern: str, tool: str) -> bool:
     return tool.startswith(f"{pattern}__") or ("*" in pattern and fnmatchcase(tool, pattern))
 
 
-class Policy(Struct, frozen=True, cache_hash=True):
+class Policy(Struct, frozen=True, cache_hash=True, gc=False):
     """What one seat of the chain may do. `owner` is shown when a decision is explained."""
 
     mode: Mode = Mode.DEFAULT

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from gencode.core.errors import GenCodeError
 from gencode.core.events import DurableFact, PassingFact
 from gencode.core.messages import FileChange, Message
+from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.trees import Workplace
 from gencode.runtime.purse import Purse
@@ -27,6 +28,8 @@ class Live(ABC):
         self.work: asyncio.Task[None] | None = None
         self.overdue = ""
         """Why its time is up, if it is."""
+        self.unwanted = False
+        """Whether somebody in another process asked for its end."""
         self.sent_back: asyncio.Future[None] | None = None
         """Done when the task is sent to the background; None while nobody waits who would have to know."""
 
@@ -54,6 +57,11 @@ class Live(ABC):
         """Whether it has ended and that is written down."""
         return self.work is not None and self.work.done() and self.task.status.ended
 
+    @property
+    def stopped_elsewhere(self) -> bool:
+        """Whether it has ended because somebody in another process asked for that."""
+        return self.unwanted and self.task.status is Status.CANCELLED
+
     async def wait(self, seconds: float) -> None:
         """Wait for its end, at most so long."""
         if self.work is not None and seconds > 0:
@@ -61,8 +69,8 @@ class Live(ABC):
 
     async def ended(self) -> Task:
         """The task once it has ended; raises what kept it from being written down, if anything did."""
-        if self.work is not None:
-            await asyncio.wait([self.work])
+        if self.work is not None and not self.work.done():
+            await _ended(self.work)
         if self.trouble is not None:
             raise self.trouble
         return self.task
@@ -196,3 +204,18 @@ class Job(Live):
             self.turns.stop(why)
         else:
             self.turns.cut(why)
+
+
+async def _ended(work: "asyncio.Task[None]") -> None:
+    """Wait as `asyncio.wait` does, at a third of its cost: a thousand agents are waited for at once."""
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def end(_: "asyncio.Task[None]") -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    work.add_done_callback(end)
+    try:
+        await ended
+    finally:
+        work.remove_done_callback(end)

@@ -84,8 +84,7 @@ def never_read(seat: Seat, transcript: Sequence[Message], task: Task, report: st
 
 def _names(report: str, workspace: Workspace) -> list[str]:
     """The names of files that exist, as they are called from the working directory."""
-    likely = " ".join(word for word in report[:MOST_TEXT].split() if "/" in word or "." in word[:-1])
-    words = dict.fromkeys(word.rstrip(".-") for word in _NAME.findall(likely))
+    words = dict.fromkeys(word.rstrip(".-") for word in _NAME.findall(report[:MOST_TEXT]))
     cwd = str(workspace.cwd)
     found: dict[str, None] = {}
     for word in list(words)[:MOST_NAMED]:

@@ -243,6 +243,7 @@ class Supervisor:
                     if isinstance(live := self._jobs.get(task), Job):
                         await self._grant(live, wish)
                     elif live is not None and wish in (Wish.STOP, Wish.REPORT) and not live.stop.stopped:
+                        live.unwanted = True
                         self._group.create_task(live.halt(ELSEWHERE))
                 trees = {live.purse.turnstile for live in self if live.purse}
                 for heed in self.heeds if any(tree.bounds for tree in trees) else ():
@@ -266,8 +267,10 @@ class Supervisor:
     async def _grant(self, job: Job, wish: Wish) -> None:
         match wish:
             case Wish.STOP if not job.stop.stopped:
+                job.unwanted = True
                 self._group.create_task(job.halt(ELSEWHERE))
             case Wish.REPORT if not job.turns.stopped:
+                job.unwanted = True
                 job.report(ELSEWHERE)
             case Wish.INTERRUPT if not job.turns.stopped:
                 job.interrupt(INTERRUPTED)

@@ -32,7 +32,7 @@ class Root:
         self.policy = replace(self.policy, mode=mode)
 
 
-class Link(Struct, frozen=True):
+class Link(Struct, frozen=True, gc=False):
     """What one agent adds to a chain: the mode of its file (None: its parent's), its rules, its grant."""
 
     owner: str

@@ -12,6 +12,8 @@ from gencode.core.rules import Rule, merge
 class Once(set[str]):
     """What was said yes to in one session, where it is asked once; what counts for all is looked up above."""
 
+    __slots__ = ("_above",)
+
     def __init__(self, above: Set[str]) -> None:
         super().__init__()
         self._above = above

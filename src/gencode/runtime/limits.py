@@ -14,7 +14,7 @@ GRACE = (
 )
 
 
-class Limits(Struct, frozen=True):
+class Limits(Struct, frozen=True, gc=False):
     """Bounds of one run; None means none."""
 
     turns: int | None = None

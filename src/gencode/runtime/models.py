@@ -45,7 +45,7 @@ class Absent:
         yield
 
 
-class Model(Struct, frozen=True):
+class Model(Struct, frozen=True, gc=False):
     """A model that can answer: the name that was asked for, the name it has, who speaks for it."""
 
     asked: str

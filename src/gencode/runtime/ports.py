@@ -36,7 +36,7 @@ class ToolSchema(Struct, frozen=True):
     parameters: dict[str, Any]
 
 
-class Request(Struct, frozen=True):
+class Request(Struct, frozen=True, gc=False):
     """Everything a model is told for one turn; a limit, temperature or effort of None is the provider's.
 
     One that `sums_up` asks for a summary of a conversation; who cannot write one raises a ProviderError. Who

@@ -18,7 +18,6 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.live import Job, Live
 from gencode.delegation.remote import Remote
-from gencode.delegation.supervisor import ELSEWHERE
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.surfaces import plain
 from gencode.surfaces.notices import all_named, named
@@ -160,7 +159,7 @@ async def _ended(gen: GenCode, job: Live) -> None:
     if job.work is not None:
         await asyncio.wait([job.work])
     interrupted = isinstance(job, Job) and job.interrupted
-    if not interrupted and job.task.error != ELSEWHERE:
+    if not interrupted and not job.stopped_elsewhere:
         return
     if behind := [live.task for live in gen.supervisor if not live.stop.stopped]:
         cut = "The turn was interrupted" if interrupted else f"Task {job.id} was stopped"
