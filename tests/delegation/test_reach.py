@@ -9,13 +9,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.waiting import Gate, until
 
 from gencode import GenCode
 from gencode.core.events import Event, TaskEnded
 from gencode.core.messages import AssistantMessage, ToolMessage, UserMessage
+from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
+from gencode.delegation.supervisor import ELSEWHERE
 from gencode.runtime.ports import Wish
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
@@ -83,6 +86,23 @@ async def test_one_that_is_stopped_may_say_what_it_has_found(tmp_path: Path) -> 
         ]
         assert isinstance(told[-1], AssistantMessage)
         assert stops.task.result == told[-1].text == "half of it is done"
+
+
+@pytest.mark.parametrize("report", [False, True])
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_a_job_knows_whether_another_process_stopped_it_whatever_the_reason_says(
+    tmp_path: Path, elsewhere: bool, report: bool
+) -> None:
+    store = MemoryStore()
+    turns = [LOOK, says("half of it", delay_ms=1_500)]
+    async with scripted(tmp_path, store=store, Explore=turns) as one, scripted(tmp_path, store=store) as two:
+        job = await one.start_task(TaskRequest("Explore", "look"))
+        await reached(one, job.id, 1)
+        before = job.stopped_elsewhere
+        stopper = two if elsewhere else one
+        stops = await stopper.launcher.reach.stop(job.id, ELSEWHERE, report=report)
+    assert (stops.task.status, stops.task.error) == (Status.CANCELLED, ELSEWHERE)
+    assert (before, job.stopped_elsewhere) == (False, elsewhere)
 
 
 async def test_facts_are_followed_from_any_number_until_the_end(tmp_path: Path) -> None:
