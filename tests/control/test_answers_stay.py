@@ -10,6 +10,7 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall
+from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TaskQuery, TextPart
 from gencode.stores.memory import MemoryStore
@@ -56,6 +57,13 @@ class Steered:
             self.there.clear()
             await gen.send(task, "thanks")
             self.free.set()
+
+    async def outcome(self, folder: Path) -> Outcome:
+        """What a turn came to in which it was spoken to."""
+        async with GenCode.open(folder, model=self, store=MemoryStore()) as gen:
+            turn = gen.ask("go")
+            await self.hears(gen, (await turn.start()).id)
+            return await turn.outcome()
 
 
 def talker(home: Path) -> None:
@@ -144,29 +152,18 @@ async def test_a_chat_has_both_answers_as_the_result_of_its_turn(tmp_path: Path)
 async def test_the_result_of_a_turn_has_all_that_was_answered_in_it(
     tmp_path: Path, replies: tuple[str, ...], status: Status, result: str
 ) -> None:
-    model = Steered(*replies)
-    async with GenCode.open(tmp_path, model=model, store=MemoryStore()) as gen:
-        turn = gen.ask("go")
-        await model.hears(gen, (await turn.start()).id)
-        outcome = await turn.outcome()
+    outcome = await Steered(*replies).outcome(tmp_path)
     assert (outcome.status, outcome.result) == (status, result)
 
 
 async def test_what_was_answered_stays_when_the_model_fails_after_it(tmp_path: Path) -> None:
-    model = Steered("THE ANSWER", "One more thing.", spoken=2)
-    async with GenCode.open(tmp_path, model=model, store=MemoryStore()) as gen:
-        turn = gen.ask("go")
-        await model.hears(gen, (await turn.start()).id)
-        outcome = await turn.outcome()
+    outcome = await Steered("THE ANSWER", "One more thing.", spoken=2).outcome(tmp_path)
     assert (outcome.status, outcome.result) == (Status.FAILED, "THE ANSWER\n\nOne more thing.")
 
 
 async def test_what_came_with_calls_is_no_answer(tmp_path: Path) -> None:
     model = Steered("Let me look.", "It is empty.", calls=(ToolCall("c1", "LS", {"path": "."}),))
-    async with GenCode.open(tmp_path, model=model, store=MemoryStore()) as gen:
-        turn = gen.ask("go")
-        await model.hears(gen, (await turn.start()).id)
-        outcome = await turn.outcome()
+    outcome = await model.outcome(tmp_path)
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "It is empty.")
 
 

@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,8 @@ from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.words import results
 
+CHANGE = call("Edit", file_path="a.txt", old_string="one", new_string="two")
+STALE = "a.txt changed since it was read (by the agent general-purpose, task {task}); Read it again first."
 SEEDS = int(os.environ.get("GEN_SEEDS", "1"))
 AGENTS = int(os.environ.get("GEN_CROWD", "120"))
 CAP = 8
@@ -129,26 +132,28 @@ async def test_many_writers_on_few_files_lose_no_update(tmp_path: Path) -> None:
     assert all("(by the agent general-purpose, task " in text or "changed" in text for text in refusals)
 
 
-async def test_a_stale_write_names_the_agent_of_another_process(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one\n")
+async def write_meanwhile(folder: Path, *calls: dict[str, Any]) -> tuple[str, str]:
+    """What a slow writer is told when another process did this meanwhile, and the id of the agent there."""
+    (folder / "a.txt").write_text("one\n")
     read = says("", call("Read", file_path="a.txt"))
-    edit = says("", call("Edit", file_path="a.txt", old_string="one", new_string="two"))
-    settings = {"permission_mode": "dontAsk"}
-    store = MemoryStore()
-    slow = {**edit, "delay_ms": 400}
+    settings, store = {"permission_mode": "dontAsk"}, MemoryStore()
+    slow = [read, says("", CHANGE, delay_ms=400), says("")]
+    quick = [read, says("", *calls), says("")]
     async with (
-        scripted(tmp_path, settings=settings, store=store, general_purpose=[read, slow, says("")]) as here,
-        scripted(tmp_path, settings=settings, store=store, general_purpose=[read, edit, says("")]) as there,
+        scripted(folder, settings=settings, store=store, general_purpose=slow) as here,
+        scripted(folder, settings=settings, store=store, general_purpose=quick) as there,
     ):
         handle = await here.task("general-purpose", "change it", background=True)
         await asyncio.sleep(0.1)
-        quick = await there.task("general-purpose", "change it")
+        outcome = await there.task("general-purpose", "change it")
         await handle.result()
-        said = results(transcript_of(await store.events(handle.id)))
-    assert said[1] == (
-        f"a.txt changed since it was read (by the agent general-purpose, task {quick.agent_id}); "
-        "Read it again first."
-    )
+        _, said, *_ = results(transcript_of(await store.events(handle.id)))
+    return said, outcome.agent_id
+
+
+async def test_a_stale_write_names_the_agent_of_another_process(tmp_path: Path) -> None:
+    said, other = await write_meanwhile(tmp_path, CHANGE)
+    assert said == STALE.format(task=other)
 
 
 async def test_a_stale_write_names_who_has_not_written_down_yet_what_it_changed(
@@ -156,22 +161,5 @@ async def test_a_stale_write_names_who_has_not_written_down_yet_what_it_changed(
 ) -> None:
     """The other one's calls are written down together: what it ran after the change is not over yet."""
     monkeypatch.setattr(watch, "WRITTEN_LATER", (0.0, *(0.1 for _ in range(300))))  # the machine may be busy
-    (tmp_path / "a.txt").write_text("one\n")
-    change = call("Edit", file_path="a.txt", old_string="one", new_string="two")
-    read = says("", call("Read", file_path="a.txt"))
-    both = says("", change, call("Bash", command="sleep 0.4"))
-    settings, store = {"permission_mode": "dontAsk"}, MemoryStore()
-    slow = [read, {**says("", change), "delay_ms": 400}, says("")]
-    async with (
-        scripted(tmp_path, settings=settings, store=store, general_purpose=slow) as here,
-        scripted(tmp_path, settings=settings, store=store, general_purpose=[read, both, says("")]) as there,
-    ):
-        handle = await here.task("general-purpose", "change it", background=True)
-        await asyncio.sleep(0.1)
-        quick = await there.task("general-purpose", "change it")
-        await handle.result()
-        said = results(transcript_of(await store.events(handle.id)))
-    assert said[1] == (
-        f"a.txt changed since it was read (by the agent general-purpose, task {quick.agent_id}); "
-        "Read it again first."
-    )
+    said, other = await write_meanwhile(tmp_path, CHANGE, call("Bash", command="sleep 0.4"))
+    assert said == STALE.format(task=other)

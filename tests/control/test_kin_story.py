@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ SAYS = re.compile(r"\(task ([0-9a-f]{8})\) says\]")
 MAY = {"allow": ["Task"]}
 NEVER = says("never said", delay_ms=600_000)
 FIRST, SECOND = "00000002", "00000003"
+TO_FIRST = call("SendMessage", task_id=FIRST, message="and?")
 
 
 def agent(home: Path, name: str, *more: str) -> None:
@@ -35,6 +37,35 @@ def agent(home: Path, name: str, *more: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     lines = (f"name: {name}", "description: Talks.", "tools: SendMessage, LS", *more)
     (folder / f"{name}.md").write_text("---\n" + "\n".join(lines) + "\n---\nTalk.\n")
+
+
+def here_and_other(
+    folder: Path, home: Path, *of_here: str, **scripts: Any
+) -> AbstractAsyncContextManager[GenCode]:
+    """The agents Here and Other, of which a conversation sends the one as FIRST and the other as SECOND."""
+    agent(home, "Here", *of_here)
+    agent(home, "Other")
+    return scripted(folder, settings=MAY, store=numbered(), **scripts)
+
+
+@asynccontextmanager
+async def apart_and_here(
+    folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch, think: Callable[[Told], Play]
+) -> AsyncGenerator[GenCode, None]:
+    """The agents Apart, in a process of its own, and Here: they think for a moment of what they were told."""
+    agent(home, "Apart", "isolation: process")
+    agent(home, "Here")
+
+    async def slowly(told: Told) -> Play:
+        await asyncio.sleep(0.1)
+        return think(told)
+
+    async with (
+        asyncio.timeout(90),
+        thinking(slowly, monkeypatch),
+        GenCode.open(folder, model=MODEL, settings=MAY) as gen,
+    ):
+        yield gen
 
 
 def write(task: str, message: str) -> tuple[str, dict[str, str]]:
@@ -79,9 +110,6 @@ def test_the_listing_of_those_in_reach_is_bounded() -> None:
 async def test_agents_in_processes_of_their_own_write_to_their_sender_and_to_each_other(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent(home, "Apart", "isolation: process")
-    agent(home, "Here")
-
     def talk(told: Told) -> Play:
         """Tells its sender, finds the two beside it, tells them, and ends when it has heard from both."""
         beside, said_by = {*BESIDE.findall(told.heard)}, {*SAYS.findall(told.heard)}
@@ -95,17 +123,12 @@ async def test_agents_in_processes_of_their_own_write_to_their_sender_and_to_eac
 
     each_sent = [send(name, behind=True) for name in ("Apart", "Here", "Apart")]
 
-    async def think(told: Told) -> Play:
-        await asyncio.sleep(0.1)
+    def think(told: Told) -> Play:
         if told.prompt != "go":
             return talk(told)
         return say("Done.") if told.turns else say("", *each_sent)
 
-    async with (
-        asyncio.timeout(90),
-        thinking(think, monkeypatch),
-        GenCode.open(tmp_path, model=MODEL, settings=MAY) as gen,
-    ):
+    async with apart_and_here(tmp_path, home, monkeypatch, think) as gen:
         outcome = await gen.ask("go").outcome()
         tasks = sorted(await gen.tasks(parent=outcome.agent_id), key=lambda task: task.agent)
         main = await letters(gen, outcome.agent_id)
@@ -124,15 +147,12 @@ async def test_agents_in_processes_of_their_own_write_to_their_sender_and_to_eac
 async def test_an_agent_that_ended_is_woken_by_one_beside_it_and_reports_to_its_sender_once(
     tmp_path: Path, home: Path
 ) -> None:
-    agent(home, "Here")
-    agent(home, "Other")
-    async with scripted(
+    async with here_and_other(
         tmp_path,
-        settings=MAY,
-        store=numbered(),
+        home,
         main=[says("", task_of("Here")), says("", task_of("Other", behind=True)), *[says("noted")] * 3],
         Here=[says("one"), says("two", delay_ms=300)],
-        Other=[says("", call("SendMessage", task_id=FIRST, message="and?")), says("said it")],
+        Other=[says("", TO_FIRST), says("said it")],
     ) as gen:
         outcome = await gen.ask("go").outcome()
         here = await gen.get(FIRST)
@@ -148,20 +168,16 @@ async def test_an_agent_that_ended_is_woken_by_one_beside_it_and_reports_to_its_
 async def test_it_is_woken_also_while_its_sender_rests_and_that_hears_of_it_in_its_next_turn(
     tmp_path: Path, home: Path
 ) -> None:
-    agent(home, "Here")
-    agent(home, "Other")
-    slow = says("", call("SendMessage", task_id=FIRST, message="and?"), delay_ms=1_000)
-    async with scripted(
+    async with here_and_other(
         tmp_path,
-        settings=MAY,
-        store=numbered(),
+        home,
         main=[
             says("", task_of("Here")),
             says("", task_of("Other", behind=True)),
             *[says("heard", delay_ms=3_000)] * 2,
         ],
         Here=[says("one"), says("two")],
-        Other=[slow, says("said it")],
+        Other=[says("", TO_FIRST, delay_ms=1_000), says("said it")],
     ) as gen:
         job = await gen.start_turn("go")
         await until(lambda: gen.supervisor.find(SECOND) is not None)
@@ -174,12 +190,9 @@ async def test_it_is_woken_also_while_its_sender_rests_and_that_hears_of_it_in_i
 
 
 async def test_who_was_stopped_is_not_woken_by_an_agent_beside_it(tmp_path: Path, home: Path) -> None:
-    agent(home, "Here")
-    agent(home, "Other")
-    async with scripted(
+    async with here_and_other(
         tmp_path,
-        settings=MAY,
-        store=numbered(),
+        home,
         main=[
             says("", task_of("Here", behind=True)),
             says("", call("TaskStop", task_id=FIRST)),
@@ -187,7 +200,7 @@ async def test_who_was_stopped_is_not_woken_by_an_agent_beside_it(tmp_path: Path
             *[says("done")] * 2,
         ],
         Here=[NEVER],
-        Other=[says("", call("SendMessage", task_id=FIRST, message="and?")), says("said it")],
+        Other=[says("", TO_FIRST), says("said it")],
     ) as gen:
         await gen.ask("go").outcome()
         (answer,) = told(await said(gen, SECOND))
@@ -203,18 +216,15 @@ async def test_two_that_write_to_each_other_do_not_wake_each_other_for_ever(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gencode.delegation.reach.MOST_LIVES", 3)
-    agent(home, "Here")
-    agent(home, "Other")
-    to_first, to_second = (call("SendMessage", task_id=task, message="you!") for task in (FIRST, SECOND))
+    to_second = call("SendMessage", task_id=SECOND, message="you!")
     async with (
         asyncio.timeout(60),
-        scripted(
+        here_and_other(
             tmp_path,
-            settings=MAY,
-            store=numbered(),
+            home,
             main=[says("", task_of("Here")), says("", task_of("Other")), *[says("noted")] * 20],
             Here=[says("here")] + [says("", to_second), says("here")] * 20,
-            Other=[says("", to_first), says("other")] * 20,
+            Other=[says("", TO_FIRST), says("other")] * 20,
         ) as gen,
     ):
         outcome = await gen.ask("go").outcome()
@@ -224,15 +234,13 @@ async def test_two_that_write_to_each_other_do_not_wake_each_other_for_ever(
 
 
 async def test_a_message_wakes_nobody_whose_budget_is_spent_and_is_kept(tmp_path: Path, home: Path) -> None:
-    agent(home, "Here", "budget:", "  turns: 1")
-    agent(home, "Other")
-    async with scripted(
+    async with here_and_other(
         tmp_path,
-        settings=MAY,
-        store=numbered(),
+        home,
+        *("budget:", "  turns: 1"),
         main=[says("", task_of("Here")), says("", task_of("Other")), says("done")],
         Here=[says("one"), says("never")],
-        Other=[says("", call("SendMessage", task_id=FIRST, message="and?")), says("said it")],
+        Other=[says("", TO_FIRST), says("said it")],
     ) as gen:
         await gen.ask("go").outcome()
         (answer,) = told(await said(gen, SECOND))
@@ -244,9 +252,6 @@ async def test_a_message_wakes_nobody_whose_budget_is_spent_and_is_kept(tmp_path
 async def test_one_in_a_process_of_its_own_does_not_wake_what_its_sender_would_not_wait_for(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent(home, "Apart", "isolation: process")
-    agent(home, "Here")
-
     def main(told: Told) -> Play:
         if told.turns < 2:
             return say("", send("Apart", behind=True) if told.turns else send("Here"))
@@ -258,17 +263,12 @@ async def test_one_in_a_process_of_its_own_does_not_wake_what_its_sender_would_n
             return say("It is kept.")
         return say("", write(beside[-1], "and?") if beside else write("beside", "who is there?"))
 
-    async def think(told: Told) -> Play:
-        await asyncio.sleep(0.1)
+    def think(told: Told) -> Play:
         if told.prompt == "Here":
             return say("one")
         return apart(told) if told.prompt == "Apart" else main(told)
 
-    async with (
-        asyncio.timeout(90),
-        thinking(think, monkeypatch),
-        GenCode.open(tmp_path, model=MODEL, settings=MAY) as gen,
-    ):
+    async with apart_and_here(tmp_path, home, monkeypatch, think) as gen:
         outcome = await gen.ask("go").outcome()
         here = next(each for each in await gen.tasks(parent=outcome.agent_id) if each.agent == "Here")
         waiting = await gen.store.waiting(here.agent_id)
@@ -280,13 +280,10 @@ async def test_one_in_a_process_of_its_own_does_not_wake_what_its_sender_would_n
 async def test_what_one_had_answered_before_it_was_woken_is_handed_back_as_well(
     tmp_path: Path, home: Path, by: str
 ) -> None:
-    agent(home, "Here")
-    agent(home, "Other")
     thanks = says("", call("SendMessage", task_id=FIRST, message="thanks"), delay_ms=500)
-    async with scripted(
+    async with here_and_other(
         tmp_path,
-        settings=MAY,
-        store=numbered(),
+        home,
         main=[
             says("", task_of("Here", behind=True), task_of("Other", behind=True)),
             says("I wait.", delay_ms=2_500),
