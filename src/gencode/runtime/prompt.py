@@ -11,6 +11,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import lru_cache
 
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, Workspace
@@ -89,11 +90,11 @@ def system_prompt(
     """
     parts = [
         _errand(tools) if task else _CONVERSATION,
-        f"## Agent Type: {one_line(spec.name, 64)}\n{one_line(spec.description, LONGEST_DESCRIPTION)}",
-        _mode(mode, tools),
-        _additional(spec.prompt, agents),
-        _guidelines(spec, bool(task)),
-        _environment(workspace),
+        _agent_type(spec.name, spec.description),
+        _mode(mode, tuple(tools)),
+        _additional(spec.prompt, tuple(agents)),
+        _guidelines(spec.result_cap if task else None),
+        _environment(str(workspace.cwd)),
         _task(task),
         f"Date: {now.date().isoformat()}",
     ]
@@ -109,9 +110,17 @@ def _errand(tools: Sequence[str]) -> str:
     return _ERRAND.format(questions=_ANSWERED if _ASKS in tools else _UNANSWERED)
 
 
-def _environment(workspace: Workspace) -> str:
-    folder = one_line(str(workspace.cwd), 4_096)
-    return f"## Environment\n- Working directory: {folder}\n- Platform: {sys.platform}"
+# What is said of an agent is worked out once for all of its kind that are sent from the same place.
+
+
+@lru_cache
+def _agent_type(name: str, description: str) -> str:
+    return f"## Agent Type: {one_line(name, 64)}\n{one_line(description, LONGEST_DESCRIPTION)}"
+
+
+@lru_cache
+def _environment(cwd: str) -> str:
+    return f"## Environment\n- Working directory: {one_line(cwd, 4_096)}\n- Platform: {sys.platform}"
 
 
 def listing(agents: Iterable[tuple[str, str]], most: int = LONGEST_LISTING) -> str:
@@ -169,25 +178,28 @@ def _visible(character: str) -> str:
             return "\ufffd"
 
 
-def _mode(mode: Mode, tools: Sequence[str]) -> str:
+@lru_cache
+def _mode(mode: Mode, tools: tuple[str, ...]) -> str:
     title, said = _MODES[mode]
     have = ", ".join(one_line(name, 64) for name in tools)
     return f"## Mode: {title}\n{said}\n" + (f"Your tools: {have}." if have else "You have no tools.")
 
 
-def _additional(prompt: str, agents: Sequence[tuple[str, str]]) -> str:
+@lru_cache(maxsize=32)
+def _additional(prompt: str, agents: tuple[tuple[str, str], ...]) -> str:
     own = inert(prompt).strip()[:LONGEST_INSTRUCTIONS]
     sendable = f"### Agents you can send\n{listing(agents)}" if agents else ""
     said = "\n\n".join(part for part in (own, sendable) if part)
     return f"## Additional Instructions\n{said}" if said else ""
 
 
-def _guidelines(spec: AgentSpec, errand: bool) -> str:
+@lru_cache
+def _guidelines(result_cap: int | None) -> str:
     lines = [*_GUIDELINES]
-    if errand:
+    if result_cap is not None:
         lines.append(
             "End with one reply that stands on its own: the answer first, then what supports it. It is cut "
-            f"after {spec.result_cap:,} characters."
+            f"after {result_cap:,} characters."
         )
     return "## Guidelines\n" + "\n".join(f"- {line}" for line in lines)
 

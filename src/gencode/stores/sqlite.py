@@ -82,7 +82,9 @@ WHERE (:parent IS NULL OR s.Parent = :parent)
        OR (s.CreatedAt, s.rowid) < (SELECT b.CreatedAt, b.rowid FROM Sessions b WHERE b.Id = :before))
 ORDER BY s.CreatedAt DESC, s.rowid DESC LIMIT :limit
 """
-# Asked for every task that ends: with the choice inside the query SQLite would look at every task there is.
+# Asked for every task that ends, and most have sent nobody.
+_IS_PARENT = "SELECT 1 FROM Sessions WHERE Parent = ? LIMIT 1"
+# With the choice inside the query SQLite would look at every task there is.
 _CHILDREN = _TASKS.replace("(:parent IS NULL OR s.Parent = :parent)", "s.Parent = :parent")
 _SEVERAL = _CHILDREN.replace("s.Parent = :parent", "s.Parent IN (SELECT value FROM json_each(:parents))")
 _UNHEARD = _TASKS.replace("WHERE ", "WHERE s.Posted > s.Mailed AND s.Owner IS NULL AND ", 1)
@@ -322,9 +324,12 @@ class SqliteStore:
         return state
 
     def _tasks(self, query: TaskQuery) -> list[Task]:
+        parent = query.parents[0] if len(query.parents) == 1 else query.parent
+        if parent and self._reader.execute(_IS_PARENT, (parent,)).fetchone() is None:
+            return []
         wanted = {
             "fold": FOLD,
-            "parent": query.parent,
+            "parent": parent,
             "cwd": None if query.cwd is None else unicode_text(query.cwd),
             "statuses": msgspec.json.encode(query.statuses).decode() if query.statuses else None,
             "ended_after": query.ended_after,
@@ -334,9 +339,7 @@ class SqliteStore:
             "agent": None if query.agent is None else unicode_text(query.agent),
             "before": query.before,
         }
-        if len(query.parents) == 1:
-            [wanted["parent"]] = query.parents
-        statement = _UNHEARD if query.unheard else _CHILDREN if wanted["parent"] else _TASKS
+        statement = _UNHEARD if query.unheard else _CHILDREN if parent else _TASKS
         if len(query.parents) > 1:
             statement = _SEVERAL
             wanted["parents"] = msgspec.json.encode(query.parents).decode()
