@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sqlite3
+import subprocess
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -247,6 +248,21 @@ def claims(home: Path) -> int:
         return database.execute("SELECT count(*) FROM Claims").fetchone()[0]
 
 
+def led(folder: Path, home: Path, model: str, *bounds: str) -> "tuple[str, str, subprocess.Popen[str]]":
+    """A conversation that waits at a gate after five calls: its id, an agent it has sent, and its process."""
+    words = ("--model", model, "--json")
+    most = ("--max-tokens-total", "300000", *bounds)
+    session = gen("-p", "go", *most, *words, cwd=folder).json["sessionId"]
+    task = gen("task", "list", "--json", cwd=folder).json["tasks"][0]["agentId"]
+    leader = start("-p", "wait", "--session", session, *words, cwd=folder)
+    try:
+        wait_until(lambda: tokens(home, session) == 5 * CALL, "the conversation waits at its gate")
+    except AssertionError:
+        leader.kill()
+        raise
+    return session, task, leader
+
+
 def test_processes_share_a_budget_that_is_being_spent_and_a_killed_one_keeps_nothing(
     tmp_path: Path, home: Path
 ) -> None:
@@ -254,14 +270,10 @@ def test_processes_share_a_budget_that_is_being_spent_and_a_killed_one_keeps_not
     main = [*FIRST, says("", pipe.call, usage=COSTS), *[LOOK] * 30]
     slow = says("never", delay_ms=600_000)
     model = script(tmp_path, main=main, Explore=[FOUND, says("found more", usage=COSTS), slow])
-    words = ("--model", model, "--json")
-    session = gen("-p", "go", "--max-tokens-total", "300000", *words, cwd=tmp_path).json["sessionId"]
-    first = gen("task", "list", "--json", cwd=tmp_path).json["tasks"][0]["agentId"]
-    leader = start("-p", "wait", "--session", session, *words, cwd=tmp_path)
-    wait_until(lambda: tokens(home, session) == 5 * CALL, "the conversation waits at its gate")
+    session, first, leader = led(tmp_path, home, model)
 
     # While it is at work, an agent of it is woken in another process, and comes to its end there.
-    ended = gen("task", "resume", first, "more", *words, cwd=tmp_path).json
+    ended = gen("task", "resume", first, "more", "--model", model, "--json", cwd=tmp_path).json
     assert (ended["status"], ended["result"]) == ("completed", "found more")
 
     # One that was given a part and dies leaves it to the leader.
@@ -280,11 +292,7 @@ def test_agents_are_forked_by_other_commands_while_their_conversation_is_at_work
     main = [*FIRST, says("", pipe.call, usage=COSTS), *[LOOK] * 30]
     model = script(tmp_path, main=main, Explore=[FOUND, *[LOOK] * 3, FOUND])
     words = ("--model", model, "--json")
-    bounds = ("--max-tokens-total", "300000", "--max-spawns", "4")
-    session = gen("-p", "go", *bounds, *words, cwd=tmp_path).json["sessionId"]
-    first = gen("task", "list", "--json", cwd=tmp_path).json["tasks"][0]["agentId"]
-    leader = start("-p", "wait", "--session", session, *words, cwd=tmp_path)
-    wait_until(lambda: tokens(home, session) == 5 * CALL, "the conversation waits at its gate")
+    session, first, leader = led(tmp_path, home, model, "--max-spawns", "4")
 
     here = gen("task", "fork", first, "another way", *words, cwd=tmp_path).json
     assert (here["status"], here["parentId"]) == ("completed", session)
@@ -310,13 +318,9 @@ def test_who_waits_for_a_part_goes_on_when_the_one_that_should_give_it_is_killed
     pipe = Pipe(tmp_path)
     main = [*FIRST, says("", pipe.call, usage=COSTS), says("never")]
     model = script(tmp_path, main=main, Explore=[FOUND, says("found more", usage=COSTS)])
-    words = ("--model", model, "--json")
-    session = gen("-p", "go", "--max-tokens-total", "300000", *words, cwd=tmp_path).json["sessionId"]
-    task = gen("task", "list", "--json", cwd=tmp_path).json["tasks"][0]["agentId"]
-    leader = start("-p", "wait", "--session", session, *words, cwd=tmp_path)
-    wait_until(lambda: tokens(home, session) == 5 * CALL, "the conversation waits at its gate")
+    session, task, leader = led(tmp_path, home, model)
     os.kill(leader.pid, signal.SIGSTOP)
-    waits = start("task", "resume", task, "more", *words, cwd=tmp_path)
+    waits = start("task", "resume", task, "more", "--model", model, "--json", cwd=tmp_path)
     wait_until(lambda: claims(home) == 1, "somebody waits for a part")
     os.kill(leader.pid, signal.SIGKILL)
     said, _ = waits.communicate(timeout=SECONDS)
@@ -331,17 +335,13 @@ def test_who_waits_for_a_part_is_told_that_the_one_that_should_give_it_does_not_
     monkeypatch.setattr(petitions, "PATIENCE", 1.0)
     pipe = Pipe(tmp_path)
     model = script(tmp_path, main=[*FIRST, says("", pipe.call, usage=COSTS)], Explore=[FOUND])
-    words = ("--model", model, "--json")
-    session = gen("-p", "go", "--max-tokens-total", "300000", *words, cwd=tmp_path).json["sessionId"]
-    task = gen("task", "list", "--json", cwd=tmp_path).json["tasks"][0]["agentId"]
+    session, task, leader = led(tmp_path, home, model)
 
     async def more() -> list[Outcome | str]:
         async with GenCode.open(tmp_path, model=model) as opened:
             return [await woken(opened, task), await forked(opened, task)]
 
-    leader = start("-p", "wait", "--session", session, *words, cwd=tmp_path)
     try:
-        wait_until(lambda: tokens(home, session) == 5 * CALL, "the conversation waits at its gate")
         os.kill(leader.pid, signal.SIGSTOP)
         refused = asyncio.run(more())
     finally:
