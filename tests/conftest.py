@@ -6,12 +6,14 @@
 Where it is missing the test is skipped and counted; with CI=true that fails the run.
 """
 
+import gc
 import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,6 +93,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Unmet(), "unmet-needs")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """The tests themselves stay to the end: nobody looks for garbage among their millions of objects."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     wanted = {str(name) for mark in item.iter_markers("needs") for name in mark.args}
     missing = sorted(name for name in wanted if not is_here(name))
@@ -110,10 +123,18 @@ def no_outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One path after another. `mktemp` reads the names of all folders for each, and these are thousands."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home folder, just for this test; GEN_HOME is `.gen` in it."""
-    folder = tmp_path_factory.mktemp("home")
+    folder = next(homes)
+    folder.mkdir()
     _move_in(monkeypatch, folder)
     return folder
 
