@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.running import Ended, gen, script, send
+from gencode.places import database
+from tests.stores.looking import rows
+from tests.surfaces.running import SECONDS, Ended, gen, script, send, start
+from tests.waiting import Gate, wait_until
 
+AT_WORK = "SELECT count(*) FROM Sessions WHERE Status = 'running'"
 SLOW_LOOK = {"calls": [{"name": "Glob", "input": {"pattern": "*"}}], "delay_ms": 150}
 
 
@@ -190,3 +194,35 @@ def test_what_was_said_before_a_result_came_back_is_not_lost(tmp_path: Path) -> 
     assert gen("-p", "go", "--model", model, cwd=tmp_path).out == f"{said}\n"
     ended = gen("-p", "go", "--model", model, "--output-format", "json", cwd=tmp_path)
     assert ended.json["result"] == said
+
+
+@pytest.mark.parametrize("verb", ["interrupt", "stop"])
+def test_one_that_stays_for_its_background_prints_its_own_words_whoever_goes_on_meanwhile(
+    tmp_path: Path, verb: str
+) -> None:
+    gate = Gate(tmp_path)
+    words = {"subagent_type": "general-purpose", "prompt": "wait", "run_in_background": True}
+    sends = {"text": "I send one.", "calls": [{"name": "Task", "input": words}]}
+    model = script(
+        tmp_path,
+        main=[sends, {"text": "never", "delay_ms": 600_000}],
+        **{"general-purpose": [{"calls": [gate.call]}, {"text": "I waited."}]},
+    )
+    (tmp_path / "other").mkdir()
+    other = script(tmp_path / "other", main=[{"text": "What another terminal heard."}] * 4)
+    gen("task", "list", cwd=tmp_path)  # which makes the database that is looked into
+    allowed = ("--allow", "Task(general-purpose)")
+    talking = start("-p", "go", "--json", "--model", model, *allowed, cwd=tmp_path)
+    try:
+        wait_until(lambda: rows(database(), AT_WORK) == [(2,)], "two are at work")
+        [(lead,)] = rows(database(), "SELECT Id FROM Sessions WHERE Agent = 'main'")
+        gen("task", verb, lead, cwd=tmp_path)
+        again = gen("-p", "and then?", "--session", lead, "--model", other, cwd=tmp_path)
+        gate.open()
+        out, _ = talking.communicate(timeout=SECONDS)
+    finally:
+        talking.kill()
+        talking.communicate()
+    told = Ended(talking.returncode, out)
+    assert again.out == "What another terminal heard.\n"
+    assert (told.code, told.json["result"], told.json["turns"]) == (1, "I send one.", 1)

@@ -14,6 +14,7 @@ from gencode.core.messages import Message, UserMessage
 from gencode.core.outcome import Outcome, TreeUsage
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
+from gencode.delegation.live import Live
 from gencode.runtime.ports import TaskQuery
 from gencode.runtime.prompt import inert
 from gencode.surfaces.commands.opening import check, opened
@@ -55,11 +56,18 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
         told = "\n".join(filter(None, (told, _not_told(gen, earlier))))
         agent = getattr(args, "agent", earlier.agent if earlier and earlier.agent != "main" else "")
         session = earlier.id if earlier else None
-        outcome, code = await follow(gen, lambda: gen.start_turn(prompt, session, agent), painter, told)
+        begun: list[Live] = []
+
+        async def begin() -> Live:
+            begun.append(await gen.start_turn(prompt, session, agent))
+            return begun[0]
+
+        outcome, code = await follow(gen, begin, painter, told)
+        turn = begun[0].task
         if outcome.output is None:  # what fits a schema is the last reply, and nothing around it
-            outcome = replace(outcome, result=await _said(gen, outcome))
+            outcome = replace(outcome, result=await _said(gen, turn) or outcome.result)
         if output == "text":
-            rest = in_words(await _handed_back(gen, painter.view, outcome))
+            rest = in_words(await _handed_back(gen, painter.view, turn))
             if said := "\n\n".join(filter(None, (outcome.result, rest))):
                 answer(said)
         else:
@@ -68,22 +76,26 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
         return code
 
 
-async def _handed_back(gen: GenCode, view: View, outcome: Outcome) -> list[AgentView]:
+async def _handed_back(gen: GenCode, view: View, turn: Task) -> list[AgentView]:
     """What agents came to and nobody summed up, also what came back in the middle of a reply that was cut."""
-    if outcome.status not in CUT_SHORT:
+    if turn.status not in CUT_SHORT:
         return []
-    session = await gen.find(outcome.agent_id)
-    children = await gen.store.tasks(TaskQuery(parent=session.id))
-    told = handed_back(view, session.id)
+    children = await gen.store.tasks(TaskQuery(parent=turn.id))
+    told = handed_back(view, turn.id)
     known = {each.id for each in told}
-    return [*told, *(each for each in come_late(session, children) if each.id not in known)]
+    return [*told, *(each for each in come_late(turn, children) if each.id not in known)]
 
 
-async def _said(gen: GenCode, outcome: Outcome) -> str:
-    """Everything that was said to the person: what it said before something came in, and what came after."""
-    messages = whole_transcript((await gen.journal(outcome.agent_id))[0])
+async def _said(gen: GenCode, turn: Task) -> str:
+    """Everything that was said to the person: what it said before something came in, and what came after.
+
+    Who stays for what is in the background may see the conversation go on in another process: what is
+    written after the end of this turn is another's.
+    """
+    events, _ = await gen.journal(turn.id)
+    messages = whole_transcript(event for event in events if (event.seq or 0) <= turn.seq)
     asked = max((at for at, each in enumerate(messages) if _is_prompt(each)), default=0)
-    return said_to_the_person(messages[asked:]) or outcome.result
+    return said_to_the_person(messages[asked:])
 
 
 def _is_prompt(message: Message) -> bool:
