@@ -19,7 +19,7 @@ You send others.
 ROOM = {"GEN_MAX_DEPTH": "2", "GEN_CONTEXT_TOKENS": "100000"}
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="package")
 async def shared_wire(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Wired, None]:
     """A process with a home of its own, in which an agent may send another."""
     home = tmp_path_factory.mktemp("acp-home")
@@ -30,7 +30,7 @@ async def shared_wire(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerato
         yield wire
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest_asyncio.fixture(loop_scope="package")
 async def wire(shared_wire: Wired) -> Wired:
     """The same with an editor that has just introduced itself, and says yes once to everything."""
     shared_wire.editor.forget()

@@ -12,7 +12,7 @@ from tests.providers.dialects import chat_chunk
 from tests.providers.fake_server import events, fake_server, say_nothing, streamed
 from tests.surfaces.running import script, send
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = pytest.mark.asyncio(loop_scope="package")
 
 
 async def test_a_reply_is_cut_in_the_middle(tmp_path: Path) -> None:

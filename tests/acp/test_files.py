@@ -8,7 +8,7 @@ from acp.exceptions import RequestError
 
 from tests.acp.driving import Editor, Wired
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = pytest.mark.asyncio(loop_scope="package")
 
 EDIT = {"name": "Edit", "input": {"file_path": "a.txt", "old_string": "unsaved", "new_string": "changed"}}
 

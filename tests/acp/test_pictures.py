@@ -23,7 +23,7 @@ from tests.pictures import WHOLE, packed, png
 from tests.surfaces.running import script
 from tests.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = pytest.mark.asyncio(loop_scope="package")
 
 SHOWN = [(kind, packed(raw)) for kind, raw in WHOLE.items()]
 PNG = SHOWN[0][1]

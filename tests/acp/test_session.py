@@ -13,7 +13,7 @@ from tests.mcp.fleet import Fleet, offer
 from tests.pictures import PNG
 from tests.surfaces.running import script, send
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = pytest.mark.asyncio(loop_scope="package")
 
 WRITE = {"name": "Write", "input": {"file_path": "b.txt", "content": "new\n"}}
 EDIT = {"name": "Edit", "input": {"file_path": "a.txt", "old_string": "old", "new_string": "young"}}
