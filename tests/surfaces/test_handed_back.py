@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
+from gencode.core.events import Event, TaskEnded
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Trace, UserMessage
 from gencode.core.status import Status
 from gencode.surfaces.handed_back import NOT_SUMMED_UP, handed_back, in_words
-from gencode.surfaces.view import AgentView, View, unanswered_after
-from tests.surfaces.running import gen, script, send
+from gencode.surfaces.view import AgentView, View, fold, unanswered_after
+from tests.surfaces.running import SECONDS, gen, script, send, start
+from tests.waiting import Gate, wait_until
 
 COSTS = {"inputTokens": 30_000, "outputTokens": 1_000}
+BOTH = ("b", "d@3", "c@1", "c@2")
 BUDGET = ("--max-tokens-total", "50000")
 
 
@@ -21,6 +24,12 @@ def spends_it_all(folder: Path, *more: dict[str, Any]) -> str:
     explore = [{"text": "It is in a.py:\n- line 7", "usage": COSTS}]
     plan = [{"text": "a plan", "usage": {"inputTokens": 100}}]
     return script(folder, main=[*more, sends, {"text": "never said"}], Explore=explore, Plan=plan)
+
+
+def behind(agent: str) -> dict[str, Any]:
+    """A call that sends an agent to the background."""
+    words = {"subagent_type": agent, "prompt": "look", "run_in_background": True}
+    return {"name": "Task", "input": words}
 
 
 def test_a_spent_budget_leaves_what_the_agents_found(tmp_path: Path) -> None:
@@ -70,15 +79,66 @@ def test_only_who_was_cut_short_leaves_results_unanswered(status: Status) -> Non
     assert (in_words([]), handed_back(view, "nobody")) == ("", [])
 
 
+@pytest.mark.parametrize(
+    ("unanswered", "shown"),
+    [
+        (("b@1", "b@2"), ["found", "you are welcome"]),
+        (("b@2",), ["you are welcome"]),
+        (("b@1",), ["found"]),
+        (("b",), ["you are welcome"]),
+        (("b", "b@2"), ["found", "you are welcome"]),  # it was waited for, and woken after that
+        (("b", "b@1", "b@2"), ["found", "you are welcome"]),  # it was sent to the background
+    ],
+)
+def test_what_each_run_of_an_agent_came_to_is_shown_by_itself(
+    unanswered: tuple[str, ...], shown: list[str]
+) -> None:
+    view = View({"a": AgentView("a", status=Status.TIMED_OUT, unanswered=unanswered)})
+    for at, said in (("1", "found"), ("2", "you are welcome")):
+        view = fold(view, Event("b", 1, at, TaskEnded(Status.COMPLETED, said)))
+    assert [each.result for each in handed_back(view, "a")] == shown
+
+
+def test_who_hears_nothing_of_other_processes_shows_what_they_woke_its_agents_for(tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    # So long that its process has looked for what others came to when it goes on.
+    waits = {"name": "Bash", "input": {"command": "cat gate; sleep 2"}}
+    model = script(
+        tmp_path,
+        main=[{"calls": [behind("Explore"), waits]}, {"error": "no more of it"}],
+        Explore=[{"text": "It is in a.py."}, {"text": "You are welcome."}],
+    )
+    process = start("-p", "go", "--permission-mode", "dontAsk", "--model", model, cwd=tmp_path)
+    try:
+        wait_until(lambda: ended(tmp_path) == [("It is in a.py.", "completed")], "the agent has ended")
+        [task] = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+        gen("task", "send", task["agentId"], "thanks", cwd=tmp_path)
+        wait_until(lambda: ended(tmp_path) == [("You are welcome.", "completed")], "it has ended again")
+        gate.open()
+        out, _ = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+        process.communicate()
+    title = f"Explore: look ({task['agentId']}), completed:"
+    assert out == f"{NOT_SUMMED_UP}\n\n{title}\nIt is in a.py.\n\n{title}\nYou are welcome.\n"
+
+
+def ended(folder: Path) -> list[tuple[str, str]]:
+    """What agents came to, and how they ended."""
+    tasks = gen("task", "list", "--json", cwd=folder).json["tasks"]
+    return [(each["result"], each["status"]) for each in tasks]
+
+
 def test_results_are_unanswered_until_the_next_whole_reply() -> None:
-    result = ToolResult("c1", "Task", "found", trace=Trace(children=("b",)))
+    sent = ToolResult("c1", "Task", "found", trace=Trace(children=("b",)))
+    read = ToolResult("c2", "TaskOutput", "seen", trace=Trace(delivered=("d",), ends=("3",)))
     heard: tuple[str, ...] = ()
     for message, expected in (
         (AssistantMessage("", (ToolCall("c1", "Task", {}),)), ()),
-        (ToolMessage((result,)), ("b",)),
-        (UserMessage("it came", sender="system", delivers=("c",)), ("b", "c")),
-        (AssistantMessage("Bo", partial=True), ("b", "c")),
-        (UserMessage("go on"), ("b", "c")),
+        (ToolMessage((sent, read)), ("b", "d@3")),
+        (UserMessage("it came", sender="system", delivers=("c", "c"), ends=("1", "2")), BOTH),
+        (AssistantMessage("Bo", partial=True), BOTH),
+        (UserMessage("go on"), BOTH),
         (AssistantMessage("Both are there."), ()),
     ):
         heard = unanswered_after(heard, message)

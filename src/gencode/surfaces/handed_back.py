@@ -3,8 +3,9 @@
 It is shown to the person as it is, without asking a model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from gencode.core.receipts import receipt
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.surfaces.figures import name_of
@@ -20,13 +21,33 @@ def handed_back(view: View, task: str) -> list[AgentView]:
     lead = view.agents.get(task)
     if lead is None or lead.status not in CUT_SHORT:
         return []
-    return with_results([view.agents.get(each) for each in lead.unanswered])
+    return results_of(lead.unanswered, view.agents)
 
 
 def come_late(session: Task, children: Sequence[Task]) -> list[AgentView]:
     """Those that came back to a conversation when it heard nothing any more; not who was stopped with it."""
     came = [each for each in come_back(session, children) if each.status not in STOPPED]
     return with_results([seen(each) for each in came])
+
+
+def results_of(receipts: Sequence[str], agents: Mapping[str, AgentView]) -> list[AgentView]:
+    """The agents that some receipts or bare ids tell of, each as it was at the end that is meant."""
+    return with_results([_meant(each, receipts, agents) for each in receipts])
+
+
+def tasks_of(receipts: Sequence[str]) -> list[str]:
+    """The tasks that some receipts tell of, each once."""
+    return [*dict.fromkeys(each.partition("@")[0] for each in receipts)]
+
+
+def _meant(what: str, receipts: Sequence[str], agents: Mapping[str, AgentView]) -> AgentView | None:
+    """Who was sent is meant as it is now, unless that was handed over by itself."""
+    task, _, at = what.partition("@")
+    agent = agents.get(task)
+    if agent is None or not agent.ends or (not at and not agent.status.ended):
+        return agent
+    ends = [end for end in agent.ends if end.at == at or (not at and receipt(task, end.at) not in receipts)]
+    return agent.as_of(ends[-1]) if ends else None
 
 
 def with_results(agents: Sequence[AgentView | None]) -> list[AgentView]:

@@ -95,9 +95,9 @@ class Remark(Struct, frozen=True):
 
 
 class HandedBack(Struct, frozen=True):
-    """The tasks whose results the agent had no turn left for."""
+    """The results that the agent had no turn left for, by their receipts."""
 
-    tasks: tuple[str, ...]
+    receipts: tuple[str, ...]
 
 
 Entry = Said | Thought | Reply | Call | Remark | HandedBack
@@ -117,7 +117,7 @@ class Transcript(Struct, frozen=True):
     seq: int = 0
     most: int = MOST_KEPT
     unanswered: tuple[str, ...] = ()
-    """The tasks whose results came since the last reply."""
+    """The results that came since the last reply, by their receipts."""
     verbatim: bool = False
     """Whether what is being spoken is no Markdown: the offline search quotes files as they are."""
 

@@ -26,13 +26,25 @@ from gencode.core.events import (
 from gencode.core.ids import moment
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from gencode.core.outcome import titled
+from gencode.core.receipts import handed_over
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.calls import summary
 
 STEP_ROOM = 200
+MOST_ENDS = 8
+"""So many ends of an agent are at hand; its journal has all of them."""
 CUT_SHORT = frozenset({Status.LIMIT_REACHED, Status.TIMED_OUT, Status.FAILED})
 """How an agent ends that had no turn left for what it was told last."""
+
+
+class End(Struct, frozen=True):
+    """How one run of an agent ended, and what it came to."""
+
+    at: str
+    status: Status
+    result: str
+    error: str | None = None
 
 
 class AgentView(Struct, frozen=True):
@@ -41,7 +53,8 @@ class AgentView(Struct, frozen=True):
     `since` is when the run began that it is in, `worked` how many seconds those took that have ended.
     `place` is its place in the queue while it waits to begin, `stalled` for how many seconds it had been
     silent when that was noticed. It is `resting` when it has answered and waits for what comes back to it.
-    `unanswered` are the tasks whose results it has got since its last reply.
+    `unanswered` are the results it has got since its last reply: receipts of what agents came to, and the
+    bare ids of those that it has sent since. `ends` are how its last few runs ended.
     """
 
     id: str
@@ -64,6 +77,7 @@ class AgentView(Struct, frozen=True):
     stalled: float = 0.0
     resting: bool = False
     unanswered: tuple[str, ...] = ()
+    ends: tuple[End, ...] = ()
     since: str | None = None
     worked: float = 0.0
 
@@ -72,6 +86,10 @@ class AgentView(Struct, frozen=True):
         if self.since is None:
             return self.worked
         return self.worked + max((moment(now) - moment(self.since)).total_seconds(), 0.0)
+
+    def as_of(self, end: End) -> "AgentView":
+        """The same as it was at one of its ends."""
+        return replace(self, status=end.status, result=end.result, error=end.error, ended_at=end.at)
 
     @property
     def working(self) -> bool:
@@ -117,6 +135,7 @@ def seen(task: Task) -> AgentView:
         usage=task.usage,
         budget=task.budget,
         stalled=task.stalled,
+        ends=(End(task.ended_at, task.status, task.result, task.error),) if task.ended_at else (),
         since=task.running_since,
         worked=task.worked_ms / 1000,
     )
@@ -157,7 +176,8 @@ def _after(agent: AgentView, event: Event) -> AgentView:
         case TaskEnded() as fact:
             end = replace(agent, status=fact.status, result=fact.result, error=fact.error)
             end = replace(end, ended_at=event.at, since=None, worked=agent.elapsed(event.at))
-            return replace(end, step="", place=0, resting=False)
+            last = End(event.at, fact.status, fact.result, fact.error)
+            return replace(end, step="", place=0, resting=False, ends=(*agent.ends, last)[-MOST_ENDS:])
         case TranscriptCompacted() | CostEstimated() as fact:
             return replace(agent, usage=agent.usage + (fact.usage or Usage()))
         case MessageAdded() as fact:
@@ -172,15 +192,20 @@ def _after(agent: AgentView, event: Event) -> AgentView:
 
 
 def unanswered_after(before: tuple[str, ...], message: Message) -> tuple[str, ...]:
-    """The tasks whose results an agent has got and not answered, after one more message."""
+    """The results that an agent has got and not answered, after one more message: by their receipts.
+
+    Who was sent meanwhile has none yet, and so only its id.
+    """
     match message:
         case AssistantMessage(partial=partial):
             return before if partial else ()
         case ToolMessage(results):
-            more = [child for result in results for child in result.trace.children]
-        case UserMessage(delivers=delivers):
-            more = [*delivers]
-    return tuple(dict.fromkeys((*before, *more))) if more else before
+            for trace in (result.trace for result in results):
+                sent = [child for child in trace.children if child not in trace.delivered]
+                before = handed_over(handed_over(before, sent, ()), trace.delivered, trace.ends)
+            return before
+        case UserMessage(delivers=delivers, ends=ends):
+            return handed_over(before, delivers, ends)
 
 
 def _told(agent: AgentView, fact: MessageAdded) -> AgentView:

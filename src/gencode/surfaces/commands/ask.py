@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from gencode.app import GenCode
 from gencode.core.answers import said_to_the_person
 from gencode.core.errors import UserMistake
+from gencode.core.events import Event
 from gencode.core.messages import Message, UserMessage
 from gencode.core.outcome import Outcome, TreeUsage
 from gencode.core.status import Status
@@ -21,10 +23,10 @@ from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import piped_text
 from gencode.surfaces.follow import follow, painter_for, tell_ending
 from gencode.surfaces.habits import NOT_TOLD
-from gencode.surfaces.handed_back import come_late, handed_back, in_words
+from gencode.surfaces.handed_back import come_late, handed_back, in_words, tasks_of
 from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json
-from gencode.surfaces.view import CUT_SHORT, AgentView, View
+from gencode.surfaces.view import CUT_SHORT, AgentView, View, fold
 
 
 class Answer(Struct, frozen=True, rename="camel"):
@@ -81,9 +83,21 @@ async def _handed_back(gen: GenCode, view: View, turn: Task) -> list[AgentView]:
     if turn.status not in CUT_SHORT:
         return []
     children = await gen.store.tasks(TaskQuery(parent=turn.id))
+    lead = view.agents.get(turn.id)
+    for task in tasks_of(lead.unanswered if lead else ()):
+        # Nothing was heard here of the runs in which another process has woken an agent.
+        view = _retold(view, (await gen.journal(task))[0])
     told = handed_back(view, turn.id)
-    known = {each.id for each in told}
-    return [*told, *(each for each in come_late(turn, children) if each.id not in known)]
+    known = {(each.id, each.ended_at) for each in told}
+    return [*told, *(each for each in come_late(turn, children) if (each.id, each.ended_at) not in known)]
+
+
+def _retold(view: View, events: Sequence[Event]) -> View:
+    """The view with what is written of one agent in the place of what was heard of it."""
+    written = View()
+    for event in events:
+        written = fold(written, event)
+    return View({**view.agents, **written.agents})
 
 
 async def _said(gen: GenCode, turn: Task) -> str:

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from textual.strip import Strip
 
-from gencode.surfaces.handed_back import NOT_SUMMED_UP, with_results
+from gencode.surfaces.handed_back import NOT_SUMMED_UP, results_of, tasks_of
 from gencode.surfaces.pieces import code_parts, cut
 from gencode.surfaces.transcripts import Call, Entry, HandedBack, Remark, Reply, Said, Thought, Transcript
 from gencode.surfaces.tui import cards, painting
@@ -44,8 +44,8 @@ class Block(Struct, eq=False):
     def children(self) -> list[str]:
         """The agents that it sent, or that it tells of."""
         match self.entries:
-            case (HandedBack(tasks),):
-                return [*tasks]
+            case (HandedBack(receipts),):
+                return tasks_of(receipts)
             case entries:
                 return [each.child for each in entries if isinstance(each, Call) and each.child]
 
@@ -117,8 +117,8 @@ class Drawing:
                 return Group(Text(""), painting.reply(entry))
             case Remark() as entry:
                 return painting.remark(entry)
-            case HandedBack(tasks):
-                found = with_results([agents.get(each) for each in tasks])
+            case HandedBack(receipts):
+                found = results_of(receipts, agents)
                 panels = (cards.result_panel(each, now, width, HANDED_LINES) for each in found)
                 return Group(Text(NOT_SUMMED_UP if found else "", "warn"), *panels)
             case Call() as entry if not entry.sends or (opened and len(block.entries) == 1):
