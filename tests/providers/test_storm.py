@@ -173,10 +173,10 @@ def test_who_asks_again_after_a_long_pause_says_so() -> None:
     assert 3 <= len(said) <= 4
 
 
-async def test_a_provider_that_answers_nobody_is_given_up_by_all_in_line() -> None:
+def test_a_provider_that_answers_nobody_is_given_up_by_all_in_line() -> None:
     told = Told(lambda _: False)
     patience = Patience(tries=1000, first=0.05, longest=0.1, whole=0.3)
-    answers = await together(told, Cooldown(), patience, 50)
+    answers = hurried(together(told, Cooldown(), patience, 50))
     assert {answer.partition(" (")[0] for answer in answers} == {"m is busy"}
     assert len(told.asked) <= 2 * 50
 
