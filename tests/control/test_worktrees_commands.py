@@ -147,6 +147,24 @@ def test_the_doctor_prints_a_command_that_works_for_work_that_another_agent_did_
     assert (branches(folder), len(git(folder, "worktree", "list").splitlines())) == ([], 1)
 
 
+def test_what_is_merged_but_for_files_that_git_ignores_is_told_with_those(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "project")
+    (folder / ".gitignore").write_text("out/\n")
+    git(folder, "add", ".gitignore")
+    git(folder, "commit", "-qm", "ignores")
+    model = script(tmp_path, others=[writes("out/report.txt", "1\n"), writes("new.txt", "1\n"), says("done")])
+    task, _ = run(folder, model, *APART)
+    git(folder, "merge", "-q", f"gencode/{task}")
+    but = "but what is ignored by git, in the worktree only: out/report.txt"
+    output = gen("task", "output", task, cwd=folder)
+    assert (output.code, output.out.rstrip().endswith(f"[All of it is in {folder} by now, {but}.]")) == (
+        0,
+        True,
+    )
+    merge = gen("task", "merge", task, cwd=folder)
+    assert (merge.code, f"; all of it is in {folder}, {but}. To see that: git -C " in merge.err) == (2, True)
+
+
 async def test_after_a_kill_the_output_names_the_branch_and_how_to_take_it_over(tmp_path: Path) -> None:
     folder = repository(tmp_path / "project")
     turns = [writes("half.txt", "half\n"), says("never", delay_ms=600_000)]

@@ -15,7 +15,7 @@ from gencode.core.rules import Decision
 from gencode.delegation.differences import Difference, Pair
 from gencode.runtime.amounts import Spent
 from gencode.runtime.asking import Question
-from gencode.runtime.worktrees.leftovers import Leftover
+from gencode.runtime.worktrees.leftover import Leftover
 from gencode.surfaces.agent_pages import AgentLine, LintedFile
 from gencode.surfaces.commands.doctor import Check
 from gencode.surfaces.commands.models import ModelLine

@@ -24,7 +24,7 @@ from gencode.runtime.whereabouts import TREE
 
 if TYPE_CHECKING:
     from gencode.delegation.grounds import Told
-    from gencode.runtime.worktrees.leftovers import Leftover
+    from gencode.runtime.worktrees.leftover import Leftover
     from gencode.runtime.worktrees.place import Worktree
     from gencode.runtime.worktrees.work import Work
 
@@ -293,20 +293,22 @@ async def told_now(task: Task, store: Store | None = None) -> str:
     kept = "\n".join(line for line in task.result.split("\n") if line not in {*withdrawn, *in_use, CLEAN})
     if left is not None and cut:
         return f"{kept.rstrip()}\n\n{_found(left)}".lstrip()
-    where = (
-        f"All of it is in {tree.repository}"
-        if left
-        else f"Its worktree and its branch {tree.branch} are gone"
-    )
-    return f"{kept.rstrip()}\n\n[{where} by now.]".lstrip()
+    where = f"Its worktree and its branch {tree.branch} are gone by now"
+    if left is not None:
+        where = f"All of it is in {tree.repository} by now{_but(left)}"
+    return f"{kept.rstrip()}\n\n[{where}.]".lstrip()
+
+
+def _but(left: "Leftover") -> str:
+    return f", but {left.only_there}" if left.only_there else ""
 
 
 def _found(left: "Leftover") -> str:
     """What is in the worktree of an agent that was cut off before anybody could sum that up."""
     files = "1 file" if left.changed == 1 else f"{'?' if left.changed is None else left.changed} files"
     where = f"on the branch {left.branch}, in {left.path}"
-    if left.merged:
-        return f"[What it changed, {files}, is {where}, and all of it is in {left.repository}.]"
+    if left.merged or left.settled:
+        return f"[What it changed, {files}, is {where}, and all of it is in {left.repository}{_but(left)}.]"
     open_too = ", partly not committed" if left.dirty else ""
     said = f"[It was cut off. What it had changed, {files}, is {where}{open_too}, and not in your checkout.]"
     return f"{said}\nTo take it over: {left.taking_over}"

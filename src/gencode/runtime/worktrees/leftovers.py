@@ -1,7 +1,6 @@
 """worktrees: those that are still there, for a person to merge or to remove. It changes nothing."""
 
 import asyncio
-import shlex
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,99 +9,17 @@ from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.runtime.worktrees.git import Git, quiet_git
+from gencode.runtime.worktrees.leftover import Leftover
 from gencode.runtime.worktrees.making import shown
 from gencode.runtime.worktrees.merging import Dirty, dirty_files, is_merged
-from gencode.runtime.worktrees.place import Worktree, all_paths, made_from, recorded
-from gencode.runtime.worktrees.work import begin_index, ignored_files, noted_commits, patching
+from gencode.runtime.worktrees.only_there import OnlyThere, filters_of, only_there
+from gencode.runtime.worktrees.place import BRANCHES, Worktree, all_paths, made_from, recorded
+from gencode.runtime.worktrees.work import begin_index, ignored_files, noted_commits
 
 MOST = 200
 REPOSITORY = ".git"
 _AT_ONCE = 4
 _MOST_STRAYS = 20
-
-
-class Leftover(Struct, frozen=True, rename="camel"):
-    """A worktree that was not removed. `changed` are the files that differ from where it began, None where
-    that could not be seen. `merged`: all of it is in the checkout it came from. `gone`: its repository is.
-    """
-
-    path: str
-    repository: str
-    branch: str
-    changed: int | None
-    merged: bool
-    gone: bool
-    missing: bool = False
-    """The folder itself was deleted by somebody; what was committed is still on the branch."""
-    away: bool = False
-    """It was made for a task from elsewhere, and not all of it could be handed in."""
-    dirty: bool = False
-    """Something in it is not committed."""
-    tip: str = ""
-    """Its last commit, where the checkout has all that is in it and not the commit itself."""
-    listed: bool = True
-    """Git still knows of it as a worktree."""
-    mixed_since: str = ""
-    """The commit after which the work is its own, where what is before has open changes of a person in it."""
-    ignored: str = ""
-    """What would go with it, where all else is merged: files that git ignores."""
-    strays: bool = False
-    """Commits were made in it that are on no branch and not merged, where all else is."""
-    aside: str = ""
-    """The commit it is at, where it is not at its branch and more is in it, or may be, than there."""
-    besides: bool = False
-    """Something is on the branch that is not in that commit."""
-    branched: bool = True
-    """Its branch is there."""
-    at_work: tuple[str, ...] | None = None
-    """The tasks that are at work in it; None where nobody looked."""
-    hidden: bool = False
-    """What is not committed is not seen by git there: its index was told not to look."""
-    inside: tuple[str, ...] = ()
-    """Repositories that were made in it. Git would merge only that they are there."""
-    settled: bool = False
-    """All else is merged."""
-    others: tuple[str, ...] = ()
-    """Worktrees that were made from it: theirs is merged into it, so it is to stay for as long."""
-
-    @property
-    def taking_over(self) -> str:
-        """The command that merges it, with what is not committed; never what a person has not committed."""
-        path, there = shlex.quote(self.path), f"git -C {shlex.quote(self.repository)}"
-        if self.strays:
-            return f"git -C {path} reflog (shows them; git -C {path} branch NAME COMMIT keeps one)"
-        if self.settled:
-            inner = shlex.quote(f"{self.path}/{self.inside[0]}")
-            return f"git -C {inner} log (shows what is in it; when you have what you need: rm -rf {inner})"
-        but = " ".join(shlex.quote(f":(top,exclude,literal){name}") for name in self.inside)
-        add = f"git -C {path} add -A{f' -- :/ {but}' if but else ''}"
-        add = f"git -C {path} read-tree HEAD && {add}" if self.hidden else add
-        commit = f"{add} && git -C {path} commit -m 'What the agent left' && "
-        before = commit if self.dirty else ""
-        before += f"git -C {path} merge {self.branch} && " if self.aside and self.besides else ""
-        what = f'"$(git -C {path} rev-parse HEAD)"' if before else self.aside[:12]
-        what = what if self.aside else self.branch
-        merge = f"{there} merge {what}"
-        if self.mixed_since:
-            merge = patching(self.repository, self.mixed_since, what)
-        return f"{before}{merge}"
-
-    @property
-    def removing(self) -> str:
-        """The command that removes what is merged; it refuses where something was done since.
-
-        None where it has to stay.
-        """
-        if self.others:
-            return ""
-        there = f"git -C {shlex.quote(self.repository)}"
-        path = shlex.quote(self.path)
-        folder = f"{there} worktree remove {path}"
-        folder = f"git -C {path} read-tree HEAD && {folder}" if self.hidden else folder
-        branch = f"{there} branch -d {self.branch}"
-        if self.tip:  # git takes only commits that it has for merged
-            branch = f"{there} update-ref -d refs/heads/{self.branch} {self.tip}"
-        return " && ".join([folder] * self.listed + [branch] * self.branched)
 
 
 async def leftovers(home: Path) -> list[Leftover]:
@@ -121,7 +38,7 @@ async def looked_at(path: Path) -> Leftover | None:
     """What is left at a path; None when that is neither a folder nor a branch."""
     noted, there = recorded(path), _is_folder(path)
     if noted is None:
-        return Leftover(str(path), _pointed_at(path), "", None, merged=False, gone=False) if there else None
+        return await _unknown(path) if there else None
     worktree = _in_what_is_left(noted)
     gone = not worktree.common_dir.is_dir() or not worktree.main_dir.is_dir()
     unseen = Leftover(str(path), str(worktree.repository), worktree.branch, None, merged=False, gone=gone)
@@ -133,14 +50,44 @@ async def looked_at(path: Path) -> Leftover | None:
         return unseen
 
 
-def _pointed_at(path: Path) -> str:
-    """The repository that a worktree is one of, by what git put into it; empty where that is not known."""
+async def _unknown(path: Path) -> Leftover:
+    """One that is not noted: an agent made it itself, or ours was cut off before it was."""
+    git_dir = _pointed_at(path)
+    repository = str(git_dir.parents[2]) if git_dir else ""
+    found = Leftover(str(path), repository, "", None, merged=False, gone=False)
+    if git_dir is None:
+        return found
+    try:
+        git = (await quiet_git(path, path, git_dir)).at(git_dir, path)
+        branch = await git.tell("symbolic-ref", "--quiet", "--short", "HEAD")
+        on_any = await git.run("for-each-ref", "--count=1", "--contains=HEAD")
+        half = branch == BRANCHES + path.name and await _is_half(git)
+    except UserMistake:
+        return found
+    own = branch if branch in {path.name, BRANCHES + path.name} else ""
+    return replace(found, own_branch=own, half=half, strays=not branch and on_any.ok and not on_any.out)
+
+
+async def _is_half(git: Git) -> bool:
+    """Whether git takes files for changed that were only not written yet, and there is nothing else."""
+    own = await dirty_files(git)
+    with TemporaryDirectory(prefix="gencode-") as folder:
+        index = str(Path(folder, "index"))
+        read = await git.run("read-tree", "--reset", "HEAD", index=index)
+        ours = await dirty_files(git, index)
+        ignored = await ignored_files(git, index)
+    nothing = ours.known and ours.files == ours.missing and not ours.folders and not ignored
+    return bool(own.files or own.folders) and read.ok and nothing
+
+
+def _pointed_at(path: Path) -> Path | None:
+    """Git's folder of a worktree, by what git put into it; None where that is not known."""
     try:
         known = Path((path / REPOSITORY).read_text().removeprefix("gitdir: ").rstrip("\n"))
     except (OSError, UnicodeDecodeError):
-        return ""
+        return None
     common = known.parent.parent
-    return str(common.parent) if common.name == REPOSITORY and (common / "worktrees") == known.parent else ""
+    return known if common.name == REPOSITORY and (common / "worktrees") == known.parent else None
 
 
 def _in_what_is_left(worktree: Worktree) -> Worktree:
@@ -170,10 +117,10 @@ async def _compared(worktree: Worktree) -> Leftover | None:
     clean = dirty.known and not dirty.files
     merged = bool(tips and ours) and clean and all([await is_merged(git, ours, each) for each in tips])
     strays = merged and not missing and await _has_strays(git, worktree, ours, tips)
-    settled = merged and not strays and bool(found.inside)
-    merged = merged and not strays and not settled
-    within = merged and all([await _is_in(git, each, ours) for each in tips])
-    ignored = await ignored_files(git, "") if merged and not missing else []
+    rest = merged and not strays
+    only = OnlyThere() if missing else await only_there(git, worktree, ignored=rest)
+    settled = rest and (bool(found.inside) or only.anything)
+    within = rest and all([await _is_in(git, each, ours) for each in tips])
     at_branch = await git.tell("symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{worktree.branch}"
     away = not missing and not at_branch and (not clean or (head in tips and head != branch))
     return Leftover(
@@ -181,21 +128,24 @@ async def _compared(worktree: Worktree) -> Leftover | None:
         repository=str(worktree.repository),
         branch=worktree.branch,
         changed=len(changed) if dirty.known and None not in names else None,
-        merged=merged,
+        merged=rest and not settled,
         gone=False,
         missing=missing,
         away=worktree.away,
         dirty=not clean,
-        tip=branch if merged and not within else "",
+        tip=branch if rest and not within else "",
         listed=worktree.git_dir.is_dir(),
         mixed_since=worktree.first if worktree.mixed else "",
-        ignored="; ".join(ignored),
+        ignored=only.ignored,
         strays=strays,
         aside=head if away else "",
         besides=away and branch in tips and branch != head,
         branched=bool(branch),
         hidden=found.hidden,
         inside=found.inside,
+        submodules=only.submodules,
+        modules=only.modules,
+        filters=await filters_of(git) if rest and not missing else (),
         settled=settled,
         others=tuple(str(each) for each in await asyncio.to_thread(made_from, worktree.path)),
     )

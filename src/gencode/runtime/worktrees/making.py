@@ -29,7 +29,10 @@ from gencode.runtime.worktrees.sweeping import begins, sweep
 CHECKOUT_SECONDS = 300.0
 LOCK_SECONDS = 120.0
 _SHOWN = 5
-_GITLINK = b"160000 "
+GITLINK = b"160000 "
+"""How what git has of a submodule begins, in a list of all that it has."""
+MOST_ENTRIES = 64 << 20
+"""The longest such list in bytes."""
 _WHOSE = ("rev-parse", "--absolute-git-dir")
 
 
@@ -266,20 +269,24 @@ async def _left_out(source: Source) -> list[str]:
 async def _not_filled(git: Git) -> list[str]:
     """What stands in the commit and is not in the worktree as its people are used to."""
     notes: list[str] = []
-    entries = (await git.run("ls-files", "--stage", "-z")).names
+    entries = (await git.run("ls-files", "--stage", "-z", most=MOST_ENTRIES)).names
     names = [entry.partition(b"\t")[2] for entry in entries]
-    modules = [name for name, entry in zip(names, entries, strict=True) if entry.startswith(_GITLINK)]
+    modules = [name for name, entry in zip(names, entries, strict=True) if entry.startswith(GITLINK)]
     if modules:
         notes.append(f"submodules are not checked out: {_some(modules)}")
     if not any(name.endswith(b".gitattributes") for name in names):
         return notes
-    asked = b"".join(name + b"\0" for name in names)
-    said = await git.run("check-attr", "-z", "--stdin", "filter", stdin=asked, most=64 << 20)
-    told = said.out.split(b"\0")
-    filtered = [name for name, value in zip(told[::3], told[2::3], strict=False) if value not in _NO_FILTER]
-    if filtered:
+    if filtered := [name for name, _ in await filtered_files(git, names)]:
         notes.append(f"filters such as LFS were not run; as git keeps them are: {_some(filtered)}")
     return notes
+
+
+async def filtered_files(git: Git, names: list[bytes]) -> list[tuple[bytes, bytes]]:
+    """Those of some files that go through a filter, each with its name."""
+    asked = b"".join(name + b"\0" for name in names)
+    said = await git.run("check-attr", "-z", "--stdin", "filter", stdin=asked, most=MOST_ENTRIES)
+    told = said.out.split(b"\0")
+    return [each for each in zip(told[::3], told[2::3], strict=False) if each[1] not in _NO_FILTER]
 
 
 _NO_FILTER = frozenset({b"unspecified", b"unset", b"set"})

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.runtime.worktrees.changes import FileChange, changed_files, diff_text
 from gencode.runtime.worktrees.git import Git, quiet_git, trouble
-from gencode.runtime.worktrees.making import shown, turn
+from gencode.runtime.worktrees.making import GITLINK, MOST_ENTRIES, shown, turn
 from gencode.runtime.worktrees.merging import (
     Preview,
     dirty_files,
@@ -34,7 +34,6 @@ from gencode.runtime.worktrees.sweeping import sweep
 ADD_SECONDS = 300.0
 LARGEST_NEW_FILE = 50 << 20
 _SHOWN = 10
-_GITLINK = b"160000 "
 _COMMIT = re.compile(rb"[0-9a-f]{40,64}")
 _CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"})
 """Folders that programs make anew by themselves; only what is in them may go with an unused worktree."""
@@ -242,17 +241,21 @@ async def begin_index(git: Git, worktree: Worktree, head: str, index: Path) -> N
         raise trouble(said, f"The work in {worktree.path} cannot be committed")
 
 
+async def submodules_of(git: Git, index: str = "") -> list[bytes]:
+    entries = (await git.run("ls-files", "--stage", "-z", most=MOST_ENTRIES, index=index)).names
+    return [entry.partition(b"\t")[2] for entry in entries if entry.startswith(GITLINK)]
+
+
 async def add_all(git: Git, folder: Path, index: str) -> list[str]:
     """Put everything into the index but what is in repositories of its own, and what is very large."""
     notes: list[str] = []
-    entries = (await git.run("ls-files", "--stage", "-z", index=index)).names
-    modules = [entry.partition(b"\t")[2] for entry in entries if entry.startswith(_GITLINK)]
+    modules = await submodules_of(git, index)
     fresh = await git.run("ls-files", "--others", "--exclude-standard", "-z", index=index)
     if not fresh.ok:
         raise trouble(fresh, f"The new files in {folder} cannot be seen")
     nested = [name.rstrip(b"/") for name in fresh.names if name.endswith(b"/")]
     large = [name for name in fresh.names if _size(folder, name) > LARGEST_NEW_FILE]
-    if filled := [name for name in modules if _is_filled(folder, name)]:
+    if filled := [name for name in modules if is_filled(folder, name)]:
         notes.append(f"what is in submodules stays in the worktree only: {some(filled)}")
     if nested:
         notes.append(f"repositories made inside stay in the worktree only: {some(nested)}")
@@ -325,7 +328,7 @@ async def ignored_files(git: Git, index: str) -> list[str]:
     """Files that git ignores and no program makes anew are only in the worktree."""
     said = await git.run("ls-files", "--others", "--ignored", "--exclude-standard", "-z", index=index)
     if not said.ok and not said.cut:
-        return ["whether there are ignored files could not be seen"]
+        return ["ignored by git, in the worktree only, if there is anything: that could not be seen"]
     own = [name for name in said.names if _CACHES.isdisjoint(os.fsdecode(name).split("/"))]
     many = " at least" if said.cut else ""
     return [f"ignored by git, in the worktree only{many}: {some(own)}"] if own or said.cut else []
@@ -360,7 +363,8 @@ def _size(folder: Path, name: bytes) -> int:
         return 0
 
 
-def _is_filled(folder: Path, name: bytes) -> bool:
+def is_filled(folder: Path, name: bytes) -> bool:
+    """Whether there is anything in a folder."""
     with suppress(OSError), os.scandir(_below(folder, name)) as found:
         return any(True for _ in found)
     return False

@@ -29,8 +29,8 @@ from gencode.permissions.trust import Standing
 from gencode.places import database
 from gencode.runtime.sandbox.choose import Sandbox, chosen
 from gencode.runtime.traces import standing
-from gencode.runtime.worktrees.leftovers import Leftover, leftovers
-from gencode.runtime.worktrees.place import BRANCHES
+from gencode.runtime.worktrees.leftover import Leftover
+from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.settings import gen_home
 from gencode.surfaces.commands.models import main_model
 from gencode.surfaces.commands.opening import CONNECT, opened
@@ -292,13 +292,7 @@ def _worktrees(left: Sequence[Leftover], users: Sequence[User]) -> Iterator[Chec
     for each in left:
         if not each.branch or each.gone:
             why = f"its repository {each.repository} is gone" if each.gone else "nothing is known about it"
-            look = f"look into it, then rm -r {shlex.quote(each.path)}"
-            if each.repository and not each.gone:
-                there = f"git -C {shlex.quote(each.repository)}"
-                branch = shlex.quote(BRANCHES + Path(each.path).name)
-                remove = f"{there} worktree remove --force {shlex.quote(each.path)}"
-                look = f"look into it, then {remove} && {there} branch -d {branch}"
-            yield Check("worktree", "ok", f"{each.path}: {why}", look)
+            yield Check("worktree", "ok", f"{each.path}: {why}", each.clearing)
             continue
         files = "1 file" if each.changed == 1 else f"{'?' if each.changed is None else each.changed} files"
         if each.away:
@@ -313,13 +307,11 @@ def _worktrees(left: Sequence[Leftover], users: Sequence[User]) -> Iterator[Chec
             continue
         state = "all of it is merged" if each.merged else "not merged"
         state = "its branch is merged, commits on no branch are not" if each.strays else state
-        inside = f"repositories that were made in it: {', '.join(each.inside)}"
-        state = f"all is merged but {inside}" if each.settled else state
+        state = f"all is merged but {each.only_there}" if each.settled else state
         lost = "; its folder was deleted" if each.missing else ""
-        lost += f"; not with {inside}" if each.inside and not each.settled else ""
+        lost += f"; not with {each.only_there}" if each.only_there and not each.settled else ""
         lost += "; it is not at its branch" if each.aside else ""
-        more = f"; {each.ignored}" if each.ignored else ""
-        more += f"; others were made from it, so it stays: {', '.join(each.others)}" if each.others else ""
+        more = f"; others were made from it, so it stays: {', '.join(each.others)}" if each.others else ""
         more += "" if each.at_work is not None else "; whether an agent is at work in it could not be seen"
         detail = f"{about}, {state}{lost}{more}"
         yield Check("worktree", "ok", detail, each.removing if each.merged else each.taking_over)

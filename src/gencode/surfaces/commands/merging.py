@@ -62,10 +62,10 @@ async def _returned(gen: GenCode, name: str) -> tuple[Parcels, tuple[Returned, b
         raise UserMistake(f"{named(busy)} at work in {left.path}; {later}.")
     if left is not None:
         here = f"Task {task.id} worked in a worktree on this machine"
-        how = (
-            f"all of it is in {left.repository}." if left.merged else f"take it over with: {left.taking_over}"
-        )
-        raise UserMistake(f"{here}; {how}")
+        how = f"take it over with: {left.taking_over}"
+        if left.settled:
+            how = f"all of it is in {left.repository}, but {left.only_there}. To see that: {left.taking_over}"
+        raise UserMistake(f"{here}; {f'all of it is in {left.repository}.' if left.merged else how}")
     raise UserMistake(await _nothing(gen, task, found[0] if found else None))
 
 
