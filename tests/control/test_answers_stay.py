@@ -144,7 +144,7 @@ async def test_a_chat_has_both_answers_as_the_result_of_its_turn(tmp_path: Path)
     [
         (("THE ANSWER", "Noted."), Status.COMPLETED, "THE ANSWER\n\nNoted."),
         (("THE ANSWER", "THE ANSWER\n"), Status.COMPLETED, "THE ANSWER"),
-        (("THE ANSWER", ""), Status.EMPTY, "THE ANSWER"),
+        (("THE ANSWER", ""), Status.COMPLETED, "THE ANSWER"),
         (("", "THE ANSWER"), Status.COMPLETED, "THE ANSWER"),
     ],
     ids=["it says more", "it says the same", "it says nothing more", "it had said nothing"],

@@ -1,29 +1,40 @@
 """What an agent has answered in one run, whatever came to it after that: part of its task's fold."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 
+BETWEEN = "\n\n"
+
 
 class Answers(Struct, frozen=True, gc=False, omit_defaults=True):
     """What it said `before` something else came, and whether its last message is a `whole` reply.
 
-    A reply is whole when it calls no tool and was not cut.
+    A reply is whole when it calls no tool and was not cut. `begins` is where each reply but the first begins
+    in what it said before.
     """
 
     before: str = ""
     whole: bool = False
+    begins: tuple[int, ...] = ()
 
     def with_these(self, text: str) -> str:
         """All that counts as said when this was said last; who only says the same again is heard once."""
         words = text.strip()
         if not self.before:
             return text
-        again = self.before == words or self.before.endswith(f"\n\n{words}")
-        return self.before if again else f"{self.before}\n\n{words}"
+        again = not words or self.before == words or self.before.endswith(f"{BETWEEN}{words}")
+        return self.before if again else f"{self.before}{BETWEEN}{words}"
+
+    def backwards(self) -> Iterator[tuple[str, str]]:
+        """Each reply that was said before, the last one first, and all that was said from it on."""
+        end = len(self.before)
+        for begin in reversed((0, *self.begins)) if self.before else ():
+            yield self.before[begin:end], self.before[begin:]
+            end = begin - len(BETWEEN)
 
     def after_reply(self, message: AssistantMessage) -> "Answers":
         """The same after one more reply."""
@@ -39,8 +50,11 @@ class Answers(Struct, frozen=True, gc=False, omit_defaults=True):
         """
         if not self.whole:
             return self
-        stays = message.mail or (results and message.delivers)
-        return Answers(said.strip() if stays else self.before)
+        if not (message.mail or (results and message.delivers)):
+            return replace(self, whole=False)
+        said, old = said.strip(), len(self.before)
+        more = (old + len(BETWEEN),) if 0 < old < len(said) else ()
+        return Answers(said, begins=(*self.begins, *more))
 
 
 def said_to_the_person(messages: Iterable[Message]) -> str:

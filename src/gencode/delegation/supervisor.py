@@ -18,6 +18,7 @@ from gencode.delegation.receipts import warnings_of
 from gencode.delegation.watch import LOOK_SECONDS
 from gencode.runtime.blame import blamed
 from gencode.runtime.calls import interrupted
+from gencode.runtime.fitting import BEFORE_THAT, fitting_before, shaped
 from gencode.runtime.loop import run, sum_up
 from gencode.runtime.owner import new_owner
 from gencode.runtime.ports import Store, Wish
@@ -151,7 +152,7 @@ class Supervisor:
         ending = await self._ran(job)
         if ending.status is Status.FAILED and job.reports and job.turns.stopped:
             ending = _without_report(_stopped(job, job.turns.reason or "it was stopped"), ending.error or "")
-        ending = _with_answers(job, ending)
+        ending = await _with_answers(job, ending)
         async with leaving(self._journal, self, job, ending) as ending:
             await self._close(job, ending)
 
@@ -202,7 +203,9 @@ class Supervisor:
             try:
                 async with asyncio.timeout(REPORT_SECONDS):
                     text = await sum_up(job.seat, job.transcript, job.record, job.stop, note)
-                return replace(ending, text=text)
+                schema = job.seat.schema
+                output = None if schema is None else (await shaped(text, schema))[0]
+                return replace(ending, text=text, output=output)
             except Stopped:
                 return ending
             except (ProviderError, BudgetSpent, TimeoutError) as trouble:
@@ -323,11 +326,22 @@ def _when_handed(fact: DurableFact, handed: str) -> DurableFact:
     return replace(fact, handed=handed) if isinstance(fact, TaskStarted) else fact
 
 
-def _with_answers(job: Job, ending: Ending) -> Ending:
-    """An end with what was answered before something else came; what a schema asks for is the last reply."""
-    if not ending.text.strip() or job.seat.schema is not None:
+async def _with_answers(job: Job, ending: Ending) -> Ending:
+    """An end with what was answered before something else came; with a schema, from what fits it on."""
+    said = bool(ending.text.strip())
+    if job.seat.schema is None:
+        return replace(ending, text=job.task.answers.with_these(ending.text)) if said else ending
+    if ending.status is Status.COMPLETED or ending.output is not None or not job.task.answers.before:
         return ending
-    return replace(ending, text=job.task.answers.with_these(ending.text))
+    try:
+        found = await fitting_before(job.task.answers, job.seat.schema)
+    except asyncio.CancelledError:  # the end is written in any case
+        return ending
+    if found is None:
+        return ending
+    since, output = found
+    text = since.with_these(ending.text) if said else ""
+    return replace(ending, text=text, output=output, warnings=(*ending.warnings, BEFORE_THAT))
 
 
 def _without_report(ending: Ending, trouble: str) -> Ending:

@@ -9,12 +9,12 @@ even after a stop; nothing unbounded enters a transcript (`clip` is the only roa
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.core.errors import Interrupted, ProviderError, ToolError, UserMistake
+from gencode.core.errors import Interrupted, ProviderError, UserMistake
 from gencode.core.events import (
     CostEstimated,
     MessageAdded,
@@ -34,6 +34,7 @@ from gencode.core.messages import (
 )
 from gencode.core.status import Status
 from gencode.runtime.calls import answer
+from gencode.runtime.fitting import BEFORE_THAT, fitting_before, if_silent, shaped, unasked
 from gencode.runtime.ports import (
     AgainPart,
     CallPart,
@@ -137,8 +138,9 @@ async def finished(
         await tell(transcript, record, more)
         return None
     ending = ending_of(reply, (NOT_DONE,) if only_announced else ())
+    answers = record.task.answers
     if seat.schema is None or ending.status not in (Status.COMPLETED, Status.EMPTY):
-        return ending
+        return if_silent(ending, answers, called=course.called)
     output, problem = await shaped(reply.text, seat.schema)
     if not problem:
         return replace(ending, output=output)
@@ -146,26 +148,12 @@ async def finished(
         course.repairs += 1
         await tell(transcript, record, problem)
         return None
+    if found := await fitting_before(answers, seat.schema):
+        since, output = found
+        return Ending(Status.COMPLETED, since.with_these(reply.text), warnings=(BEFORE_THAT,), output=output)
     if ending.status is Status.EMPTY:
         return ending
     return Ending(Status.FAILED, reply.text, f"its result does not fit the schema: {unasked(problem)}")
-
-
-def unasked(problem: str) -> str:
-    """What is wrong with a result, without what its agent should do about it."""
-    from gencode.runtime.shaped import NOT_FITTING, REPAIR
-
-    return problem.removeprefix(NOT_FITTING).rpartition(REPAIR)[0].strip() or problem
-
-
-async def shaped(text: str, schema: dict[str, Any]) -> tuple[Any, str]:
-    """A final text as the value that a schema asks for, or what is wrong with it."""
-    from gencode.runtime.shaped import aside, read_output
-
-    try:
-        return await aside(partial(read_output, text, schema)), ""
-    except ToolError as problem:
-        return None, str(problem)
 
 
 def merely_announced(reply: AssistantMessage) -> bool:

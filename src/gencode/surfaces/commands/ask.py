@@ -66,7 +66,7 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
 
         outcome, code = await follow(gen, begin, painter, told)
         turn = begun[0].task
-        if outcome.output is None:  # what fits a schema is the last reply, and nothing around it
+        if outcome.output is None:  # what a schema asks for is read from what fits it on
             outcome = replace(outcome, result=await _said(gen, turn) or outcome.result)
         if output == "text":
             rest = in_words(await _handed_back(gen, painter.view, turn))
