@@ -84,6 +84,36 @@ def test_a_fork_in_the_folder_itself_may_have_a_worktree_and_leaves_none_without
     assert branches(folder) == []
 
 
+def test_a_fork_of_an_agent_that_changed_nothing_begins_where_that_one_began(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "project")
+    turns = [writes("first.txt", "1\n"), says("one"), says("two"), writes("third.txt", "3\n"), says("three")]
+    model = script(tmp_path, others=turns)
+    first, _ = run(folder, model, *APART)
+
+    def fork_of(task: str) -> tuple[str, Ended]:
+        ended = gen("task", "fork", task, "more", "--model", model, *FREE, "--json", cwd=folder)
+        return ended.json["agentId"], ended
+
+    second, unchanged = fork_of(first)
+    assert unchanged.json["result"].endswith("[It changed no file in its worktree, which was removed.]")
+    (folder / "a.txt").write_text("two\n")
+    git(folder, "commit", "-qam", "meanwhile")
+    third, forked = fork_of(second)
+    assert f"made from the commit that task {second} began with." in forked.err
+    assert (
+        f"[It began with the work of task {first}, which is on its branch as well.]" in forked.json["result"]
+    )
+    names = git(folder, "ls-tree", "--name-only", f"gencode/{third}").split()
+    assert (names, git(folder, "show", f"gencode/{third}:a.txt")) == (
+        ["a.txt", "first.txt", "third.txt"],
+        "one",
+    )
+    assert branches(folder) == sorted([f"gencode/{first}", f"gencode/{third}"])
+    [take] = [line for line in forked.json["result"].splitlines() if line.startswith("To take it over: ")]
+    assert sh(tmp_path, take.removeprefix("To take it over: ")).returncode == 0
+    assert [(folder / f"{name}.txt").exists() for name in ("first", "third")] == [True, True]
+
+
 def test_an_agent_that_outlives_the_command_has_its_worktree_too(tmp_path: Path) -> None:
     folder = repository(tmp_path / "project")
     model = script(tmp_path, others=[writes("new.txt", "1\n"), says("done")])

@@ -21,7 +21,14 @@ from gencode.runtime.away.parcel import Returned, as_reason
 from gencode.runtime.whereabouts import TREE
 from gencode.runtime.worktrees.making import Source, make_of, source_of
 from gencode.runtime.worktrees.merging import is_merged
-from gencode.runtime.worktrees.place import BRANCHES, Worktree, name_here, recorded, repository_folder
+from gencode.runtime.worktrees.place import (
+    BRANCHES,
+    Worktree,
+    name_here,
+    recorded,
+    recorded_once,
+    repository_folder,
+)
 from gencode.runtime.worktrees.work import state_of
 
 WORK = "the work of task {task}, as it was when the fork began"
@@ -198,7 +205,8 @@ async def copied(ground: Ground, workspace: Workspace, home: Path, name: str) ->
             source = replace(source, base=work.commit, begun=begun, after=task.id)
             source = replace(source, origin=work.parcel.tip, mixed=_is_mixed(work))
         return await make_of(source, workspace, home, name)
-    before = ground.here(home, source.top) or (recorded(Path(task.worktree)) if task.worktree else None)
+    before = ground.here(home, source.top)
+    before = before or (recorded_once(Path(task.worktree)) if task.worktree else None)
     was = ground.own(home, source.top).branch
     if (before is None or before.branch != was) and (tip := await _commit(source, was)):
         origin = await source.git.tell("merge-base", source.base, tip)
@@ -219,8 +227,9 @@ async def _as_before(source: Source, before: Worktree | None, task: Task) -> Sou
     words, after = LAST, ""
     if before is not None and await _is_there(source, start):
         source = replace(source, base=start, origin=before.first, mixed=before.mixed)
-        unchanged = state == before.base
-        words, after = (FIRST, "") if unchanged else (WORK, task.id) if state else (BEGAN, "")
+        unchanged = state == before.base or (not state and recorded(before.path) is None)
+        words, after = (WORK, task.id) if state else (BEGAN, before.after)
+        words, after = (FIRST, before.after) if unchanged else (words, after)
     elif task.evidence.files_changed:
         words = MERGED
     return replace(source, begun=words.format(task=task.id, repository=source.top), after=after)

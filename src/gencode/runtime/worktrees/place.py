@@ -168,10 +168,29 @@ def remove_record(path: Path) -> None:
     record_file(path).unlink(missing_ok=True)
 
 
+def retire_record(path: Path) -> None:
+    """Note that there is no worktree at a path any more; where it began stays known."""
+    with suppress(FileNotFoundError):
+        record_file(path).replace(_retired(path))
+
+
+def recorded_once(path: Path) -> Worktree | None:
+    """What is noted about the worktree at a path, or about the last one there that was removed unchanged."""
+    return recorded(path) or _read(_retired(path), path)
+
+
 def recorded(path: Path) -> Worktree | None:
     """What was noted about the worktree at a path; None where that is nothing or not to be read."""
+    return _read(record_file(path), path)
+
+
+def _retired(path: Path) -> Path:
+    return record_file(path).with_suffix(".gone")
+
+
+def _read(record: Path, path: Path) -> Worktree | None:
     try:
-        with record_file(path).open("rb") as file:
+        with record.open("rb") as file:
             text = file.read(_LONGEST_RECORD)
         found = msgspec.json.decode(text, type=Worktree, dec_hook=_typed)
     except (OSError, msgspec.DecodeError):

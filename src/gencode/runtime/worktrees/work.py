@@ -28,7 +28,7 @@ from gencode.runtime.worktrees.merging import (
     under_way,
     with_open_changes,
 )
-from gencode.runtime.worktrees.place import Worktree, made_from, remove_record
+from gencode.runtime.worktrees.place import Worktree, made_from, retire_record
 from gencode.runtime.worktrees.sweeping import sweep
 
 ADD_SECONDS = 300.0
@@ -350,7 +350,7 @@ async def remove_unused(git: Git, worktree: Worktree) -> Work:
                 note = str(trouble(said, f"{worktree.path} was not changed and could not be removed"))
                 return Work(True, worktree.base, merges="clean", notes=(note,))
             await common.patiently("update-ref", "-d", f"refs/heads/{worktree.branch}", worktree.base)
-        await asyncio.to_thread(remove_record, worktree.path)
+        await asyncio.to_thread(retire_record, worktree.path)
     except (OSError, UserMistake) as error:
         return Work(True, worktree.base, merges="clean", notes=(f"it could not be removed: {error}",))
     return Work(False, worktree.base, merges="clean", notes=("nothing was changed",))
