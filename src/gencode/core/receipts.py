@@ -1,9 +1,44 @@
-"""Which results a task was given of those it sent, and from whom it was cut off: part of its fold."""
+"""Which results a task was given of those it sent, and how its own earlier runs ended: part of its fold."""
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
+from msgspec import Struct
+
 from gencode.core.messages import ToolResult
+from gencode.core.status import Status
+
+MOST_PAST = 32
+MOST_PAST_TEXT = 200_000
+"""So many earlier ends of a task, with so many characters, are at hand; its journal has all of them."""
+
+
+class Past(Struct, frozen=True, gc=False, omit_defaults=True):
+    """How an earlier run of an agent ended: who sent it may not have heard of that when it goes on."""
+
+    at: str
+    status: Status
+    text: str
+    error: str | None = None
+    background: bool = False
+
+
+def with_past(past: tuple[Past, ...], end: Past) -> tuple[Past, ...]:
+    """The earlier ends with one more, as far as there is room; one at which nothing was said is no loss."""
+    if not own_text(past, end.status, end.text):
+        return past
+    kept, room = [end], MOST_PAST_TEXT - len(end.text)
+    for each in reversed(past[1 - MOST_PAST :]):
+        room -= len(each.text)
+        if room < 0:
+            break
+        kept.append(each)
+    return tuple(reversed(kept))
+
+
+def own_text(past: tuple[Past, ...], status: Status, text: str) -> str:
+    """What was said by a run that ended so: where it said nothing, an agent still has its last answer."""
+    return "" if past and past[-1].text == text and status is not Status.COMPLETED else text.strip()
 
 
 def receipt(task: str, ended_at: str | None) -> str:
@@ -12,10 +47,13 @@ def receipt(task: str, ended_at: str | None) -> str:
 
 
 def after_calls(before: tuple[str, ...], results: Iterable[ToolResult]) -> tuple[str, ...]:
-    """What was handed over, after some calls: who is sent again has a result still to come."""
+    """What was handed over, after some calls: who is sent again has a result still to come.
+
+    So a receipt of an earlier version, which does not say of which run, counts no more.
+    """
     sent = {child for result in results for child in result.trace.children}
-    if sent:
-        before = tuple(each for each in before if each.partition("@")[0] not in sent)
+    if not sent.isdisjoint(before):
+        before = tuple(each for each in before if each not in sent)
     for result in results:
         before = handed_over(before, result.trace.delivered, result.trace.ends)
     return before

@@ -41,7 +41,7 @@ from gencode.core.messages import (
     UserMessage,
     beginning,
 )
-from gencode.core.receipts import after_calls, handed_over, left_behind, receipt
+from gencode.core.receipts import Past, after_calls, handed_over, left_behind, receipt, with_past
 from gencode.core.rules import Action, Mode, Policy
 from gencode.core.spec import Copied, ToolChoice
 from gencode.core.status import Status
@@ -130,6 +130,8 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
     """So long its last run may take; None where that has no limit, or is not known."""
     answers: Answers = Answers()
     """What it has answered in this run before it heard something else."""
+    past: tuple[Past, ...] = ()
+    """How its earlier runs ended, where somebody sent it who is to hear of that."""
 
 
 def fold(task: Task | None, event: Event) -> Task:
@@ -302,7 +304,9 @@ def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
 
 def _going_on(task: Task, fact: TaskStarted | TaskQueued) -> Task:
     """A task as it goes on, at once or when it is its turn: it has no end any more."""
-    gone = set(task.closing)
+    gone, past = set(task.closing), task.past
+    if task.ended_at is not None and task.parent is not None:
+        past = with_past(past, Past(task.ended_at, task.status, task.result, task.error, task.background))
     kept = tuple(each for each in task.evidence.warnings if each not in gone)
     return replace(
         task,
@@ -320,6 +324,7 @@ def _going_on(task: Task, fact: TaskStarted | TaskQueued) -> Task:
         woken=fact.woken,
         fits=task.fits and not task.status.ended,
         answers=Answers(),
+        past=past,
     )
 
 

@@ -1,14 +1,16 @@
 """What comes to an agent while it works: letters and the results of its background tasks, each exactly once.
 
-Nothing is queued here that could be lost: a result waits for its sender as long as its task has ended and the
-sender's own journal does not say that it was handed over, a letter as long as its number is above that of the
-last one taken. The message that hands it over says so in the same fact, so that a crash at any moment leaves
-it either waiting or delivered, never both and never neither.
+Nothing is queued here that could be lost: a result waits for its sender as long as the journal of its task
+has the end of that run and the sender's own does not say that it was handed over, a letter as long as its
+number is above that of the last one taken. The message that hands it over says so in the same fact, so that a
+crash at any moment leaves it either waiting or delivered, never both and never neither.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gencode.core.messages import ToolCall, ToolResult, Trace, UserMessage
 from gencode.core.outcome import output_file
@@ -16,6 +18,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task, comes_later, receipt
 from gencode.delegation.live import Live
 from gencode.delegation.spawning import TELL_THE_USER, posted
+from gencode.delegation.unheard import ends_untold
 from gencode.runtime.ports import Letter
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seen import changed_under
@@ -51,11 +54,8 @@ class Arrivals:
         self._read: tuple[str, ...] = ()
         self._given: set[str] = set()
         """The receipts in the journal, as far as it was read."""
-        self._earlier: dict[str, Task] = {}
-        """Those that have ended and were not taken yet, by receipt: one may have ended more than once."""
-        for task in earlier:
-            if task.background and task.status.ended:
-                self._lay_by(task)
+        self._earlier = {task.id: task for task in earlier if task.background}
+        """Those that nobody runs here, as far as something of them was not taken yet."""
         self.has_sent = bool(earlier)
         """Whether the agent has ever sent one, which somebody may wake elsewhere."""
 
@@ -73,12 +73,8 @@ class Arrivals:
                 self._news.set()
 
     def expect(self, job: Live) -> None:
-        """A task went to the background; its result will come here, and one that it had before as well."""
-        self._forget()
-        self._earlier = {key: each for key, each in self._earlier.items() if _stays(each, job.id)}
-        before = self._jobs.get(job.id)
-        if before is not None and before is not job and before.over and _stays(before.task, job.id):
-            self._lay_by(before.task)
+        """A task went to the background; its result will come here, and what it came to before as well."""
+        self._earlier.pop(job.id, None)
         self._jobs[job.id] = job
         if self._news is not None:
             self._news.set()  # somebody else may have woken it while the agent waits for others
@@ -99,15 +95,11 @@ class Arrivals:
 
     def arrived(self, task: Task) -> None:
         """A task that somebody else let go on has ended; one that goes on from here comes by itself."""
-        self._forget()
         job = self._jobs.get(task.id)
         if job is not None and not job.over:
             return
         self._jobs.pop(task.id, None)
-        if job is not None and _stays(job.task, task.id):
-            self._lay_by(job.task)
-        self._earlier = {key: each for key, each in self._earlier.items() if _stays(each, task.id)}
-        self._lay_by(task)
+        self._earlier[task.id] = task
         if self._news is not None:
             self._news.set()
 
@@ -141,10 +133,13 @@ class Arrivals:
         return [*said, UserMessage(text, "system", delivers, ends=ends)]
 
     def _text(self, task: Task, cap: int) -> str:
-        if not task.spawned:
-            return announced(task, cap)
-        rest = output_file(self._outputs, task.id) if self._outputs else f"gen task output {task.id}"
-        return posted(task, cap, str(rest))
+        file = str(output_file(self._outputs, task.id)) if self._outputs else f"gen task output {task.id}"
+        if task.spawned:
+            return posted(task, cap, file)
+        job = self._jobs.get(task.id)
+        newest = job.task if job else self._earlier[task.id]
+        last = newest.ended_at == task.ended_at
+        return announced(task, cap, f'TaskOutput(task_id="{task.id}")' if last else file)
 
     async def more(self) -> bool:
         """Wait until there is something to take; False when nothing is out any more."""
@@ -165,8 +160,17 @@ class Arrivals:
 
     def _come(self) -> list[Task]:
         self._forget()
-        ended = [job.task for job in self._jobs.values() if job.over]
-        return [*self._earlier.values(), *ended]
+        earlier = [end for task in self._earlier.values() for end in self._untold(task)]
+        return [*earlier, *(end for job in self._jobs.values() for end in self._untold_of(job))]
+
+    def _untold_of(self, job: Live) -> list[Task]:
+        """What a task that is expected has come to so far: it is told, whoever waited for it before."""
+        if not job.over and not job.task.past:
+            return []
+        return self._untold(replace(job.task, background=True), over=job.over)
+
+    def _untold(self, task: Task, *, over: bool = True) -> list[Task]:
+        return ends_untold(self._record.task, task, self._was_given, over=over)
 
     def _forget(self) -> None:
         """Let go of what was handed over; the journal remembers it."""
@@ -179,29 +183,20 @@ class Arrivals:
             self._given = self._given if grown else set()
             self._given.update(done[known if grown else 0 :])
             self._read = done
-        if self._given:
-            self._earlier = {key: task for key, task in self._earlier.items() if not self._was_given(task)}
-            for job in [each for each in self._jobs.values() if each.over and self._was_given(each.task)]:
-                del self._jobs[job.id]
+        self._earlier = {each: task for each, task in self._earlier.items() if self._untold(task)}
+        for job in [each for each in self._jobs.values() if each.over and not self._untold_of(each)]:
+            del self._jobs[job.id]
 
-    def _was_given(self, task: Task) -> bool:
-        return task.id in self._given or receipt(task.id, task.ended_at) in self._given
-
-    def _lay_by(self, task: Task) -> None:
-        self._earlier[receipt(task.id, task.ended_at)] = task
+    def _was_given(self, task: str, ended_at: str | None) -> bool:
+        return task in self._given or receipt(task, ended_at) in self._given
 
 
-def _stays(task: Task, again: str) -> bool:
-    """Whether how a task ended is still to be told although one goes on `again`: what it answered is."""
-    return task.id != again or task.status is Status.COMPLETED
-
-
-def announced(task: Task, cap: int) -> str:
-    """One result as its sender reads it."""
+def announced(task: Task, cap: int, whole: str) -> str:
+    """One result as its sender reads it; where a long one is `whole` is said with what is left of it."""
     title = f" ({task.description})" if task.description else ""
     why = f": {task.error.rstrip('.')}" if task.error else ""
     head = f"[The background task {task.id} of {task.agent}{title} ended as {task.status}{why}]"
     text = task.result.strip()
     if len(text) > cap:
-        text = f'{clip(text, cap)}\n[all of it: TaskOutput(task_id="{task.id}")]'
+        text = f"{clip(text, cap)}\n[all of it: {whole}]"
     return f"{head}\n{text}" if text else head

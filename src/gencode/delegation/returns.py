@@ -11,13 +11,14 @@ from datetime import UTC, datetime, timedelta
 from gencode.core.errors import GenCodeError
 from gencode.core.ids import stamp
 from gencode.core.status import Status
-from gencode.core.task import Task, was_given
+from gencode.core.task import Task
 from gencode.delegation.family import as_sent
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job
 from gencode.delegation.orphans import SENDER_GONE
 from gencode.delegation.reach import SILENT
 from gencode.delegation.supervisor import Supervisor
+from gencode.delegation.unheard import unheard
 from gencode.runtime.ports import Store, TaskQuery
 
 log = logging.getLogger(__name__)
@@ -70,13 +71,7 @@ def to_be_told(sender: Task, children: Sequence[Task]) -> bool:
 
     What somebody stopped is not: whoever did so knows, and the conversation is told in its next turn.
     """
-    return any(
-        each.background
-        and each.status.ended
-        and not _was_stopped(each)
-        and not was_given(sender, each.id, each.ended_at)
-        for each in as_sent(sender, children)
-    )
+    return any(not _was_stopped(end) for each in as_sent(sender, children) for end in unheard(sender, each))
 
 
 def _was_stopped(task: Task) -> bool:
@@ -90,6 +85,5 @@ def _has_sent(job: Job) -> bool:
 def _tell(sender: Job, task: Task) -> None:
     """Let an agent hear of an end that it was not told, if that is told by itself."""
     [known], inbox = as_sent(sender.task, [task]), sender.seat.inbox
-    told = not known.background or was_given(sender.task, task.id, task.ended_at)
-    if not told and isinstance(inbox, Arrivals):
+    if isinstance(inbox, Arrivals) and unheard(sender.task, known):
         inbox.arrived(known)

@@ -10,7 +10,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from msgspec import Struct
@@ -59,7 +59,7 @@ class ScriptedProvider:
         self._name = name
 
     @classmethod
-    def of(cls, agents: Mapping[str, Sequence[Mapping[str, Any]]]) -> "ScriptedProvider":
+    def of(cls, agents: Mapping[str, Sequence[Mapping[str, Any]]]) -> Self:
         """A script written in Python, in the same form as the file."""
         return cls(msgspec.convert(msgspec.to_builtins({"agents": agents}), Script))
 

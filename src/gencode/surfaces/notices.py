@@ -18,8 +18,9 @@ from gencode.core.events import (
 from gencode.core.messages import UserMessage
 from gencode.core.outcome import Outcome, titled
 from gencode.core.status import Status
-from gencode.core.task import Task, was_given
+from gencode.core.task import Task
 from gencode.delegation.family import as_sent
+from gencode.delegation.unheard import unheard
 from gencode.surfaces.figures import name_of
 from gencode.surfaces.plain import ending, noted
 from gencode.surfaces.view import View
@@ -77,11 +78,8 @@ def _way(task: str) -> str:
 
 def come_back(session: Task, children: Sequence[Task]) -> list[Task]:
     """Those that came back to a conversation at rest and that it has not heard of."""
-    return [
-        each
-        for each in as_sent(session, children)
-        if each.background and each.status.ended and not was_given(session, each.id, each.ended_at)
-    ]
+    untold = (unheard(session, each) for each in as_sent(session, children) if each.status.ended)
+    return [ends[-1] for ends in untold if ends]
 
 
 def ended_meanwhile(session: Task, children: Sequence[Task]) -> list[Notice]:
