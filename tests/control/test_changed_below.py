@@ -77,6 +77,32 @@ async def test_a_change_by_a_command_is_told_with_its_author_and_only_once(folde
     ]
 
 
+@pytest.mark.parametrize(
+    "command", ["chmod +x a.txt", "touch a.txt", "echo one > a.txt", "cp a.txt b.txt && mv b.txt a.txt"]
+)
+async def test_a_file_in_which_the_same_is_counts_as_unchanged(folder: Path, command: str) -> None:
+    told = await told_to_main(
+        folder,
+        main=[READ, sending("first"), MINE, says("")],
+        first=[says("", call("Bash", command=command)), says("done")],
+    )
+    assert (told[1], (folder / "a.txt").read_text()) == ("done", "mine\n")
+
+
+async def test_an_old_time_and_size_hide_no_change(folder: Path) -> None:
+    hides = "touch -r a.txt b.txt && echo two > a.txt && touch -r b.txt a.txt"
+    told = await told_to_main(
+        folder,
+        main=[READ, sending("first"), MINE, says("")],
+        first=[says("", call("Bash", command=hides)), says("done")],
+    )
+    by = "the agent first, task 00000002"
+    assert told[1:] == [
+        f"done{NOTE.format(by=by)}",
+        f"a.txt changed since it was read (by {by}); Read it again first.",
+    ]
+
+
 async def test_what_an_agent_changed_by_its_own_command_is_no_news_to_it(folder: Path) -> None:
     own = says("", call("Bash", command="echo more >> a.txt"))
     told = await told_to_main(

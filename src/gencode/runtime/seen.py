@@ -1,10 +1,10 @@
 """Runtime room: what one agent has seen of each file, so that it changes nothing it does not know."""
 
+import hashlib
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-from msgspec.structs import replace
 
 from gencode.permissions.paths import shown
 from gencode.runtime.openers import Identity, state_of
@@ -12,6 +12,7 @@ from gencode.runtime.openers import Identity, state_of
 MOST_CHANGES = 10_000
 """So many changes are remembered by their author, and so many files as known; the oldest are forgotten."""
 MOST_FILES = 20
+_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 States = Mapping[str, Identity | None]
 """The states of files by real path; None where nothing is."""
@@ -106,11 +107,9 @@ class Seen:
         """Whether this is how a file was seen last; of one without a hash, whether it was seen at all."""
         return real in self._files and (not sha256 or self._hashes[real] == sha256)
 
-    def only_touched(self, real: str, now: Identity, sha256: str) -> bool:
-        """Whether a file was only given other rights or names since it was seen, and holds the same."""
-        known = self._files.get(real)
-        same = known is not None and replace(known, touched_ns=now.touched_ns) == now
-        return same and bool(sha256) and self._hashes.get(real) == sha256
+    def has_seen(self, real: str, sha256: str) -> bool:
+        """Whether what is in a file, by its hash, is what was seen in it, whatever else became of it."""
+        return bool(sha256) and self._hashes.get(real) == sha256
 
     def author(self, real: str) -> str:
         """Which other agent brought a file into the state it is in; empty when that is not known."""
@@ -128,10 +127,23 @@ class Seen:
             who = self._ledger.author(real, now)
             if who and who == self._who:
                 continue
+            if now is not None and now.size == known.size and self.has_seen(real, _hash_of(real, now.size)):
+                self._files[real] = now
+                continue
             self._told[real] = now
             name = real.removeprefix(inside)
             found.append((name if name.isprintable() else shown(name)) + (f" (by {who})" if who else ""))
         return found
+
+
+def _hash_of(real: str, size: int) -> str:
+    """The hash of what is in a plain file of a known size; empty where that is something else by now."""
+    try:
+        with os.fdopen(os.open(real, _PLAIN), "rb") as file:
+            plain = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            return hashlib.sha256(file.read(size + 1)).hexdigest() if plain else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def changed_under(files: Sequence[str]) -> str:

@@ -80,7 +80,7 @@ def as_seen(ctx: ToolContext, place: Resolved, file: BinaryIO) -> Identity:
         raise ToolError(f"{shown} exists and was not read in this task; Read it first, then change it.")
     if seen != now:
         digest = hashed(file, LARGEST_HASHED)
-        if ctx.seen.only_touched(place.real, now, digest):
+        if ctx.seen.has_seen(place.real, digest):
             ctx.seen.note(place.real, now, digest)
             return now
         if who := by(ctx, place):
