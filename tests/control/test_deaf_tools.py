@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -25,9 +25,11 @@ NOTHING_THERE = "the working directory is empty."
 
 
 @pytest.fixture
-def wake() -> asyncio.Event:
-    """Lets the tools of a test end at last."""
-    return asyncio.Event()
+async def wake() -> asyncio.Event:
+    """Lets the tools of a test end at last; by itself, where a test would hang for it."""
+    wake = asyncio.Event()
+    asyncio.get_running_loop().call_later(20, wake.set)
+    return wake
 
 
 @pytest.fixture(autouse=True)
@@ -101,11 +103,17 @@ async def test_one_that_answers_a_stop_with_a_result_does_not_lift_the_limit_of_
     assert (outcome.status, outcome.result) == (Status.TIMED_OUT, "I look.")
 
 
+@pytest.mark.parametrize("heeds", [True, False])
 async def test_one_that_cannot_show_in_time_what_it_would_change_is_asked_about_without_that(
-    tmp_path: Path, wake: asyncio.Event
+    tmp_path: Path, wake: asyncio.Event, *, heeds: bool
 ) -> None:
     async def forever(ctx: ToolContext) -> str:
-        await wake.wait()
+        while not wake.is_set():
+            try:
+                await wake.wait()
+            except asyncio.CancelledError:
+                if heeds:
+                    raise
         return "at last"
 
     @tool(effect="write", name="Change", timeout=0.2, preview=forever)
@@ -114,20 +122,22 @@ async def test_one_that_cannot_show_in_time_what_it_would_change_is_asked_about_
         return "changed"
 
     class Yes:
-        asked: ClassVar[list[str]] = []
+        def __init__(self) -> None:
+            self.asked = list[str]()
 
         async def ask(self, question: Question) -> Answer:
             self.asked.append(question.preview)
             return Answer(True)
 
-    model = ScriptedProvider.of({"main": [says("", call("Change")), says("I go on.")]})
+    model, asker = ScriptedProvider.of({"main": [says("", call("Change")), says("I go on.")]}), Yes()
     async with (
         asyncio.timeout(30),
-        GenCode.open(tmp_path, model=model, store=MemoryStore(), tools=[change], asker=Yes()) as gen,
+        GenCode.open(tmp_path, model=model, store=MemoryStore(), tools=[change], asker=asker) as gen,
     ):
         outcome = await gen.ask("go").outcome()
         given = results(await said(gen, outcome.agent_id))
-    assert (given, Yes.asked) == (
+        wake.set()
+    assert (given, asker.asked) == (
         ["changed"],
         ["(it could not be shown beforehand: it took longer than 0.2 s)"],
     )

@@ -41,6 +41,7 @@ from gencode.runtime.asking import (
     Reply,
 )
 from gencode.runtime.broker import SILENCE as UNANSWERED
+from gencode.runtime.deaf import apart
 from gencode.runtime.ports import Store, TaskQuery
 
 log = logging.getLogger(__name__)
@@ -238,13 +239,17 @@ class Inquiring:
 
 
 async def _asked(asker: Asker, question: Question) -> Answer:
-    """What a person says; who does not look at the clock is not waited for much longer than a person is."""
+    """What a person says; who does not look at the clock is not waited for much longer than a person is.
+
+    Who does not even heed that it is over takes no more of what is left to the agent.
+    """
     patience = question.patience
     seconds = patience.most if isinstance(asker, Punctual) else patience.in_all(inf)
-    clock = asyncio.timeout(None if seconds is None else seconds + min(1.0, seconds / 10))
+    slack = None if seconds is None else min(1.0, seconds / 10)
+    clock = asyncio.timeout(None if seconds is None or slack is None else seconds + slack)
     try:
         async with clock:
-            return await asker.ask(question)
+            return await apart(asker.ask(question), f"the asker {type(asker).__name__}", most=slack)
     except TimeoutError:
         if not clock.expired():
             raise

@@ -5,6 +5,7 @@ from contextlib import aclosing
 
 from gencode.core.errors import ProviderError
 from gencode.runtime.blame import Blame, words_of
+from gencode.runtime.deaf import pieces_apart
 from gencode.runtime.ports import (
     AgainPart,
     CallPart,
@@ -28,11 +29,15 @@ class Own:
         self._name = f"the provider {type(inner).__name__}"
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
-        """Its reply. A connection or a time that ran out passes; anything else it raises is marked."""
+        """Its reply. A connection or a time that ran out passes; anything else it raises is marked.
+
+        One that does not heed a stop is left alone.
+        """
         whole = False
+        whose = f"{self._name} of task {request.task}"
         try:
             with Blame(self._name):
-                async with aclosing(self._inner.stream(request)) as parts:
+                async with aclosing(pieces_apart(self._inner.stream(request), whose)) as parts:
                     async for part in parts:
                         self._check(part)
                         whole = isinstance(part, EndPart)

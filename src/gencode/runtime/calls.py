@@ -16,7 +16,7 @@ from gencode.core.events import CallDecided, CallFinished, CallStarted, MessageA
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 from gencode.core.rules import Action, Decision
 from gencode.runtime.blame import Blame
-from gencode.runtime.deaf import LEFT, heeding
+from gencode.runtime.deaf import LEFT, apart, heeding
 from gencode.runtime.gate import CHANGED
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
@@ -218,9 +218,11 @@ async def _preview(seat: Seat, wish: Wish, record: Recorder) -> str:
     if wish.tool is None or wish.arguments is None:
         return ""
     clock = asyncio.timeout(wish.tool.timeout)
+    showing = wish.tool.shown(_context(seat, wish, record), wish.arguments)
+    ours = wish.tool.source == "builtin" or wish.tool.preview is None
     try:
         async with clock:
-            return await wish.tool.shown(_context(seat, wish, record), wish.arguments)
+            return await (showing if ours else apart(showing, f"the preview of the tool {wish.tool.name}"))
     except TimeoutError:
         if not clock.expired():
             raise

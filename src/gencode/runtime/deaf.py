@@ -1,10 +1,12 @@
-"""Tools that do not heed that they are stopped, as a program's own may: nobody waits for them for ever."""
+"""What a program brings along, a tool, a model or an asker, may not heed a stop: then it is left alone."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from inspect import CO_COROUTINE
 from opcode import opmap
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -12,8 +14,10 @@ from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput
 
 log = logging.getLogger(__name__)
 
+Given = TypeVar("Given")
+
 HEED_SECONDS = 1.0
-"""So long a tool that is stopped may take to come to its end."""
+"""So long what is stopped may take to come to its end."""
 LEFT = " It does not heed that: it may still be at work, and nobody waits for it any more."
 
 
@@ -24,18 +28,65 @@ async def heeding(tool: Tool, context: ToolContext, arguments: Struct, left: lis
     """
     if not _waits(tool.function):
         return await tool.run(context, arguments)
-    work = asyncio.create_task(tool.run(context, arguments))
-    work.add_done_callback(_over)
+    whose = f"the tool {tool.name} of task {context.task}"
+    return await apart(tool.run(context, arguments), whose, left)
+
+
+async def apart(
+    doing: Awaitable[Given], whose: str, left: list[str] | None = None, most: float | None = None
+) -> Given:
+    """What something comes to that may not heed a stop: it is done in a task of its own.
+
+    Who is stopped here is stopped, whatever becomes of that; what does not heed it is noted in `left`. It has
+    `most` seconds for that, where they are fewer than usual.
+    """
+    work = asyncio.ensure_future(doing)
     try:
         await asyncio.wait([work])
     except asyncio.CancelledError:
-        work.cancel()
-        _, late = await asyncio.wait([work], timeout=HEED_SECONDS)
-        if late:
-            log.warning("the tool %s of task %s does not heed that it is stopped", tool.name, context.task)
-            left.append(tool.name)
+        if not await leave(work, whose, most) and left is not None:
+            left.append(whose)
         raise
     return work.result()
+
+
+async def pieces_apart(pieces: AsyncGenerator[Given, None], whose: str) -> AsyncGenerator[Given, None]:
+    """The same for what comes in pieces: each is made when the one before it was taken, as otherwise."""
+    there: asyncio.Queue[tuple[Given, ...]] = asyncio.Queue()
+    wanted = asyncio.Semaphore(0)
+    left = False
+
+    async def make() -> None:
+        async with aclosing(pieces):
+            async for piece in pieces:
+                if left:
+                    return
+                there.put_nowait((piece,))
+                await wanted.acquire()
+
+    work = asyncio.create_task(make())
+    work.add_done_callback(lambda _: there.put_nowait(()))
+    try:
+        while piece := await there.get():
+            yield piece[0]
+            wanted.release()
+        work.result()
+    finally:
+        left = True
+        await leave(work, whose)
+
+
+async def leave(work: "asyncio.Future[Any]", whose: str, most: float | None = None) -> bool:
+    """Stop what is done in a task of its own, and wait a moment; whether it has come to its end by then."""
+    work.add_done_callback(_over)
+    if not work.cancel():
+        return True
+    try:
+        await asyncio.wait([work], timeout=HEED_SECONDS if most is None else min(most, HEED_SECONDS))
+    finally:  # who is stopped once more waits no longer
+        if not work.done():
+            log.warning("%s does not heed that it is stopped, and is left alone", whose)
+    return work.done()
 
 
 def _waits(function: Callable[..., object]) -> bool:
@@ -49,6 +100,6 @@ def _waits(function: Callable[..., object]) -> bool:
     return opmap["YIELD_VALUE"] in code.co_code[::2]
 
 
-def _over(work: "asyncio.Task[ToolOutput]") -> None:
+def _over(work: "asyncio.Future[Any]") -> None:
     if not work.cancelled():
         work.exception()  # so that nobody is told that it was never asked for

@@ -30,6 +30,7 @@ from gencode.permissions.given import Given
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.paths import PATH_TOOLS, Resolved, decide_path, places_of, resolve, shown
 from gencode.runtime.asking import Answer, Asker, NobodyThere, Question
+from gencode.runtime.deaf import leave
 from gencode.runtime.toolbox import Tool, Toolbox
 
 Relation = Literal["own", "kin", "foreign"]
@@ -194,8 +195,7 @@ class Gate(Struct, kw_only=True, eq=False):
         finally:
             self.given.listen(given, None)
             given.cancel()
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
+            await leave(asking, f"the asker {type(asker).__name__}")
 
     def places(self, call: ToolCall) -> frozenset[str]:
         """Where the paths of a call lead at this moment, every link followed."""
