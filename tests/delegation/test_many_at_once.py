@@ -1,11 +1,17 @@
 """A reply may send hundreds of agents: none of them costs more because of the others."""
 
+import asyncio
 from pathlib import Path
 
 from tests.counting import counting
 
+import gencode
 from gencode.delegation import desk
+from gencode.stores.sqlite import SqliteStore
 from gencode.testing import call, says, scripted
+
+CALLS_OF_AN_AGENT = 850
+"""What is written for one agent with two turns is called about so often, the model aside (bench/run.py, W3)."""
 
 
 async def calls_for_one_of(agents: int, folder: Path) -> float:
@@ -20,3 +26,14 @@ async def calls_for_one_of(agents: int, folder: Path) -> float:
 
 async def test_an_agent_costs_the_same_however_many_are_sent_with_it(tmp_path: Path):
     assert await calls_for_one_of(40, tmp_path) <= 1.2 * await calls_for_one_of(4, tmp_path)
+
+
+async def test_an_agent_that_a_program_sends_costs_no_more_than_it_did(tmp_path: Path):
+    store = await SqliteStore.open(tmp_path / "gen.db")
+    turns = [says("", call("LS", path=".")), says("Found.")]
+    async with scripted(tmp_path, store=store, settings={"max_agents": 100}, Explore=turns) as gen:
+        await gen.task("Explore", "look")  # whatever is loaded only once
+        with counting(gencode) as count:
+            ended = await asyncio.gather(*(gen.task("Explore", "look") for _ in range(50)))
+    assert {each.result for each in ended} == {"Found."}
+    assert count.calls / 50 <= 1.1 * CALLS_OF_AN_AGENT
