@@ -17,9 +17,14 @@ def main() -> int:
     try:
         from gencode.surfaces.cli import main as run
 
-        return run(arguments)
+        code = run(arguments)
     except KeyboardInterrupt:  # before the command line could take over
         return 130
+    if "asyncio" not in sys.modules:  # so nothing was begun that could be left
+        return code
+    from gencode.surfaces.lifetime import leave
+
+    return leave(code)
 
 
 if __name__ == "__main__":

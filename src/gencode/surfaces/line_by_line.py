@@ -25,6 +25,7 @@ from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.family import rows
 from gencode.surfaces.figures import figures, name_of, state
 from gencode.surfaces.handed_back import handed_back, in_words
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.notices import Notice, all_named
 from gencode.surfaces.person import Doubt, LinePerson, drop_typed
 from gencode.surfaces.plain import answer, note
@@ -47,7 +48,7 @@ WAYS = {
 
 def run(args: argparse.Namespace) -> int:
     """Lead a conversation until it is left, or there is nothing more to read."""
-    return asyncio.run(_run(args))
+    return run_to_end(_run(args))
 
 
 async def _run(args: argparse.Namespace) -> int:

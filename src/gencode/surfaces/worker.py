@@ -18,6 +18,7 @@ from gencode.core.errors import GenCodeError
 from gencode.core.outcome import as_json
 from gencode.delegation.orphans import SENDER_GONE
 from gencode.runtime.asking import Answer, Asker, NobodyThere, Question
+from gencode.surfaces.lifetime import leave, run_to_end
 from gencode.surfaces.log import start_log
 
 FIRST_TO_GO = "800"
@@ -80,7 +81,7 @@ def main() -> int:
     _volunteer()
     try:
         order = msgspec.json.decode(caller.order(), type=WorkOrder)
-        return asyncio.run(_run(order, caller))
+        return run_to_end(_run(order, caller))
     except msgspec.MsgspecError as error:
         caller.answer({"mistake": f"The order for a task cannot be read: {error}."})
     except GenCodeError as trouble:
@@ -142,4 +143,4 @@ def _volunteer() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(leave(main()))

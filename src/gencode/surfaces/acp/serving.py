@@ -10,6 +10,7 @@ from acp.interfaces import Agent
 
 from gencode.surfaces.acp.agent import EditorAgent
 from gencode.surfaces.acp.wire import connected, take_stdio
+from gencode.surfaces.lifetime import run_to_end
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -17,7 +18,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def run(args: argparse.Namespace) -> int:
     """Serve the editor that has started us; the exit code."""
     handles = take_stdio()
-    return asyncio.run(_serve(args, *handles))
+    return run_to_end(_serve(args, *handles))
 
 
 async def _serve(args: argparse.Namespace, incoming: int, outgoing: int) -> int:

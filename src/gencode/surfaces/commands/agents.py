@@ -1,7 +1,6 @@
 """`gen agents list|show|lint|new`: which agents there are, what each one gets, what is wrong with files."""
 
 import argparse
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +14,7 @@ from gencode.settings import gen_home
 from gencode.surfaces.agent_pages import AgentLine, LintedFile, agent_line, agent_page, linted_file, own_files
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.commands.piped import whole_input
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.person import somebody_is_there
 from gencode.surfaces.plain import answer, answer_json, note, table
 from gencode.surfaces.visible import visible_line
@@ -22,17 +22,17 @@ from gencode.surfaces.visible import visible_line
 
 def listed(args: argparse.Namespace) -> int:
     """List the agents."""
-    return asyncio.run(_listed(args))
+    return run_to_end(_listed(args))
 
 
 def shown(args: argparse.Namespace) -> int:
     """Show one agent."""
-    return asyncio.run(_shown(args))
+    return run_to_end(_shown(args))
 
 
 def linted(args: argparse.Namespace) -> int:
     """Check files."""
-    return asyncio.run(_linted(args))
+    return run_to_end(_linted(args))
 
 
 def made(args: argparse.Namespace) -> int:

@@ -1,7 +1,6 @@
 """`gen -p`: one turn of the main conversation, without a screen."""
 
 import argparse
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ from gencode.surfaces.commands.piped import piped_text
 from gencode.surfaces.follow import follow, painter_for, tell_ending
 from gencode.surfaces.habits import NOT_TOLD
 from gencode.surfaces.handed_back import come_late, handed_back, in_words, tasks_of
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json
 from gencode.surfaces.view import CUT_SHORT, AgentView, View, fold
@@ -46,7 +46,7 @@ class Answer(Struct, frozen=True, rename="camel"):
 
 def run(args: argparse.Namespace) -> int:
     """Ask, show what happens, print the answer."""
-    return asyncio.run(_ask(args, _prompt(args)))
+    return run_to_end(_ask(args, _prompt(args)))
 
 
 async def _ask(args: argparse.Namespace, prompt: str) -> int:

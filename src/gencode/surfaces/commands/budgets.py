@@ -1,20 +1,20 @@
 """`gen task budget`: what a task may spend, and another budget for one that is at rest (surfaces)."""
 
 import argparse
-import asyncio
 
 import msgspec
 
 from gencode.delegation.accounts import spent_by
 from gencode.surfaces.bounds import bounded, bounds_page
 from gencode.surfaces.commands.opening import opened
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json
 from gencode.surfaces.visible import visible_line
 
 
 def budget(args: argparse.Namespace) -> int:
     """Set the budget of a task if one is named, and say what it may spend."""
-    return asyncio.run(_budget(args))
+    return run_to_end(_budget(args))
 
 
 async def _budget(args: argparse.Namespace) -> int:

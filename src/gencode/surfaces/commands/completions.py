@@ -107,10 +107,10 @@ def _for_bash(found: Offers, last: str, current: str) -> Offers:
 
 def _look(kind: str, folder: str) -> Found:
     """The agents, or the latest tasks or conversations, of a folder; none where they cannot be read."""
-    import asyncio
+    from gencode.surfaces.lifetime import run_to_end
 
     try:
-        return _agents(Path(folder)) if kind == "agents" else asyncio.run(_tasks(kind, Path(folder)))
+        return _agents(Path(folder)) if kind == "agents" else run_to_end(_tasks(kind, Path(folder)))
     except (UserMistake, OSError):
         return ()
 

@@ -10,6 +10,7 @@ from gencode.core.errors import UserMistake
 from gencode.runtime.agenda import Appointment, Plan
 from gencode.surfaces.commands.opening import flags, opened
 from gencode.surfaces.commands.piped import whole_input
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json, note, table
 from gencode.surfaces.scheduling import scheduler_of
 from gencode.surfaces.visible import visible
@@ -17,7 +18,7 @@ from gencode.surfaces.visible import visible
 
 def listed(args: argparse.Namespace) -> int:
     """What is planned, as a table or JSON."""
-    return asyncio.run(_listed(args))
+    return run_to_end(_listed(args))
 
 
 async def _listed(args: argparse.Namespace) -> int:
@@ -42,7 +43,7 @@ def added(args: argparse.Namespace) -> int:
     """Plan something, and say when it runs next."""
     typed: str = args.planned
     prompt = whole_input("write what is to be done after the schedule") if typed == "-" else typed
-    return asyncio.run(_added(args, prompt))
+    return run_to_end(_added(args, prompt))
 
 
 async def _added(args: argparse.Namespace, prompt: str) -> int:
@@ -82,7 +83,7 @@ async def _session(gen: GenCode, args: argparse.Namespace) -> str:
 
 def removed(args: argparse.Namespace) -> int:
     """Remove jobs; nothing when one of them is not there."""
-    return asyncio.run(_removed(args))
+    return run_to_end(_removed(args))
 
 
 async def _removed(args: argparse.Namespace) -> int:
@@ -100,7 +101,7 @@ async def _removed(args: argparse.Namespace) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Run what is due until somebody interrupts."""
-    return asyncio.run(_run(args))
+    return run_to_end(_run(args))
 
 
 async def _run(args: argparse.Namespace) -> int:

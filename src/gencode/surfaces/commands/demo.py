@@ -1,7 +1,6 @@
 """`gen demo`: a guided tour on the offline model, in a small project of its own."""
 
 import argparse
-import asyncio
 import tempfile
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from gencode.core.ids import moment
 from gencode.core.outcome import Outcome
 from gencode.core.task import replay
 from gencode.surfaces.follow import follow, painter_for, tell_ending
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json, seconds, table
 
 QUESTION = "Where are passwords checked, and where are invoices sent?"
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     """Take the tour. It leaves nothing behind: the project and the journal live only as long as it does."""
     with tempfile.TemporaryDirectory(prefix="gen-demo-") as folder:
         _write_project(Path(folder))
-        return asyncio.run(_tour(Path(folder), as_json="json" in args, verbose="verbose" in args))
+        return run_to_end(_tour(Path(folder), as_json="json" in args, verbose="verbose" in args))
 
 
 def _write_project(folder: Path) -> None:

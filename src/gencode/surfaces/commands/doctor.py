@@ -1,7 +1,6 @@
 """`gen doctor`: what is set up, what is missing, and the line that mends it. It changes nothing."""
 
 import argparse
-import asyncio
 import os
 import platform
 import shlex
@@ -34,6 +33,7 @@ from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.settings import gen_home
 from gencode.surfaces.commands.models import main_model
 from gencode.surfaces.commands.opening import CONNECT, opened
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.log import log_file
 from gencode.surfaces.plain import answer, answer_json
 from gencode.surfaces.streams import answers
@@ -64,7 +64,7 @@ class Check(Struct, frozen=True):
 
 def show(args: argparse.Namespace) -> int:
     """Look at everything; 1 when something keeps GenCode from working."""
-    return asyncio.run(_show(args))
+    return run_to_end(_show(args))
 
 
 async def _show(args: argparse.Namespace) -> int:

@@ -1,7 +1,6 @@
 """`gen task replay | export | import`: the journal of a task, without any model."""
 
 import argparse
-import asyncio
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from gencode.delegation.differences import Comparison, Pair
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.follow import tell_ending
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import Steps, answer, answer_json, answer_raw, has_terminal, note
 from gencode.surfaces.visible import exact_line
 
@@ -24,7 +24,7 @@ LARGEST_FILE = 200_000_000
 
 def replayed(args: argparse.Namespace) -> int:
     """Play a task and everything below it again, and check that the journal tells the stored state."""
-    return asyncio.run(_compared(args) if "against" in args else _replayed(args))
+    return run_to_end(_compared(args) if "against" in args else _replayed(args))
 
 
 async def _compared(args: argparse.Namespace) -> int:
@@ -107,7 +107,7 @@ def _tell(events: int, tasks: int, different: Sequence[str]) -> None:
 
 def exported(args: argparse.Namespace) -> int:
     """Write the journal of one task."""
-    text = asyncio.run(_exported(args))
+    text = run_to_end(_exported(args))
     if args.file == "-":
         answer_raw(text)
         return 0
@@ -136,7 +136,7 @@ async def _exported(args: argparse.Namespace) -> str:
 def imported(args: argparse.Namespace) -> int:
     """Read the journal of one task into the database."""
     text = whole_input("name a file to import") if args.file == "-" else _read(Path(args.file).expanduser())
-    return asyncio.run(_imported(args, text))
+    return run_to_end(_imported(args, text))
 
 
 async def _imported(args: argparse.Namespace, text: str) -> int:

@@ -1,7 +1,6 @@
 """`gen task output | stop | background | resume | events`: tasks that run, from any process."""
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -29,6 +28,7 @@ from gencode.surfaces.commands.opening import check, not_trusted, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.commands.schemas import schema
 from gencode.surfaces.follow import follow, painter_for, tell_ending
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.notices import all_named
 from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json, answer_raw, note, turns
@@ -42,7 +42,7 @@ GO_ON = "Go on where you were."
 
 def output(args: argparse.Namespace) -> int:
     """The result of a task, once it has ended or the time is up."""
-    return asyncio.run(_output(args))
+    return run_to_end(_output(args))
 
 
 async def _output(args: argparse.Namespace) -> int:
@@ -81,7 +81,7 @@ async def _output(args: argparse.Namespace) -> int:
 
 def stop(args: argparse.Namespace) -> int:
     """Stop a task, and say what that hit."""
-    return asyncio.run(_stop(args))
+    return run_to_end(_stop(args))
 
 
 async def _stop(args: argparse.Namespace) -> int:
@@ -122,7 +122,7 @@ def _tell_stop(struck: StruckTask) -> None:
 
 def background(args: argparse.Namespace) -> int:
     """Let the agent that waits for a task go on without it."""
-    return asyncio.run(_background(args))
+    return run_to_end(_background(args))
 
 
 async def _background(args: argparse.Namespace) -> int:
@@ -151,7 +151,7 @@ def resume(args: argparse.Namespace) -> int:
         here="cwd" in args,
         output_schema=schema(args),
     )
-    return asyncio.run(go_on(args, request))
+    return run_to_end(go_on(args, request))
 
 
 async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
@@ -216,7 +216,7 @@ def in_clone(gen: GenCode, task: Task) -> str:
 
 def events(args: argparse.Namespace) -> int:
     """The facts of a task, one per line; with --follow until it ends."""
-    return asyncio.run(_events(args))
+    return run_to_end(_events(args))
 
 
 async def _events(args: argparse.Namespace) -> int:

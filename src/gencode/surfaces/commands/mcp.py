@@ -1,7 +1,6 @@
 """`gen mcp`: our agents for other assistants, as an MCP server on stdin and stdout or behind an address."""
 
 import argparse
-import asyncio
 import os
 import sys
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from gencode.core.extras import installing
 from gencode.places import workspace_at
 from gencode.runtime.processes.environment import INSIDE
 from gencode.surfaces.commands.opening import check, flags
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import note
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserMistake(OWN_SERVER)
     if "http" in args:
         os.environ[INSIDE] = "1"
-        return asyncio.run(_serve(args, None, _wish(args)))
+        return run_to_end(_serve(args, None, _wish(args)))
     if stray := [option for name, option in ONLY_HTTP.items() if name in args]:
         raise UserMistake(f"{stray[0]} is for gen mcp --http; without it there is no address.")
     if sys.stdin is not None and sys.stdin.isatty():
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     os.environ[INSIDE] = "1"
     streams = taken_streams()
     try:
-        return asyncio.run(_serve(args, streams, None))
+        return run_to_end(_serve(args, streams, None))
     finally:
         for handle in streams:
             os.close(handle)

@@ -1,7 +1,6 @@
 """`gen task merge`: take over what an agent changed on another machine, or look what that would give."""
 
 import argparse
-import asyncio
 from pathlib import Path
 
 from gencode.app import GenCode
@@ -19,6 +18,7 @@ from gencode.runtime.fleet import Dispatching
 from gencode.runtime.worktrees.leftovers import looked_at
 from gencode.runtime.worktrees.place import recorded
 from gencode.surfaces.commands.opening import opened
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json, note
 
 _WELL = {"applied", "there", "fits"}
@@ -26,7 +26,7 @@ _WELL = {"applied", "there", "fits"}
 
 def merge(args: argparse.Namespace) -> int:
     """Take it over; 1 when that was not possible and it is offered as a branch."""
-    return asyncio.run(_merge(args))
+    return run_to_end(_merge(args))
 
 
 async def _merge(args: argparse.Namespace) -> int:

@@ -1,7 +1,6 @@
 """`gen migrate`: bring the database up to date, or copy the one of this machine into a shared one."""
 
 import argparse
-import asyncio
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from gencode.app import migrate
 from gencode.core.errors import UserMistake
 from gencode.places import database
 from gencode.settings import load
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json
 
 LONGEST_URL = 4_096
@@ -17,12 +17,12 @@ LONGEST_URL = 4_096
 def run(args: argparse.Namespace) -> int:
     """Migrate, and say from which version to which."""
     if "to" in args:
-        return asyncio.run(_copy(args, _url(args.to)))
+        return run_to_end(_copy(args, _url(args.to)))
     told = load(Path(getattr(args, "cwd", ".")).absolute())
     if told.database_url:
         from gencode.fleet import migrate_shared
 
-        where, before, after = asyncio.run(migrate_shared(told.database_url))
+        where, before, after = run_to_end(migrate_shared(told.database_url))
     else:
         where = str(database())
         before, after = migrate(database())

@@ -1,7 +1,6 @@
 """`gen models`: which model would answer, and what every name stands for."""
 
 import argparse
-import asyncio
 
 from msgspec import Struct
 
@@ -10,6 +9,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.prices import Price
 from gencode.runtime.models import ALIASES, TIERS
 from gencode.surfaces.commands.opening import opened, why_usual
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json, table
 
 
@@ -24,7 +24,7 @@ class ModelLine(Struct, frozen=True, rename="camel"):
 
 def show(args: argparse.Namespace) -> int:
     """List the names."""
-    return asyncio.run(_show(args))
+    return run_to_end(_show(args))
 
 
 async def _show(args: argparse.Namespace) -> int:

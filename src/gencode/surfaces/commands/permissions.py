@@ -1,7 +1,6 @@
 """`gen permissions explain | check`: what is decided about a call, by which rule, and what would lift it."""
 
 import argparse
-import asyncio
 import json
 import sys
 from collections import Counter
@@ -23,6 +22,7 @@ from gencode.permissions.cases import Judged, judge_file
 from gencode.permissions.decision import check_tool
 from gencode.permissions.explain import Explanation
 from gencode.surfaces.commands.opening import flags
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json, answer_raw, note, table
 from gencode.surfaces.visible import exact_line
 
@@ -55,7 +55,7 @@ class Verdict(Struct, frozen=True):
 
 def explained(args: argparse.Namespace) -> int:
     """Decide about one call and say how it came about."""
-    return asyncio.run(_explained(args))
+    return run_to_end(_explained(args))
 
 
 async def _explained(args: argparse.Namespace) -> int:

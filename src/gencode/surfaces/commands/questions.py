@@ -1,7 +1,6 @@
 """`gen task questions | answer`: what agents of other processes and machines ask, and what they are told."""
 
 import argparse
-import asyncio
 import contextlib
 
 import msgspec
@@ -15,6 +14,7 @@ from gencode.runtime.questions import ALL, Travelling, check_answer, reaches_of
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.far_questions import box_of, far_questions
 from gencode.surfaces.follow import painter_for
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.person import (
     Keyboard,
     TerminalBroker,
@@ -39,7 +39,7 @@ NO_ALONE = "A no says no more than that, and --why: --for, --network and --words
 def asked(args: argparse.Namespace) -> int:
     """The questions that wait; at a terminal they are asked, and those that come as well."""
     with contextlib.suppress(KeyboardInterrupt):
-        return asyncio.run(_asked(args))
+        return run_to_end(_asked(args))
     return 0
 
 
@@ -74,7 +74,7 @@ async def _asked_here(gen: GenCode, *, everywhere: bool) -> None:
 
 def answered(args: argparse.Namespace) -> int:
     """Answer one question."""
-    return asyncio.run(_answered(args))
+    return run_to_end(_answered(args))
 
 
 async def _answered(args: argparse.Namespace) -> int:

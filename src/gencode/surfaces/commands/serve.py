@@ -1,7 +1,6 @@
 """`gen serve`: the HTTP API, live events and the web page, until it is told to end."""
 
 import argparse
-import asyncio
 import ipaddress
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.extras import installing
 from gencode.runtime.questions import ALL
 from gencode.surfaces.commands.opening import check, flags, opened
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import note
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     from gencode.surfaces.http.tokens import Keys, kept_token
 
     token = kept_token(Path(args.token_file).expanduser()) if "token_file" in args else ""
-    return asyncio.run(_serve(args, Keys(token, getattr(args, "share", []))))
+    return run_to_end(_serve(args, Keys(token, getattr(args, "share", []))))
 
 
 def _is_there(name: str) -> bool:

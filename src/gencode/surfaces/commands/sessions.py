@@ -1,7 +1,6 @@
 """`gen sessions list | show | delete | prune`: conversations, and the only way anything is deleted."""
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -16,13 +15,14 @@ from gencode.core.task import Task
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.commands.transcript import transcript_text
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json, note, table, turns
 from gencode.surfaces.visible import visible_line
 
 
 def listed(args: argparse.Namespace) -> int:
     """The conversations, as a table or JSON."""
-    return asyncio.run(_listed(args))
+    return run_to_end(_listed(args))
 
 
 async def _listed(args: argparse.Namespace) -> int:
@@ -49,7 +49,7 @@ def _row(session: Outcome, at: str) -> list[str]:
 
 def show(args: argparse.Namespace) -> int:
     """One conversation with everything that was said, and the tasks it asked for."""
-    return asyncio.run(_show(args))
+    return run_to_end(_show(args))
 
 
 async def _show(args: argparse.Namespace) -> int:
@@ -69,7 +69,7 @@ async def _show(args: argparse.Namespace) -> int:
 
 def deleted(args: argparse.Namespace) -> int:
     """Delete conversations, with everything below them."""
-    return asyncio.run(_deleted(args))
+    return run_to_end(_deleted(args))
 
 
 async def _deleted(args: argparse.Namespace) -> int:
@@ -80,7 +80,7 @@ async def _deleted(args: argparse.Namespace) -> int:
 
 def pruned(args: argparse.Namespace) -> int:
     """Delete what nobody has touched for so many days."""
-    return asyncio.run(_pruned(args))
+    return run_to_end(_pruned(args))
 
 
 async def _pruned(args: argparse.Namespace) -> int:

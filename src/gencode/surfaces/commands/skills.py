@@ -1,7 +1,6 @@
 """`gen skills list`: every skill file, what it is for, what hides it and what is wrong with it."""
 
 import argparse
-import asyncio
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from msgspec import Struct
 from gencode.app import forgetful
 from gencode.core.skill import Skill, SkillEntry
 from gencode.surfaces.commands.opening import opened
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json, table
 from gencode.surfaces.visible import visible_line
 
@@ -33,7 +33,7 @@ class SkillLine(Struct, frozen=True, rename="camel"):
 
 def show(args: argparse.Namespace) -> int:
     """List the skills."""
-    return asyncio.run(_show(args))
+    return run_to_end(_show(args))
 
 
 async def _show(args: argparse.Namespace) -> int:

@@ -1,7 +1,6 @@
 """`gen task run | list | show`: the life of tasks."""
 
 import argparse
-import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -23,6 +22,7 @@ from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.commands.schemas import schema
 from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.follow import follow, painter_for
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json, note, seconds, table, turns
 from gencode.surfaces.visible import visible_line
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     """Send one agent and print what it says."""
     typed: str = args.task
     prompt = whole_input("write the task after the agent's name") if typed == "-" else typed
-    return asyncio.run(_run(args, prompt))
+    return run_to_end(_run(args, prompt))
 
 
 async def _run(args: argparse.Namespace, prompt: str) -> int:
@@ -69,7 +69,7 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
 
 def listed(args: argparse.Namespace) -> int:
     """The tasks, as a table, a tree or JSON."""
-    return asyncio.run(_listed(args))
+    return run_to_end(_listed(args))
 
 
 async def _listed(args: argparse.Namespace) -> int:
@@ -132,7 +132,7 @@ def _tree(tasks: Sequence[Outcome]) -> Iterator[list[str]]:
 
 def show(args: argparse.Namespace) -> int:
     """One task with everything that was said."""
-    return asyncio.run(_show(args))
+    return run_to_end(_show(args))
 
 
 async def _show(args: argparse.Namespace) -> int:

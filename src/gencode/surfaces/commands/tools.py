@@ -1,16 +1,16 @@
 """`gen tools`: every tool with its aliases, effect class and source."""
 
 import argparse
-import asyncio
 
 from gencode.app import forgetful
 from gencode.surfaces.commands.opening import opened
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json, note, table
 
 
 def show(args: argparse.Namespace) -> int:
     """List the tools."""
-    return asyncio.run(_show(args))
+    return run_to_end(_show(args))
 
 
 async def _show(args: argparse.Namespace) -> int:

@@ -1,7 +1,6 @@
 """`gen task send | interrupt | fork`: a word to a task, a cut, and a copy that goes another way."""
 
 import argparse
-import asyncio
 from functools import partial
 from itertools import chain
 
@@ -29,6 +28,7 @@ from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.commands.schemas import schema
 from gencode.surfaces.follow import follow, painter_for
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.notices import all_named
 from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json, note
@@ -40,7 +40,7 @@ def send(args: argparse.Namespace) -> int:
     """Say something to a task, and say what came of that."""
     typed: str = args.text
     text = whole_input("write what to say after the id") if typed == "-" else typed
-    return asyncio.run(_send(args, text))
+    return run_to_end(_send(args, text))
 
 
 async def _send(args: argparse.Namespace, text: str) -> int:
@@ -83,7 +83,7 @@ async def _behind(store: Store, task: Task) -> str:
 
 def interrupt(args: argparse.Namespace) -> int:
     """Cut what a task does at this moment, and say what that hit."""
-    return asyncio.run(_interrupt(args))
+    return run_to_end(_interrupt(args))
 
 
 async def _interrupt(args: argparse.Namespace) -> int:
@@ -117,7 +117,7 @@ def fork(args: argparse.Namespace) -> int:
     """Begin a copy of a task and print what it says."""
     typed: str = args.task
     prompt = whole_input("write what to do after the id") if typed == "-" else typed
-    return asyncio.run(_fork(args, prompt))
+    return run_to_end(_fork(args, prompt))
 
 
 async def _fork(args: argparse.Namespace, prompt: str) -> int:

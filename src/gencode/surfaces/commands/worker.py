@@ -15,6 +15,7 @@ from gencode.core.errors import UserMistake
 from gencode.places import workspace_at
 from gencode.settings import Settings, gen_home, load
 from gencode.surfaces.health import Health
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer_json, note
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     told = load(workspace)
     if not told.database_url:
         raise UserMistake(NO_DATABASE)
-    return asyncio.run(_work(args, told, workspace))
+    return run_to_end(_work(args, told, workspace))
 
 
 async def _work(args: argparse.Namespace, told: Settings, workspace: Path) -> int:

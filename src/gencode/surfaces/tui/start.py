@@ -15,6 +15,7 @@ from gencode.places import workspace_at
 from gencode.runtime.asking import Asker
 from gencode.settings import gen_home
 from gencode.surfaces.history import History
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.notices import Notice
 from gencode.surfaces.talk import Talk
 from gencode.surfaces.tui.app import TerminalApp
@@ -28,7 +29,7 @@ HISTORY = "history.jsonl"
 def run(args: argparse.Namespace) -> int:
     """Show the app until somebody leaves it; what ended it badly is raised once the terminal is as it was."""
     folder = workspace_at(Path(getattr(args, "cwd", "."))).cwd
-    return asyncio.run(_run(args, folder))
+    return run_to_end(_run(args, folder))
 
 
 async def _run(args: argparse.Namespace, folder: Path) -> int:

@@ -1,0 +1,73 @@
+"""How a process of `gen` runs its event loop and ends: like `asyncio.run`, but it waits for nobody for ever.
+
+When its work is done and everything is closed, all that is still there was left alone: a tool of a program
+that does not heed that it is stopped, or a thread that such a tool was waiting for.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+PATIENCE = 2.0
+"""So long what is left may take to come to its end when the work of a process is done."""
+POOL = "asyncio_"
+"""How the threads are named that `asyncio.to_thread` makes use of."""
+
+log = logging.getLogger(__name__)
+
+
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in an event loop of its own, and give what it gives."""
+    runner = asyncio.Runner()
+    try:
+        return runner.run(work)
+    finally:
+        loop = runner.get_loop()
+        if loop.run_until_complete(_settled(loop)):
+            runner.close()
+        else:
+            _keep(loop)
+
+
+def leave(code: int) -> int:
+    """The exit code of a process that can end; one with a thread that Python would wait for ends here."""
+    if any(thread.name.startswith(POOL) for thread in threading.enumerate()):
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # nobody listens, or it is closed
+                stream.flush()
+        os._exit(code)
+    return code
+
+
+async def _settled(loop: asyncio.AbstractEventLoop) -> bool:
+    """Stop everything that is left of an event loop; whether all of it has come to its end."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for each in others:
+        each.cancel()
+    late = [*(await asyncio.wait(others, timeout=PATIENCE))[1]] if others else []
+    # Whoever is cancelled while it waits for threads waits for them all the same; so nobody is.
+    for closing in (loop.shutdown_asyncgens(), loop.shutdown_default_executor()):
+        late += (await asyncio.wait([loop.create_task(closing)], timeout=PATIENCE))[1]
+    if late:
+        log.warning("the process ends although this has not: %s", ", ".join(map(repr, late)))
+    return not late
+
+
+def _keep(loop: asyncio.AbstractEventLoop) -> None:
+    """Have a loop with what is left in it kept until the process is gone, held by a thread that does nothing.
+
+    To close it would be to run that once more, and it may not heed this either.
+    """
+
+    def hold(_: asyncio.AbstractEventLoop) -> None:
+        threading.Event().wait()
+
+    threading.Thread(target=hold, args=(loop,), daemon=True).start()
