@@ -15,9 +15,8 @@ from gencode.core.outcome import Outcome
 from gencode.core.prices import Price
 from gencode.core.rules import Policy
 from gencode.core.spec import TaskRequest, Workspace
-from gencode.core.task import Task
 from gencode.delegation.foresight import Foresight
-from gencode.delegation.forks import Fork
+from gencode.delegation.forks import At, Fork
 from gencode.delegation.handle import Asking, Handle, Words, request
 from gencode.delegation.history import History
 from gencode.delegation.launcher import Launcher, Means
@@ -121,7 +120,7 @@ class GenCode:
         self.secretary = self._secretary()
         self.toolbox = Toolbox((*TOOLS, skill, *on_request(gen_home, self.secretary), *tools), self.plugins)
         self._named = self.toolbox.matching(self.settings.tools)
-        for rule in around.policy.rules:
+        for rule in (rules := around.policy.rules):
             check_tool(rule.tool, self.toolbox)
         self.root = Root(around.policy)
         """The policy of the session; a change of it reaches every agent that runs."""
@@ -129,7 +128,6 @@ class GenCode:
         self._answered: set[str] = set()
         brought = around.project.brought.texts if around.project.trusted else {}
         files = {name: brought[name] for name in FILES if name in brought}
-        rules = around.policy.rules
         self.servers = Session(gen_home(), self.workspace.root, around.servers, files, self._answered, rules)
         outside = (told.hooks, self.servers, told.append_system_prompt)
         customs = Customs(told.max_depth, self._price, kept, self.library, *outside)
@@ -138,6 +136,7 @@ class GenCode:
         means = Means(gen_home(), around.engine, told.task_seconds, patience, told.result_cache)
         self.launcher = Launcher(self.store, self.bus, supervisor, seating, means)
         self.records = Records(self.store, outputs(), self.workspace.cwd, told.agent_caps, told.stall_seconds)
+        self.find, self.outcome_of = self.records.find, self.records.outcome_of
         self.watch = Watch(self.store, supervisor.owner, outputs())
         root = self.root if policy_named(around.flags) else None
         bounds = (self.settings.budget, self.settings.named_budget(around.flags))
@@ -266,10 +265,20 @@ class GenCode:
         """What a verb (interrupt, steer, keep, stop or tree) would hit now, the task itself first."""
         return await self.verbs.hits(task, verb)
 
-    async def fork(self, task: str, prompt: str, *, at: int | None = None, **words: Unpack[Words]) -> Outcome:
+    @overload
+    async def fork(
+        self, task: str, prompt: str, *, background: Literal[True], at: At = None, **words: Unpack[Words]
+    ) -> Handle: ...
+    @overload
+    async def fork(
+        self, task: str, prompt: str, *, background: bool = False, at: At = None, **words: Unpack[Words]
+    ) -> Outcome: ...
+    async def fork(
+        self, task: str, prompt: str, *, background: bool = False, at: At = None, **words: Unpack[Words]
+    ) -> Outcome | Handle:
         """Run a new task that begins with what another one had said and heard up to fact number `at`."""
-        job = await self.work.fork(task, Fork(at), request("", prompt, words, background=False))
-        return await self.outcome(job)
+        job = await self.work.fork(task, Fork(at), request("", prompt, words, background=background))
+        return self._handle(job) if background else await self.outcome(job)
 
     def ask(self, prompt: str, *, session: str | None = None, agent: str = "") -> Asking:
         """Say something in the main conversation: iterate over the events, or await `.outcome()`."""
@@ -286,10 +295,6 @@ class GenCode:
     async def show(self, task: str) -> Outcome:
         """One task with its transcript and the gate's decisions."""
         return await self.records.show(await self.find(task))
-
-    async def find(self, task: str) -> Task:
-        """The folded task behind an id or the beginning of one."""
-        return await self.records.find(task)
 
     async def export(self, task: str) -> str:
         """The journal of one task as JSONL."""
@@ -351,10 +356,6 @@ class GenCode:
         except asyncio.CancelledError:
             await job.halt("whoever waited for it was cancelled")
             raise
-
-    async def outcome_of(self, task: Task) -> Outcome:
-        """A folded task in its public shape, with the usage of everything below it."""
-        return await self.records.outcome_of(task)
 
     def _handle(self, job: Live) -> Handle:
         return Handle(job, self.bus, self.store, self.outcome_of, self.verbs)

@@ -50,6 +50,16 @@ async def test_a_fork_begins_with_what_the_other_one_knew_and_goes_its_own_way(t
     assert [each.text for each in told if isinstance(each, AssistantMessage)] == ["", "left"]
 
 
+async def test_a_fork_may_work_in_the_background_as_any_task_may(tmp_path: Path) -> None:
+    async with scripted(tmp_path, Explore=[says("left"), says("right", delay_ms=300)]) as gen:
+        first = await gen.task("Explore", "look")
+        handle = await gen.fork(first.agent_id, "now right", background=True)
+        at_work = await gen.get(handle.id)
+        forked = await handle.result()
+    assert (at_work.status.ended, at_work.background, at_work.forked_from) == (False, True, first.agent_id)
+    assert (forked.agent_id, forked.result, forked.background) == (handle.id, "right", True)
+
+
 async def test_a_fork_in_the_middle_of_calls_answers_them(tmp_path: Path) -> None:
     async with scripted(tmp_path, Explore=[says("", call("LS", path=".")), says("done")]) as gen:
         first = await gen.task("Explore", "look")

@@ -27,13 +27,17 @@ LATER = (
 )
 
 
+At = int | None
+"""The number of a fact; None: the last one."""
+
+
 class Fork(Struct, frozen=True):
     """Where a fork begins: after fact number `at` of the task it copies (None: after the last one).
 
     `budget` bounds the fork itself, perhaps with nothing; None: what is asked for it, else that of the task.
     """
 
-    at: int | None = None
+    at: At = None
     budget: Budget | None = None
 
     def bounding(self, request: TaskRequest, task: Task) -> TaskRequest:
