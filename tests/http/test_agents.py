@@ -54,13 +54,18 @@ async def test_an_agent_for_every_folder_needs_the_right_to_answer(tmp_path: Pat
         assert (await site.client.get("/api/agents/tester")).json["source"] == written["path"]
 
 
+def agent_files(folder: Path) -> list[Path]:
+    return [*folder.rglob("*.md")]
+
+
 async def test_names_lead_out_of_no_folder(tmp_path: Path) -> None:
-    async with served(tmp_path, main=[says("x")]) as site:
-        for name in ("../evil", "/etc/evil", "a/../../b", "..", "\0"):
+    project = tmp_path / "far" / "down" / "project"
+    project.mkdir(parents=True)
+    async with served(project, main=[says("x")]) as site:
+        for name in ("../evil", "../../../../evil", "/etc/evil", "a/../../b", "..", "\0"):
             answer = await site.client.post("/api/agents", {**NEW, "name": name})
             assert answer.status in (201, 400)
-        outside = [path for path in tmp_path.parent.rglob("*evil*") if tmp_path not in path.parents]
-        assert outside == []
+    assert {path.parent for path in agent_files(tmp_path)} <= {project / ".gen" / "agents"}
 
 
 async def test_only_files_below_the_folder_are_checked(tmp_path: Path) -> None:
