@@ -68,6 +68,15 @@ async def test_an_agent_changes_its_own_worktree_and_hands_back_a_diff(
     assert [each.path for each in outcome.evidence.files_changed] == ["a.txt"]
 
 
+async def test_names_in_the_difference_are_not_what_its_agent_reported(tmp_path: Path) -> None:
+    """The name of the file stands in no call: only in what is appended to the report."""
+    folder = repository(tmp_path / "project")
+    turns = [says("", call("Bash", command="echo 1 > by_$(printf n).txt")), says("done")]
+    async with scripted(folder, settings={"permission_mode": "dontAsk"}, general_purpose=turns) as gen:
+        outcome = await gen.task("general-purpose", "make it", isolation="worktree")
+    assert ("diff --git a/by_n.txt" in outcome.result, outcome.evidence.warnings) == (True, ())
+
+
 async def test_a_worktree_without_changes_is_removed(tmp_path: Path) -> None:
     folder = repository(tmp_path / "project")
     async with scripted(

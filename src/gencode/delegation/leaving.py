@@ -61,7 +61,7 @@ async def leaving(store: Store, lives: Iterable[Live], job: Job, ending: Ending)
             left = await _to_its_end(_left(store, lives, job, doors))
         if left.text:
             said = ending.text.strip() or own_words(job.task, job.began)
-            ending = replace(ending, text="\n\n".join(filter(None, (said, *left.text))))
+            ending = replace(ending, text="\n\n".join(filter(None, (said, *left.text))), own=said)
         yield replace(ending, warnings=(*ending.warnings, *left.warnings))
         for host, told in left.hosts.items():
             await _noted(store, host, f"{EMPTY_NOW.format(task=job.id, agent=job.task.agent)}\n{told}")

@@ -58,10 +58,14 @@ class Seat(Struct, frozen=True, eq=False):
 
 
 class Ending(Struct, frozen=True):
-    """How a run ended, as the runtime saw it; `warnings` are about the report itself."""
+    """How a run ended, as the runtime saw it; `warnings` are about the report itself.
+
+    `own` are the words of the agent where the text has more than these.
+    """
 
     status: Status
     text: str = ""
     error: str | None = None
     warnings: tuple[str, ...] = ()
     output: Any = None
+    own: str | None = None
