@@ -1,15 +1,18 @@
 """What agents handed back is shown also where nothing is left to sum it up."""
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gencode.core.events import Event, TaskEnded
+from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Trace, UserMessage
 from gencode.core.status import Status
-from gencode.surfaces.handed_back import NOT_SUMMED_UP, handed_back, in_words
-from gencode.surfaces.view import AgentView, View, fold, unanswered_after
+from gencode.core.task import Task
+from gencode.core.task import fold as fold_task
+from gencode.surfaces.handed_back import NOT_SUMMED_UP, come_late, handed_back, in_words
+from gencode.surfaces.view import AgentView, View, fold, seen, unanswered_after
 from tests.surfaces.running import SECONDS, gen, script, send, start
 from tests.waiting import Gate, wait_until
 
@@ -121,6 +124,28 @@ def test_who_hears_nothing_of_other_processes_shows_what_they_woke_its_agents_fo
         process.communicate()
     title = f"Explore: look ({task['agentId']}), completed:"
     assert out == f"{NOT_SUMMED_UP}\n\n{title}\nIt is in a.py.\n\n{title}\nYou are welcome.\n"
+
+
+def lives(task: str, parent: str | None = None, *said: str) -> Task:
+    """A task that ended once for each of these, one after the other."""
+    born = TaskCreated("Explore", parent=parent, background=parent is not None)
+    found = fold_task(None, Event(task, 1, at(1), born))
+    for seq, text in zip(count(2, 2), said, strict=False):
+        found = fold_task(found, Event(task, seq, at(seq), TaskStarted("m")))
+        found = fold_task(found, Event(task, seq + 1, at(seq + 1), TaskEnded(Status.COMPLETED, text)))
+    return found
+
+
+def at(second: int) -> str:
+    """A moment."""
+    return f"2026-01-01T00:00:{second:02}.000000Z"
+
+
+def test_what_came_too_late_is_every_end_that_was_not_told() -> None:
+    agent = lives("b", "a", "found", "you are welcome")
+    late = come_late(lives("a"), [agent])
+    assert [(each.id, each.result) for each in late] == [("b", "found"), ("b", "you are welcome")]
+    assert seen(agent).ends == tuple(end for each in late for end in each.ends)
 
 
 def ended(folder: Path) -> list[tuple[str, str]]:

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from gencode.core.receipts import receipt
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.delegation.family import as_sent
+from gencode.delegation.unheard import unheard
 from gencode.surfaces.figures import name_of
-from gencode.surfaces.notices import come_back
 from gencode.surfaces.view import CUT_SHORT, AgentView, View, seen
 
 NOT_SUMMED_UP = "This was not summed up any more. What agents handed back:"
@@ -25,9 +26,12 @@ def handed_back(view: View, task: str) -> list[AgentView]:
 
 
 def come_late(session: Task, children: Sequence[Task]) -> list[AgentView]:
-    """Those that came back to a conversation when it heard nothing any more; not who was stopped with it."""
-    came = [each for each in come_back(session, children) if each.status not in STOPPED]
-    return with_results([seen(each) for each in came])
+    """What came back to a conversation when it heard nothing any more; not who was stopped with it.
+
+    Each is an agent as it was at one of its ends, and may be at work again.
+    """
+    came = [end for each in as_sent(session, children) for end in unheard(session, each)]
+    return with_results([seen(end) for end in came if end.status not in STOPPED])
 
 
 def results_of(receipts: Sequence[str], agents: Mapping[str, AgentView]) -> list[AgentView]:

@@ -118,6 +118,9 @@ class View(Struct, frozen=True):
 
 def seen(task: Task) -> AgentView:
     """An agent as its folded task tells it, for those whose events nobody heard."""
+    ends = [End(each.at, each.status, each.text, each.error) for each in task.past]
+    if task.ended_at:
+        ends.append(End(task.ended_at, task.status, task.result, task.error))
     return AgentView(
         id=task.id,
         agent=task.agent,
@@ -135,7 +138,7 @@ def seen(task: Task) -> AgentView:
         usage=task.usage,
         budget=task.budget,
         stalled=task.stalled,
-        ends=(End(task.ended_at, task.status, task.result, task.error),) if task.ended_at else (),
+        ends=tuple(ends[-MOST_ENDS:]),
         since=task.running_since,
         worked=task.worked_ms / 1000,
     )
