@@ -11,7 +11,7 @@ from gencode.stores.sqlite import SqliteStore
 from gencode.testing import call, says, scripted
 
 CALLS_OF_AN_AGENT = 850
-"""What is written for one agent with two turns is called about so often, the model aside (bench/run.py, W3)."""
+"""About so often what is ours is called for one agent with two turns; `bench/run.py` (W3) has its time."""
 
 
 async def calls_for_one_of(agents: int, folder: Path) -> float:
