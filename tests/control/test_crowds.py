@@ -47,8 +47,9 @@ class Forest:
             await asyncio.sleep(self._random.uniform(0, 0.002))
             tools = {tool.name for tool in request.tools}
             if "Task" in tools and len(request.messages) == 1 and self._left > 0:
-                for number in range(min(self._left, self._random.randint(6, 9))):
-                    self._left -= 1
+                sent = min(self._left, self._random.randint(6, 9))
+                self._left -= sent  # before others get to speak
+                for number in range(sent):
                     arguments = {
                         "subagent_type": "Walker",
                         "prompt": "go down",
