@@ -221,6 +221,7 @@ async def test_the_doctor_lists_them_and_changes_nothing(tmp_path: Path, home: P
             "filters": [],
             "settled": False,
             "others": [],
+            "astray": False,
             "ownBranch": "",
             "half": False,
         }

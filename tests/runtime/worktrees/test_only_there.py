@@ -182,3 +182,46 @@ async def test_commits_of_one_that_an_agent_made_itself_without_a_branch_are_kep
     assert advice(repo)[1] == f"{look}, then {remove}"
     git(mine, "branch", "kept")
     assert (typed(remove), git(repo, "rev-parse", "kept")) == (0, lost)
+
+
+async def test_what_git_ignores_in_one_that_an_agent_made_itself_is_told(tmp_path: Path, home: Path) -> None:
+    repo = repository(tmp_path / "repo", a_txt="a\n", _gitignore="out/\n")
+    made = await made_in(repo, home)
+    mine = made.path.parent / "mine"
+    git(made.path, "worktree", "add", "--quiet", str(mine))
+    (mine / "out").mkdir()
+    (mine / "out" / "report.txt").write_text("work\n")
+    await result(made)
+    ignored = "ignored by git, in the worktree only: out/report.txt"
+    assert advice(repo)[0] == f"{mine}: nothing is known about it; {ignored}"
+
+
+@pytest.mark.parametrize("pointer", [None, "gitdir: /nowhere\n"])
+async def test_one_whose_pointer_to_its_repository_is_not_as_it_was_is_merged_and_removed_all_the_same(
+    tmp_path: Path, home: Path, pointer: str | None
+) -> None:
+    repo = repository(tmp_path / "repo")
+    made = await made_in(repo, home)
+    (made.path / ".git").unlink()
+    if pointer is not None:
+        (made.path / ".git").write_text(pointer)
+    (made.path / "x").write_text("work\n")
+    _, merge = advice(repo)
+    assert merge.startswith(f"git -C {repo} worktree repair && git -C {made.path} add -A && ")
+    before = (made.path / ".git").read_text() if pointer else None
+    await result(made)
+    git(repo, "merge", "--quiet", made.branch)
+    detail, remove = advice(repo)
+    assert (before, detail.endswith("1 file changed, all of it is merged")) == (pointer, True)
+    assert (typed(remove), await leftovers(home / ".gen")) == (0, [])
+
+
+async def test_what_is_not_committed_where_that_pointer_is_gone_is_merged_by_the_command_that_is_told(
+    tmp_path: Path, home: Path
+) -> None:
+    repo = repository(tmp_path / "repo")
+    made = await made_in(repo, home)
+    (made.path / ".git").unlink()
+    (made.path / "x").write_text("work\n")
+    assert typed(advice(repo)[1]) == 0
+    assert (repo / "x").read_text() == "work\n"

@@ -56,6 +56,8 @@ class Leftover(Struct, frozen=True, rename="camel"):
     """All is merged but what is only in it, and cannot be."""
     others: tuple[str, ...] = ()
     """Worktrees that were made from it: theirs is merged into it, so it is to stay for as long."""
+    astray: bool = False
+    """What lies in it as its `.git` does not lead to its repository any more."""
     own_branch: str = ""
     """Where nothing is known about it: the branch that was made with it."""
     half: bool = False
@@ -73,6 +75,17 @@ class Leftover(Struct, frozen=True, rename="camel"):
     @property
     def taking_over(self) -> str:
         """The command that merges it, with what is not committed; never what a person has not committed."""
+        command = self._taking
+        return f"{self._mending}{command}" if f"git -C {shlex.quote(self.path)} " in command else command
+
+    @property
+    def _mending(self) -> str:
+        """What lets git work in it again, where it does not."""
+        there = f"git -C {shlex.quote(self.repository)}"
+        return f"{there} worktree repair && " if self.astray else ""  # with a path it says that it failed
+
+    @property
+    def _taking(self) -> str:
         path, there = shlex.quote(self.path), f"git -C {shlex.quote(self.repository)}"
         if self.strays:
             return f"git -C {path} reflog (shows them; git -C {path} branch NAME COMMIT keeps one)"
@@ -118,8 +131,8 @@ class Leftover(Struct, frozen=True, rename="camel"):
             return ""
         there = f"git -C {shlex.quote(self.repository)}"
         path = shlex.quote(self.path)
-        folder = f"{there} {_without(self.filters)}worktree remove {path}"
-        folder = f"git -C {path} read-tree HEAD && {folder}" if self.hidden else folder
+        folder = f"{self._mending}{there} {_without(self.filters)}worktree remove {path}"
+        folder = f"{self._mending}git -C {path} read-tree HEAD && {folder}" if self.hidden else folder
         branch = f"{there} branch -d {self.branch}"
         if self.tip:  # git takes only commits that it has for merged
             branch = f"{there} update-ref -d refs/heads/{self.branch} {self.tip}"

@@ -14,7 +14,7 @@ from gencode.runtime.worktrees.making import shown
 from gencode.runtime.worktrees.merging import Dirty, dirty_files, is_merged
 from gencode.runtime.worktrees.only_there import OnlyThere, filters_of, only_there
 from gencode.runtime.worktrees.place import BRANCHES, Worktree, all_paths, made_from, recorded
-from gencode.runtime.worktrees.work import begin_index, ignored_files, noted_commits
+from gencode.runtime.worktrees.work import begin_index, ignored_files, is_astray, noted_commits
 
 MOST = 200
 REPOSITORY = ".git"
@@ -62,10 +62,12 @@ async def _unknown(path: Path) -> Leftover:
         branch = await git.tell("symbolic-ref", "--quiet", "--short", "HEAD")
         on_any = await git.run("for-each-ref", "--count=1", "--contains=HEAD")
         half = branch == BRANCHES + path.name and await _is_half(git)
+        ignored = "; ".join(await ignored_files(git, ""))
     except UserMistake:
         return found
     own = branch if branch in {path.name, BRANCHES + path.name} else ""
-    return replace(found, own_branch=own, half=half, strays=not branch and on_any.ok and not on_any.out)
+    loose = not branch and on_any.ok and not on_any.out
+    return replace(found, own_branch=own, half=half, strays=loose, ignored=ignored)
 
 
 async def _is_half(git: Git) -> bool:
@@ -148,6 +150,7 @@ async def _compared(worktree: Worktree) -> Leftover | None:
         filters=await filters_of(git) if rest and not missing else (),
         settled=settled,
         others=tuple(str(each) for each in await asyncio.to_thread(made_from, worktree.path)),
+        astray=not missing and is_astray(worktree),
     )
 
 

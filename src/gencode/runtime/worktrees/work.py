@@ -307,14 +307,22 @@ def _reasons_to_keep(worktree: Worktree) -> Iterator[str]:
         yield f"others were made from it: {', '.join(map(str, others[:_SHOWN]))}"
     try:
         commits = noted_commits(worktree)
-        pointer = (worktree.path / ".git").read_bytes()
     except OSError:
         yield "its history cannot be read"
         return
     if commits - {worktree.base}:
         yield "there were commits that are in no branch; see git reflog in it"
-    if worktree.path / os.fsdecode(pointer.strip().removeprefix(b"gitdir: ")) != worktree.git_dir:
+    if is_astray(worktree):
         yield "its .git was changed"
+
+
+def is_astray(worktree: Worktree) -> bool:
+    """Whether what lies in a worktree as its `.git` does not lead to what git knows of it."""
+    try:
+        pointer = (worktree.path / ".git").read_bytes()
+    except OSError:
+        return True
+    return worktree.path / os.fsdecode(pointer.strip().removeprefix(b"gitdir: ")) != worktree.git_dir
 
 
 def noted_commits(worktree: Worktree) -> set[str]:

@@ -292,6 +292,7 @@ def _worktrees(left: Sequence[Leftover], users: Sequence[User]) -> Iterator[Chec
     for each in left:
         if not each.branch or each.gone:
             why = f"its repository {each.repository} is gone" if each.gone else "nothing is known about it"
+            why += f"; {each.ignored}" if each.ignored else ""
             yield Check("worktree", "ok", f"{each.path}: {why}", each.clearing)
             continue
         files = "1 file" if each.changed == 1 else f"{'?' if each.changed is None else each.changed} files"
