@@ -113,10 +113,9 @@ async def _compared(worktree: Worktree) -> Leftover | None:
     tips = await _newest(git, [each for each in (head, branch) if each])
     ours = await _commit(git.at(worktree.main_dir, folder), "HEAD")
     found = _Open(Dirty(known=True)) if missing else await _open_files(git, worktree, head)
-    dirty = found.dirty
     names = [await _changed(git, worktree.base, each) for each in tips]
-    changed = dirty.files.union(*(each or () for each in names))
-    clean = dirty.known and not dirty.files
+    changed = found.dirty.files.union(*(each or () for each in names))
+    clean = found.dirty.known and not found.dirty.files
     merged = bool(tips and ours) and clean and all([await is_merged(git, ours, each) for each in tips])
     strays = merged and not missing and await _has_strays(git, worktree, ours, tips)
     rest = merged and not strays
@@ -129,7 +128,7 @@ async def _compared(worktree: Worktree) -> Leftover | None:
         path=str(worktree.path),
         repository=str(worktree.repository),
         branch=worktree.branch,
-        changed=len(changed) if dirty.known and None not in names else None,
+        changed=len(changed) if found.dirty.known and None not in names else None,
         merged=rest and not settled,
         gone=False,
         missing=missing,
