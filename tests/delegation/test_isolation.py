@@ -17,8 +17,10 @@ from gencode import GenCode, UserMistake
 from gencode.core.events import TaskBackgrounded, TaskEnded
 from gencode.core.messages import AssistantMessage, ToolMessage, UserMessage
 from gencode.core.rules import Mode
+from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
+from gencode.delegation import remote
 from gencode.runtime.ports import Wish
 from gencode.testing import call, says, scripted
 
@@ -224,3 +226,22 @@ async def test_a_task_does_not_go_on_in_isolation(tmp_path: Path) -> None:
         task = (await gen.task("Explore", "look")).agent_id
         with pytest.raises(UserMistake, match=f"Task {task} goes on in this process; leave isolation out"):
             await gen.resume(task, "go on", isolation="process")
+
+
+async def test_one_that_has_ended_goes_on_although_its_sender_has_not_looked_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "LOOK_SECONDS", 2.0)
+    model = played(tmp_path, Explore=[says("found it"), says("and more")])
+    async with GenCode.open(tmp_path, model=model) as gen:
+        request = TaskRequest("Explore", "look", background=True, isolation="process")
+        job = await gen.start_task(request)
+
+        async def has_ended() -> bool:
+            found = await gen.store.task(job.id)
+            return found is not None and found.status.ended
+
+        await until(has_ended, "its process has written its end")
+        known = job.task.status
+        again = await gen.resume(job.id, "more")
+    assert (known, again.status, again.result) == (Status.RUNNING, Status.COMPLETED, "and more")

@@ -57,6 +57,10 @@ class Live(ABC):
         """Whether it has ended and that is written down."""
         return self.work is not None and self.work.done() and self.task.status.ended
 
+    async def has_ended(self) -> bool:
+        """Whether its end is written, although it may still be put away."""
+        return self.task.status.ended
+
     @property
     def stopped_elsewhere(self) -> bool:
         """Whether it has ended because somebody in another process asked for that."""

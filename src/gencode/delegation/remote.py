@@ -57,6 +57,13 @@ class Followed(Live):
         """The task as it was written when the journal was last looked at."""
         return self._task
 
+    async def has_ended(self) -> bool:
+        """Whether its end is written, also where that was after the last look."""
+        if self._task.status.ended:
+            return True
+        now = await self._store.task(self.id)
+        return now is not None and now.status.ended
+
     def tell(self, fact: PassingFact) -> None:
         """Let something be heard that is not written down."""
         self._bus.tell(self.id, fact)

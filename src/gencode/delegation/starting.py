@@ -205,7 +205,7 @@ class Starting:
         """While nothing else here goes on with a task; UserMistake while somebody works on it."""
         # All of this process is one owner, who would get its own lease again while it is at work.
         live = self._supervisor.find(task)
-        if live is not None and live.work is not None and live.task.status.ended and not live.queued:
+        if live is not None and live.work is not None and not live.queued and await live.has_ended():
             await asyncio.wait([live.work])  # its end is written, and it is just being put away
         while returned := self._lent.get(task):
             await returned.wait()
