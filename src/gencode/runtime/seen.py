@@ -127,8 +127,9 @@ class Seen:
             who = self._ledger.author(real, now)
             if who and who == self._who:
                 continue
-            if now is not None and now.size == known.size and self.has_seen(real, _hash_of(real, now.size)):
-                self._files[real] = now
+            same_size = now is not None and now.size == known.size
+            if now and same_size and self._hashes.get(real) and self.has_seen(real, _hash_of(real, now.size)):
+                self._files[real] = now  # it was only touched
                 continue
             self._told[real] = now
             name = real.removeprefix(inside)
