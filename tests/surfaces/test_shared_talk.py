@@ -143,6 +143,24 @@ async def test_what_comes_back_to_one_that_led_no_turn_is_heard_without_a_word(t
         assert [each.text for each in told if each.kind == "error"] == []
 
 
+async def test_an_agent_that_is_woken_goes_on_in_the_process_in_which_that_was_said(tmp_path: Path) -> None:
+    sent = call("Task", subagent_type="Explore", prompt="look")
+    script = ([says("", sent), says("one")], [says("first"), says("never", delay_ms=600_000)])
+    async with terminal(tmp_path, *script) as talk:
+        await talk.say("hello")
+        await until(lambda: talk.lead and talk.lead.status.ended)
+        (child,) = talk.view.launched(talk.session or "")
+        told: list[Notice] = []
+        talk.tell = told.append
+        await talk.steer(child, "and now?")
+        working = [live.id for live in talk.gen.supervisor]
+    assert (working, len([each for each in told if "goes on with it in the background" in each.text])) == (
+        [child],
+        1,
+    )
+    assert not any("before its next reply" in each.text for each in told)
+
+
 async def test_what_was_not_begun_when_it_closes_is_let_go_of_without_a_warning(tmp_path: Path) -> None:
     async with terminal(tmp_path, [says("one")]) as talk:
         await talk.say("hello")

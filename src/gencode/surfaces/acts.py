@@ -121,10 +121,8 @@ async def _steer(talk: Talk, typed: Typed, here: str) -> Deed:
     task, text = typed.first()
     if not text:
         raise UserMistake("Say which agent and what it should hear: /steer ID TEXT.")
-    now = await talk.steer(task, text)
-    return Word(
-        "" if now.status.ended else f"{visible_line(now.agent)} {now.id} hears it before its next reply."
-    )
+    await talk.steer(task, text)
+    return Word()
 
 
 async def _resume(talk: Talk, typed: Typed, here: str) -> Deed:

@@ -156,24 +156,26 @@ class Talk:
             else:
                 await self._post(self.session, text)
 
-    async def steer(self, task: str, text: str) -> Task:
+    async def steer(self, task: str, text: str) -> None:
         """Say something to any agent; one that has ended is woken by it."""
         found = await self.gen.find(task)
         if found.id == self.session:
             await self.say(text)
-            return await self.gen.find(found.id)
-        now, woken = await self.gen.work.send(found.id, text)
+            return
+        # Here, so that it stands in line with the others, and nobody who leaves leaves it behind.
+        now, woken = await self.gen.work.send(found.id, text, here=not self.gen.launcher.apart.far)
+        who = f"{visible_line(now.agent)} {now.id}"
         if woken:
             self._lookout.woken.add(now.id)
             way = "what it asks is shown here" if self.woken_ask else CANNOT_ASK
-            text = f"{now.agent} {now.id} had ended and goes on with it in the background; {way}."
-            self.tell(Notice(text, task=now.id))
-        return now
+            self.tell(Notice(f"{who} had ended and goes on with it in the background; {way}.", task=now.id))
+        elif not now.status.ended:
+            self.tell(Notice(f"{who} hears it before its next reply.", task=now.id))
 
     @property
     def woken_ask(self) -> bool:
-        """Whether an agent that is woken can ask somebody here: it may run in a process of its own."""
-        here = not self.gen.launcher.apart.possible or self.relays
+        """Whether an agent that is woken can ask somebody here: it may run on another machine."""
+        here = not self.gen.launcher.apart.far or self.relays
         return self.gen.settings.background_questions and here
 
     async def hits(self, task: str, verb: Verb) -> Sequence[Task]:

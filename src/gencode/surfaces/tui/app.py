@@ -253,16 +253,10 @@ class TerminalApp(AttentiveApp):
         elif not task or task == self.talk.session:
             self.do(self.talk.say(text))
         else:
-            self.do(self._steer(self.talk, task, text))
+            self.do(self.talk.steer(task, text))
 
     async def _command(self, talk: Talk, text: str, here: str) -> None:
         await perform(self, talk, await act(talk, parse(text), here))
-
-    async def _steer(self, talk: Talk, task: str, text: str) -> None:
-        before = talk.view.agents.get(task)
-        now = await talk.steer(task, text)
-        if before is not None and not before.status.ended and not now.status.ended:
-            self.tell(Notice(f"{now.agent} {now.id} hears it before its next reply.", task=now.id))
 
     def do(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside the screen; what goes wrong is told."""
