@@ -1,8 +1,11 @@
 """What an agent asks in a terminal is shown by `gen serve` in the same folder, and can be answered there."""
 
 import asyncio
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from gencode import GenCode
 from gencode.core.errors import UserMistake
@@ -28,7 +31,9 @@ async def test_the_page_of_another_process_answers_the_question_of_a_terminal(tm
         [question] = told["questions"]
         assert (question["tool"], question["input"]) == ("Bash", {"command": "touch x"})
         assert (question["cwd"], question["place"]) == (str(tmp_path), machine_of(new_owner()))
-        assert len(person.waiting()) == 1
+        [waiting] = person.waiting()
+        there = datetime.fromisoformat(question["since"]).timestamp()
+        assert there == pytest.approx(waiting.since, abs=2)
         answer = await server.client.post(f"/api/questions/{question['number']}", {"allow": True})
         assert answer.status == 200
         assert (await talking).status is Status.COMPLETED

@@ -29,6 +29,8 @@ async def test_a_question_shows_who_wants_exactly_what_and_a_yes_lets_it(tmp_pat
         assert (question["task"], question["agent"], question["tool"]) == (task, "general-purpose", "Write")
         assert question["input"] == {"file_path": "notes.txt", "content": "one\ntwo\n"}
         assert "+one" in question["preview"] and question["decision"]["action"] == "ask"
+        begun = (await site.client.get(f"/api/tasks/{task}")).json["startedAt"]
+        assert begun <= question["since"] < question["until"]
         assert await reply(site.client, question["number"], allow=True) == 200
         assert (await site.client.ended(task))["result"] == "written"
         assert (tmp_path / "notes.txt").read_text() == "one\ntwo\n"

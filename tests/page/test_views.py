@@ -148,9 +148,15 @@ async def test_keys_lead_everywhere_also_to_what_was_spent(browser: Browser, tmp
         await tab.sees(".figure", "50 %")
         assert await tab.count(".plot .column") == 2
         await tab.page.click(".budget button")
+        for name in ("turns", "tokens", "usd", "seconds", "spawns"):
+            await tab.page.fill(f"dialog [name={name}]", "0")
+        unfit = "() => [...document.querySelectorAll('dialog input:invalid')].map(each => each.name)"
+        assert await tab.page.evaluate(unfit) == ["turns", "tokens", "usd", "seconds"]
+        for name in ("turns", "usd", "seconds"):
+            await tab.page.fill(f"dialog [name={name}]", "")
         await tab.page.fill("dialog [name=tokens]", "4000")
         await tab.page.click("dialog button.primary")
-        await tab.sees(".budget", "may use 4k tokens")
+        await tab.sees(".budget", "may use 4k tokens, 0 agents")
         assert await tab.page.locator(".meter").get_attribute("aria-valuemax") == "4000"
 
 

@@ -1,6 +1,7 @@
 """Questions wait in one place: in order, one at a time for a person, answered from anywhere, in time."""
 
 import asyncio
+import time
 
 import pytest
 from msgspec.structs import replace
@@ -149,10 +150,13 @@ async def test_a_question_whose_agent_was_stopped_is_withdrawn() -> None:
 async def test_every_change_is_heard() -> None:
     heard: list[list[int]] = []
     broker = Broker(heard=lambda waiting: heard.append([each.number for each in waiting]))
+    began = time.time()
     asked = asyncio.create_task(broker.ask(question("one")))
     await turns()
     [number] = numbers(broker)
-    assert broker.waiting() == [Waiting(number, question("one"))]
+    [waiting] = broker.waiting()
+    assert waiting == Waiting(number, question("one"), waiting.since)
+    assert began <= waiting.since <= time.time()
     broker.answer(number, YES)
     assert (await asked, heard) == (YES, [[number], []])
 

@@ -233,10 +233,11 @@ class FarQuestions:
 
 
 def shown_from(each: Travelling) -> Question:
-    """A question as it is shown away from where it was asked: with the place, and how long it waits."""
+    """A question as it is shown away from where it was asked: with the place, and its times."""
     left = None if each.left is None else round(each.left, 1)
-    until = None if left is None else round(time.time() + left, 1)
-    away = Away(each.folder, each.place, each.background, left)
+    now = time.time()
+    until = None if left is None else round(now + left, 1)
+    away = Away(each.folder, each.place, each.background, left, round(now - each.asked, 1))
     return replace(each.question, away=away, patience=Patience(most=left), until=until)
 
 

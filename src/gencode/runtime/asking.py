@@ -52,12 +52,14 @@ class Away(Struct, frozen=True):
     """Where a question of another process comes from: the folder of its conversation, and the machine.
 
     `background`: nobody waits for who asks. `left` are the seconds it waits (None: until it is answered).
+    `since` is the moment (in seconds since 1970) at which it was asked, where that is known.
     """
 
     folder: str
     place: str
     background: bool
     left: float | None
+    since: float | None = None
 
 
 class Patience(Struct, frozen=True):

@@ -45,10 +45,12 @@ class Waiting(Struct, frozen=True):
     """A question that has no answer yet.
 
     Its number is drawn by lot: an answer to a question of an earlier process meets none that waits now.
+    `since` is the moment (in seconds since 1970) at which the agent asked it, wherever that was.
     """
 
     number: int
     question: Question
+    since: float
 
 
 class _Open:
@@ -58,7 +60,8 @@ class _Open:
     """
 
     def __init__(self, number: int, question: Question, seconds: float | None) -> None:
-        self.waiting = Waiting(number, question)
+        away = question.away
+        self.waiting = Waiting(number, question, (away.since if away else None) or time.time())
         loop = asyncio.get_running_loop()
         self.given: asyncio.Future[Answer] = loop.create_future()
         self.late: asyncio.Future[str] = loop.create_future()
@@ -101,7 +104,7 @@ class _Open:
         self._alarm = asyncio.get_running_loop().call_later(left, self._over)
         # Rounded down: what a person reads is never later than the end.
         question = replace(self.waiting.question, until=floor((time.time() + left) * 10) / 10)
-        self.waiting = Waiting(self.waiting.number, question)
+        self.waiting = replace(self.waiting, question=question)
 
     def _over(self) -> None:
         waited = (self._ends or self._began) - self._began

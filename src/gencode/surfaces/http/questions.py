@@ -28,8 +28,9 @@ class OpenQuestion(Struct, frozen=True):
     `number` is drawn by lot and says nothing about the order; it never comes again, also after a restart.
     `path` are the agents from the main one down. `reaches` are what a yes may stand for, `rules` what it
     allows when it stands for more than this call. With `inquiries` an agent wants to know something. `cwd` is
-    the folder in which the call would run, `place` the machine of another process that asks. At the moment
-    `until` it counts as unanswered: a no, or the `default` of what an agent wants to know.
+    the folder in which the call would run, `place` the machine of another process that asks. It was asked at
+    the moment `since`. At the moment `until` it counts as unanswered: a no, or the `default` of what an agent
+    wants to know.
     """
 
     number: int
@@ -46,6 +47,7 @@ class OpenQuestion(Struct, frozen=True):
     inquiries: list[Inquiry]
     cwd: str
     place: str
+    since: str
     until: str
 
 
@@ -108,8 +110,13 @@ def _open(waiting: Waiting) -> OpenQuestion:
         inquiries=list(question.inquiries),
         cwd=question.cwd,
         place=question.away.place if question.away else "",
-        until="" if question.until is None else stamp(datetime.fromtimestamp(question.until, UTC)),
+        since=_stamped(waiting.since),
+        until="" if question.until is None else _stamped(question.until),
     )
+
+
+def _stamped(moment: float) -> str:
+    return stamp(datetime.fromtimestamp(moment, UTC))
 
 
 def _waiting(site: Site, number: str) -> Waiting:

@@ -28,7 +28,7 @@ export function taskLink(id) {
     "a",
     { class: "tasklink", href: `#/task/${encodeURIComponent(id)}`, data: { status: task?.status ?? "" } },
     el("span", { class: "dot" }),
-    task ? `${task.agent} · ${line(task.title, 60)}` : id,
+    el("span", { class: "name" }, task ? `${task.agent} · ${line(task.title, 60)}` : id),
   );
 }
 

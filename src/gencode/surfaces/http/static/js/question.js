@@ -4,6 +4,7 @@ import { may } from "./api.js";
 import { tell } from "./dialogs.js";
 import { diff } from "./diff.js";
 import { button, el } from "./dom.js";
+import { clock } from "./format.js";
 import { mono } from "./messages.js";
 import { questions } from "./questions-store.js";
 import { tasks } from "./store.js";
@@ -58,7 +59,7 @@ function where(asked) {
 // What counts, and when, if nobody answers.
 function end(asked) {
   if (!asked.until) return null;
-  const at = new Date(asked.until).toLocaleTimeString();
+  const at = clock(Date.parse(asked.until));
   const defaults = asked.inquiries.map((each) => each.default || "the agent decides").join(" · ");
   return el("p", { class: "faint" }, `Without an answer at ${at}: ${defaults || "no"}`);
 }

@@ -8,7 +8,7 @@ const GONE = "This question does not wait any more. Look at those that do.";
 
 class Questions extends EventTarget {
   open = [];
-  // When each question was first seen, and until when: what a person kept waiting.
+  // When each question was asked, and until when it was seen to wait: what a person kept waiting.
   waits = new Map();
   #reading = null;
   #again = false;
@@ -73,10 +73,10 @@ class Questions extends EventTarget {
     const now = Date.now();
     const open = new Set(this.open.map((each) => each.key));
     for (const [key, wait] of this.waits) if (!open.has(key)) wait.to ??= now;
-    for (const { key, task, created } of this.open) {
+    for (const { key, task, since } of this.open) {
       const known = this.waits.get(key);
       if (known) known.to = null;
-      else this.waits.set(key, { task, from: Date.parse(created) || now, to: null });
+      else this.waits.set(key, { task, from: Math.min(Date.parse(since) || now, now), to: null });
     }
     for (const key of this.waits.keys()) {
       if (this.waits.size <= MOST) break;
@@ -106,7 +106,6 @@ function kept(told) {
   return {
     ...told,
     id: String(told.id ?? told.number),
-    created: told.created ?? told.createdAt ?? "",
     key: JSON.stringify(told),
   };
 }

@@ -155,7 +155,7 @@ class Spending extends HTMLElement {
   }
 
   #budget(budget) {
-    const bounds = BOUNDS.filter(([name]) => budget[name]).map(([name, word]) =>
+    const bounds = BOUNDS.filter(([name]) => (budget[name] ?? null) !== null).map(([name, word]) =>
       name === "usd"
         ? money(budget.usd)
         : name === "seconds"
@@ -238,7 +238,7 @@ class Spending extends HTMLElement {
         el("input", {
           type: "number",
           name,
-          min: 0,
+          min: { usd: "0.01", spawns: "0" }[name] ?? "1",
           step: name === "usd" ? "0.01" : "1",
           value: budget[name] ?? "",
           placeholder: "no bound",
