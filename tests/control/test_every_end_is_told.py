@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gencode.app import GenCode
 from gencode.core.events import Event, MessageAdded, TaskBackgrounded, TaskCreated, TaskEnded, TaskStarted
@@ -15,6 +16,7 @@ from gencode.core.messages import AssistantMessage, UserMessage
 from gencode.core.receipts import MOST_PAST, MOST_PAST_TEXT
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
+from gencode.delegation.family import as_sent
 from gencode.delegation.unheard import unheard
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.ports import Part, Request, TaskQuery
@@ -59,6 +61,11 @@ async def ends(gen: GenCode, task: str, times: int) -> None:
         return sum(isinstance(event.fact, TaskEnded) for event in events) == times
 
     await until(ended, f"{task} has ended {times} times")
+
+
+def as_sent_from(sender: Task, child: Task) -> Task:
+    """A child as its sender hears of it that was cut off from it."""
+    return as_sent(replace(sender, left=(child.id,)), [child])[0]
 
 
 async def told(gen: GenCode, task: str = MAIN) -> list[str]:
@@ -120,6 +127,23 @@ async def test_what_was_told_is_not_told_again_when_its_agent_goes_on_in_the_for
         outcome = await gen.ask("go").outcome()
         words = await told(gen)
     assert (outcome.result, words) == ("noted", [f"{BACK.format(CHILD, 'completed')}\nFIRST"])
+
+
+async def test_what_answered_a_call_is_not_told_again_when_the_next_call_for_its_agent_is_cut(
+    tmp_path: Path, talker: Path
+) -> None:
+    first = says("", call("Task", subagent_type="Talker", prompt="talk"))
+    main, replies = [first, AGAIN, says("noted")], [says("FIRST"), says("never", delay_ms=600_000)]
+    async with scripted(tmp_path, settings=MAY, store=numbered(), main=main, Talker=replies) as gen:
+        job = await gen.start_turn("go")
+        await ends(gen, CHILD, 1)
+        await until(lambda: gen.supervisor.find(CHILD) is not None, "it goes on")
+        sender = await gen.watch.task(MAIN)
+        await job.halt("enough")
+        child = await gen.watch.task(CHILD)
+    assert [each.status for each in unheard(replace(sender, left=(CHILD,)), as_sent_from(sender, child))] == [
+        Status.CANCELLED
+    ]
 
 
 async def test_a_run_that_says_nothing_does_not_hand_over_once_more_what_the_one_before_it_said(

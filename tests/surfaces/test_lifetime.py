@@ -14,6 +14,7 @@ from tests.waiting import wait_until
 
 TOOLS = '''
 import asyncio, time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gencode import ToolContext, tool
@@ -36,8 +37,16 @@ async def blocked(ctx: ToolContext) -> str:
     """Sleep for ever in a thread, which nobody can stop."""
     (ctx.workspace.cwd / "owner").write_text(new_owner())
     await asyncio.to_thread(time.sleep, 3600)
+
+
+@tool(effect="read", timeout=0.5)
+async def pooled(ctx: ToolContext) -> str:
+    """The same in a thread of its own pool."""
+    (ctx.workspace.cwd / "owner").write_text(new_owner())
+    pool = ThreadPoolExecutor(1, "mine")
+    await asyncio.get_running_loop().run_in_executor(pool, time.sleep, 3600)
 '''
-BOTH = ("deaf", "blocked")
+ALL = ("deaf", "blocked", "pooled")
 
 
 @pytest.fixture
@@ -48,10 +57,10 @@ def site(tmp_path: Path, home: Path) -> str:
     info.mkdir(parents=True)
     (folder / "sleepers.py").write_text(TOOLS)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sleepers\nVersion: 1.0\n")
-    points = "".join(f"{name} = sleepers:{name}\n" for name in BOTH)
+    points = "".join(f"{name} = sleepers:{name}\n" for name in ALL)
     (info / "entry_points.txt").write_text(f"[gencode.tools]\n{points}")
     (home / ".gen" / "agents").mkdir(parents=True)
-    for name in BOTH:
+    for name in ALL:
         head = f"---\nname: {name}\ndescription: Sleeps.\ntools: {name}\n---\n"
         (home / ".gen" / "agents" / f"{name}.md").write_text(f"{head}You sleep.\n")
     return os.pathsep.join((str(folder), os.environ.get("PYTHONPATH", ""))).rstrip(os.pathsep)
@@ -68,13 +77,13 @@ def model(folder: Path, name: str) -> str:
     return script(folder, main=sends, **{name: turns(name)})
 
 
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", ALL)
 def test_a_conversation_ends_when_it_has_answered(tmp_path: Path, site: str, name: str) -> None:
     words = ("-p", "go", "--allow", name, "--allow", "Task", "--model", model(tmp_path, name))
     assert gen(*words, cwd=tmp_path, PYTHONPATH=site) == Ended(0, "back\n")
 
 
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", ALL)
 def test_one_whose_time_is_up_ends_and_says_so(tmp_path: Path, site: str, name: str) -> None:
     limit = ("--max-seconds", "0.2", "--agent", name, "--allow", name)
     ended = gen("-p", "go", *limit, "--model", model(tmp_path, name), cwd=tmp_path, PYTHONPATH=site)
@@ -82,13 +91,13 @@ def test_one_whose_time_is_up_ends_and_says_so(tmp_path: Path, site: str, name: 
     assert len(ended.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", ALL)
 def test_a_task_ends_with_its_result(tmp_path: Path, site: str, name: str) -> None:
     words = ("task", "run", name, "go", "--allow", name, "--model", model(tmp_path, name))
     assert gen(*words, cwd=tmp_path, PYTHONPATH=site) == Ended(0, "It was stopped.\n")
 
 
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", ALL)
 def test_the_process_of_a_task_in_the_background_ends_with_it(tmp_path: Path, site: str, name: str) -> None:
     words = ("task", "run", name, "go", "--background", "--allow", name, "--model", model(tmp_path, name))
     task = gen(*words, "--json", cwd=tmp_path, PYTHONPATH=site).json["agentId"]

@@ -66,7 +66,7 @@ class Trace(Struct, frozen=True, gc=False, omit_defaults=True):
     commands: tuple[CommandRun, ...] = ()
     children: tuple[str, ...] = ()
     delivered: tuple[str, ...] = ()
-    """Background tasks whose whole result the sender has read by this call."""
+    """Tasks whose whole result the sender has read by this call."""
     ends: tuple[str, ...] = ()
     """When each of those had ended, which says of which of its runs the result is."""
     left: tuple[str, ...] = ()

@@ -46,7 +46,7 @@ def receipt(task: str, ended_at: str | None) -> str:
     return f"{task}@{ended_at}" if ended_at else task
 
 
-def after_calls(before: tuple[str, ...], results: Iterable[ToolResult]) -> tuple[str, ...]:
+def after_calls(before: tuple[str, ...], results: Sequence[ToolResult]) -> tuple[str, ...]:
     """What was handed over, after some calls: who is sent again has a result still to come.
 
     So a receipt of an earlier version, which does not say of which run, counts no more.
@@ -54,9 +54,12 @@ def after_calls(before: tuple[str, ...], results: Iterable[ToolResult]) -> tuple
     sent = {child for result in results for child in result.trace.children}
     if not sent.isdisjoint(before):
         before = tuple(each for each in before if each not in sent)
-    for result in results:
-        before = handed_over(before, result.trace.delivered, result.trace.ends)
-    return before
+    more = [
+        receipt(task, end)
+        for result in results
+        for task, end in zip_longest(result.trace.delivered, result.trace.ends[: len(result.trace.delivered)])
+    ]
+    return tuple(dict.fromkeys((*before, *more))) if more else before
 
 
 def left_behind(before: tuple[str, ...], results: Iterable[ToolResult]) -> tuple[str, ...]:

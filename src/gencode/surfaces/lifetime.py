@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -37,14 +38,26 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 def leave(code: int) -> int:
-    """The exit code of a process that can end; one with a thread that Python would wait for ends here."""
-    if any(thread.name.startswith(POOL) for thread in threading.enumerate()):
-        logging.shutdown()
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):  # nobody listens, or it is closed
-                stream.flush()
-        os._exit(code)
+    """The exit code of a process that ends, also when it has threads that Python would wait for.
+
+    One that was waited for already ends here; for others there is somebody who ends it should they not.
+    """
+    others = [each for each in threading.enumerate() if not each.daemon]
+    if any(each.name.startswith(POOL) for each in others):
+        _end(code)
+    if len(others) > 1:
+        threading.Thread(target=_end, args=(code, PATIENCE), daemon=True).start()
     return code
+
+
+def _end(code: int, seconds: float = 0.0) -> None:
+    """End this process, after so many seconds, whatever goes on in it."""
+    time.sleep(seconds)
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # nobody listens, or it is closed
+            stream.flush()
+    os._exit(code)
 
 
 async def _settled(loop: asyncio.AbstractEventLoop) -> bool:

@@ -166,9 +166,8 @@ def _told(ctx: ToolContext, outcome: Outcome, note: str) -> ToolOutput:
             ctx.hand_out(Path(outcome.output_file))
         return ToolOutput(started(outcome) + note, Trace(children=(outcome.agent_id,)))
     cap = ctx.delegate.result_cap(outcome.agent) if ctx.delegate else 0
-    trace = Trace(children=(outcome.agent_id,))
-    if outcome.background:
-        trace = replace(trace, delivered=(outcome.agent_id,), ends=(outcome.ended_at or "",))
+    who = (outcome.agent_id,)
+    trace = Trace(children=who, delivered=who, ends=(outcome.ended_at or "",))
     return ToolOutput(report(outcome, cap) + note, trace, error=not outcome.success)
 
 

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from msgspec.structs import replace
-
 from gencode.core.budget import Budget
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
@@ -56,9 +54,8 @@ async def TASK(
         # Who was waited for and cannot be followed any more is told of as one in the background.
         left = () if run_in_background or outcome.background else (outcome.agent_id,)
         return ToolOutput(started(outcome), Trace(children=(outcome.agent_id,), left=left))
-    trace = Trace(children=(outcome.agent_id,))
-    if outcome.background:  # it was in the background once; its result is here and comes no second time
-        trace = replace(trace, delivered=(outcome.agent_id,), ends=(outcome.ended_at or "",))
+    who = (outcome.agent_id,)
+    trace = Trace(children=who, delivered=who, ends=(outcome.ended_at or "",))  # it comes no second time
     text = report(outcome, ctx.delegate.result_cap(outcome.agent))
     news = changed_under(ctx.seen.stale(ctx.workspace.cwd))
     return ToolOutput(text + news, trace, error=not outcome.success)
