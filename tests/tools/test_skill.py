@@ -121,7 +121,8 @@ async def test_a_skill_with_an_agent_is_done_by_that_agent(desk: Desk):
     output = await use(replace(desk.ctx, delegate=sender), Shelf(ROUTED), skill="look", arguments="x")
     prompt = instructions(ROUTED, "x")
     assert sender.asked == [TaskRequest("Explore", prompt, "skill look")]
-    assert output == ToolOutput("Found it.", Trace(children=("00000001",), delivered=("00000001",), ends=("",)))
+    who = ("00000001",)
+    assert output == ToolOutput("Found it.", Trace(children=who, delivered=who, ends=("",)))
 
 
 async def test_the_model_of_a_skill_is_used_where_it_is_known(desk: Desk):
