@@ -3,7 +3,7 @@
 import { get, me, task as at } from "./api.js";
 import { framed, line } from "./dom.js";
 import { ACTIVE } from "./format.js";
-import { lengthOf, runsOf } from "./runs.js";
+import { lengthOf, runsOf, Waits } from "./runs.js";
 
 const PAGE = 500;
 const LAST = 2 ** 53;
@@ -196,20 +196,22 @@ class Tasks extends EventTarget {
     return task.worked;
   }
 
-  // When a task worked, of which the lists only tell the first beginning and the last end.
+  // When a task worked and waited, of which the lists only tell the first beginning and the last end.
   async learnRuns(task) {
     if (task.learning) return;
     task.learning = true;
     const page = await get(at(task.id, "/events"), { before: LAST, limit: RUNS }).catch(() => null);
     if (!page) return;
     task.learning = false;
+    task.waits = new Waits(page.events);
+    this.touch(task.id);
+    if (!this.isConversation(task)) return; // of others the lists tell enough
     task.runs = runsOf(page.events);
     const last = task.runs.at(-1);
     if (task.status === "running" && last && last[1] === null) {
       task.since = last[0];
       task.before = lengthOf(task.runs.slice(0, -1));
     }
-    this.touch(task.id);
   }
 
   // A fact of the stream.
@@ -223,6 +225,7 @@ class Tasks extends EventTarget {
     if (event.seq !== null) task.seq = event.seq;
     const { status } = task;
     this.#heard(task, event);
+    task.waits?.hear(event);
     if (task.status !== status) this.shape += 1;
     this.touch(task.id);
   }

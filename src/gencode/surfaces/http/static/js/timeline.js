@@ -21,6 +21,8 @@ const STEPS = [
   1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800,
 ];
 const LEAST = 5000;
+const MOMENT = 5000;
+const MOST = 40;
 
 class Timeline extends HTMLElement {
   #range = "fit";
@@ -151,8 +153,8 @@ class Timeline extends HTMLElement {
 
   #draw(row, { task, depth }) {
     const { name, track, time } = row.parts;
-    if (tasks.isConversation(task) && !task.runs) tasks.learnRuns(task);
     const now = Date.now();
+    if (unknown(task, now)) tasks.learnRuns(task);
     const [from, to] = this.#span;
     row.style.setProperty("--depth", Math.min(depth, 8));
     row.dataset.status = task.status;
@@ -215,13 +217,20 @@ function meets(task, from, to, now) {
   return task.created < to && endOf(task, now) > from;
 }
 
+// Whether its facts are still to be read; who was done in a moment has waited for nobody.
+function unknown(task, now) {
+  if (tasks.isConversation(task)) return !task.runs;
+  return !task.waits && task.started && endOf(task, now) - task.started > MOMENT;
+}
+
 function barsOf(task, now) {
   const begin = task.started ?? endOf(task, now);
   const end = endOf(task, now);
   const bars = begin - task.created > 20 ? [["line", task.created, begin]] : [];
   if (!task.started) return bars;
-  const others = waits(task, begin, end, now);
-  const asks = asked(task, now);
+  const rests = (task.waits?.rests ?? []).slice(-MOST).map(([from, to]) => [from, to ?? end]);
+  const others = [...waits(task, begin, end, now), ...rests];
+  const asks = [...asked(task, now), ...(task.waits?.asks ?? []).slice(-MOST)];
   const runs = task.runs?.length ? task.runs : [[begin, end]];
   for (const [from, to] of runs) bars.push(...parts(from, to ?? end, others, asks));
   return bars;
@@ -245,7 +254,7 @@ function parts(from, to, others, asks) {
 
 function asked(task, now) {
   const found = [...questions.waits.values()].filter((each) => each.task === task.id);
-  return found.slice(-40).map(({ from, to }) => [from, to ?? now]);
+  return found.slice(-MOST).map(({ from, to }) => [from, to ?? now]);
 }
 
 // The times in which it waited for agents that it sent, put together where they overlap.
@@ -262,7 +271,7 @@ function waits(task, begin, end, now) {
     if (last && from <= last[1]) last[1] = Math.max(last[1], to);
     else joined.push([from, to]);
   }
-  return joined.slice(0, 40);
+  return joined.slice(0, MOST);
 }
 
 customElements.define("gen-timeline", Timeline);
