@@ -1,6 +1,7 @@
 """The conversation line by line, for screen readers and pipes."""
 
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 from tests.surfaces.running import GEN, command_in_terminal, gen, script, send
 
@@ -56,3 +57,56 @@ def test_the_last_conversation_is_gone_on_with(tmp_path: Path) -> None:
     gen("--plain", "--model", model, cwd=tmp_path, piped="one\n")
     ended = gen("--plain", "--continue", "--model", model, cwd=tmp_path, piped="two\n")
     assert "first" in ended.out and "main says: second" in ended.out
+
+
+def test_commands_are_done_while_a_question_waits_which_is_then_said_again(tmp_path: Path) -> None:
+    write = {"name": "Write", "input": {"file_path": "new.txt", "content": "x"}}
+    model = script(tmp_path, main=[{"calls": [write]}, {"text": "written"}])
+    ended = command_in_terminal(
+        [*GEN, "--plain", "--model", model],
+        cwd=tmp_path,
+        typed=(b"/quit leaves", b"go\n"),
+        answers=(b"/mode\n", b"/task-status nobody\n", b"y\n\x04"),
+    )
+    assert "none of the answers" not in ended.out
+    assert "→ default" in ended.out and "Problem: " in ended.out
+    assert ended.out.count("The question still waits:") == 2
+    assert "main says: written" in ended.out
+    assert (tmp_path / "new.txt").read_text() == "x"
+
+
+def test_one_can_leave_while_a_question_waits(tmp_path: Path) -> None:
+    write = {"name": "Write", "input": {"file_path": "new.txt", "content": "x"}}
+    model = script(tmp_path, main=[{"calls": [write]}, {"text": "not written"}])
+    ended = command_in_terminal(
+        [*GEN, "--plain", "--model", model],
+        cwd=tmp_path,
+        typed=(b"/quit leaves", b"go\n"),
+        answers=(b"/quit\n",),
+    )
+    assert (ended.code, "none of the answers" in ended.out) == (0, False)
+    assert not (tmp_path / "new.txt").exists()
+
+
+def test_what_asks_can_be_stopped_and_the_yes_to_that_answers_no_question(tmp_path: Path) -> None:
+    asks = {"question": "Which one?", "header": "Pick", "options": [{"label": "A"}, {"label": "B"}]}
+    calls = [{"name": "AskUserQuestion", "input": {"questions": [asks]}}]
+    model = script(tmp_path, main=[{"calls": calls}, {"text": "so be it"}])
+    with Popen(
+        [*GEN, "--plain", "--model", model], cwd=tmp_path, stdin=PIPE, stdout=PIPE, text=True
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        said: list[str] = []
+        for cue, typed in (
+            ("/quit leaves", "go"),
+            ("an answer of your own", "/stop-tree"),
+            ("Type y to do it.", "y"),
+            ("main ended: cancelled", "/quit"),
+        ):
+            while cue not in (line := process.stdout.readline()):
+                said.append(line)
+                assert line, f"{cue!r} was not said:\n{''.join(said)}"
+            process.stdin.write(f"{typed}\n")
+            process.stdin.flush()
+        assert "so be it" not in process.stdout.read()
+    assert process.returncode == 0

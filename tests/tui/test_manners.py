@@ -209,17 +209,24 @@ async def test_a_long_transcript_is_read_back_from_the_journal(tmp_path: Path) -
         await seat.assert_sees("› go")
 
 
-async def test_control_c_closes_the_question_whether_to_quit(tmp_path: Path) -> None:
+async def test_control_c_leaves_although_something_still_runs(tmp_path: Path) -> None:
     sent = call("Task", subagent_type="Explore", prompt="look", description="slow")
     script = {"main": [says("", sent), says("ok")], "Explore": [says("x", delay_ms=60_000)]}
     async with seated(tmp_path, script=script) as seat:
         await seat.type("go")
         await seat.until(lambda: len(seat.talk.foreground()) == 1)
-        await seat.type("/quit")
-        await seat.until(lambda: isinstance(seat.app.screen, ConfirmScreen))
-        await seat.press("ctrl+d", "ctrl+c")
+        await seat.type("/background")
+        await seat.until(lambda: not seat.talk.working, "the end of the turn")
+        await seat.press("ctrl+c")
+        await seat.assert_sees("Press Ctrl+C again to quit.")
+        await seat.press("ctrl+c")
+        await seat.assert_sees("Ctrl+C or y stops them and quits")
+        await seat.press("ctrl+d", "escape")
         assert seat.app.screen is seat.app.main
-        assert seat.talk.working
+        await seat.type("/quit")
+        await seat.assert_sees("Ctrl+C or y stops them and quits")
+        await seat.press("ctrl+c")
+        await seat.until(lambda: not seat.app.is_running, "the end")
 
 
 async def test_the_model_that_was_chosen_is_in_the_header_of_a_new_conversation(tmp_path: Path) -> None:

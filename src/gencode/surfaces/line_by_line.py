@@ -1,6 +1,6 @@
 """The conversation line by line: nothing moves, nothing is drawn, so that a screen reader can follow it.
 
-What is typed goes to the question that waits, if one does, and else to the agent.
+A command is always done. Anything else goes to the question that waits, if one does, and else to the agent.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from gencode.surfaces.notices import Notice, all_named
 from gencode.surfaces.person import Doubt, LinePerson, drop_typed
 from gencode.surfaces.plain import answer, note
 from gencode.surfaces.questions import REACHES, WITH_NETWORK
-from gencode.surfaces.slash import is_command, parse
+from gencode.surfaces.slash import is_command, is_known, parse
 from gencode.surfaces.talk import Talk
 from gencode.surfaces.visible import visible_line
 
@@ -39,6 +39,7 @@ YES = ("y", "yes")
 NO_MORE = "\x04"
 ANSWERS = frozenset({*REACHES, WITH_NETWORK, "n", "no", "yes"})
 NO_QUESTION = "No question waits any more, so this answers none and is not sent; to send it, type it again."
+STILL = "The question still waits:"
 WAYS = {
     "sessions": "List conversations with: gen sessions list; open one with /resume ID.",
     "agents": "List agents with: gen agents list; look at one with /agents NAME.",
@@ -108,6 +109,9 @@ class Lines(LinePerson):
         self.talk: Talk | None = None
         self._typed: asyncio.Queue[str | None] = asyncio.Queue()
         self._asked: asyncio.Future[str] | None = None
+        self._prompt = ""
+        self._confirms: asyncio.Future[str] | None = None
+        self._confirming = asyncio.Lock()
         self._over = False
         self._ended = False
         self._work: set[asyncio.Task[None]] = set()
@@ -158,15 +162,23 @@ class Lines(LinePerson):
         reader = threading.Thread(target=self._read, args=(loop,), daemon=True)
         reader.start()
         while (line := await self._typed.get()) is not None:
-            if self._asked is not None and not self._asked.done():
-                self._asked.set_result(line)
+            if waits := _open(self._confirms):
+                waits.set_result(line)  # a command is a no to what was to be confirmed
+                if is_known(line):
+                    self._do(self._meant(talk, line))
+            elif waits := _open(self._asked):
+                if is_known(line):
+                    self._do(self._meanwhile(talk, line, waits))
+                else:
+                    waits.set_result(line)
             elif self._doubt.about_this() and line.strip().casefold() in ANSWERS:
                 answer(NO_QUESTION)
             elif line.strip():
                 self._do(self._meant(talk, line.strip()))
         self._ended = True
-        if self._asked is not None and not self._asked.done():
-            self._asked.set_result(NO_MORE)
+        for waits in (_open(self._confirms), _open(self._asked)):
+            if waits is not None:
+                waits.set_result(NO_MORE)
         if self._work and not self._over:
             await asyncio.wait(self._work)
         if not self._over:
@@ -194,6 +206,14 @@ class Lines(LinePerson):
             return
         await self._show(talk, await act(talk, parse(text), talk.session or ""))
 
+    async def _meanwhile(self, talk: Talk, text: str, waits: "asyncio.Future[str]") -> None:
+        """Do a command while a question waits, which is then said again: it may be far above by now."""
+        try:
+            await self._meant(talk, text)
+        finally:
+            if not self._over and self._asked is waits and _open(waits):
+                answer(f"{STILL}\n{self._prompt}")
+
     async def _show(self, talk: Talk, deed: Deed) -> None:
         match deed:
             case Page(title, text):
@@ -201,8 +221,7 @@ class Lines(LinePerson):
             case Word(text):
                 answer(text or "Done.")
             case Confirm():
-                answer(f"{deed.text} Type y to do it.")
-                if (await self._ask()).strip().casefold() in YES:
+                if await self._confirmed(deed.text):
                     await talk.strike(deed.task, deed.verb, deed.message)
             case Show("quit"):
                 self._over = True
@@ -218,19 +237,22 @@ class Lines(LinePerson):
             case Show(place):
                 answer(f"{WAYS.get(place, 'That needs the terminal app: gen without --plain.')}")
 
-    async def _ask(self) -> str:
-        """The next line that is typed; what nobody can type any more is a no."""
-        if self._ended:
-            return NO_MORE
-        self._asked = asyncio.get_running_loop().create_future()
-        try:
-            return await self._asked
-        finally:
-            self._asked = None
+    async def _confirmed(self, text: str) -> bool:
+        """Whether the next line is a yes; a question that comes meanwhile waits for it."""
+        async with self._confirming:
+            answer(f"{text} Type y to do it.")
+            if self._ended:
+                return False
+            self._confirms = asyncio.get_running_loop().create_future()
+            try:
+                return (await self._confirms).strip().casefold() in YES
+            finally:
+                self._confirms = None
 
     async def answer(self, question: Question) -> Answer:
         """Print a question; the next line that is typed answers it, and none from before."""
-        drop_typed()
+        async with self._confirming:
+            drop_typed()
         try:
             return await super().answer(question)
         except asyncio.CancelledError:
@@ -240,10 +262,22 @@ class Lines(LinePerson):
     async def line(self, prompt: str) -> str:
         """The next line; EOFError where none comes any more."""
         answer(prompt)
-        line = await self._ask()
+        if self._ended:
+            raise EOFError
+        self._prompt = prompt
+        asked = self._asked = asyncio.get_running_loop().create_future()
+        try:
+            line = await asked
+        finally:
+            self._asked = None
         if line == NO_MORE:
             raise EOFError
         return line
+
+
+def _open(waits: "asyncio.Future[str] | None") -> "asyncio.Future[str] | None":
+    """What waits for a line, if it still does."""
+    return waits if waits is not None and not waits.done() else None
 
 
 def _tree(talk: Talk) -> Iterator[str]:

@@ -82,6 +82,11 @@ def is_command(text: str) -> bool:
     return text.startswith("/") and "\n" not in text.strip() and "/" not in word[1:] and len(word) > 1
 
 
+def is_known(text: str) -> bool:
+    """Whether a text is one of the commands there are."""
+    return is_command(text) and text.split(maxsplit=1)[0].removeprefix("/").casefold() in _BY_NAME
+
+
 def parse(text: str) -> Typed:
     """A typed command; UserMistake offers the nearest ones when there is none of that name."""
     name, _, rest = text.strip().removeprefix("/").partition(" ")

@@ -34,7 +34,7 @@ from gencode.surfaces.tui.agent_screen import AgentScreen
 from gencode.surfaces.tui.attention import AttentiveApp
 from gencode.surfaces.tui.board import Board
 from gencode.surfaces.tui.deeds import perform
-from gencode.surfaces.tui.dialogs import ConfirmScreen, Dialog, PageScreen, PickScreen
+from gencode.surfaces.tui.dialogs import ConfirmScreen, Dialog, LeaveScreen, PageScreen, PickScreen
 from gencode.surfaces.tui.keyboard import CarefulDriver
 from gencode.surfaces.tui.looks import NO_COLOURS, shortened
 from gencode.surfaces.tui.paper import Paper
@@ -334,7 +334,7 @@ class TerminalApp(AttentiveApp):
         if running or commands:
             text = f"Still running here: {named(running, commands)}. What they have said is kept."
             again = isinstance(self.screen, ConfirmScreen)
-            if again or not await self.ask(ConfirmScreen(text, "stop them and quit")):
+            if again or not await self.ask(LeaveScreen(text, "stop them and quit")):
                 return
         self.opening = "closing…"
         self.end()
@@ -361,7 +361,7 @@ class TerminalApp(AttentiveApp):
         """Ctrl+C: first a page, a list or the tree, then what is typed, then the turn, then the app."""
         composer = self.top.composer
         if isinstance(self.screen, ConfirmScreen | PageScreen | PickScreen):
-            self.screen.dismiss()
+            self.screen.cut()
         elif self.screen is self.main and self.main.branches.has_focus:
             self.main.toggle_tree()
         elif composer.text:

@@ -211,6 +211,11 @@ class InquiryScreen(QuestionScreen):
         return self.query_one(Input).value.strip() if self.is_mounted else ""
 
     @property
+    def field(self) -> Input | None:
+        """The line for other words."""
+        return self.query_one(Input) if self.is_mounted else None
+
+    @property
     def _round(self) -> str:
         """Marks the options of what is asked now: one that was chosen before answers nothing else."""
         return f"asked-{len(self._words)}-"
@@ -238,7 +243,7 @@ class InquiryScreen(QuestionScreen):
                 yield Static(classes="asked", markup=False)
             yield Below(self._body)
             yield OptionList(markup=False)
-            yield Input(placeholder="or type an answer of your own, then Enter")
+            yield Input(placeholder="or type an answer of your own, then Enter", select_on_focus=False)
             yield self._gone
 
     def on_mount(self) -> None:
@@ -275,13 +280,16 @@ class InquiryScreen(QuestionScreen):
         listing.highlighted = at or 0
 
     def on_key(self, event: events.Key) -> None:
-        """Space marks an option where several may be chosen; the page keys scroll the question."""
+        """Space marks an option where several may be chosen, arrows lead to them, page keys scroll."""
         listing = self.query_one(OptionList)
         if event.key == "space" and not self._over and self._inquiry.many and listing.has_focus:
             event.stop()
             if listing.highlighted is not None:
                 self._marked ^= {listing.highlighted}
                 self._list()
+        elif event.key in ("up", "down") and self._inquiry.options and self.query_one(Input).has_focus:
+            event.stop()
+            listing.focus()
         else:
             scrolled(self, event)
 
@@ -290,13 +298,16 @@ class InquiryScreen(QuestionScreen):
         earlier = not (event.option_id or "").startswith(self._round)
         if earlier or time.monotonic() - self._asked_at < AGAIN_SECONDS:
             return
-        chosen = sorted(self._marked) if self._inquiry.many and self._marked else [event.option_index]
-        self._take(", ".join(self._inquiry.options[each].label for each in chosen))
+        self._take(", ".join(self._labels() or [self._inquiry.options[event.option_index].label]))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Words were typed."""
+        """Words were typed; the options that are marked beside them are sent as well."""
         if event.value.strip():
-            self._take(event.value.strip())
+            self._take(", ".join((*self._labels(), event.value.strip())))
+
+    def _labels(self) -> list[str]:
+        """The options that are marked."""
+        return [self._inquiry.options[each].label for each in sorted(self._marked)]
 
     def _take(self, words: str) -> None:
         if self._over or self._parting:

@@ -39,6 +39,11 @@ class GuardedDialog(Dialog[Given]):
         self._seen_at = time.monotonic()
         self.in_sight = True
 
+    @property
+    def field(self) -> Input | None:
+        """Where words go that are typed at it, whatever has the focus; None where none can be typed."""
+        return None
+
     def takes(self, at: float, before: float) -> bool:
         """Whether what was pressed at this moment is meant for it; `before` is when the last key was."""
         self._awake = self._awake or at - max(before, self._seen_at) >= QUIET_SECONDS
@@ -90,6 +95,9 @@ class AttentiveApp(App[None]):
             self._go_on_typing(event, focused=True)
             return False
         if not isinstance(screen, GuardedDialog) or screen.takes(event.time, before):
+            field = screen.field if isinstance(screen, GuardedDialog) else None
+            if field is not None and _begins_text(event):
+                screen.set_focus(field)  # before the next key, which may be the Enter that sends it
             into_text = isinstance(self.focused, Editor | Input) and _is_text(event)
             self.typed_at = event.time if into_text else _NEVER
             return True

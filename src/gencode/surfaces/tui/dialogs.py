@@ -108,6 +108,10 @@ class Dialog(ModalScreen[Given]):
         self._over = True
         return super().dismiss(result)
 
+    def cut(self) -> None:
+        """Ctrl+C closes it."""
+        self.dismiss()
+
     def withdraw(self) -> None:
         """It is no longer wanted: it goes now, or when what lies on it is closed."""
         self._withdrawn = True
@@ -180,6 +184,16 @@ class ConfirmScreen(Dialog[bool]):
     def action_answer(self, yes: bool) -> None:
         """One of them was pressed."""
         self.dismiss(yes)
+
+
+class LeaveScreen(ConfirmScreen):
+    """What ends with the app. Ctrl+C is a yes: who presses it again and again wants to leave."""
+
+    says = "Ctrl+C or y stops them and quits · n or Esc stays"
+
+    def cut(self) -> None:
+        """Ctrl+C leaves."""
+        self.dismiss(True)
 
 
 class PageScreen(Dialog[None]):
