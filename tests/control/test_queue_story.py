@@ -9,9 +9,10 @@ import pytest
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
-from gencode.core.events import QueueMoved
+from gencode.core.events import ProgressMade, QueueMoved
 from gencode.core.messages import ToolCall, ToolMessage, UserMessage
 from gencode.core.status import Status
+from gencode.runtime.loop import BACK_IN_LINE
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
 from gencode.testing import call, says, scripted
 from tests.control.words import results, said
@@ -62,6 +63,26 @@ async def test_a_parent_holds_no_place_while_it_waits_for_its_children(tmp_path:
         below = await gen.tasks(parent=outcome.agent_id)
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "above Two")
     assert [task.agent for task in below] == ["Two"]
+
+
+async def test_who_is_back_and_has_to_wait_for_its_turn_says_so(tmp_path: Path, home: Path) -> None:
+    write_agent(home / ".gen" / "agents", "Lead", "Task(Explore), Read")
+    lead = [says("", *[call("Task", subagent_type="Explore", prompt="look")] * 2), says("both are back")]
+    settings = {"max_agents": 1, "max_depth": 2}
+    async with scripted(tmp_path, settings=settings, Explore=[SLOW], Lead=lead) as gen:
+        listener = gen.listen()
+        first = await gen.task("Lead", "first", background=True)
+        second = await gen.task("Lead", "second", background=True)
+        ended = [await each.result() for each in (first, second)]
+        listener.close()
+        steps = [
+            (event.task, event.fact.text)
+            async for event in listener
+            if isinstance(event.fact, ProgressMade) and event.task in (first.id, second.id)
+        ]
+    assert [each.result for each in ended] == ["both are back"] * 2
+    assert {each for each in steps if each[1] == BACK_IN_LINE} >= {(first.id, BACK_IN_LINE)}
+    assert steps[-1][1] == "thinking"
 
 
 async def test_a_child_sends_only_whom_its_file_names(tmp_path: Path, home: Path) -> None:

@@ -59,6 +59,7 @@ ASK_AGAIN = (
 )
 NOT_DONE = "its last reply announces work that was not done"
 CUT = "Your work was cut: {why}. Go on from here."
+BACK_IN_LINE = "waits for its turn to go on"
 MOST_REPAIRS = 2
 FULL = 0.8
 """What a model holds is taken as full here: its reply needs room too."""
@@ -301,9 +302,11 @@ def pictured(transcript: Sequence[Message], model: str) -> Sequence[Message]:
 
 async def admitted(seat: Seat, request: Request, record: Recorder) -> "Reservation | None":
     """Wait for the right to be at work, and set aside what the call may cost where that is bounded."""
-    if seat.slot is not None and not seat.slot.held:
+    if seat.slot is not None and not seat.slot.try_take():
+        record.tell(ProgressMade(BACK_IN_LINE))
         with record.parked():
             await seat.slot.take()
+        record.tell(ProgressMade("thinking"))
     if seat.purse is None:
         return None
     if not seat.purse.bounded:
