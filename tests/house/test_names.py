@@ -7,30 +7,9 @@ from types import ModuleType
 import gencode
 from tests.house.source import ROOT, SOURCE, package
 
-AVOIDED = {"manager", "handler", "helper", "helpers", "util", "utils", "service"}
-
-
-def words(name: str) -> set[str]:
-    """The words of a CamelCase or snake_case name."""
-    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
-
-
 def test_every_module_says_what_it_is() -> None:
     silent = [module.name for module in package() if not ast.get_docstring(module.tree)]
     assert silent == []
-
-
-def test_names_avoid_the_words_that_explain_nothing() -> None:
-    vague = [
-        f"{module.name}: {name}"
-        for module in package()
-        for name in [
-            module.path.stem,
-            *(node.name for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)),
-        ]
-        if words(name) & AVOIDED
-    ]
-    assert vague == []
 
 
 def test_the_version_is_written_once() -> None:
