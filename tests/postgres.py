@@ -84,6 +84,16 @@ class Postgres:
         )
         return done.stdout.strip()
 
+    def dump(self) -> str:
+        """Everything in it, as statements that `run` can play into another server."""
+        done = subprocess.run(
+            [self._programs / "pg_dump", "-h", self.folder, "-U", SUPERUSER, "-d", "postgres", "--no-owner"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
     def start(self) -> None:
         """Start it and wait until it answers."""
         log = (self.folder / "log").open("ab")

@@ -1,0 +1,183 @@
+"""Data of earlier builds opens: the same public state, and work that goes on where it was left."""
+
+import fcntl
+import gzip
+import json
+import shutil
+import tarfile
+from collections import Counter
+from collections.abc import Generator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from gencode import GenCode
+from gencode.core.outcome import as_json
+from gencode.core.status import Status
+from tests.journals.record import PLACE, Json
+from tests.postgres import Postgres
+from tests.surfaces.running import gen as command
+
+RECORDED = Path(__file__).parent / "0.1"
+
+UNTIL_NOW = {"endedAt", "durationMs"}
+"""What is counted until somebody looked, for tasks that a dead process left open."""
+
+
+@pytest.fixture
+def recorded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
+    """The data of a scenario at the place that its database names; one test at a time has it."""
+    PLACE.mkdir(exist_ok=True)
+    with (PLACE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        root = PLACE / request.param
+        shutil.rmtree(root, ignore_errors=True)
+        with tarfile.open(RECORDED / request.param / "data.tar.gz") as archive:
+            archive.extractall(PLACE, filter="fully_trusted")  # noqa: S202 (our own archive)
+        monkeypatch.setenv("GEN_HOME", str(root / "home"))
+        yield root
+        shutil.rmtree(root)
+
+
+def expected(scenario: str) -> dict[str, Json]:
+    """What the build that wrote the data said of each task."""
+    tasks: list[Json] = json.loads((RECORDED / scenario / "tasks.json").read_text())
+    return {task["agentId"]: {key: task[key] for key in task if key != "tasks"} for task in tasks}
+
+
+async def shown(gen: GenCode, task: str) -> Json:
+    """What this build says of a task, as `gen task show --json` does."""
+    return json.loads(as_json(await gen.show(task)))
+
+
+def same(before: Any, now: Any, ended_by_looking: bool) -> Any:
+    """What this build says, reduced to the fields that the earlier one had."""
+    match before, now:
+        case dict(), dict():
+            old, new = cast(Json, before), cast(Json, now)
+            left_out = UNTIL_NOW if ended_by_looking else set[str]()
+            return {
+                key: value if key in left_out else same(value, new.get(key), ended_by_looking)
+                for key, value in old.items()
+            }
+        case list(), list():
+            pairs = zip_longest(cast(list[Any], before), cast(list[Any], now))
+            return [same(one, other, ended_by_looking) for one, other in pairs]
+        case _:
+            return now
+
+
+SCENARIOS = sorted(folder.name for folder in RECORDED.iterdir())
+
+
+def in_sqlite() -> list[str]:
+    return [name for name in SCENARIOS if name != "fleet"]
+
+
+def test_enough_is_recorded() -> None:
+    assert len(list(RECORDED.glob("*/exports/*.jsonl"))) >= 50
+    states = {task["status"] for name in SCENARIOS for task in expected(name).values()}
+    assert states >= {
+        *("pending", "running", "completed", "empty", "limit_reached", "failed", "cancelled", "interrupted")
+    }
+
+
+@pytest.mark.parametrize("recorded", in_sqlite(), indirect=True)
+async def test_a_database_shows_and_replays_the_same_tasks(recorded: Path) -> None:
+    async with GenCode.open(recorded / "ws", model="offline") as gen:
+        for task, before in expected(recorded.name).items():
+            now = await shown(gen, task)
+            assert same(before, now, before["status"] == "interrupted") == before
+            assert (await gen.replay(task)).same
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+async def test_exports_are_imported_and_replay(scenario: str, tmp_path: Path) -> None:
+    async with GenCode.open(tmp_path, model="offline") as gen:
+        for task, before in expected(scenario).items():
+            imported, problems = await gen.take_in(
+                (RECORDED / scenario / "exports" / f"{task}.jsonl").read_text()
+            )
+            now = await shown(gen, imported.agent_id)
+            fields = {"agent", "status", "result", "turns", "prompt", "transcript"}
+            if before["status"] in {"pending", "running"}:
+                fields -= {"status", "transcript"}
+            assert problems == []
+            assert {key: now[key] for key in fields} == {key: before[key] for key in fields}
+            assert (await gen.replay(task)).same
+
+
+def script(folder: Path, turns: int = 12) -> str:
+    """A model that only talks, long enough for a transcript of any length."""
+    path = folder / "goes-on.json"
+    path.write_text(json.dumps({"agents": {"*": [{"text": f"Went on {n}."} for n in range(turns)]}}))
+    return f"scripted:{path}"
+
+
+def deliveries(session: Json) -> Counter[str]:
+    """How often the end of each task was told in a conversation, by a message or as the result of a call."""
+    return Counter(
+        identity
+        for message in session["transcript"]
+        for identity in (
+            *message.get("delivers", ()),
+            *(each for result in message.get("results", ()) for each in result.get("delivers", ())),
+        )
+    )
+
+
+@pytest.mark.parametrize("recorded", ["killed", "queued", "budgeted", "worktrees"], indirect=True)
+async def test_a_killed_conversation_goes_on_and_hears_of_each_agent_once(recorded: Path) -> None:
+    tasks = expected(recorded.name)
+    main = next(t for t in tasks.values() if t["agent"] == "main" and t["status"] == "interrupted")
+    children = {
+        t["agentId"]
+        for t in tasks.values()
+        if t["parentId"] == main["agentId"] and (t["background"] or t["status"] == "interrupted")
+    }
+    async with GenCode.open(recorded / "ws", model=script(recorded)) as gen:
+        went_on = await gen.ask("Go on", session=main["agentId"]).outcome()
+        assert went_on.status is Status.COMPLETED
+        told = deliveries(await shown(gen, main["agentId"]))
+    assert {child: told[child] for child in children} == dict.fromkeys(children, 1)
+
+
+BOUND = {"Count", "Count wrongly", "Poor"}
+"""Tasks that cannot simply go on: a schema their result must fit, or a budget that is spent."""
+
+
+@pytest.mark.parametrize("recorded", ["killed", "worktrees", "asking", "finished"], indirect=True)
+async def test_tasks_are_resumed_and_forked(recorded: Path) -> None:
+    agents = [
+        task
+        for task, shown in expected(recorded.name).items()
+        if shown["agent"] != "main" and shown["prompt"] not in BOUND
+    ]
+    async with GenCode.open(recorded / "ws", model=script(recorded)) as gen:
+        for task in agents:
+            resumed = await gen.resume(task, "Go on")
+            assert (resumed.agent_id, resumed.status) == (task, Status.COMPLETED)
+        forked = await gen.fork(agents[0], "Otherwise", at=3)
+        assert forked.status is Status.COMPLETED
+
+
+@pytest.mark.parametrize("recorded", ["scheduled"], indirect=True)
+def test_what_was_scheduled_is_still_planned(recorded: Path) -> None:
+    planned = command("cron", "list", "--json", cwd=recorded / "ws").json
+    assert len(next(iter(planned.values()))) == 3
+
+
+@pytest.mark.needs("postgres")
+@pytest.mark.parametrize("recorded", ["fleet"], indirect=True)
+async def test_a_postgres_dump_shows_the_same_tasks(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Postgres()
+    try:
+        server.run(gzip.decompress((RECORDED / "fleet" / "dump.sql.gz").read_bytes()).decode())
+        monkeypatch.setenv("GEN_DATABASE_URL", server.url())
+        async with GenCode.open(recorded / "ws", model="offline") as gen:
+            for task, before in expected("fleet").items():
+                assert same(before, await shown(gen, task), before["status"] == "running") == before
+    finally:
+        server.close()
