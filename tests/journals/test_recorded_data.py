@@ -144,8 +144,8 @@ async def test_a_killed_conversation_goes_on_and_hears_of_each_agent_once(record
     assert {child: told[child] for child in children} == dict.fromkeys(children, 1)
 
 
-BOUND = {"Count", "Count wrongly", "Poor"}
-"""Tasks that cannot simply go on: a schema their result must fit, or a budget that is spent."""
+BOUND = {"Count", "Count wrongly", "Poor", "For ever"}
+"""Tasks that cannot simply go on: their result must fit a schema, or their limit is spent."""
 
 
 @pytest.mark.parametrize("recorded", ["killed", "worktrees", "asking", "finished"], indirect=True)
