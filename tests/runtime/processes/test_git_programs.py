@@ -330,6 +330,18 @@ async def test_nothing_is_written_into_the_repository(tmp_path: Path) -> None:
     assert (folder / ".git" / "refs" / "notes").exists()
 
 
+async def test_drivers_without_a_name_are_taken_away_too(tmp_path: Path) -> None:
+    folder, canary = repository(tmp_path / "ws"), tmp_path / "canary"
+    (folder / ".gitattributes").write_text("*.txt diff= filter= merge=\n")
+    with (folder / ".git" / "config").open("a") as file:
+        file.write(f'[filter ""]\nclean = touch {canary}; cat\n[diff ""]\ncommand = touch {canary}\n')
+        file.write(f'textconv = touch {canary}\n[merge ""]\ndriver = touch {canary}\n')
+    await read_all(folder, tmp_path)
+    assert not canary.exists()
+    plainly(folder, "diff")
+    assert canary.exists()
+
+
 async def test_what_an_included_file_names_is_not_started(tmp_path: Path) -> None:
     folder, canary = repository(tmp_path / "ws"), tmp_path / "canary"
     poison(folder / ".git" / "more", canary)

@@ -25,15 +25,16 @@ _SCOPES_OF_REPOSITORY = frozenset({"local", "worktree"})
 _USUAL_FOLDERS = ("/usr/bin", "/bin")
 _MODULES = ".gitmodules"
 
+# The name between two dots may be empty: `[diff ""]` is the driver of the attribute `diff=`.
 _EMPTIED = re.compile(
-    r"filter\..+\.(?:clean|smudge|process)|core\.alternaterefscommand|merge\..+\.driver|hook\..+\.command"
-    r"|core\.gitproxy|gpg\..+\.program",
+    r"filter\..*\.(?:clean|smudge|process)|core\.alternaterefscommand|merge\..*\.driver|hook\..*\.command"
+    r"|core\.gitproxy|gpg\..*\.program",
     re.IGNORECASE | re.DOTALL,
 )
-_DIFFERENCE = re.compile(r"diff\.external|diff\..+\.command", re.IGNORECASE | re.DOTALL)
-_CONVERSION = re.compile(r"diff\..+\.textconv", re.IGNORECASE | re.DOTALL)
-_SWITCHED_OFF = re.compile(r"filter\..+\.required", re.IGNORECASE | re.DOTALL)
-_CACHED_CONVERSION = re.compile(r"diff\..+\.cachetextconv", re.IGNORECASE | re.DOTALL)
+_DIFFERENCE = re.compile(r"diff\.external|diff\..*\.command", re.IGNORECASE | re.DOTALL)
+_CONVERSION = re.compile(r"diff\..*\.textconv", re.IGNORECASE | re.DOTALL)
+_SWITCHED_OFF = re.compile(r"filter\..*\.required", re.IGNORECASE | re.DOTALL)
+_CACHED_CONVERSION = re.compile(r"diff\..*\.cachetextconv", re.IGNORECASE | re.DOTALL)
 _SUBMODULE = re.compile(r"(?P<name>submodule\..+)\.[^.]+", re.IGNORECASE | re.DOTALL)
 _QUOTES = str.maketrans("", "", "\"'\\\n")
 
