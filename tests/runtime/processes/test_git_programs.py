@@ -241,6 +241,19 @@ def test_git_is_refused_where_its_configuration_breaks_off(tmp_path: Path, where
         neutral_settings(folder, Scrub().reading(os.environ, tmp_path))
 
 
+@pytest.mark.parametrize(("names", "length"), [(3_000, 10), (1, 200_000)])
+async def test_git_is_refused_where_more_is_named_than_an_environment_holds(
+    tmp_path: Path, names: int, length: int
+) -> None:
+    folder = repository(tmp_path / "ws")
+    with (folder / ".git" / "config").open("a") as file:
+        for number in range(names):
+            file.write(f'[filter "{str(number).zfill(length)}"]\nclean = evil\n')
+    async with Commands(tmp_path / "state") as commands:
+        with pytest.raises(ToolError, match="too many programs"):
+            await commands.run(Command("git status", folder, seconds=30, reads_only=True))
+
+
 def test_a_git_that_does_not_obey_is_refused(tmp_path: Path) -> None:
     folder = repository(tmp_path / "ws")
     old = tmp_path / "bin" / "git"

@@ -16,8 +16,10 @@ from gencode.core.errors import ToolError
 
 SECONDS = 2.0
 MOST_BYTES = 1 << 20
-MOST_SETTINGS = 1 << 18
-"""The most bytes of settings; an environment holds a few times as much."""
+MOST_SETTINGS = 1 << 17
+"""The most bytes of settings in an environment. Linux starts nothing with a longer variable."""
+_BYTES_OF_A_SETTING = 48
+"""For the two names under which an environment has one."""
 
 _OVERRULED = "command"
 """Git's name for the scope of settings that come from the environment."""
@@ -80,7 +82,8 @@ def neutral_settings(cwd: Path, environ: Mapping[str, str]) -> dict[str, str]:
             found |= _neutral(scope, name)
         for name in repository.submodules():
             found[f"{name}.ignore"] = "all"
-    if sum(len(os.fsencode(name)) + len(value) for name, value in found.items()) > MOST_SETTINGS:
+    sizes = (_BYTES_OF_A_SETTING + len(os.fsencode(name)) + len(value) for name, value in found.items())
+    if sum(sizes) > MOST_SETTINGS:
         raise _refusal("names too many programs or submodules")
     return found
 
