@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,8 +31,10 @@ def write(folder: Path, path: str, text: str) -> Path:
     return file
 
 
-def program(folder: Path, path: str) -> None:
-    write(folder, path, f"#!/bin/sh\ntouch '{canary(folder)}'\n").chmod(0o755)
+def program(folder: Path, path: str) -> Path:
+    file = write(folder, path, f"#!/bin/sh\ntouch '{canary(folder)}'\n")
+    file.chmod(0o755)
+    return file
 
 
 def canary(folder: Path) -> Path:
@@ -153,6 +156,29 @@ def bare_repository(folder: Path) -> None:
     for path in (folder / ".git").iterdir():
         path.rename(folder / path.name)
     (folder / ".git").rmdir()
+
+
+def submodule_with_programs(folder: Path) -> None:
+    """A changed submodule that names a program, in a repository with a `.gitmodules` that breaks off."""
+    inner = folder / "sub"
+    inner.mkdir()
+    _git(folder, "init", "--quiet")
+    _git(inner, "init", "--quiet")
+    write(inner, "a.txt", "one\n")
+    write(folder, ".gitmodules", '[submodule "sub"]\npath = sub\nignore = none\n[garbage')
+    for place in (inner, folder):
+        _git(place, "add", ".")
+        _git(place, "commit", "--quiet", "-m", "x")
+    (folder / ".gitmodules").unlink()
+    write(inner, "a.txt", "two\n")
+    program(folder.parent, "evil").write_text(f"#!/bin/sh\necho It was run.\ntouch '{canary(folder)}'\n")
+    _git(folder, "config", "diff.submodule", "diff")
+    _git(inner, "config", "diff.external", str(folder.parent / "evil"))
+
+
+def _git(folder: Path, *words: str) -> None:
+    identity = ("-c", "user.name=n", "-c", "user.email=n@example.org")
+    subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
 
 
 def skills(folder: Path) -> None:

@@ -19,6 +19,7 @@ from tests.stories.evil import (
     git_elsewhere,
     settings,
     settings_above,
+    submodule_with_programs,
     write,
 )
 from tests.surfaces.running import gen, script
@@ -172,3 +173,24 @@ def test_an_agent_at_work_in_it_runs_nothing_and_gets_nothing(folder: Path, tmp_
     assert said == ["deny"] * 7 + ["allow"] + ["deny"]
     assert not (folder / "new.txt").exists()
     assert (folder / ".gen" / "settings.toml").read_text() != "x"
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("sandbox", ["off", "auto"])
+def test_a_submodule_whose_names_break_off_runs_nothing_in_any_mode(
+    folder: Path, tmp_path: Path, sandbox: str
+) -> None:
+    submodule_with_programs(folder)
+    texts = ("git log -p", "git diff", "git diff HEAD", "git status", "git show")
+    calls = [{"name": "Bash", "input": {"command": text}} for text in texts]
+    for mode in ("default", "plan"):
+        model = script(tmp_path, main=[{"text": "", "calls": calls}, {"text": "done"}])
+        ended = gen(
+            "-p", "go", "--model", model, "--permission-mode", mode, "--json", cwd=folder, GEN_SANDBOX=sandbox
+        )
+        assert (ended.code, canary(folder).exists()) == (0, False)
+        shown = gen("task", "show", ended.json["sessionId"], "--json", cwd=folder).json
+        assert [each["decision"]["action"] for each in shown["decisions"]] == ["allow"] * len(texts)
+        assert "It was run." not in repr(shown)
+    subprocess.run(["git", "diff"], cwd=folder, capture_output=True, check=False)
+    assert canary(folder).exists()

@@ -1,6 +1,7 @@
 """A repository cannot have git start its programs in a command that only reads."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,13 +15,26 @@ from gencode.runtime.processes.git_programs import may_run_git, neutral_settings
 
 pytestmark = pytest.mark.needs("git")
 
-READING = ("git status", "git diff", "git log -p", "git log --format=%G?", "git blame a.txt", "git show")
+READING = (
+    *(
+        "git status",
+        "git diff",
+        "git diff HEAD",
+        "git diff --cached",
+        "git log -p",
+        "git log -p -m",
+        "git show",
+    ),
+    *("git log --format=%G?", "git log --pretty=evil", "git blame a.txt", "git describe --always --dirty"),
+    *("git shortlog HEAD", "git ls-files -m -d -o", "git branch -vv", "git tag -l", "git remote -v"),
+    *("git stash list", "git worktree list", "git reflog", "git cat-file -p HEAD", "git show"),
+)
 
 HOSTILE = """
 [core]
     fsmonitor = "touch {0}; false"
     pager = "touch {0}; cat"
-    hooksPath = {1}
+    hooksPath = "{1}"
     sshCommand = "touch {0}"
     alternateRefsCommand = "touch {0}"
 [diff]
@@ -37,8 +51,28 @@ HOSTILE = """
     program = "touch {0}"
 [gpg "ssh"]
     program = "touch {0}"
+[gpg "openpgp"]
+    program = "touch {0}"
+[gpg "x509"]
+    program = "touch {0}"
+[merge "evil"]
+    driver = "touch {0}"
 [log]
     showSignature = true
+    diffMerges = remerge
+[pager]
+    log = "touch {0}; cat"
+[pretty]
+    evil = %G? %H
+[diff]
+    submodule = diff
+    ignoreSubmodules = none
+[status]
+    submoduleSummary = true
+[submodule]
+    recurse = true
+[fetch]
+    recurseSubmodules = true
 [alias]
     status = "!touch {0}"
 """
@@ -57,9 +91,9 @@ def plainly(folder: Path, *words: str) -> None:
 def repository(folder: Path) -> Path:
     """A repository with one commit and one change."""
     folder.mkdir(parents=True)
-    git(folder, "init", "--quiet")
+    git(folder, "init", "--quiet", "--initial-branch", "main")
     (folder / "a.txt").write_text("one\n")
-    (folder / ".gitattributes").write_text("*.txt filter=evil diff=Evil.One\n")
+    (folder / ".gitattributes").write_text("*.txt filter=evil diff=Evil.One merge=evil\n")
     git(folder, "add", ".")
     git(folder, "commit", "--quiet", "-m", "first")
     (folder / "a.txt").write_text("two\n")
@@ -68,7 +102,7 @@ def repository(folder: Path) -> Path:
 
 def poison(config: Path, canary: Path) -> None:
     with config.open("a") as file:
-        file.write(HOSTILE.format(canary, config.parent))
+        file.write(HOSTILE.format(canary, str(config.parent).replace("\\", r"\\").replace('"', r"\"")))
 
 
 async def read_all(folder: Path, tmp_path: Path) -> None:
@@ -100,6 +134,224 @@ async def test_what_a_submodule_names_is_not_started_either(tmp_path: Path) -> N
     await read_all(folder, tmp_path)
     assert not canary.exists()
     plainly(folder, "status")
+    assert canary.exists()
+
+
+def with_submodule(tmp_path: Path, *, name: str = "deep") -> tuple[Path, Path]:
+    """A repository with a changed submodule that names programs, and the file that these would make."""
+    inner, folder, canary = repository(tmp_path / "inner"), repository(tmp_path / "ws"), tmp_path / "canary"
+    git(folder, "submodule", "--quiet", "add", "--name", name, str(inner), "deep")
+    git(folder, "config", "--file", ".gitmodules", f"submodule.{name}.ignore", "none")
+    git(folder, "add", ".gitmodules")
+    git(folder, "commit", "--quiet", "-m", "second")
+    git(folder, "config", "--remove-section", f"submodule.{name}")
+    git(folder, "config", "diff.submodule", "diff")
+    git(folder, "config", "status.submoduleSummary", "true")
+    poison(folder / ".git" / "modules" / name / "config", canary)
+    (folder / "deep" / "a.txt").write_text("three\n")
+    return folder, canary
+
+
+@pytest.mark.parametrize(
+    "name", ["deep", "a.b", "UPPER.ignore", "with blank", 'quo"te', "a=b", "#x;y", "é\t\\"]
+)
+async def test_a_submodule_of_any_name_is_left_alone(tmp_path: Path, name: str) -> None:
+    folder, canary = with_submodule(tmp_path, name=name)
+    await read_all(folder, tmp_path)
+    (folder / ".gitmodules").unlink()
+    await read_all(folder, tmp_path)
+    git(folder, "rm", "--quiet", "--cached", ".gitmodules")
+    await read_all(folder, tmp_path)
+    assert not canary.exists()
+    plainly(folder, "status")
+    assert canary.exists()
+
+
+async def test_a_submodule_of_a_submodule_is_left_alone(tmp_path: Path) -> None:
+    folder, canary = with_submodule(tmp_path)
+    inner = repository(tmp_path / "innermost")
+    git(folder / "deep", "-c", "core.fsmonitor=", "submodule", "--quiet", "add", str(inner), "deeper")
+    canary.unlink(missing_ok=True)
+    poison(folder / ".git" / "modules" / "deep" / "modules" / "deeper" / "config", canary)
+    (folder / "deep" / "deeper" / "a.txt").write_text("four\n")
+    for place in (folder, folder / "deep", folder / "deep" / "deeper"):
+        await read_all(place, tmp_path)
+    assert not canary.exists()
+    plainly(folder, "status")
+    assert canary.exists()
+
+
+def broken_modules(folder: Path) -> None:
+    """Commit a `.gitmodules` that breaks off, and remove the file: git reads its beginning and goes on."""
+    with (folder / ".gitmodules").open("a") as file:
+        file.write("[garbage")
+    git(folder, "add", "-f", ".gitmodules")
+    git(folder, "commit", "--quiet", "-m", "broken")
+    (folder / ".gitmodules").unlink()
+
+
+@pytest.mark.parametrize("text", ["git log -p", "git diff", "git diff HEAD", "git status", "git show"])
+async def test_git_is_refused_where_the_names_of_submodules_break_off(tmp_path: Path, text: str) -> None:
+    folder, canary = with_submodule(tmp_path)
+    broken_modules(folder)
+    canary.unlink(missing_ok=True)
+    async with Commands(tmp_path / "state") as commands:
+        with pytest.raises(ToolError, match="gitmodules is broken"):
+            await commands.run(Command(text, folder, seconds=30, reads_only=True))
+    assert not canary.exists()
+    plainly(folder, "diff")
+    assert canary.exists()
+
+
+def test_names_that_git_does_not_read_may_be_broken_and_are_taken_as_far_as_they_go(tmp_path: Path) -> None:
+    folder, _ = with_submodule(tmp_path)
+    whole = (folder / ".gitmodules").read_text()
+    broken_modules(folder)
+    (folder / ".gitmodules").write_text(whole.replace("deep", "renamed"))
+    settings = neutral_settings(folder, Scrub().reading(os.environ, tmp_path))
+    assert settings == {"submodule.deep.ignore": "all", "submodule.renamed.ignore": "all"}
+
+
+async def test_a_conflict_in_the_names_of_submodules_can_be_looked_at(tmp_path: Path) -> None:
+    folder, canary = with_submodule(tmp_path)
+    names = folder / ".gitmodules"
+    whole = names.read_text()
+    git(folder, "stash", "--quiet")
+    for branch, url in (("one", "1"), ("two", "2")):
+        git(folder, "checkout", "--quiet", "-b", branch, "main")
+        names.write_text(whole.replace("url = ", f"url = {url}"))
+        git(folder, "commit", "--quiet", "-m", branch, ".gitmodules")
+    plainly(folder, "-c", "user.name=n", "-c", "user.email=n@example.org", "merge", "one")
+    assert "<<<<<<<" in names.read_text()
+    canary.unlink(missing_ok=True)
+    async with Commands(tmp_path / "state") as commands:
+        ended = await commands.run(Command("git status --short", folder, seconds=30, reads_only=True))
+        await read_all(folder, tmp_path)
+    assert ("UU .gitmodules" in ended.output.text(), canary.exists()) == (True, False)
+
+
+@pytest.mark.parametrize("where", ["config", "included", "config.worktree"])
+def test_git_is_refused_where_its_configuration_breaks_off(tmp_path: Path, where: str) -> None:
+    folder = repository(tmp_path / "ws")
+    git(folder, "config", "extensions.worktreeConfig", "true")
+    git(folder, "config", "include.path", "included")
+    with (folder / ".git" / where).open("a") as file:
+        file.write('[filter "x"]\nclean = evil\n[garbage')
+    with pytest.raises(ToolError, match="cannot be read as a whole"):
+        neutral_settings(folder, Scrub().reading(os.environ, tmp_path))
+
+
+@pytest.mark.parametrize(("names", "length"), [(3_000, 10), (1, 200_000)])
+async def test_git_is_refused_where_more_is_named_than_an_environment_holds(
+    tmp_path: Path, names: int, length: int
+) -> None:
+    folder = repository(tmp_path / "ws")
+    with (folder / ".git" / "config").open("a") as file:
+        for number in range(names):
+            file.write(f'[filter "{str(number).zfill(length)}"]\nclean = evil\n')
+    async with Commands(tmp_path / "state") as commands:
+        with pytest.raises(ToolError, match="too many programs"):
+            await commands.run(Command("git status", folder, seconds=30, reads_only=True))
+
+
+def test_a_git_that_does_not_obey_is_refused(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "ws")
+    old = tmp_path / "bin" / "git"
+    old.parent.mkdir()
+    old.write_text(f'#!/bin/sh\nunset GIT_CONFIG_COUNT\nexec {shutil.which("git")} "$@"\n')
+    old.chmod(0o755)
+    environ = {**os.environ, "PATH": f"{old.parent}{os.pathsep}{os.environ['PATH']}"}
+    with pytest.raises(ToolError, match=r"older than 2\.31"):
+        neutral_settings(folder, Scrub().reading(environ, tmp_path))
+
+
+async def test_git_behind_a_link_is_neutral_too(tmp_path: Path) -> None:
+    folder, canary = repository(tmp_path / "ws"), tmp_path / "canary"
+    (folder / "below").mkdir()
+    poison(folder / ".git" / "config", canary)
+    (tmp_path / "link").symlink_to(folder / "below")
+    (folder / "below" / "a.txt").write_text("x\n")
+    await read_all(tmp_path / "link", tmp_path)
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize("key", ["diff.external", "diff.Evil.One.command", "diff.Evil.One.textconv"])
+async def test_the_plain_difference_is_shown_where_a_repository_names_a_program_for_it(
+    tmp_path: Path, key: str
+) -> None:
+    folder, canary = repository(tmp_path / "ws"), tmp_path / "canary"
+    git(folder, "config", key, f"touch {canary};")
+    (folder / "new.txt").write_text("brand new\n")
+    (folder / "odd \"'$(touch pwned) name.txt").write_text("odd\n")
+    (folder / "bytes.txt").write_bytes(b"a\0b\n")
+    git(folder, "-c", f"{key}=", "add", "--intent-to-add", ".")
+    async with Commands(tmp_path / "state") as commands:
+        ended = await commands.run(Command("git diff", folder, seconds=30, reads_only=True))
+    shown = ended.output.text()
+    assert (ended.exit_code, canary.exists(), (folder / "pwned").exists()) == (0, False, False)
+    lines = [line for line in shown.splitlines() if line[:1] in "-+"]
+    assert {"-one", "+two", "+brand new", "+odd", "--- a/a.txt", "+++ b/a.txt"} <= set(lines)
+    assert "\0" not in shown
+
+
+def sign(folder: Path) -> None:
+    """Let the last commit be one with something that looks like a signature."""
+    head = subprocess.run(["git", "cat-file", "commit", "HEAD"], cwd=folder, capture_output=True, check=True)
+    lines, _, message = head.stdout.partition(b"\n\n")
+    signature = b"\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\n"
+    written = subprocess.run(
+        ["git", "hash-object", "-t", "commit", "-w", "--stdin"],
+        cwd=folder,
+        input=lines + signature + message,
+        capture_output=True,
+        check=True,
+    )
+    git(folder, "update-ref", "HEAD", written.stdout.decode().strip())
+
+
+async def test_a_signature_is_not_looked_at(tmp_path: Path, home: Path) -> None:
+    folder = repository(tmp_path / "ws")
+    fake, canary = tmp_path / "bin" / "gpg", tmp_path / "canary"
+    fake.parent.mkdir()
+    fake.write_text(f"#!/bin/sh\ntouch {canary}\n")
+    fake.chmod(0o755)
+    sign(folder)
+    git(folder, "config", "format.pretty", "%G? %H")
+    git(folder, "config", "pretty.mine", "%GS %H")
+    environ = {**os.environ, "PATH": f"{fake.parent}{os.pathsep}{os.environ['PATH']}"}
+    async with Commands(tmp_path / "state") as commands:
+        for text in ("git log", "git log --pretty=mine", "git show", "git log --format=%G?"):
+            await commands.run(Command(text, folder, seconds=30, reads_only=True, environ=environ))
+    assert (canary.exists(), (home / ".gnupg").exists()) == (False, False)
+    plainly(folder, "-c", f"gpg.program={fake}", "log")
+    assert canary.exists()
+
+
+async def test_nothing_is_written_into_the_repository(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "ws")
+    git(folder, "config", "user.name", "n")
+    git(folder, "config", "user.email", "n@example.org")
+    git(folder, "config", "diff.Evil.One.textconv", "cat")
+    git(folder, "config", "diff.Evil.One.cachetextconv", "true")
+    git(folder, "config", "log.diffMerges", "remerge")
+    before = {path: path.stat().st_mtime_ns for path in (folder / ".git").rglob("*")}
+    await read_all(folder, tmp_path)
+    after = {path: path.stat().st_mtime_ns for path in (folder / ".git").rglob("*")}
+    changed = {path.name for path in after if after[path] != before.get(path)}
+    assert changed <= {".git", "index"}  # `git describe --dirty` notes there that a file was looked at
+    plainly(folder, "diff")
+    assert (folder / ".git" / "refs" / "notes").exists()
+
+
+async def test_drivers_without_a_name_are_taken_away_too(tmp_path: Path) -> None:
+    folder, canary = repository(tmp_path / "ws"), tmp_path / "canary"
+    (folder / ".gitattributes").write_text("*.txt diff= filter= merge=\n")
+    with (folder / ".git" / "config").open("a") as file:
+        file.write(f'[filter ""]\nclean = touch {canary}; cat\n[diff ""]\ncommand = touch {canary}\n')
+        file.write(f'textconv = touch {canary}\n[merge ""]\ndriver = touch {canary}\n')
+    await read_all(folder, tmp_path)
+    assert not canary.exists()
+    plainly(folder, "diff")
     assert canary.exists()
 
 
@@ -135,7 +387,7 @@ def test_a_configuration_that_never_ends_is_an_error_and_nobody_waits_for_it(tmp
     folder = repository(tmp_path / "ws")
     (folder / ".git" / "config").unlink()
     os.mkfifo(folder / ".git" / "config")
-    with pytest.raises(ToolError, match="git is not run in it"):
+    with pytest.raises(ToolError, match="takes too long"):
         neutral_settings(folder, Scrub().reading(os.environ, tmp_path))
 
 

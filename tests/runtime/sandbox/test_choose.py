@@ -32,9 +32,27 @@ def absent(argv: Sequence[str], plan: Enclosure) -> list[str]:
     return ["/no/such/program", *argv]
 
 
+def may_set_up_the_kernel() -> bool:
+    """Root may, unless a container keeps it from that. Nothing is written."""
+    try:
+        os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY))
+    except OSError:
+        return False
+    return True
+
+
 def test_without_a_wall_a_trial_finds_everything_possible() -> None:
     seen = tried(no_wall)
-    assert (seen.possible - {"socket"}, seen.trouble, seen.holds) == (EVERYTHING, "", False)
+    assert (seen.possible - {"socket", "kernel"}, seen.trouble, seen.holds) == (EVERYTHING, "", False)
+    assert ("kernel" in seen.possible) == may_set_up_the_kernel()
+
+
+def test_a_wall_behind_which_the_kernel_can_be_set_up_is_passed_over() -> None:
+    sandbox = choose([Candidate("leaky", no_wall)], lambda _: Seen(frozenset({"work", "kernel"})))
+    assert (sandbox.exists, sandbox.passed_over) == (
+        False,
+        ("leaky does not work here: commands in it can change settings of the kernel.",),
+    )
 
 
 def test_the_first_wall_that_holds_is_chosen_and_the_others_are_explained() -> None:
@@ -73,6 +91,7 @@ def test_a_good_wall_says_what_it_keeps_out() -> None:
     assert sandbox.report() == [
         "Commands run in a sandbox: bubblewrap.",
         "Commands can write only in the workspace and in a temporary folder of their own.",
+        "They cannot change settings of the kernel, such as those in /proc/sys.",
         "They cannot change .git/hooks, .git/config and .gen of the workspace.",
         "They cannot read GenCode's database and settings.",
         "They have no network unless you give it to them.",
@@ -91,6 +110,7 @@ def test_a_poor_wall_says_what_it_lets_through() -> None:
     assert Sandbox("Landlock", Seen(frozenset(possible)), no_wall).report() == [
         "Commands run in a sandbox: Landlock.",
         "Commands can write only in the workspace and in a temporary folder of their own.",
+        "They cannot change settings of the kernel, such as those in /proc/sys.",
         "Commands can change .git/hooks, .git/config and .gen of the workspace; "
         "GenCode looks after each command and tells.",
         "Commands can empty files outside the workspace.",

@@ -4,11 +4,15 @@ import os
 import shlex
 import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
-from tests.runtime.sandbox.yard import Ended, Yard
+from tests.runtime.sandbox.conftest import built, wall_named
+from tests.runtime.sandbox.yard import BASH, Ended, Yard
 
 from gencode.runtime.sandbox.guards import state, touched
+from gencode.runtime.sandbox.plan import Enclosure
 
 WRITERS = {
     "bash": "echo new > {path}",
@@ -224,3 +228,77 @@ def test_the_wall_cannot_be_taken_down(strong: Yard) -> None:
 def test_programs_get_shared_memory_and_terminals_of_their_own(strong: Yard) -> None:
     text = "import multiprocessing, os, pty; multiprocessing.Lock(); os.write(pty.openpty()[0], b'x')"
     assert strong.bash(f"python3 -c {shlex.quote(text)}") == Ended(0, "", "")
+
+
+OPENED = """
+find /proc -type f -exec bash -c 'for file; do { :; } 3>>"$file" && echo "$file"; done' - {} + 2>/dev/null
+"""
+"""Opens all files of /proc for writing, one by one, says which could be opened, and writes nothing."""
+NOBODY = 65534
+
+
+def opened(said: str) -> tuple[list[str], set[str]]:
+    """The files that could be opened and are of no process, and the processes of the others."""
+    paths = [line.split("/") for line in said.splitlines()]
+    return ["/".join(path) for path in paths if not path[2].isdecimal()], {
+        path[2] for path in paths if path[2].isdecimal()
+    }
+
+
+@pytest.mark.skipif(not Path("/proc/sys").is_dir(), reason="there is no /proc")
+@pytest.mark.parametrize("network", [False, True])
+def test_of_proc_a_command_can_write_at_most_what_belongs_to_its_own_processes(
+    yard: Yard, network: bool
+) -> None:
+    ended = yard.bash(f"{OPENED}\nls /proc", network=network)
+    files, processes = opened("\n".join(line for line in ended.out.splitlines() if "/" in line))
+    assert files == []
+    if yard.wall.name.startswith("bubblewrap"):
+        assert str(os.getpid()) not in ended.out.splitlines()  # those that it sees are all its own
+    else:
+        assert processes == set()
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.needs("unshare")
+def test_the_same_for_somebody_without_privileges(monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("all the other tests already run without privileges")
+    with tempfile.TemporaryDirectory() as name:
+        yard = Yard.build(Path(name), wall_named("bubblewrap"))
+        for path in (Path(name), *Path(name).rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "geteuid", lambda: NOBODY)
+            argv = yard.argv(*BASH, f"id -u; unshare --user --map-root-user id -u; {OPENED}")
+        ended = subprocess.run(
+            argv,
+            cwd=yard.workspace,
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if "namespace" in ended.stderr:
+        pytest.skip(ended.stderr)
+    users, said = ended.stdout.split("\n", 2)[:2], ended.stdout.split("\n", 2)[2]
+    files, processes = opened(said)
+    assert (users, files, bool(processes)) == ([str(NOBODY), "0"], [], True)
+
+
+def test_the_kernel_is_not_the_commands_though_the_whole_machine_is_its_workspace(strong: Yard) -> None:
+    plan = Enclosure((Path("/"),), strong.base / "temp")
+    attempts = "for file in /proc/sys/kernel/core_pattern /sys/kernel/uevent_helper /sys/kernel/profiling; do"
+    text = f'{attempts} {{ :; }} 3>>"$file" && echo "$file"; done; echo new > {strong.outside}/new'
+    ended = subprocess.run(
+        strong.wall.enclose([*BASH, text], plan), cwd="/", capture_output=True, text=True, check=False
+    )
+    assert (ended.stdout, (strong.outside / "new").read_text()) == ("", "new\n")
+
+
+@pytest.mark.needs("bwrap")
+def test_a_command_under_bubblewrap_has_a_name_of_the_machine_of_its_own(tmp_path: Path) -> None:
+    own = built("bubblewrap", tmp_path).bash("readlink /proc/self/ns/uts").out.strip()
+    assert own not in ("", str(Path("/proc/self/ns/uts").readlink()))

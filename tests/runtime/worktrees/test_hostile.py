@@ -1,6 +1,7 @@
 """Repositories and agents that would like git to run something, to hide something, or to lead elsewhere."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -37,6 +38,14 @@ PROGRAMS = (
     *("core.alternateRefsCommand", "credential.helper", "sequence.editor", "gpg.program", "gpg.ssh.program"),
     *("filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "filter.Evil.Two.smudge"),
     *("diff.external", "diff.evil.command", "diff.evil.textconv", "merge.evil.driver", "hook.evil.command"),
+    *(
+        "filter..clean",
+        "filter..smudge",
+        "filter..process",
+        "diff..command",
+        "diff..textconv",
+        "merge..driver",
+    ),
     *("pager.status", "pager.diff", "alias.status", "alias.reset", "interactive.diffFilter"),
 )
 
@@ -68,8 +77,10 @@ def trap(repo: Path, git_dir: Path) -> Path:
     return trace
 
 
-async def test_nothing_of_a_repository_runs(tmp_path: Path) -> None:
-    repo = repository(tmp_path / "repo", a_txt=TEN, _gitattributes="* filter=evil diff=evil merge=evil\n")
+@pytest.mark.parametrize("driver", ["evil", ""])
+async def test_nothing_of_a_repository_runs(tmp_path: Path, driver: str) -> None:
+    attributes = f"* filter={driver} diff={driver} merge={driver}\n"
+    repo = repository(tmp_path / "repo", a_txt=TEN, _gitattributes=attributes)
     trace = trap(repo, repo / ".git")
     made = await worktree(repo)
     assert made.notes == ("filters such as LFS were not run; as git keeps them are: .gitattributes, a.txt",)
@@ -85,8 +96,9 @@ async def test_nothing_of_a_repository_runs(tmp_path: Path) -> None:
     assert trace.exists()
 
 
-async def test_a_merge_driver_is_not_run_and_counts_as_a_conflict(tmp_path: Path) -> None:
-    repo = repository(tmp_path / "repo", a_txt=TEN, _gitattributes="* merge=evil\n")
+@pytest.mark.parametrize("driver", ["evil", ""])
+async def test_a_merge_driver_is_not_run_and_counts_as_a_conflict(tmp_path: Path, driver: str) -> None:
+    repo = repository(tmp_path / "repo", a_txt=TEN, _gitattributes=f"* merge={driver}\n")
     made = await worktree(repo)
     (made.path / "a.txt").write_text(TEN.replace("1\n", "theirs\n"))
     commit(repo, a_txt=TEN.replace("9\n", "mine\n"))
@@ -112,6 +124,19 @@ async def test_what_a_worktree_of_its_own_names_is_not_run_either(tmp_path: Path
     assert not trace.exists()
     plainly(repo, "add", "--all")
     assert trace.exists()
+
+
+async def test_a_git_that_does_not_obey_settings_of_the_environment_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = repository(tmp_path / "repo")
+    old = tmp_path / "bin" / "git"
+    old.parent.mkdir()
+    old.write_text(f'#!/bin/sh\nunset GIT_CONFIG_COUNT\nexec {shutil.which("git")} "$@"\n')
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{old.parent}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(UserMistake, match=r"older than 2\.31"):
+        await worktree(repo)
 
 
 async def test_missing_contents_are_not_fetched(tmp_path: Path) -> None:

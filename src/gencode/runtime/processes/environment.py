@@ -96,8 +96,21 @@ def _git_that_only_reads(empty: Path, more: Mapping[str, str]) -> dict[str, str]
         "maintenance.auto": "false",
         "gc.auto": "0",
         "protocol.allow": "never",
+        # Git drops these settings where it starts itself in a submodule, so it must start nothing there.
         "submodule.recurse": "false",
         "diff.ignoreSubmodules": "all",
+        "diff.submodule": "short",
+        "status.submoduleSummary": "false",
+        "fetch.recurseSubmodules": "false",
+        # A repository's formats can ask for signatures, and gpg would make its folder in the home folder.
+        "gpg.program": "",
+        "gpg.openpgp.program": "",
+        "gpg.x509.program": "",
+        "gpg.ssh.program": "",
+        # "remerge" merges again, with drivers and with objects that it writes.
+        "log.diffMerges": "separate",
+        # Of Git for Windows and its relatives: a program that says which files there are.
+        "core.virtualFilesystem": "",
         "safe.bareRepository": "explicit",
         **more,
     }
@@ -107,6 +120,8 @@ def _git_that_only_reads(empty: Path, more: Mapping[str, str]) -> dict[str, str]
         # A repository may allow single transports, one that runs a program among them; this wins over all.
         "GIT_ALLOW_PROTOCOL": "",
         "GIT_NO_LAZY_FETCH": "1",
+        # Wins over pager.<command>, which names a program as well.
+        "GIT_PAGER": "cat",
         "GIT_TERMINAL_PROMPT": "0",
     }
     for number, (name, value) in enumerate(settings.items()):

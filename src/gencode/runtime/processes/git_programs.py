@@ -16,16 +16,50 @@ from gencode.core.errors import ToolError
 
 SECONDS = 2.0
 MOST_BYTES = 1 << 20
+MOST_SETTINGS = 1 << 17
+"""The most bytes of settings in an environment. Linux starts nothing with a longer variable."""
+_BYTES_OF_A_SETTING = 48
+"""For the two names under which an environment has one."""
 
-_PROGRAM = re.compile(
-    r"diff\.external|diff\..+\.(?:command|textconv)|filter\..+\.(?:clean|smudge|process)"
-    r"|gpg\.(?:.+\.)?program|core\.alternaterefscommand|merge\..+\.driver|hook\..+\.command|core\.gitproxy",
+_OVERRULED = "command"
+"""Git's name for the scope of settings that come from the environment."""
+_SCOPES_OF_REPOSITORY = frozenset({"local", "worktree"})
+_USUAL_FOLDERS = ("/usr/bin", "/bin")
+_MODULES = ".gitmodules"
+
+# The name between two dots may be empty: `[diff ""]` is the driver of the attribute `diff=`.
+_EMPTIED = re.compile(
+    r"filter\..*\.(?:clean|smudge|process)|core\.alternaterefscommand|merge\..*\.driver|hook\..*\.command"
+    r"|core\.gitproxy|gpg\..*\.program",
     re.IGNORECASE | re.DOTALL,
 )
-_REQUIRED = re.compile(r"filter\..+\.required", re.IGNORECASE | re.DOTALL)
+_DIFFERENCE = re.compile(r"diff\.external|diff\..*\.command", re.IGNORECASE | re.DOTALL)
+_CONVERSION = re.compile(r"diff\..*\.textconv", re.IGNORECASE | re.DOTALL)
+_SWITCHED_OFF = re.compile(r"filter\..*\.required", re.IGNORECASE | re.DOTALL)
+_CACHED_CONVERSION = re.compile(r"diff\..*\.cachetextconv", re.IGNORECASE | re.DOTALL)
 _SUBMODULE = re.compile(r"(?P<name>submodule\..+)\.[^.]+", re.IGNORECASE | re.DOTALL)
 _QUOTES = str.maketrans("", "", "\"'\\\n")
-_MODULES = ".gitmodules"
+
+# Git has no value of `diff.external` that means none, so it gets one that prints the plain difference. Git
+# hands over: path, old file, id and mode, new file, id and mode, and for a renamed file its name and a text.
+PLAIN_DIFFERENCE = """plain() {
+  if [ $# -lt 7 ]; then printf '* Unmerged path %s\\n' "$1"; return; fi
+  old=a/$1 new=b/${8:-$1} file=$5
+  printf 'diff --git %s %s\\n' "$old" "$new"
+  if [ "$2" = /dev/null ]; then printf 'new file mode %s\\n' "$7"; old=/dev/null
+  elif [ "$5" = /dev/null ]; then printf 'deleted file mode %s\\n' "$4"; new=/dev/null
+  elif [ "$4" != "$7" ]; then printf 'old mode %s\\nnew mode %s\\n' "$4" "$7"; fi
+  printf '%s' "${9-}"
+  case $file in /*) ;; *) file=./$file ;; esac
+  diff -u -L "$old" -L "$new" -- "$2" "$file"
+  return 0
+}; plain"""
+
+# The same for `textconv`: text as it is. Git would print the bytes of any other file, so it gets a checksum.
+PLAIN_TEXT = """plain() {
+  if [ "$(head -c 8000 <"$1" | tr -d '\\000' | wc -c)" -eq "$(head -c 8000 <"$1" | wc -c)" ]; then cat <"$1"
+  else printf 'Binary file, checksum and size: '; cksum <"$1"; fi
+}; plain"""
 
 
 def may_run_git(text: str) -> bool:
@@ -36,63 +70,134 @@ def may_run_git(text: str) -> bool:
 def neutral_settings(cwd: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """Settings that take away what the repository around `cwd` would have git start; they win over its own.
 
-    Git says so where it would have started something, and shows the content as it is.
+    `environ` is the environment that git will have, without them. ToolError where the configuration cannot be
+    read as a whole, or where this git would not obey: what is not known cannot be taken away.
     """
-    git = _find(environ)
-    if git is None or not _is_inside(cwd):
+    if not _is_inside(cwd):
         return {}
     found: dict[str, str] = {}
-    for name in _names([git, "config", "--null", "--name-only", "--list"], cwd, environ):
-        if _PROGRAM.fullmatch(name):
-            found[name] = ""
-        elif _REQUIRED.fullmatch(name):
-            found[name] = "false"
-        elif submodule := _SUBMODULE.fullmatch(name):
-            found[f"{submodule['name']}.ignore"] = "all"
+    for git in _programs(environ):
+        repository = _Repository(git, cwd, environ)
+        for scope, name in repository.settings():
+            found |= _neutral(scope, name)
+        for name in repository.submodules():
+            found[f"{name}.ignore"] = "all"
+    sizes = (_BYTES_OF_A_SETTING + len(os.fsencode(name)) + len(value) for name, value in found.items())
+    if sum(sizes) > MOST_SETTINGS:
+        raise _refusal("names too many programs or submodules")
     return found
 
 
-def _find(environ: Mapping[str, str]) -> str | None:
+def _neutral(scope: str, name: str) -> dict[str, str]:
+    """What replaces one setting. Those of the person stay, except for one that has git write something."""
+    if _CACHED_CONVERSION.fullmatch(name):
+        return {name: "false"}
+    if scope not in _SCOPES_OF_REPOSITORY:
+        return {}
+    if _EMPTIED.fullmatch(name):
+        return {name: ""}
+    if _DIFFERENCE.fullmatch(name):
+        return {name: PLAIN_DIFFERENCE}
+    if _CONVERSION.fullmatch(name):
+        return {name: PLAIN_TEXT}
+    if _SWITCHED_OFF.fullmatch(name):
+        return {name: "false"}
+    return {}
+
+
+def _programs(environ: Mapping[str, str]) -> list[str]:
+    """Every git that a command could start by its bare name or from the usual folders; mostly one."""
     folders = [each for each in environ.get("PATH", os.defpath).split(os.pathsep) if each.startswith("/")]
-    return shutil.which("git", path=os.pathsep.join(folders)) if folders else None
+    found = [shutil.which("git", path=os.pathsep.join(folders)) if folders else None]
+    found += [shutil.which("git", path=folder) for folder in _USUAL_FOLDERS]
+    return list({os.path.realpath(each): each for each in reversed(found) if each}.values())
 
 
 def _is_inside(cwd: Path) -> bool:
     """Whether git could take a folder for a repository: it or one above has a `.git` or is one itself."""
-    return any((each / ".git").exists() or (each / "HEAD").exists() for each in (cwd, *cwd.parents))
+    here = Path(os.path.realpath(cwd))
+    return any(os.path.lexists(each / name) for each in (here, *here.parents) for name in (".git", "HEAD"))
 
 
-def _names(listing: list[str], cwd: Path, environ: Mapping[str, str]) -> Iterator[str]:
-    """The names of all settings of the repository, and of its submodules wherever git may read them from."""
-    top = _said([listing[0], "rev-parse", "--show-toplevel"], cwd, environ).removesuffix("\n")
-    places = [("--local", "--includes"), ("--worktree", "--includes")]
-    places += [("--blob", f":{_MODULES}"), ("--blob", f"HEAD:{_MODULES}")]
-    if top:
-        places.append(("--file", str(Path(top, _MODULES))))
-    for place in places:
-        yield from filter(None, _said([*listing, *place], cwd, environ).split("\0"))
+class _Repository:
+    """What one git says of the repository around a folder."""
+
+    def __init__(self, git: str, cwd: Path, environ: Mapping[str, str]) -> None:
+        self._git = git
+        self._cwd = cwd
+        self._environ = dict(environ)
+
+    def settings(self) -> Iterator[tuple[str, str]]:
+        """The scope and the name of every setting that git reads here."""
+        listed, whole = self._said("config", "--null", "--name-only", "--show-scope", "--list")
+        if not whole:
+            raise _refusal("cannot be read as a whole")
+        words = listed.split("\0")
+        pairs = list(zip(words[::2], words[1::2], strict=False))
+        if _OVERRULED not in (scope for scope, _ in pairs):
+            raise _refusal("cannot be overruled, because this git is older than 2.31")
+        yield from pairs
+
+    def submodules(self) -> Iterator[str]:
+        """The sections of all submodules, wherever git may read them from.
+
+        Git reads one of three: the file, else what is staged, else what was committed. The others are looked
+        at as well, because the file may come or go meanwhile; they may be broken. Git ignores a submodule
+        that none of them names, because of `diff.ignoreSubmodules`.
+        """
+        top = self._said("rev-parse", "--show-toplevel")[0].removesuffix("\n")
+        file = Path(top, _MODULES)
+        places = [("--file", str(file))] if top and os.path.lexists(file) else []
+        blobs = [f":{_MODULES}", f"HEAD:{_MODULES}"]
+        checked = self._said("cat-file", "--batch-check", told="\n".join(blobs))[0].splitlines()
+        there = [blob for blob, line in zip(blobs, checked, strict=False) if not line.endswith(" missing")]
+        places += [("--blob", blob) for blob in there]
+        for number, place in enumerate(places):
+            listed, whole = self._said("config", "--null", "--name-only", "--list", *place)
+            if not whole and number == 0 and not self._is_in_conflict():
+                raise _refusal(f"cannot be read as a whole: {_MODULES} is broken")
+            for name in listed.split("\0"):
+                if section := _SUBMODULE.fullmatch(name):
+                    yield section["name"]
+
+    def _is_in_conflict(self) -> bool:
+        """Whether `.gitmodules` has a merge conflict: then git does not read it."""
+        return bool(self._said("ls-files", "--unmerged", "--", f":(top){_MODULES}")[0])
+
+    def _said(self, *words: str, told: str = "") -> tuple[str, bool]:
+        """What git says and whether it went well; ToolError where it does not end or says too much."""
+        try:
+            process = subprocess.Popen(
+                [self._git, *words],
+                cwd=self._cwd,
+                env=self._environ,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError:
+            return "", False
+        timer = Timer(SECONDS, process.kill)
+        timer.start()
+        with process:
+            try:
+                if process.stdin:
+                    process.stdin.write(told.encode())
+                    process.stdin.close()
+            except BrokenPipeError:
+                pass
+            said = process.stdout.read(MOST_BYTES + 1) if process.stdout else b""
+            if len(said) > MOST_BYTES:
+                process.kill()
+        timer.cancel()
+        if process.returncode < 0:
+            raise _refusal("takes too long to read or is too large")
+        return os.fsdecode(said), process.returncode == 0
 
 
-def _said(command: list[str], cwd: Path, environ: Mapping[str, str]) -> str:
-    """What git says, or nothing where it refuses; ToolError where it does not end or says too much."""
-    try:
-        process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-    except OSError:
-        return ""
-    timer = Timer(SECONDS, process.kill)
-    timer.start()
-    with process:
-        said = process.stdout.read(MOST_BYTES + 1) if process.stdout else b""
-        if len(said) > MOST_BYTES:
-            process.kill()
-    timer.cancel()
-    if process.returncode < 0:
-        raise ToolError("The configuration of this git repository cannot be read; git is not run in it.")
-    return os.fsdecode(said) if process.returncode == 0 else ""
+def _refusal(why: str) -> ToolError:
+    return ToolError(
+        f"Refused: the configuration of this git repository {why}. Git could start programs that it names, "
+        "so it is not run here as a command that only reads. Look at .git/config and .gitmodules with the "
+        "user. `git -c gc.auto=0 COMMAND` asks the user to approve git as it is."
+    )

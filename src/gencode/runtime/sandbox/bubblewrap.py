@@ -13,6 +13,9 @@ from gencode.runtime.sandbox.plan import Access, Enclosure, layers
 KEPT_OF_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
 """What root still may inside: with files as with its own. All else goes, or it could take the wall down."""
 _ROOT = Path("/")
+_PROC = Path("/proc")
+_SYS = Path("/sys")
+_WRITABLE = 0o222
 _OWN = frozenset({"dev", "proc"})
 """What bubblewrap makes anew in the root."""
 
@@ -31,6 +34,7 @@ def enclose(program: str, argv: Sequence[str], plan: Enclosure, *, patient: str 
 
 def _options(plan: Enclosure) -> Iterator[str]:
     yield from ("--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc")
+    yield from ("--unshare-uts", "--unshare-cgroup-try")
     if not plan.network:
         yield "--unshare-net"
     if os.geteuid() == 0:
@@ -54,9 +58,29 @@ def _options(plan: Enclosure) -> Iterator[str]:
             seen = alias.name / place.relative_to(alias.folder)
             yield from _layer(place, seen, access)
             masks += [str(seen)] if _is_mask(place, access) else []
+    for path in _kernel(places):
+        yield from ("--ro-bind-try", path, path)
     for path in (*masks, *(str(each.folder) for each in cleared)):
         yield from ("--remount-ro", path)
     yield from ("--setenv", "TMPDIR", str(plan.temp))
+
+
+def _kernel(places: Sequence[tuple[Path, Access]]) -> Iterator[str]:
+    """Where files are settings of the whole machine: they are never the command's, whatever else is.
+
+    Bubblewrap covers some of it by itself, but for root not `/proc/sys`, where a file names a program that
+    the kernel starts outside of all walls. Root opens every file for writing, others what they are let.
+    What belongs to a process stays: programs set up user namespaces of their own there. They cannot mount
+    another /proc in these, because the kernel lets nobody see through a mount that covers something.
+    """
+    for entry in _PROC.iterdir() if _PROC.is_dir() else ():
+        if entry.name.isdecimal() or entry.is_symlink():
+            continue
+        if os.geteuid() == 0 or stat.S_ISDIR(kind(entry)) or kind(entry) & _WRITABLE:
+            yield str(entry)
+    written = [place for place, access in places if access is Access.WRITE]
+    if any(place == _ROOT or place.is_relative_to(_SYS) for place in written):
+        yield str(_SYS)
 
 
 def _layer(place: Path, seen: Path, access: Access) -> Iterator[str]:

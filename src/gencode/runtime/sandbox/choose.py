@@ -95,8 +95,13 @@ def choose(ways: Iterable[Candidate], trial: Callable[[Enclose], Seen] = tried) 
         seen = trial(way.enclose)
         if seen.holds:
             return Sandbox(way.name, seen, way.enclose, tuple(passed_over))
-        passed_over.append(f"{way.name} does not work here: {seen.trouble or 'it keeps nothing out'}.")
+        passed_over.append(f"{way.name} does not work here: {seen.trouble or _failing(seen)}.")
     return Sandbox(NOTHING, Seen(), passed_over=tuple(passed_over))
+
+
+def _failing(seen: Seen) -> str:
+    settings = seen.possible.isdisjoint({"create", "overwrite"}) and "kernel" in seen.possible
+    return "commands in it can change settings of the kernel" if settings else "it keeps nothing out"
 
 
 def candidates() -> Iterator[Candidate]:

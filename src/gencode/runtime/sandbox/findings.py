@@ -9,6 +9,8 @@ _LOOKED_AT = "GenCode looks after each command and tells"
 def kept_out(possible: frozenset[str]) -> Iterator[str]:
     """What commands cannot do, by what a trial found possible."""
     yield "Commands can write only in the workspace and in a temporary folder of their own."
+    if "kernel" not in possible:
+        yield "They cannot change settings of the kernel, such as those in /proc/sys."
     if "guarded" not in possible:
         yield f"They cannot change {_GUARDED}."
     if "hidden" not in possible:

@@ -14,6 +14,8 @@ _TERMINALS = "/dev/pts"
 _NEW_TERMINAL = "/dev/ptmx"
 OWN_DEVICES = (_SHARED_MEMORY, _TERMINALS)
 """Writable without harm, because they are the command's own."""
+_OF_THE_KERNEL = ("/proc", "/sys")
+"""Where files are settings of the whole machine: they are never the command's, whatever else is."""
 COMES_AND_GOES = "/.git/worktrees/"
 """Where others make and remove folders meanwhile; all else that is missing is a reason not to start."""
 
@@ -38,6 +40,9 @@ def build(layers: list[tuple[str, str]], *, network: bool) -> None:
             _make_room(path, tree)
             syscalls.attach(tree, path)
             os.close(tree)
+    for path in _OF_THE_KERNEL:
+        if os.path.ismount(path):
+            syscalls.make_read_only(path, below=True)
     for path in masks:
         syscalls.make_read_only(path, below=False)
     if not network:

@@ -32,6 +32,8 @@ def attempt(name, deed):
 def write(path):
     with open(base + path, "a") as file:
         file.write("x")
+def open_only(path):  # what is written there is for the whole machine
+    os.close(os.open(path, os.O_WRONLY))
 def connect(family, address):
     with socket.socket(family) as client:
         client.settimeout(2)
@@ -53,6 +55,8 @@ attempt("guarded", lambda: write("/workspace/.git/config"))
 attempt("guarded", lambda: os.rename(base + "/workspace/.git", base + "/workspace/moved"))
 attempt("missing", lambda: write("/workspace/later"))
 attempt("hidden", lambda: open(base + "/home/secret").close())
+attempt("kernel", lambda: open_only("/proc/sys/kernel/core_pattern"))
+attempt("kernel", lambda: open_only("/proc/sysrq-trigger"))
 attempt("tcp", lambda: connect(socket.AF_INET, ("127.0.0.1", int(tcp))))
 attempt("udp", send)
 attempt("abstract", lambda: connect(socket.AF_UNIX, "\\0" + abstract))
@@ -69,8 +73,8 @@ class Seen(Struct, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """Whether a command can work in it and cannot write elsewhere."""
-        return "work" in self.possible and self.possible.isdisjoint({"create", "overwrite"})
+        """Whether a command can work in it and cannot write elsewhere, nor change how the kernel works."""
+        return "work" in self.possible and self.possible.isdisjoint({"create", "overwrite", "kernel"})
 
 
 def tried(enclose: Enclose) -> Seen:

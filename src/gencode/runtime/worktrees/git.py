@@ -30,17 +30,20 @@ _ERROR_BYTES = 8 * 1024
 _CHUNK = 64 * 1024
 _TRIES = 12
 _CUT = -1
+_MISUSED = 129
+"""Git does not know an option."""
 _GRACE = 2.0
 _LITTLE_ROOM = 4 << 20
 
 _EMPTIED = re.compile(
-    r"diff\.external|diff\..+\.(?:command|textconv)|filter\..+\.(?:clean|smudge|process)"
-    r"|gpg\.(?:.+\.)?program|core\.(?:alternaterefscommand|gitproxy)|credential\.(?:.+\.)?helper",
+    # The name between two dots may be empty: `[diff ""]` is the driver of the attribute `diff=`.
+    r"diff\.external|diff\..*\.(?:command|textconv)|filter\..*\.(?:clean|smudge|process)"
+    r"|gpg\.(?:.*\.)?program|core\.(?:alternaterefscommand|gitproxy)|credential\.(?:.*\.)?helper",
     re.IGNORECASE | re.DOTALL,
 )
-_REFUSED = re.compile(r"filter\..+\.required", re.IGNORECASE | re.DOTALL)
-_DRIVER = re.compile(r"merge\..+\.driver", re.IGNORECASE | re.DOTALL)
-_HOOK = re.compile(r"(?P<hook>hook\..+)\.[^.]+", re.IGNORECASE | re.DOTALL)
+_REFUSED = re.compile(r"filter\..*\.required", re.IGNORECASE | re.DOTALL)
+_DRIVER = re.compile(r"merge\..*\.driver", re.IGNORECASE | re.DOTALL)
+_HOOK = re.compile(r"(?P<hook>hook\..*)\.[^.]+", re.IGNORECASE | re.DOTALL)
 _HALF = re.compile(r"(?:failed to read .*|bad object )(?P<half>worktrees/[^/\n]+)/")
 _BUSY = re.compile(rf"\.lock'|could not lock|{_HALF.pattern}")
 """Somebody else has a lock, or a worktree half made."""
@@ -172,8 +175,13 @@ async def quiet_git(folder: Path, outside: Path, git_dir: Path | None = None) ->
         )
     where = (f"--git-dir={git_dir}",) if git_dir else ()
     asking = Git(program, _environment({}), folder, where)
-    listing = await asking.run("config", "--null", "--name-only", "--list", "--includes")
-    names = {os.fsdecode(name) for name in listing.names}
+    listing = await asking.run("config", "--null", "--name-only", "--show-scope", "--list", "--includes")
+    scopes, names = listing.names[::2], {os.fsdecode(name) for name in listing.names[1::2]}
+    if listing.code == _MISUSED or (listing.ok and b"command" not in scopes):
+        raise UserMistake(
+            "A worktree needs git 2.31 or newer: one that is older than 2.31 would start programs that a "
+            "repository names. Update git, or leave the isolation away."
+        )
     if listing.code == _CUT:
         raise UserMistake(
             f"The configuration of the git repository at {folder} cannot be read: {listing.error}."
