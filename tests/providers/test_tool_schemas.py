@@ -60,9 +60,9 @@ def enums(schema: object, path: str = "") -> Iterator[tuple[str, dict[str, Any]]
     if isinstance(schema, Mapping):
         entries = cast("Mapping[str, object]", schema)
         for name, inside in entries.items():
+            yield from enums(inside, f"{path}/{name}")
             if name == "enum" and isinstance(inside, list):
                 yield path, dict(entries)
-            yield from enums(inside, f"{path}/{name}")
     elif isinstance(schema, list):
         for number, inside in enumerate(cast("list[object]", schema)):
             yield from enums(inside, f"{path}/{number}")
