@@ -335,11 +335,16 @@ class GenCode:
         """Start what another process handed over to this one."""
         return await self.work.take_on(handover)
 
-    async def start_turn(self, prompt: Prompt, session: str | None = None, agent: str = "") -> Job:
-        """Start a turn of the main conversation, or of one with `agent` in the main seat."""
+    async def start_turn(
+        self, prompt: Prompt, session: str | None = None, agent: str = "", *, named: str = ""
+    ) -> Job:
+        """Start a turn of the main conversation, or of one with `agent` in the main seat.
+
+        A new conversation gets the id it is `named` by, if that is free.
+        """
         other = a_text("agent", agent) not in ("", MAIN)
         spec = self.agents.find(agent) if other else self.agents.main(self._named)
-        return await self.work.turn(spec, prompt, session)
+        return await self.work.turn(spec, prompt, session, named)
 
     def explain(
         self, tool: str, arguments: dict[str, Any], *, agent: str = "", background: bool = False

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from acp.exceptions import RequestError
 
+from gencode.surfaces.acp.addresses import Addresses
 from tests.acp.driving import WAIT, Wired, waiting, wired
 from tests.providers.dialects import chat_chunk
 from tests.providers.fake_server import events, fake_server, say_nothing, streamed
-from tests.surfaces.running import script, send
+from tests.surfaces.running import gen, script, send
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 
@@ -79,6 +80,43 @@ async def test_a_turn_that_fails_is_an_error_and_the_session_lives(wire: Wired, 
         await wire.say(session, "Go.")
     assert "no more" in wire.editor.text(session)
     assert (await wire.say(session, "/cost")).stop_reason == "end_turn"
+
+
+async def test_a_session_has_one_id_in_the_editor_and_the_terminal_and_is_there_before_anything_is_said(
+    tmp_path: Path,
+) -> None:
+    model = script(tmp_path, main=[{"text": "One."}, {"text": "Two."}])
+    async with wired(tmp_path, "--model", model) as wire:
+        session, beside = await wire.new(tmp_path), await wire.new(tmp_path)
+        await wire.agent.load_session(cwd=str(tmp_path), session_id=session, mcp_servers=[])
+        assert (await wire.agent.list_sessions(cwd=str(tmp_path))).sessions == []
+    async with wired(tmp_path, "--model", model) as wire:
+        await wire.agent.resume_session(cwd=str(tmp_path), session_id=session, mcp_servers=[])
+        await wire.agent.load_session(cwd=str(tmp_path), session_id=beside, mcp_servers=[])
+        assert (await wire.say(session, "Hello.")).stop_reason == "end_turn"
+        assert wire.editor.text(session) == "One."
+        listed = await wire.agent.list_sessions(cwd=str(tmp_path))
+        assert [each.session_id for each in listed.sessions] == [session]
+    shown = gen("sessions", "list", "--json", cwd=tmp_path)
+    assert [each["agentId"] for each in shown.json["sessions"]] == [session]
+    more = gen("-p", "And?", "--session", session, "--model", model, cwd=tmp_path)
+    assert (more.code, more.out.strip()) == (0, "Two.")
+    async with wired(tmp_path, "--model", model) as wire:
+        await wire.agent.load_session(cwd=str(tmp_path), session_id=session, mcp_servers=[])
+        assert wire.editor.text(session) == "One.Two."
+
+
+async def test_a_session_of_an_earlier_version_is_found_by_the_name_that_its_editor_kept(
+    tmp_path: Path, home: Path
+) -> None:
+    model = script(tmp_path, main=[{"text": "One."}])
+    told = gen("-p", "Hello.", "--model", model, "--output-format", "json", cwd=tmp_path)
+    Addresses(home / ".gen", tmp_path).bind("acp-0123456789abcdef", told.json["sessionId"])
+    async with wired(tmp_path, "--model", model) as wire:
+        listed = await wire.agent.list_sessions(cwd=str(tmp_path))
+        (name,) = [each.session_id for each in listed.sessions]
+        await wire.agent.load_session(cwd=str(tmp_path), session_id=name, mcp_servers=[])
+        assert (name, wire.editor.text(name)) == ("acp-0123456789abcdef", "One.")
 
 
 async def test_an_end_from_outside_loses_nothing_and_another_process_goes_on(tmp_path: Path) -> None:

@@ -82,6 +82,19 @@ async def test_an_editor_that_offers_no_files_is_asked_for_none(wire: Wired, tmp
 WRITE = {"name": "Write", "input": {"file_path": "a.txt", "content": "made anew\n"}}
 
 
+async def test_the_editor_is_not_asked_for_a_file_that_is_about_to_be_made(
+    wire: Wired, tmp_path: Path
+) -> None:
+    session = await wire.new(tmp_path, main=[{"calls": [WRITE]}, {"text": "ok"}])
+    await wire.say(session, "Go.")
+    assert wire.editor.read == []
+    assert (tmp_path / "a.txt").read_text() == "made anew\n"
+    (asked,) = wire.editor.asked
+    diff = {"type": "diff", "path": str(tmp_path / "a.txt"), "newText": "made anew\n"}
+    told = asked.call.model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert diff in told["content"]
+
+
 @pytest.mark.parametrize(
     ("trouble", "buffer"),
     [

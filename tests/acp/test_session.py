@@ -290,3 +290,37 @@ async def test_what_is_wrong_with_a_session_is_said_in_a_sentence(wire: Wired, t
     for asking, sentence in wrong:
         with pytest.raises(RequestError, match=sentence):
             await asking
+
+
+async def test_a_session_that_is_not_there_is_a_resource_that_is_not_found(
+    wire: Wired, tmp_path: Path
+) -> None:
+    for asking in (
+        wire.agent.load_session(cwd=str(tmp_path), session_id="deadbeef", mcp_servers=[]),
+        wire.agent.resume_session(cwd=str(tmp_path), session_id="acp-deadbeef", mcp_servers=[]),
+        wire.agent.prompt(session_id="nobody", prompt=[]),
+        wire.agent.close_session(session_id="nobody"),
+    ):
+        with pytest.raises(RequestError) as missing:
+            await asking
+        assert missing.value.code == RequestError.resource_not_found().code
+
+
+async def test_an_editor_hears_only_of_modes_that_it_was_offered(wire: Wired, tmp_path: Path) -> None:
+    made = await wire.agent.new_session(cwd=str(tmp_path), mcp_servers=[])
+    session, editor = made.session_id, wire.editor
+    assert made.modes is not None
+    offered = {mode.id for mode in made.modes.available_modes}
+    for mode in ("plan", "dontAsk", "default"):
+        await wire.say(session, f"/mode {mode}")
+    updates = editor.updates[session]
+    modes = [each["currentModeId"] for each in updates if each["sessionUpdate"] == "current_mode_update"]
+    options = [
+        each["configOptions"][0] for each in updates if each["sessionUpdate"] == "config_option_update"
+    ]
+    assert (modes, [each["currentValue"] for each in options]) == (
+        ["plan", "default"],
+        ["plan", "dontAsk", "default"],
+    )
+    assert {*modes} <= offered
+    assert all(each["currentValue"] in [one["value"] for one in each["options"]] for each in options)

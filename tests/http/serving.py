@@ -104,9 +104,8 @@ async def frames(response: aiohttp.ClientResponse) -> AsyncIterator[Frame]:
             if line:
                 name, _, value = line.decode().partition(": ")
                 fields[name] = value
-            else:
-                if "data" in fields:
-                    yield Frame(fields.get("id"), fields["event"], json.loads(fields["data"]))
+            else:  # some readers take a block without data for an event
+                yield Frame(fields.get("id"), fields["event"], json.loads(fields["data"]))
                 fields = {}
 
 

@@ -96,7 +96,7 @@ async def test_a_task_of_another_process_is_seen_and_a_resumed_one_runs_once(
         assert ids(found) == await journal(server.client)
         again = [server.client.post(f"/api/tasks/{task}/resume", {"prompt": "more"}) for _ in range(3)]
         codes = [answer.status for answer in await asyncio.gather(*again)]
-        assert sorted(codes) == [200, 400, 400]
+        assert sorted(codes) == [200, 409, 409]
         await until(gate.opened)
         assert (await server.client.ended(task))["result"] == "again"
         code, _, err = await server.stop(signal.SIGTERM)

@@ -51,6 +51,26 @@ async def test_a_stream_of_a_task_tells_all_its_facts_from_the_first_one(tmp_pat
         assert [frame.data["seq"] for frame in found if frame.id] == list(range(1, len(ids(found)) + 1))
 
 
+async def test_every_block_of_a_stream_is_an_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some readers hand out a block without data, such as a sign of life, as an event without data."""
+    monkeypatch.setattr(hub, "ALIVE_SECONDS", 0.0)
+    async with served(tmp_path, Explore=[says("late", delay_ms=300)]) as site:
+        task = await start(site.client)
+        headers = {"Authorization": f"Bearer {site.client.token}"}
+        async with (
+            aiohttp.ClientSession(headers=headers) as session,
+            session.get(f"{site.client.base}/api/tasks/{task}/stream") as response,
+        ):
+            told = b""
+            async with asyncio.timeout(SECONDS):
+                while b"\n\n" not in told.partition(b"SubSessionCompleted")[2]:
+                    told += await response.content.readany()
+    blocks = told.rpartition(b"\n\n")[0].split(b"\n\n")
+    assert blocks[0].startswith(b"retry: 1000\n")
+    assert b"\n:\n" in told
+    assert [block for block in blocks if b"\ndata: " not in block] == []
+
+
 async def test_a_reader_who_comes_back_hears_exactly_the_rest(tmp_path: Path) -> None:
     async with served(tmp_path, Explore=LOOK) as site:
         task = await start(site.client)

@@ -114,7 +114,7 @@ async def test_a_long_result_is_paged(tmp_path: Path) -> None:
             (page, pages) for page in range(1, pages + 1)
         ]
         beyond = await site.client.get(f"/api/tasks/{task}/output", page=pages + 1)
-        assert beyond.status == 400 and str(pages) in beyond.json["error"]
+        assert beyond.status == 404 and str(pages) in beyond.json["error"]
 
 
 async def test_a_transcript_and_facts_come_in_windows(tmp_path: Path) -> None:
@@ -246,6 +246,34 @@ async def test_a_task_that_somebody_waits_for_goes_to_the_background(tmp_path: P
         assert (sent.status, sent.json["background"]) == (200, True)
 
 
+async def test_a_task_that_has_ended_or_is_at_work_is_a_conflict(tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    async with served(tmp_path, Explore=LOOK, general_purpose=[says("", gate.call), says("x")]) as site:
+        ended, works = await start(site.client), await start(site.client, "general-purpose")
+        await site.client.ended(ended)
+        sent = await site.client.post(f"/api/tasks/{ended}/background")
+        resumed = await site.client.post(f"/api/tasks/{works}/resume", {"prompt": "more"})
+        assert (sent.status, resumed.status) == (409, 409)
+        await until(gate.opened)
+
+
+async def test_a_whole_number_may_be_written_with_a_point(tmp_path: Path) -> None:
+    async with served(tmp_path, Explore=LOOK) as site:
+        wish = {"agent": "Explore", "prompt": "look", "outputSchema": {"multipleOf": 0.5}}
+        for number, status in (
+            (1569.0, 201),
+            (2e3, 201),
+            (1569.5, 400),
+            ("1569", 400),
+            (True, 400),
+            (1e300, 400),
+        ):
+            begun = await site.client.post(
+                "/api/tasks", {**wish, "maxTurns": number, "budget": {"turns": number}}
+            )
+            assert begun.status == status, number
+
+
 async def test_a_detached_task_has_a_process_of_its_own(tmp_path: Path) -> None:
     async with served(tmp_path, Explore=LOOK) as site:
         task = await start(site.client, detached=True)
@@ -262,7 +290,7 @@ async def test_two_servers_never_run_one_task_twice(tmp_path: Path) -> None:
         answers = await asyncio.gather(
             *(site.client.post(f"/api/tasks/{task}/resume", {"prompt": "more"}) for site in (one, other) * 3)
         )
-        assert sorted({answer.status for answer in answers}) == [200, 400]
+        assert sorted({answer.status for answer in answers}) == [200, 409]
         assert [answer.status for answer in answers].count(200) == 1
         await until(gate.opened)
         assert (await other.client.ended(task))["result"] == "again"
@@ -277,6 +305,6 @@ async def test_unknown_and_ambiguous_ids_are_told_apart(tmp_path: Path) -> None:
             await site.client.ended(await start(site.client))
         ids = [task["agentId"] for task in (await site.client.get("/api/tasks")).json["tasks"]]
         first = next(each[0] for each in ids if sum(other[0] == each[0] for other in ids) > 1)
-        assert (await site.client.get(f"/api/tasks/{first}")).status == 400
+        assert (await site.client.get(f"/api/tasks/{first}")).status == 409
         for unknown in ("zzzz", "%00", "..", "9f3a1c2e9", "a b"):
             assert (await site.client.get(f"/api/tasks/{unknown}")).status == 404

@@ -1,5 +1,6 @@
 """How far a client reaches: its roots, the trust of the folder, and the tasks of others."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from pydantic import FileUrl
 from gencode.app import GenCode
 from gencode.core.spec import TaskRequest
 from gencode.providers.scripted import ScriptedProvider
+from gencode.surfaces.mcp_server import reception
 from gencode.testing import call, says
 from tests.mcp_server.offices import ERAS, names, office, task_of, text
 
@@ -47,6 +49,32 @@ async def test_agents_do_not_reach_what_lies_outside_of_the_roots(base: Path, er
     told = str(transcript)
     assert ("mine" in told, "the treasure" in told) == (True, False)
     assert len(listed) == 2
+
+
+async def test_a_client_that_says_it_has_roots_and_does_not_tell_them_works_in_the_folder_of_the_server(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reception, "ROOTS_SECONDS_OF_LISTS", 0.2)
+    monkeypatch.setattr(reception, "ROOTS_SECONDS", 0.5)
+    asked: list[object] = []
+
+    async def silent(context: object) -> types.ListRootsResult:
+        asked.append(context)
+        await asyncio.Event().wait()
+        raise AssertionError("it waits for ever")
+
+    async with office(base, READS) as here, here.client(list_roots_callback=silent) as client:
+        tools = names((await client.list_tools()).tools)
+        prompts = names((await client.list_prompts()).prompts)
+        resources = (await client.list_resources()).resources
+        assert len(asked) == 1
+        result = await client.call_tool("Task", GO)
+        await client.call_tool("task_list", {})
+        gen = await here.rooms.at(base)
+        assert [task.cwd for task in await gen.tasks()] == [str(base)]
+    assert (len(asked), result.is_error, resources) == (2, False, [])
+    assert "TaskOutput" in tools
+    assert "Explore" in prompts
 
 
 @pytest.mark.parametrize("era", ERAS)

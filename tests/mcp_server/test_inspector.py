@@ -15,7 +15,7 @@ from tests.surfaces.running import script
 INSPECTOR = "@modelcontextprotocol/inspector"
 SECONDS = 120
 PATIENT = ("--connect-timeout", str(1000 * SECONDS))
-TOOLS = ["Task", "TaskOutput", "TaskStop", "SendMessage", "task_list"]
+TOOLS = ["Task", "TaskReadOnly", "TaskOutput", "TaskStop", "SendMessage", "task_list"]
 
 
 async def inspected(folder: Path, model: str, *words: str) -> Any:

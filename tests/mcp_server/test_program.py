@@ -152,6 +152,26 @@ async def test_it_ends_in_order_when_it_is_told_to(tmp_path: Path) -> None:
     assert [each["error"]["message"] for each in answers if each["id"] == 1] == ["Connection closed"]
 
 
+async def test_nothing_is_written_to_a_client_that_has_closed_its_end(tmp_path: Path) -> None:
+    model = script(tmp_path, others=[says("…", delay_ms=60_000)])
+    raw = await Raw.start(tmp_path, "--model", model)
+    await raw.hello()
+    raw.say(1, "tools/call", {"name": "Task", "arguments": {"subagent_type": "Plan", "prompt": "x"}})
+    raw.say(2, "tools/call", {"name": "task_list", "arguments": {}})
+    while (await raw.read())["id"] != 2:
+        pass
+    before = len(raw.lines)
+    code, said = await raw.leave()
+    assert (code, raw.lines[before:]) == (0, [])
+    async with GenCode.open(tmp_path, model="offline") as gen:
+        (left,) = await gen.tasks()
+        assert f"Stopping what still runs: {left.agent_id} (Plan)" in said
+        assert (left.status, left.error) == (
+            Status.CANCELLED,
+            "the client it worked for has gone; it can be resumed",
+        )
+
+
 def test_without_the_package_a_sentence_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(UserMistake, match=r"install it with: pip install 'gencode-ai\[mcp\]'"):

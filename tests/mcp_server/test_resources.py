@@ -30,6 +30,8 @@ async def test_results_and_transcripts_are_listed_and_read_page_by_page(tmp_path
         transcript = content(await client.read_resource(f"gencode://tasks/{task}/transcript"))
         with pytest.raises(MCPError, match="There is no page 9"):
             await client.read_resource(f"gencode://tasks/{task}/result?page=9")
+        with pytest.raises(MCPError, match="the transcript has "):
+            await client.read_resource(f"gencode://tasks/{task}/transcript?page=99")
     assert [each.uri for each in listed] == [
         f"gencode://tasks/{task}/result",
         f"gencode://tasks/{task}/transcript",

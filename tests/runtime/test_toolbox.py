@@ -40,7 +40,7 @@ def test_the_signature_is_the_schema() -> None:
         "properties": {
             "path": {"type": "string", "description": "Where to look"},
             "-A": {"type": "integer", "description": "Lines after"},
-            "how": {"enum": ["far", "near"], "default": "near"},
+            "how": {"type": "string", "enum": ["far", "near"], "default": "near"},
         },
         "required": ["path"],
         "additionalProperties": False,

@@ -1,15 +1,20 @@
 """Facts become spans that fit together, whichever process tells them."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from msgspec import Struct
+from msgspec.json import decode
 
 from gencode import GenCode
-from gencode.core.events import Event
+from gencode.core.events import Event, TaskEnded
+from gencode.core.messages import AssistantMessage, UserMessage
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
-from gencode.telemetry.story import Span, Story, nanoseconds, number
+from gencode.telemetry import attributes
+from gencode.telemetry.attributes import Content, chat_words
+from gencode.telemetry.story import Known, Span, Story, nanoseconds, number
 from gencode.testing import call, says
 
 SECRET = "the password is hunter2"
@@ -102,6 +107,130 @@ async def test_no_content_is_told_unless_it_is_switched_on(tmp_path: Path) -> No
     ]
     assert SECRET in reading.attributes["gen_ai.tool.call.result"]
     assert reading.attributes["gen_ai.tool.call.arguments"] == '{"file_path": "notes.txt"}'
+
+
+class TextPart(Struct, tag="text", tag_field="type", forbid_unknown_fields=True):
+    """As the schemas of the conventions have it, where all fields are required."""
+
+    content: str
+
+
+class CallPart(Struct, tag="tool_call", tag_field="type", forbid_unknown_fields=True):
+    id: str
+    name: str
+    arguments: Any
+
+
+class ResponsePart(Struct, tag="tool_call_response", tag_field="type", forbid_unknown_fields=True):
+    id: str
+    response: Any
+
+
+Part = TextPart | CallPart | ResponsePart
+
+
+class Input(Struct, forbid_unknown_fields=True):
+    role: Literal["system", "user", "assistant", "tool"]
+    parts: list[Part]
+
+
+class Output(Struct, forbid_unknown_fields=True):
+    role: Literal["assistant"]
+    parts: list[Part]
+    finish_reason: Literal["stop", "length", "content_filter", "tool_call", "error"]
+
+
+def conversation(span: Span) -> tuple[list[Input], list[Output]]:
+    """What went in and came out, read as the conventions demand it."""
+    return (
+        decode(span.attributes["gen_ai.input.messages"], type=list[Input]),
+        decode(span.attributes["gen_ai.output.messages"], type=list[Output]),
+    )
+
+
+async def test_content_is_told_in_the_form_of_the_conventions(tmp_path: Path) -> None:
+    store = MemoryStore()
+    heard = await work(store, tmp_path)
+    spans = await told(Story(store, lambda _: False, content=True), heard)
+    told_all = {
+        (span.attributes["gen_ai.agent.name"], span.operation): conversation(span)
+        for span in spans
+        if span.operation in ("chat", "invoke_agent")
+    }
+    prompt, answer = Input("user", [TextPart(SECRET)]), Output("assistant", [TextPart("Found.")], "stop")
+    (first,) = [
+        conversation(span)
+        for span in spans
+        if span.operation == "chat" and span.attributes["gen_ai.response.finish_reasons"] == ("tool_calls",)
+        if span.attributes["gen_ai.agent.name"] == "Explore"
+    ]
+    inputs, outputs = first
+    assert inputs == [prompt]
+    assert [(each.parts[0], each.finish_reason) for each in outputs] == [
+        (CallPart(_id(outputs), "Read", {"file_path": "notes.txt"}), "tool_call")
+    ]
+    inputs, outputs = told_all["Explore", "chat"]
+    assert (inputs[0], [each.role for each in inputs], outputs) == (
+        prompt,
+        ["user", "assistant", "tool"],
+        [answer],
+    )
+    response = inputs[2].parts[0]
+    assert isinstance(response, ResponsePart)
+    assert (response.id, SECRET in response.response) == (_id(first[1]), True)
+    assert told_all["Explore", "invoke_agent"] == ([prompt], [answer])
+
+
+def _id(outputs: list[Output]) -> str:
+    part = outputs[0].parts[0]
+    assert isinstance(part, CallPart)
+    return part.id
+
+
+async def test_a_task_that_goes_on_tells_what_its_model_was_told_before(tmp_path: Path) -> None:
+    store = MemoryStore()
+    script = ScriptedProvider.of({"*": [says("One."), says("Two.")]})
+    async with GenCode.open(tmp_path, model=script, store=store) as gen:
+        first = await gen.task("Explore", "go")
+        await gen.resume(first.agent_id, "go on")
+    events = await store.events(first.agent_id)
+    again = next(place for place, event in enumerate(events) if isinstance(event.fact, TaskEnded)) + 1
+    spans = await told(Story(store, lambda _: False, content=True), events[again:])
+    (chat,) = [span for span in spans if span.operation == "chat"]
+    inputs, outputs = conversation(chat)
+    texts = [part.content for each in inputs for part in each.parts if isinstance(part, TextPart)]
+    assert (texts, outputs[0].parts) == (["go", "One.", "go on"], [TextPart("Two.")])
+
+
+async def test_a_long_history_is_told_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attributes, "LONGEST_HISTORY", 1_000)
+    messages = [UserMessage(f"{number} {'x' * 300}") for number in range(9)]
+    said = Content(True).heard(messages)["gen_ai.input.messages"]
+    inputs = decode(said, type=list[Input])
+    texts = [part.content for each in inputs for part in each.parts if isinstance(part, TextPart)]
+    assert [text[0] for text in texts] == ["7", "8"]
+    assert Content(False).heard(messages) == {}
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "named"),
+    [
+        ("anthropic/claude-sonnet-5", "anthropic", "claude-sonnet-5"),
+        ("openrouter/anthropic/claude-sonnet-5", "openrouter", "anthropic/claude-sonnet-5"),
+        ("local//home/me/secret/tiny.gguf", "local", "tiny.gguf"),
+        ("local/tiny.gguf", "local", "tiny.gguf"),
+        ("scripted:/home/me/secret/x.jsonl", "gencode", "scripted"),
+        ("offline", "gencode", "offline"),
+    ],
+)
+def test_a_model_has_the_name_that_its_provider_knows(model: str, provider: str, named: str) -> None:
+    whose = Known("t", "", "Explore", "t", 1, 2, 3)
+    words = chat_words(whose, model, (), AssistantMessage("hi", model=model), Content(False))
+    assert [words[f"gen_ai.{name}"] for name in ("provider.name", "request.model", "response.model")] == [
+        provider,
+        named,
+        named,
+    ]
 
 
 async def test_a_refused_call_and_a_task_that_did_not_complete_are_errors(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 GenCodeError
 ├── UserMistake          the person reads it: one plain sentence with a way out, exit code 2
 │   ├── UnknownName      … with the nearest names
+│   ├── Conflict         … because of what the named thing is at this moment
 │   └── StoreTrouble     the database cannot be used as it is
 │       └── StoreAway    … and may be there again a little later
 ├── ToolError            the model reads it and can act on it
@@ -39,6 +40,13 @@ class UnknownName(UserMistake):
         names = [*known]
         way = f". {nearest(name, names)}" if names else f", and no other {what} here."
         super().__init__(f"There is no {what} {name!r}{way}")
+
+
+class Conflict(UserMistake):
+    """What is asked for does not fit the state of what it names: at work, ended, not the only one.
+
+    A server answers it with another status than a request that makes no sense.
+    """
 
 
 class StoreTrouble(UserMistake):

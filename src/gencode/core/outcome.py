@@ -104,11 +104,11 @@ def outcome_of(task: Task, tree: Usage | None = None, outputs: Path | None = Non
     )
 
 
-def page_of(text: str, page: int) -> str:
-    """One part of a long result, and which of how many it is; UserMistake when there is no such part."""
+def page_of(text: str, page: int, *, of: str = "result") -> str:
+    """One part of a long text, and which of how many it is; UserMistake when there is no such part."""
     pages = max(1, -(-len(text) // PAGE))
     if page > pages:
-        raise UserMistake(f"There is no page {page}; the result has {pages}.")
+        raise UserMistake(f"There is no page {page}; the {of} has {pages}.")
     part = text[(page - 1) * PAGE : page * PAGE]
     return part if pages == 1 else f"{part}\n[page {page} of {pages}]"
 

@@ -165,9 +165,12 @@ def comes_later(sender: Task, task: str, *, background: bool) -> bool:
     return background or task in sender.left
 
 
-def transcript_of(events: Iterable[Event]) -> list[Message]:
-    """The messages among these facts, in order, as a model is told them: summed up where that was done."""
-    found: list[Message] = []
+def transcript_of(events: Iterable[Event], before: Iterable[Message] = ()) -> list[Message]:
+    """The messages among these facts, in order, as a model is told them: summed up where that was done.
+
+    They go on where the messages `before` end.
+    """
+    found: list[Message] = [*before]
     for event in events:
         match event.fact:
             case MessageAdded(message):

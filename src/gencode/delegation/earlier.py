@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gencode.core.errors import UserMistake
+from gencode.core.errors import Conflict
 from gencode.core.events import Event, MessageAdded, TaskQueued, TaskStarted
 from gencode.core.messages import Message, UserMessage
 from gencode.core.spec import Workspace
@@ -23,10 +23,10 @@ _CUT = {
 }
 
 
-def busy(task: str, *, waits: bool) -> UserMistake:
+def busy(task: str, *, waits: bool) -> Conflict:
     """Why nobody goes on with a task now: somebody is at it, or it `waits` for its turn."""
     does = "waits for its turn; say more to it, wait for it" if waits else "is running; wait for it"
-    return UserMistake(f"Task {task} {does} or stop it first.")
+    return Conflict(f"Task {task} {does} or stop it first.")
 
 
 def is_here(folder: str) -> bool:

@@ -218,12 +218,13 @@ class Launcher:
         origin: Origin,
         limits: Limits,
         session: str | None = None,
+        named: str = "",
     ) -> Job:
-        """Start the main conversation, or go on with an earlier one."""
+        """Start the main conversation, under the id it is `named` by if that is free, or go on with one."""
         spec = replace(spec, output_schema=await checked_of(spec))
         place = origin.talking(spec).ending(limits.seconds and time.monotonic() + limits.seconds)
         self._seating.check_price(place)
-        order = Order(spec, place, replace(limits, until=place.until), images=said.images)
+        order = Order(spec, place, replace(limits, until=place.until), images=said.images, named=named)
         budget = place.purse.budget if place.purse else NO_BUDGET
         if session is not None:
             more = More(said.text, budget=budget)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gencode.core.errors import GenCodeError, UserMistake
+from gencode.core.errors import Conflict, GenCodeError
 from gencode.core.events import CostEstimated, DurableFact, MessageAdded, TaskEnded
 from gencode.core.messages import (
     AssistantMessage,
@@ -72,7 +72,7 @@ async def taken_up(store: Store, task: str, owner: str, instead_of: str | None =
     """
     held = next((each for each in await store.owned() if each.task == task), None)
     if held is not None and held.owner != owner and fate(held.owner) == "alive":
-        raise UserMistake(BUSY.format(task=task))
+        raise Conflict(BUSY.format(task=task))
     return await store.take(task, owner, instead_of)
 
 

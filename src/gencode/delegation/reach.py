@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from gencode.core.errors import Fenced, UserMistake
+from gencode.core.errors import Conflict, Fenced, UserMistake
 from gencode.core.events import TaskStarted
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -167,7 +167,7 @@ class Reach:
         """Send a task that somebody waits for to the background; UserMistake when nobody lets go of it."""
         found = await self._watch.task(task)
         if found.status.ended:
-            raise UserMistake(f"Task {task} has already ended as {found.status}.")
+            raise Conflict(f"Task {task} has already ended as {found.status}.")
         if found.conversation:
             raise UserMistake(f"{task} is a conversation; only the work of an agent goes to the background.")
         if found.background or not await self._store.ask(task, Wish.BACKGROUND):

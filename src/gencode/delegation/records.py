@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from gencode.core.errors import UnknownName, UserMistake
+from gencode.core.errors import Conflict, UnknownName, UserMistake
 from gencode.core.events import CallDecided, plain
 from gencode.core.ids import clean_id
 from gencode.core.messages import Usage
@@ -60,7 +60,7 @@ class Records:
         beginning = clean_id(a_text(TASK, task))
         ids = await self._store.ids(beginning) if beginning else []
         if len(ids) > 1 and beginning not in ids:
-            raise UserMistake(f"{task!r} is the beginning of several ids: {', '.join(ids[:MOST_NAMED])}.")
+            raise Conflict(f"{task!r} is the beginning of several ids: {', '.join(ids[:MOST_NAMED])}.")
         found = await self._store.task(beginning if beginning in ids else ids[0]) if ids else None
         if found is None:
             query = TaskQuery(cwd=str(self._cwd), conversations=True if conversation else None)

@@ -70,6 +70,8 @@ class Order(Struct, frozen=True, eq=False):
     """How it gets what it spends where that is only parts of the budgets above it."""
     images: tuple[Image, ...] = ()
     """What it is shown with its prompt."""
+    named: str = ""
+    """The id of its task, where that was given out before it begins."""
 
     def begins(self, request: Request, price: Price) -> Begins | None:
         """What it has to get before it begins with such a call; None where that is nothing."""
@@ -143,7 +145,7 @@ class Starting:
         at_once = slot is None or slot.try_take()
         born = False
         try:
-            named = order.workplace.named if order.workplace else ""
+            named = order.named or (order.workplace.named if order.workplace else "")
             # Whoever takes it after us would write it again; and a worktree is made anew with what it is.
             kept = before if not at_once and handover is None and not named else ()
             birth = Birth(created, (*then, *said_again(known)) if at_once else kept, handover, named)

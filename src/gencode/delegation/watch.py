@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gencode.core.errors import CorruptFact, UserMistake
+from gencode.core.errors import Conflict, CorruptFact, UserMistake
 from gencode.core.events import Event, PassingFact
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -84,7 +84,7 @@ class Watch:
     async def check_rests(self, task: Task) -> None:
         """UserMistake for a task that was woken and has not begun: what it was told then must not be lost."""
         if task.status.ended and (await self.task(task.id)).status is Status.PENDING:
-            raise UserMistake(WOKEN.format(task=task.id))
+            raise Conflict(WOKEN.format(task=task.id))
 
     async def until(
         self,

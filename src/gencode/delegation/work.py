@@ -239,8 +239,8 @@ class Work:
             let_ask(self._store, job)
         return job
 
-    async def turn(self, spec: AgentSpec, prompt: Prompt, session: str | None = None) -> Job:
-        """Start a turn of a conversation that this agent leads."""
+    async def turn(self, spec: AgentSpec, prompt: Prompt, session: str | None = None, named: str = "") -> Job:
+        """Start a turn of a conversation that this agent leads; a new one may be `named` by an id."""
         said = a_message(prompt)
         model = self._origin().model
         if said.images and not model.sees:
@@ -257,7 +257,7 @@ class Work:
         origin = replace(self._led_by(spec), purse=purse, seen=seen)
         origin = replace(origin, given=began.given, answered=began.answered)
         session = found.id if found else None
-        job = await self._launcher.converse(spec, said, origin, limits, session)
+        job = await self._launcher.converse(spec, said, origin, limits, session, named)
         self._treasury.keep(job.id, purse)
         self._led.pop(job.id, None)
         self._led[job.id] = job.seat.seen, began

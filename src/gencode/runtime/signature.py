@@ -1,7 +1,7 @@
 """runtime: what a tool's signature says: the type of its arguments, their schema, their other names."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, cast, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -73,13 +73,18 @@ def _described(hint: Any) -> tuple[Any, Param]:
 
 
 def _inline(schema: Any, defs: Mapping[str, Any]) -> Any:
-    """A schema without what no model has to read: references, titles, empty defaults, null for nothing."""
+    """A schema without what no model has to read: references, titles, empty defaults, null for nothing.
+
+    Every enum gets a type, and no empty value: some providers refuse a request whose tools have others.
+    """
     match schema:
         case {"$ref": str(target)}:
             found = cast("dict[str, Any]", defs[target.rsplit("/", 1)[1]])
             return _inline({key: value for key, value in found.items() if not _prose(key, value)}, defs)
         case {"anyOf": [only, {"type": "null"}], **rest}:
             return {**_inline(rest, defs), **_inline(only, defs)}
+        case {"enum": list(), **rest}:
+            return {**_inline(rest, defs), **_typed_enum(cast("list[Any]", schema["enum"]))}
         case dict():
             entries = cast("dict[str, Any]", schema).items()
             return {key: _inline(value, defs) for key, value in entries if not _needless(key, value)}
@@ -87,6 +92,21 @@ def _inline(schema: Any, defs: Mapping[str, Any]) -> Any:
             return [_inline(each, defs) for each in cast("list[Any]", schema)]
         case _:
             return schema
+
+
+def _typed_enum(values: Sequence[Any]) -> dict[str, Any]:
+    """An enum with the type of its values; one of several types as one enum for each of them.
+
+    Null and the empty text are left out: they say what leaving out the argument says. They stay accepted.
+    """
+    kinds = {"string": str, "integer": int}
+    enums = [
+        {"type": name, "enum": [each for each in values if isinstance(each, kind) and each != ""]}
+        for name, kind in kinds.items()
+        if any(isinstance(each, kind) for each in values)
+    ]
+    enums = [each if each["enum"] else {"type": each["type"]} for each in enums]
+    return enums[0] if len(enums) == 1 else {"anyOf": enums} if enums else {"type": "null"}
 
 
 def _needless(key: str, value: Any) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 
-from gencode.core.errors import Fenced, UserMistake
+from gencode.core.errors import Conflict, Fenced, UserMistake
 from gencode.core.events import (
     DurableFact,
     Event,
@@ -134,9 +134,9 @@ def lost(task: str) -> Fenced:
     return Fenced(f"Task {task} now belongs to another process; nothing was written.")
 
 
-def held(task: str) -> UserMistake:
+def held(task: str) -> Conflict:
     """What somebody hears who wants a task while another owner's lease runs."""
-    return UserMistake(f"Task {task} is being worked on by another process; wait for it, or stop it first.")
+    return Conflict(f"Task {task} is being worked on by another process; wait for it, or stop it first.")
 
 
 def busy(tasks: Sequence[str]) -> UserMistake:

@@ -67,6 +67,8 @@ class Talk:
         self.gen = gen
         self.view = View()
         self.session: str | None = None
+        self.named = ""
+        """The id that the conversation gets when it begins, where that was given out before."""
         self.queued: dict[int, str] = {}
         """What was typed and not heard yet, by the number of its letter."""
         self.chosen: Model | None = None
@@ -150,7 +152,7 @@ class Talk:
         async with self._beginning:
             if self.session is None or not (self.running or self.led_elsewhere):
                 said = UserMessage(text, images=images)
-                await self._begin(self.gen.start_turn(said, self.session, self._agent))
+                await self._begin(self.gen.start_turn(said, self.session, self._agent, named=self.named))
             elif images:
                 raise UserMistake(NO_PICTURES_NOW)
             else:

@@ -4,16 +4,24 @@ No prompt, reply, path, command or result is among them unless a person switched
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from gencode.core.events import TaskEnded
-from gencode.core.messages import AssistantMessage, ToolResult, Usage
+from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult, Usage, UserMessage
+from gencode.core.status import Status
 from gencode.runtime.prompt import one_line
 
 LONGEST_WORD = 128
 LONGEST_CONTENT = 8_000
+LONGEST_HISTORY = 32_000
+"""Characters of what a model was told: of a longer history only the last messages are told."""
 OURS = "gencode"
+LOCAL = "local/"
 _FINISHED = {"": "stop", "end_turn": "stop", "tool_use": "tool_calls", "max_tokens": "length"}
+_IN_MESSAGES = {"tool_calls": "tool_call"}
+"""Why a reply ended, where the schema of messages has another word for it than the attribute."""
+_ENDED = {Status.COMPLETED: "stop", Status.EMPTY: "stop", Status.LIMIT_REACHED: "length"}
 
 Words = dict[str, Any]
 
@@ -54,37 +62,92 @@ class Content:
             return {}
         return {name.replace("__", "."): _cut(value) for name, value in texts.items()}
 
-    def said(self, name: str, role: str, text: str) -> Words:
-        """A message as the conventions spell it."""
+    def heard(self, messages: Sequence[Message]) -> Words:
+        """What a model or an agent was told, as the conventions spell it; the last ones, if it is much."""
         if not self._told:
             return {}
-        parts = [{"type": "text", "content": text[:LONGEST_CONTENT]}]
-        return {name: json.dumps([{"role": role, "parts": parts}])}
+        found: list[str] = []
+        room = LONGEST_HISTORY
+        for message in reversed(messages):
+            spelled = json.dumps(_spelled(message))
+            room -= len(spelled)
+            if found and room < 0:
+                break
+            found.append(spelled)
+        return {"gen_ai.input.messages": f"[{', '.join(reversed(found))}]"}
+
+    def said(self, reply: AssistantMessage, why: str) -> Words:
+        """What a model or an agent said, and why it ended there, as the conventions spell it."""
+        if not self._told:
+            return {}
+        message = {**_spelled(reply), "finish_reason": _IN_MESSAGES.get(why, why)}
+        return {"gen_ai.output.messages": json.dumps([message])}
 
 
-def model_named(name: str) -> str:
-    """A model as it may be told: a script's file is nobody's business."""
-    return "scripted" if name.startswith("scripted:") else one_line(name, LONGEST_WORD) or "unknown"
+def _spelled(message: Message) -> Words:
+    """A message as the schema of the conventions has it; pictures and thinking are left out."""
+    match message:
+        case UserMessage():
+            return {"role": "user", "parts": _text(message.text)}
+        case AssistantMessage():
+            calls = [
+                {"type": "tool_call", "id": each.id, "name": each.name, "arguments": _bounded(each.input)}
+                for each in message.calls
+            ]
+            return {"role": "assistant", "parts": [*_text(message.text), *calls]}
+        case ToolMessage():
+            parts = [
+                {"type": "tool_call_response", "id": each.call, "response": each.text[:LONGEST_CONTENT]}
+                for each in message.results
+            ]
+            return {"role": "tool", "parts": parts}
+
+
+def _text(text: str) -> list[Words]:
+    return [{"type": "text", "content": text[:LONGEST_CONTENT]}] if text else []
+
+
+def _bounded(value: dict[str, Any]) -> Any:
+    """Arguments as they are, or as a text that is cut where they are too long."""
+    text = _cut(value)
+    return value if len(text) < LONGEST_CONTENT else text
+
+
+def model_named(name: str, provider: str = "") -> str:
+    """A model as it may be told: with the name that its provider knows, without that of the provider.
+
+    The file of a script, and the folder of a local model, are nobody's business.
+    """
+    if name.startswith("scripted:"):
+        return "scripted"
+    if name.startswith(LOCAL):
+        name = name.replace("\\", "/").rpartition("/")[2]
+    named = one_line(name, LONGEST_WORD) or "unknown"
+    return named.removeprefix(f"{provider or provider_of(name)}/") or named
 
 
 def provider_of(model: str) -> str:
     """Who answers: what stands before the slash."""
-    maker, slash, _ = model_named(model).partition("/")
-    return maker if slash else OURS
+    maker, slash, _ = model.partition("/")
+    return one_line(maker, LONGEST_WORD) if slash and not model.startswith("scripted:") else OURS
 
 
-def chat_words(known: Agent, asked: str, reply: AssistantMessage, content: Content) -> Words:
-    """A model call."""
-    answered = model_named(reply.model or asked)
-    words = {
+def chat_words(
+    known: Agent, asked: str, told: Sequence[Message], reply: AssistantMessage, content: Content
+) -> Words:
+    """A model call: what the model was told before, and what it said."""
+    why = _finished(reply)
+    return {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": provider_of(asked),
         "gen_ai.request.model": model_named(asked),
-        "gen_ai.response.model": answered,
-        "gen_ai.response.finish_reasons": (_finished(reply),),
+        "gen_ai.response.model": model_named(reply.model or asked, provider_of(asked)),
+        "gen_ai.response.finish_reasons": (why,),
         **_whose(known),
+        **_used(reply.usage),
+        **content.heard(told),
+        **content.said(reply, why),
     }
-    return {**words, **_used(reply.usage), **content.said("gen_ai.output.messages", "assistant", reply.text)}
 
 
 def tool_words(known: Agent, call: Call, result: ToolResult, content: Content) -> Words:
@@ -109,8 +172,8 @@ def agent_words(known: Agent, run: Run, end: TaskEnded, content: Content) -> Wor
         "gencode.task.turns": run.turns,
         **_whose(known),
         **_used(run.usage),
-        **content.said("gen_ai.input.messages", "user", known.prompt),
-        **content.said("gen_ai.output.messages", "assistant", end.result),
+        **content.heard([UserMessage(known.prompt)]),
+        **content.said(AssistantMessage(end.result), _ENDED.get(end.status, "error")),
     }
 
 

@@ -21,14 +21,15 @@ from gencode.core.events import (
     ReplyRestarted,
     TaskCreated,
     TaskEnded,
+    TaskForked,
     TaskStarted,
     TranscriptCompacted,
 )
 from gencode.core.ids import moment
-from gencode.core.messages import AssistantMessage, ToolMessage, ToolResult, Usage
+from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult, Usage
 from gencode.core.rules import Action
 from gencode.core.status import Status
-from gencode.core.task import Task
+from gencode.core.task import Task, transcript_of
 from gencode.runtime.prompt import one_line
 from gencode.telemetry.attributes import Content, agent_words, chat_words, tool_words
 
@@ -109,6 +110,8 @@ class Known(Struct):
     parent: int
     prompt: str = ""
     run: Run | None = None
+    told: list[Message] = []
+    """What its model has been told so far; nothing where content is off."""
 
 
 class Story:
@@ -119,6 +122,7 @@ class Story:
         self._facts = facts
         self._elsewhere = elsewhere
         self._content = Content(content)
+        self._tells = content
         self._known: dict[str, Known | None] = {}
 
     async def hear(self, event: Event) -> Sequence[Span]:
@@ -130,7 +134,12 @@ class Story:
         known = self._known[event.task]
         if isinstance(event.fact, TaskEnded):  # one that goes on is learnt again
             del self._known[event.task]
-        return () if known is None else tuple(self._ended(known, event))
+        if known is None:
+            return ()
+        spans = tuple(self._ended(known, event))
+        if self._tells and isinstance(event.fact, MessageAdded | TaskForked | TranscriptCompacted):
+            known.told = transcript_of([event], known.told)
+        return spans
 
     def _ended(self, known: Known, event: Event) -> Iterator[Span]:
         fact, run = event.fact, known.run
@@ -143,7 +152,8 @@ class Story:
             yield from self._message(known, run, event, fact)
         elif isinstance(fact, TranscriptCompacted):
             if fact.model:
-                yield self._chat(known, run, event, AssistantMessage("", usage=fact.usage, model=fact.model))
+                summary = AssistantMessage(fact.summary.text, usage=fact.usage, model=fact.model)
+                yield self._chat(known, run, event, summary)
             run.last = event.at
         elif isinstance(fact, TaskEnded):
             yield from self._end(known, run, event, fact)
@@ -166,7 +176,7 @@ class Story:
 
     def _chat(self, known: Known, run: Run, event: Event, reply: AssistantMessage) -> Span:
         again, run.again = run.again, ()
-        words = chat_words(known, run.model, reply, self._content)
+        words = chat_words(known, run.model, known.told, reply, self._content)
         return Span(
             f"chat {words['gen_ai.request.model']}",
             "chat",
@@ -229,7 +239,14 @@ class Story:
         above = session
         if parent is not None and call is not None:
             above = await self._calling(parent, call, task.created_at) or session
-        return Known(task.id, task.created_at, task.agent, root[0], trace, session, above, task.prompt)
+        told: list[Message] = []
+        if self._tells and event.seq is not None and event.seq > 1:
+            told = transcript_of(
+                each for each in await self._facts.events(task.id) if (each.seq or 0) < event.seq
+            )
+        return Known(
+            *(task.id, task.created_at, task.agent, root[0], trace, session, above, task.prompt), told=told
+        )
 
     async def _root(self, task: Task, parent: str | None) -> tuple[str, str]:
         """The id of the first task of a tree and when it was created, which no two trees share."""

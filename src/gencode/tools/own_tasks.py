@@ -43,7 +43,7 @@ async def TASK_REPLAY(
     outcome = await _delegate(ctx).replay(task_id or ctx.task)
     transcript = [] if outcome.transcript is UNSET else outcome.transcript
     steps = "\n".join(_steps(transcript)) or "(nothing yet)"
-    return f"{_line(outcome)}\n\n{page_of(steps, page)}"
+    return f"{_line(outcome)}\n\n{page_of(steps, page, of='transcript')}"
 
 
 def _line(task: Outcome) -> str:

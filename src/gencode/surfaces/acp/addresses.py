@@ -1,7 +1,8 @@
 """Which conversation an editor's name of a session leads to: a file that only grows (surfaces, ACP).
 
-An editor has a name for a session before anything is said, and keeps it; the conversation gets its id with
-the first prompt. Every conversation is its own address, too.
+An editor has a name for a session before anything is said, and keeps it. It is the id that the conversation
+gets with the first prompt; until then the file alone knows of it. Earlier versions gave out names of another
+kind, which lead to a conversation by this file.
 """
 
 from pathlib import Path
@@ -22,6 +23,10 @@ class Addresses:
     def session(self, name: str) -> str:
         """The conversation that a name leads to, or that it is."""
         return self._chats.find(Address(CHANNEL, name)) or name
+
+    def is_known(self, name: str) -> bool:
+        """Whether a name was given out, whether or not anything was said."""
+        return self._chats.find(Address(CHANNEL, name)) is not None
 
     def name(self, session: str) -> str:
         """What an editor calls a conversation."""

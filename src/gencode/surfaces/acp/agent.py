@@ -47,10 +47,10 @@ from gencode.runtime.ports import TaskQuery
 from gencode.settings import gen_home
 from gencode.surfaces.acp.addresses import Addresses
 from gencode.surfaces.acp.choosing import MODE, MODEL
-from gencode.surfaces.acp.conversation import Conversation, Wish
+from gencode.surfaces.acp.conversation import Conversation, SessionMissing, Wish
 from gencode.surfaces.acp.editor import Editor
 from gencode.surfaces.acp.prompts import Block
-from gencode.surfaces.acp.wire import INTERNAL_ERROR, Message
+from gencode.surfaces.acp.wire import INTERNAL_ERROR, NOT_FOUND, Message
 from gencode.surfaces.commands.opening import flags
 from gencode.surfaces.visible import visible, visible_line
 
@@ -70,6 +70,8 @@ def asked(method: Callable[Given, Awaitable[Answer]]) -> Callable[Given, Awaitab
     async def answered(*args: Given.args, **kwargs: Given.kwargs) -> Answer:
         try:
             return await method(*args, **kwargs)
+        except SessionMissing as missing:
+            raise RequestError(NOT_FOUND, visible(str(missing))) from None
         except UserMistake as mistake:
             raise RequestError(INVALID_PARAMS, visible(str(mistake))) from None
         except GenCodeError as trouble:
@@ -137,8 +139,9 @@ class EditorAgent:
         **_: Any,
     ) -> NewSessionResponse:
         """A session in a folder, with nothing said yet."""
-        name = f"acp-{new_id()}{new_id()}"
+        name = new_id()
         made = await self._opened(name, self._wish(cwd, additional_directories, mcp_servers), held=True)
+        made.begin()
         made.greet()
         return NewSessionResponse(session_id=name, modes=made.modes, config_options=list(made.options))
 
@@ -234,7 +237,7 @@ class EditorAgent:
 
     def _find(self, name: str) -> Conversation:
         if name not in self._sessions:
-            raise UserMistake(f"No session {visible_line(name, 80)!r} is open; create or load it first.")
+            raise SessionMissing(f"No session {visible_line(name, 80)!r} is open; create or load it first.")
         return self._sessions[name]
 
     async def _opened(self, name: str, wish: Wish, *, held: bool) -> Conversation:

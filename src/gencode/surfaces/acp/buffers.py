@@ -30,13 +30,13 @@ from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput
 from gencode.surfaces.acp.editor import Editor
 from gencode.surfaces.acp.narrating import Changes
 from gencode.surfaces.acp.showing import Change
+from gencode.surfaces.acp.wire import NOT_FOUND
 from gencode.surfaces.visible import visible_line
 
 LARGEST = 8_000_000
 """Bigger files cannot be compared: they are only read from the disk."""
 MOST_SHOWN = 2_000_000
 """Changes of bigger texts are shown as the call tells them."""
-NOT_FOUND = -32_002
 PATIENCE = 10.0
 UNSAVED = "[the editor has unsaved changes in this file; this is what it shows]"
 UNSEEN = (
@@ -189,6 +189,8 @@ class Buffers:
             return None
         except ToolError:
             return None
+        if disk is None and writes and place.real not in self._unsaved:
+            return _File(place)  # a new file: many an editor shows an error when it is asked for one
         file = _File(place, disk, await self._buffer(place.real, named))
         (self._unsaved.add if file.unsaved else self._unsaved.discard)(place.real)
         return file

@@ -18,7 +18,7 @@ from acp.schema import (
 from msgspec import Struct
 
 from gencode.app import TOOLS, GenCode
-from gencode.core.errors import UserMistake
+from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.events import Event
 from gencode.core.ids import stamp
 from gencode.places import workspace_at
@@ -62,6 +62,10 @@ class Wish(Struct, frozen=True):
     notes: Sequence[str] = ()
 
 
+class SessionMissing(UserMistake):
+    """A session that is not there, or not open."""
+
+
 class Conversation:
     """One session. It lives in a task of its own until it is closed."""
 
@@ -82,6 +86,8 @@ class Conversation:
         self._talk: Talk | None = None
         self._late: list[Notice] | None = []
         self._chosen = ("", "")
+        self._offered: frozenset[str] = frozenset()
+        """The modes that the editor was offered; it knows no others."""
         self._model = ""
         self._titled = False
         self._addresses = Addresses(gen_home(), self.folder)
@@ -95,6 +101,14 @@ class Conversation:
         if not ready.done():
             await self._living
 
+    def begin(self) -> None:
+        """Give its name out, which the conversation gets as its id once something is said."""
+        self.talk.named = self.id
+        try:
+            self._addresses.bind(self.id, self.id)
+        except UserMistake as mistake:  # it can be used all the same, and loaded once something was said
+            log.warning("the session %s cannot be loaded before anything is said: %s", self.id, mistake)
+
     def greet(self) -> None:
         """Say what can be typed here, and what should be known of the folder and the model."""
         self.out.show(commands.available())
@@ -103,9 +117,15 @@ class Conversation:
             self._narrator.tell(notice)
 
     async def open(self, session: str, *, retold: bool) -> None:
-        """Go on with an earlier conversation of this folder."""
+        """Go on with an earlier conversation of this folder, or with one in which nothing was said yet."""
         talk = self.talk
-        found = await talk.gen.records.find(self._addresses.session(session), conversation=True)
+        try:
+            found = await talk.gen.records.find(self._addresses.session(session), conversation=True)
+        except UnknownName as unknown:
+            if not self._addresses.is_known(session):
+                raise SessionMissing(str(unknown)) from None
+            talk.named = session
+            return
         if found.cwd != str(self.folder):
             raise UserMistake(f"{session} is a conversation in {found.cwd}; open it there.")
         await talk.open(found.id)
@@ -133,8 +153,10 @@ class Conversation:
 
     @property
     def modes(self) -> SessionModeState:
-        """The permission modes to choose from."""
-        return choosing.modes(self.gen)
+        """The permission modes to choose from, as the editor is offered them."""
+        found = choosing.modes(self.gen)
+        self._offered = frozenset(each.id for each in found.available_modes)
+        return found
 
     @property
     def options(self) -> list[SessionConfigOptionSelect]:
@@ -276,10 +298,11 @@ class Conversation:
         if session is None or self._titled:
             return
         self._titled = True
-        try:
-            self._addresses.bind(self.id, session)
-        except UserMistake as mistake:
-            self.out.note(f"{mistake} This session can be loaded as {session}.")
+        if session != self.id:  # somebody took the id meanwhile
+            try:
+                self._addresses.bind(self.id, session)
+            except UserMistake as mistake:
+                self.out.note(f"{mistake} This session can be loaded as {session}.")
         title = visible_line(text, TITLE_ROOM)
         self.out.show(
             SessionInfoUpdate(session_update="session_info_update", title=title, updated_at=stamp())
@@ -291,7 +314,8 @@ class Conversation:
         if chosen == self._chosen:
             return
         self._chosen = chosen
-        self.out.show(CurrentModeUpdate(session_update="current_mode_update", current_mode_id=chosen[0]))
+        if chosen[0] in self._offered:
+            self.out.show(CurrentModeUpdate(session_update="current_mode_update", current_mode_id=chosen[0]))
         self.out.show(
             ConfigOptionUpdate(session_update="config_option_update", config_options=[*self.options])
         )

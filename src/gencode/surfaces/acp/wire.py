@@ -18,6 +18,8 @@ from gencode.surfaces.jsonrpc import HEAD, Id, id_at_an_end, id_in, roughly
 
 LONGEST_LINE = 16 * 1024 * 1024
 PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR = -32_700, -32_600, -32_603
+NOT_FOUND = -32_002
+"""What is asked for is not there, as ACP says it."""
 TOO_LONG = f"The line is longer than {LONGEST_LINE:,} bytes; send less at once."
 NO_JSON = "The line is not JSON."
 NO_MESSAGE = "This is no message of JSON-RPC 2.0: one object with a method, a result or an error."

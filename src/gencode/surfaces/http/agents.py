@@ -63,10 +63,16 @@ class Draft(Struct, frozen=True, forbid_unknown_fields=True):
     text: Annotated[str, Meta(max_length=200_000)]
 
 
+AgentName = Annotated[
+    Name, Meta(extra_json_schema={"maxLength": 64, "pattern": r"^[^/\\]*[^\s/\\_.-][^/\\]*$"})
+]
+"""What may be a name is decided where the file is written, which says why not; the document has it too."""
+
+
 class NewAgent(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """An agent to be written down: for this folder, or with `user` for all of the user's."""
 
-    name: Name
+    name: AgentName
     description: Annotated[str, Meta(max_length=2_000)]
     tools: tuple[Name, ...] | None = None
     model: Name = ""

@@ -6,6 +6,7 @@ schemas of the document, so that it cannot say anything else than what happens.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, get_origin, get_type_hints
 
@@ -14,7 +15,7 @@ from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from gencode.core.errors import CorruptFact, GenCodeError, StoreTrouble, UnknownName, UserMistake
+from gencode.core.errors import Conflict, CorruptFact, GenCodeError, StoreTrouble, UnknownName, UserMistake
 from gencode.surfaces.http.guard import LARGEST_BODY, Refused
 from gencode.surfaces.http.tokens import Right
 from gencode.surfaces.http.wording import body_mistake, query_mistake
@@ -26,6 +27,7 @@ BODY_SECONDS = 10.0
 CALL_SECONDS = 90.0
 """Longer than any stop takes; nothing is waited for without an end."""
 MOST_VALUES = 100
+LARGEST_EXACT = 2**53
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
@@ -124,6 +126,8 @@ def refusal(trouble: GenCodeError) -> Refused:
             return Refused(404, str(trouble))
         case StoreTrouble():
             return Refused(503, str(trouble))
+        case Conflict():
+            return Refused(409, str(trouble))
         case UserMistake():
             return Refused(400, str(trouble))
         case CorruptFact():
@@ -172,10 +176,22 @@ async def read_body(request: Request, kind: type[B]) -> B:
         raise Refused(408, f"The request did not come within {BODY_SECONDS:.0f} s.") from None
     except ClientDisconnect:
         raise Refused(400, "The request broke off.") from None
+    content = bytes(pieces)
     try:
-        return msgspec.json.decode(bytes(pieces), type=kind)
+        return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise Refused(400, body_mistake(error, kind, bytes(pieces))) from None
+        with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
+            return msgspec.convert(_WITH_WHOLE_NUMBERS.decode(content), kind)
+        raise Refused(400, body_mistake(error, kind, content)) from None
+
+
+def _number(text: str) -> float | int:
+    """A number with a point or an exponent; to JSON Schema `2.0` is an integer."""
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) <= LARGEST_EXACT else value
+
+
+_WITH_WHOLE_NUMBERS = msgspec.json.Decoder(float_hook=_number)
 
 
 Text = Annotated[str, msgspec.Meta(max_length=LARGEST_BODY)]

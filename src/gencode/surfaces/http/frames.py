@@ -11,8 +11,10 @@ from gencode.core.wire import wire
 
 SHORT = 240
 """So many characters of a text are told to who only wants to know what happens."""
-ALIVE = b": \n\n"
-FIRST = b"retry: 1000\n\n"
+ALIVE = b":\n"
+"""A comment, without the empty line that ends an event: some readers take that for an event without data."""
+FIRST = b"retry: 1000\n"
+"""How soon to come back: a line of the first event, for the same reason."""
 ORIGIN = "0"
 """The place before the first fact of all."""
 _encode = msgspec.json.Encoder().encode

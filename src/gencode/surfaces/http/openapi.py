@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from gencode import __version__
 from gencode.core import events
+from gencode.core.address import LONGEST_CHAT
 from gencode.core.events import AnyFact
 from gencode.surfaces.http.endpoints import Endpoint, Nothing, many_valued
 from gencode.surfaces.http.stream import EventStream
@@ -20,8 +21,16 @@ REFUSALS = {
     "401": "No token, or a wrong one",
     "403": "The token does not carry the right, or the request comes from elsewhere",
     "404": "It is not there",
+    "409": "It does not fit what is there: a task is at work or has ended, several have such an id",
     "default": "It could not be done",
 }
+
+
+_IN_PATHS: dict[str, dict[str, Any]] = {
+    "channel": {"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$"},
+    "chat": {"maxLength": LONGEST_CHAT, "pattern": "\\S"},
+}
+"""What is demanded of names in paths, besides that they are there."""
 
 
 class Error(Struct, frozen=True):
@@ -107,7 +116,10 @@ def _operation(endpoint: Endpoint, known: dict[Any, dict[str, Any]]) -> dict[str
 def _path_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     names = re.findall(r"{(\w+)", endpoint.path)
     text = {"type": "string", "minLength": 1}
-    return [{"name": name, "in": "path", "required": True, "schema": text} for name in names]
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {**text, **_IN_PATHS.get(name, {})}}
+        for name in names
+    ]
 
 
 def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:

@@ -84,7 +84,7 @@ async def get_output(site: Site, task: Task, asked: Asked[OutputWish, Nothing]) 
     if wish.page is None:
         return widened(TaskOutput, outcome)
     if wish.page > pages:
-        raise UserMistake(f"There is no page {wish.page}; the result has {pages}.")
+        raise Refused(404, f"There is no page {wish.page}; the result has {pages}.")
     part = outcome.result[(wish.page - 1) * PAGE : wish.page * PAGE]
     return widened(TaskOutput, replace(outcome, result=part), page=wish.page, pages=pages)
 

@@ -1,7 +1,7 @@
 """Offers: the tools, prompts and resources that a client finds here (MCP server)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -10,15 +10,22 @@ from mcp.shared.exceptions import MCPError
 from msgspec import Struct
 
 from gencode.app import GenCode
-from gencode.core.errors import UserMistake
+from gencode.core.errors import ToolError, UserMistake
 from gencode.core.outcome import page_of, titled
+from gencode.core.rules import Mode
+from gencode.core.spec import AgentSpec
 from gencode.core.task import Task
 from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.mcp_server.desk import own_tasks, reached
 from gencode.surfaces.visible import visible_line
 
-TOOLS = ("Task", "TaskOutput", "TaskStop", "SendMessage", "task_list")
-READING = frozenset({"TaskOutput", "task_list"})
+READ_ONLY_TASK = "TaskReadOnly"
+TOOLS = ("Task", READ_ONLY_TASK, "TaskOutput", "TaskStop", "SendMessage", "task_list")
+READING = frozenset({READ_ONLY_TASK, "TaskOutput", "task_list"})
+OURS = {READ_ONLY_TASK: "Task"}
+"""Under which name our own agents know a tool that has another one here."""
+CHANGING = ("isolation",)
+"""Parameters of Task that let it change something: a worktree is made in the repository."""
 MOST_AGENTS = 100
 PAGE = 50
 """Tasks on one page of the list of resources."""
@@ -29,17 +36,29 @@ KINDS = {
 }
 INSTRUCTIONS = (
     "GenCode runs specialised agents on the folder you work in. Task sends one and gives its report; with "
-    "run_in_background it gives an id at once, and TaskOutput waits for the result. Send several side by "
-    "side when the pieces do not depend on each other. What an agent may do is decided by the permissions "
-    "of the person who started this server."
+    "run_in_background it gives an id at once, and TaskOutput waits for the result. For agents that only "
+    "read, call TaskReadOnly: several in one reply run side by side. If a call times out, its agent goes on "
+    "for two minutes: find its id with task_list, then call TaskOutput with it. What an agent may do is "
+    "decided by the permissions of the person who started this server."
 )
-# Our own agents hear of results by themselves; a client has to ask for them.
+# Our own agents hear of results by themselves, and run side by side; a client has to ask for the former,
+# and many a client runs only calls of tools that are marked as reading side by side.
 SAID_OTHERWISE: Mapping[str, str] = {
+    "Task": "Send a specialised agent to do one piece of work on its own and report back.\n\n"
+    "It starts with an empty context, has only its own tools, and returns only its final text. To run "
+    "several side by side, send each with run_in_background, then collect their results with TaskOutput; "
+    "agents that only read are better sent with TaskReadOnly.",
+    READ_ONLY_TASK: "Send a specialised agent that only reads: it can search and answer, and change "
+    "nothing.\n\n"
+    "It starts with an empty context, has only its own tools, and returns only its final text. Send several "
+    "in one reply when the pieces do not depend on each other: they run side by side.",
     "SendMessage": "Say something to an agent that was sent. A running one hears it before its next reply; "
-    "one that has ended goes on with it in the background. Ask for its result with TaskOutput."
+    "one that has ended goes on with it in the background. Ask for its result with TaskOutput.",
 }
 PARAMETERS: Mapping[tuple[str, str], str] = {
     ("Task", "run_in_background"): "Give back an id at once; ask for the result with TaskOutput",
+    (READ_ONLY_TASK, "run_in_background"): "Give back an id at once; ask for the result with TaskOutput",
+    (READ_ONLY_TASK, "subagent_type"): "Which of the agents below",
     ("TaskOutput", "task_id"): "The id that Task gave",
     ("TaskStop", "task_id"): "The id that Task gave",
 }
@@ -64,12 +83,40 @@ def tools(gen: GenCode) -> list[types.Tool]:
     return [_tool(gen, name) for name in TOOLS]
 
 
+def readers(gen: GenCode) -> list[AgentSpec]:
+    """The agents that can change nothing: in plan mode, without commands of their own or a worktree."""
+    planning = gen.root.policy.mode is Mode.PLAN
+    return [
+        spec
+        for spec in gen.agents.spawnable()
+        if (planning or spec.mode is Mode.PLAN) and not spec.hooks and spec.isolation != "worktree"
+    ]
+
+
+def check_read_only(gen: GenCode, arguments: Mapping[str, Any]) -> None:
+    """ToolError for a call of TaskReadOnly by which something could be changed."""
+    for name in CHANGING:
+        if arguments.get(name):
+            raise ToolError(f"{READ_ONLY_TASK} takes no {name}; use Task for that.")
+    spec = gen.agents.find(str(arguments.get("subagent_type", "")))
+    there = [each.name for each in readers(gen)]
+    if spec.name not in there:
+        raise ToolError(
+            f"{spec.name} may change something; use Task for it. "
+            f"{READ_ONLY_TASK} sends {', '.join(there[:MOST_AGENTS]) or 'nobody here'}."
+        )
+
+
 def _tool(gen: GenCode, name: str) -> types.Tool:
-    ours = gen.toolbox.find(name)
+    ours = gen.toolbox.find(OURS.get(name, name))
     said = SAID_OTHERWISE.get(name, ours.description)
-    if name == "Task":
-        said = f"{said}\n\nThe agents:\n{_agents(gen)}"
     schema: dict[str, Any] = deepcopy(ours.schema)
+    if name == "Task":
+        said = f"{said}\n\nThe agents:\n{_agents(gen.agents.spawnable())}"
+    if name == READ_ONLY_TASK:
+        said = f"{said}\n\nThe agents:\n{_agents(readers(gen))}"
+        for parameter in CHANGING:
+            del schema["properties"][parameter]
     for (tool, parameter), words in PARAMETERS.items():
         if tool == name:
             schema["properties"][parameter]["description"] = words
@@ -78,8 +125,7 @@ def _tool(gen: GenCode, name: str) -> types.Tool:
     return types.Tool(name=name, description=said, input_schema=schema, annotations=hints)
 
 
-def _agents(gen: GenCode) -> str:
-    specs = gen.agents.spawnable()
+def _agents(specs: Sequence[AgentSpec]) -> str:
     lines = [f"- {spec.name}: {visible_line(spec.description, 300)}" for spec in specs[:MOST_AGENTS]]
     return "\n".join([*lines, *([f"- and {len(specs) - MOST_AGENTS} more"] if specs[MOST_AGENTS:] else [])])
 
@@ -154,7 +200,7 @@ async def resource(gen: GenCode, uri: str) -> types.ReadResourceResult:
             page = (await gen.get(task.id)).result or f"(nothing yet: task {task.id} is {task.status})"
         else:
             page = await transcript_text(gen, task.id) or "(nothing yet)"
-        text = page_of(page, wanted.page)
+        text = page_of(page, wanted.page, of=wanted.kind)
     except UserMistake as mistake:
         raise MCPError(types.INVALID_PARAMS, str(mistake)) from None
     content = types.TextResourceContents(uri=uri, mime_type=KINDS[wanted.kind][1], text=sound(text))

@@ -101,6 +101,7 @@ class Pipes:
         self._outgoing = outgoing
         self._gone = gone
         self._longest = longest
+        self._left = False
 
     async def read(self, into: Incoming, complaints: Outgoing) -> None:
         """Hand on messages until the client closes its end; answer what is no message."""
@@ -112,6 +113,7 @@ class Pipes:
                         await self._hand_on(line, into, complaints)
                 for line in lines.rest():
                     await self._hand_on(line, into, complaints)
+            self._left = True
             self._gone()
 
     async def write(self, source: MemoryObjectReceiveStream[SessionMessage]) -> None:
@@ -119,6 +121,8 @@ class Pipes:
         async with source:
             try:
                 async for each in source:
+                    if self._left and _says_closed(each.message):
+                        continue  # the client closed it itself, and some take an answer after that amiss
                     text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
                     await self._write(f"{text}\n".encode("utf-8", "replace"))
             except OSError:
@@ -158,6 +162,11 @@ class Pipes:
         while rest:
             await _ready(self._outgoing, reading=False)
             rest = rest[os.write(self._outgoing, rest[: select.PIPE_BUF]) :]
+
+
+def _says_closed(message: types.JSONRPCMessage) -> bool:
+    """Whether this is what the SDK answers to calls that are open when a connection ends."""
+    return isinstance(message, types.JSONRPCError) and message.error.code == types.CONNECTION_CLOSED
 
 
 async def _ready(handle: int, *, reading: bool) -> None:

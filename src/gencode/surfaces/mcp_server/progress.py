@@ -1,19 +1,24 @@
 """Progress: what the agents behind a call are doing, told to the client that waits (MCP server)."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
+from itertools import count
 
 from mcp.server.session import ServerSession
 
 from gencode.app import GenCode
 from gencode.core.task import Task
-from gencode.surfaces.plain import turns
+from gencode.surfaces.plain import seconds, turns
 from gencode.surfaces.view import AgentView, View, fold, seen
 from gencode.surfaces.visible import visible_line
 
 PAUSE_SECONDS = 0.1
+HEARTBEAT_SECONDS = 3.0
+"""A client that waits hears something after so long, also where nothing changes: some give up otherwise."""
 LONGEST = 200
+MOST_NEWS = 100
 
 
 @asynccontextmanager
@@ -26,31 +31,44 @@ async def told(
     if not wanted:
         yield
         return
-    telling = asyncio.create_task(_tell(gen, task.id, session, view))
+    news: asyncio.Queue[str] = asyncio.Queue(MOST_NEWS)
+    working = (
+        asyncio.create_task(_follow(gen, task.id, view, news)),
+        asyncio.create_task(_tell(session, news, line(view.agents[task.id]))),
+    )
     try:
         yield
     finally:
-        telling.cancel()
-        with suppress(asyncio.CancelledError):
-            await telling
+        for each in working:
+            each.cancel()
+        await asyncio.wait(working)
 
 
-async def _tell(gen: GenCode, root: str, session: ServerSession, view: View) -> None:
-    listener = gen.listen()
-    steps = 1
+async def _follow(gen: GenCode, root: str, view: View, news: "asyncio.Queue[str]") -> None:
+    """Put every new line about a task and those below it into `news`."""
     last = line(view.agents[root])
-    try:
+    with gen.listen() as listener:
         async for event in listener:
             if not _is_below(gen, event.task, root):
                 continue
             view = fold(view, event)
             now = line(view.agents[event.task]) if event.task in view.agents else last
             if now != last:
-                steps, last = steps + 1, now
-                await session.report_progress(steps, message=now)
-                await asyncio.sleep(PAUSE_SECONDS)
-    finally:
-        listener.close()
+                last = now
+                await news.put(now)
+
+
+async def _tell(session: ServerSession, news: "asyncio.Queue[str]", last: str) -> None:
+    """Report what is new, and what was last reported again where nothing is: the number grows each time."""
+    begun = time.monotonic()
+    for number in count(2):
+        try:
+            async with asyncio.timeout(HEARTBEAT_SECONDS):
+                last = message = await news.get()
+        except TimeoutError:
+            message = f"{last} ({seconds(time.monotonic() - begun)})"
+        await session.report_progress(number, message=message)
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
 def line(agent: AgentView) -> str:

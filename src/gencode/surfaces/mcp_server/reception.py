@@ -1,6 +1,7 @@
 """The reception: what clients ask for goes to the room of their folder, and comes back as MCP says it."""
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
@@ -22,8 +23,12 @@ from gencode.surfaces.mcp_server.rooms import Rooms
 from gencode.surfaces.mcp_server.roots import bounded
 from gencode.surfaces.mcp_server.verbs import Requested, Said, Verbs
 
+log = logging.getLogger(__name__)
+
 ROOTS = "roots"
 ROOTS_SECONDS = 30.0
+ROOTS_SECONDS_OF_LISTS = 3.0
+"""Lists are wanted when a client starts, and name the same tools in every folder."""
 MOST_CALLS = 1000
 """Calls at once; more are refused before anything starts."""
 MOST_CLIENTS = 1000
@@ -36,6 +41,8 @@ class Client:
 
     def __init__(self) -> None:
         self.roots: tuple[str, ...] | None = None
+        self.silent = False
+        """Whether it was asked for its roots by a list, and did not answer in time."""
         self.telling = asyncio.Lock()
         self.turn = asyncio.Lock()
 
@@ -92,7 +99,7 @@ class Reception:
         self, ctx: Requested, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         try:
-            gen = await self._room(ctx, None)
+            gen = await self._room(ctx, None, listing=True)
         except MoreNeeded:  # a list cannot ask back, and whose tasks to show is not known yet
             return types.ListResourcesResult(resources=[])
         return await offers.resources(gen, params.cursor if params else None)
@@ -149,27 +156,42 @@ class Reception:
     async def _room_or_base(self, ctx: Requested) -> GenCode:
         """The room of a client, or the server's while its folder is not known: for names of agents only."""
         try:
-            return await self._room(ctx, None)
+            return await self._room(ctx, None, listing=True)
         except MoreNeeded:
             return await self._rooms.at(self._rooms.base)
         except GenCodeError as mistake:
             raise MCPError(types.INVALID_PARAMS, str(mistake)) from None
 
-    async def _room(self, ctx: Requested, told: Mapping[str, types.InputResponse] | None) -> GenCode:
-        return await self._rooms.at(bounded(self._rooms.base, await self._roots(ctx, told)))
+    async def _room(
+        self, ctx: Requested, told: Mapping[str, types.InputResponse] | None, *, listing: bool = False
+    ) -> GenCode:
+        return await self._rooms.at(bounded(self._rooms.base, await self._roots(ctx, told, listing=listing)))
 
-    async def _roots(self, ctx: Requested, told: Mapping[str, types.InputResponse] | None) -> tuple[str, ...]:
+    async def _roots(
+        self, ctx: Requested, told: Mapping[str, types.InputResponse] | None, *, listing: bool
+    ) -> tuple[str, ...]:
+        """The roots of a client; none for one that says it has some and does not tell them in time.
+
+        A list waits for them only once and not for long: it is all the same without. Whatever works in a
+        folder asks again, and then takes the silence for an answer: the server's folder bounds it anyway.
+        """
         able = ctx.session.client_capabilities
         if able is None or able.roots is None:
             return ()
         client = self._client(ctx)
         async with client.telling:
-            if client.roots is None:
-                client.roots = await self._asked_for_roots(ctx, told or {})
-            return client.roots
+            if client.roots is None and not (listing and client.silent):
+                seconds = ROOTS_SECONDS_OF_LISTS if listing else ROOTS_SECONDS
+                try:
+                    client.roots = await self._asked_for_roots(ctx, told or {}, seconds)
+                except TimeoutError:
+                    log.warning("a client says that it has roots, and did not tell them in %g s", seconds)
+                    client.silent = True
+                    client.roots = None if listing else ()
+            return client.roots or ()
 
     async def _asked_for_roots(
-        self, ctx: Requested, told: Mapping[str, types.InputResponse]
+        self, ctx: Requested, told: Mapping[str, types.InputResponse], seconds: float
     ) -> tuple[str, ...]:
         found: object = told.get(ROOTS)
         if not isinstance(found, types.ListRootsResult):
@@ -178,15 +200,18 @@ class Reception:
             here = ServerMessageMetadata(related_request_id=ctx.request_id)
             wish = types.ListRootsRequest()
             try:
-                found = await ctx.session.send_request(wish, types.ListRootsResult, ROOTS_SECONDS, here)
+                found = await ctx.session.send_request(wish, types.ListRootsResult, seconds, here)
             except MCPError as trouble:
+                if trouble.code == types.REQUEST_TIMEOUT:
+                    raise TimeoutError from None
                 raise MCPError(types.INVALID_PARAMS, NO_ROOTS.format(trouble.message)) from None
             except ValidationError:
                 raise MCPError(types.INVALID_PARAMS, NO_ROOTS.format("they are no file:// folders")) from None
         return tuple(str(root.uri) for root in found.roots)
 
     async def _roots_changed(self, ctx: Requested, _: types.NotificationParams) -> None:
-        self._client(ctx).roots = None
+        client = self._client(ctx)
+        client.roots, client.silent = None, False
 
     def _client(self, ctx: Requested) -> Client:
         """The client behind a request; where requests stand alone, one that is forgotten with this one."""

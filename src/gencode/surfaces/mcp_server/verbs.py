@@ -1,5 +1,6 @@
 """Verbs: what the tools do for a client, with the words and schemas that our own agents know (MCP server)."""
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NoReturn
@@ -20,7 +21,7 @@ from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput
 from gencode.surfaces.mcp_server.asking import LINE, InRounds, Line
 from gencode.surfaces.mcp_server.desk import FILES, ClientDesk, checked, reached, steerable
 from gencode.surfaces.mcp_server.errands import Errand, Errands, MoreNeeded
-from gencode.surfaces.mcp_server.offers import sound
+from gencode.surfaces.mcp_server.offers import OURS, READ_ONLY_TASK, check_read_only, sound
 from gencode.surfaces.mcp_server.progress import told
 
 LONGEST_MS = 600_000
@@ -53,9 +54,12 @@ class Verbs:
 
     async def call(self, name: str, arguments: Mapping[str, Any], line: Line | None) -> Said:
         """Do what a tool is asked for. The questions of agents that it sends go over this line."""
-        tool = self._gen.toolbox.find(name)
+        if name == READ_ONLY_TASK:
+            check_read_only(self._gen, arguments)
+        tool = self._gen.toolbox.find(OURS.get(name, name))
         call = ToolCall(str(self._ctx.request_id), tool.name, dict(arguments))
         given = tool.parse(call)
+        self._errands.claim(_text(given, "task_id") or _text(given, "resume"))
         match tool.name:
             case "Task":
                 return await self._task(tool, call, given, line)
@@ -94,14 +98,18 @@ class Verbs:
 
     async def _followed(self, tool: Tool, call: ToolCall, errand: Errand) -> Said:
         """The result of an errand, in the words in which an agent gets the one of an agent it sent."""
-        async with self._telling(errand.job.task):
-            outcome = await errand.finished()
-            while outcome is None:
-                if errand.job.task.background:
-                    return Said(started(self._gen.launcher.told(errand.job.task)), task=errand.job.task)
-                if errand.rounds and (requests := errand.rounds.requests()):
-                    raise MoreNeeded(requests, self._errands.keep(errand))
+        try:
+            async with self._telling(errand.job.task):
                 outcome = await errand.finished()
+                while outcome is None:
+                    if errand.job.task.background:
+                        return Said(started(self._gen.launcher.told(errand.job.task)), task=errand.job.task)
+                    if errand.rounds and (requests := errand.rounds.requests()):
+                        raise MoreNeeded(requests, self._errands.keep(errand))
+                    outcome = await errand.finished()
+        except asyncio.CancelledError:
+            await self._errands.give_up(errand)
+            raise
         output = await tool.run(self._surroundings(call, outcome), tool.parse(call))
         return _said(output, errand.job.task)
 
