@@ -283,7 +283,7 @@ def tell_outcome(outcome: Outcome, code: int, servers: Sequence[ServerReport], *
     if not outcome.status.ended and not code:
         return tell_begun(outcome, "", as_json=as_json)
     if as_json:
-        answer_json({**msgspec.to_builtins(outcome), "servers": servers})
+        answer_json({**msgspec.to_builtins(outcome), "servers": servers} if servers else outcome)
         return code
     if not outcome.status.ended:
         note(
