@@ -200,6 +200,12 @@ def test_what_the_settings_call_reading_is_allowed_in_plan_mode(fleet: Fleet) ->
     assert gen(*explain, "default", cwd=fleet.folder).json["decision"] == "ask"
 
 
+def test_a_shell_completes_the_names_of_servers(tmp_path: Path) -> None:
+    write(**BROKEN)
+    offered = gen("__complete", "words", "trust", "--server", "", cwd=tmp_path).out.splitlines()
+    assert [line.partition("\t")[0] for line in offered[1:]] == ["nope", "three"]
+
+
 @pytest.mark.parametrize(("answer", "code", "state"), [(b"y\n", 0, "ready"), (b"n\n", 1, "unapproved")])
 def test_at_a_terminal_a_person_is_asked_before_the_program_is_started(
     fleet: Fleet, changed: dict[str, Any], answer: bytes, code: int, state: str
