@@ -342,7 +342,7 @@ def _why_absent(server: Server) -> str:
             way = "Go on with something else, or call the tool again in your next reply."
             return f"The MCP server {server.name} is still starting{why}. {way}"
         case "down":
-            return f"The MCP server {server.name} does not work{why}. It is started again; try it later."
+            return f"The MCP server {server.name} does not work{why}. It is tried again; call it later."
         case "failed":
             return f"The MCP server {server.name} does not work{why}. Do without it, and say so."
         case "unapproved":

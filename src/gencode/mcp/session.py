@@ -69,7 +69,7 @@ class ServerReport(Struct, frozen=True):
             case "starting":
                 return f"The MCP server {self.name} is still starting{why}; its tools come when it is ready."
             case "down" | "failed":
-                again = " It is started again." if self.state == "down" else ""
+                again = " It is tried again." if self.state == "down" else ""
                 return f"The MCP server {self.name} does not work{why}.{again}"
             case "unapproved":
                 return f"The MCP server {self.name} was not started{why}. Approve it with: {self.fix}"
