@@ -34,6 +34,10 @@ from gencode.delegation.work import Prompt, Terms, Work
 from gencode.engines.choosing import engine_for
 from gencode.engines.process import WorkOrder as WorkOrder
 from gencode.mcp.session import FILES, Session, Tables
+from gencode.mcp.session import SCREEN_WAIT as SCREEN_WAIT
+from gencode.mcp.session import Change as Change
+from gencode.mcp.session import ServerReport as ServerReport
+from gencode.mcp.session import ServerState as ServerState
 from gencode.mcp.session import told_servers as told_servers
 from gencode.permissions.chain import Chain, Root
 from gencode.permissions.decision import check_tool
@@ -49,7 +53,7 @@ from gencode.runtime.models import OFFLINE, Model, ModelRegistry
 from gencode.runtime.ports import Engine, Handover, Provider, Store
 from gencode.runtime.secretary import Business, Secretary
 from gencode.runtime.slots import Slots
-from gencode.runtime.toolbox import Tool, Toolbox
+from gencode.runtime.toolbox import MCP, Tool, Toolbox
 from gencode.settings import (
     Settings,
     folders_above,
@@ -72,6 +76,7 @@ from gencode.tools.skill import amounts_to, skill_tool
 from gencode.tools.usual import TOOLS as TOOLS
 
 if TYPE_CHECKING:
+    from gencode.mcp.servers import Candidate as Candidate
     from gencode.runtime.shells import Shells
 
 SCHEMA_VERSION = VERSION
@@ -351,8 +356,12 @@ class GenCode:
     ) -> Explanation:
         """What would be decided about a call of the main agent, or of one that it would send."""
         spec = self.agents.find(agent) if a_text("agent", agent) else None
-        foresight = Foresight(self.launcher, self.toolbox)
-        return foresight.explain(tool, arguments, self._origin(), spec, background=background)
+        who = spec or self.agents.main(self._named)
+        served = a_text("tool", tool).startswith(MCP)
+        foresight = Foresight(self.launcher, self.toolbox, self.servers.tools(who) if served else ())
+        found = foresight.explain(tool, arguments, self._origin(), spec, background=background)
+        absent = self.servers.absent(who, tool) if served else ""
+        return msgspec.structs.replace(found, notes=(*found.notes, absent)) if absent else found
 
     async def outcome(self, job: Live) -> Outcome:
         """The outcome of a job, once it has ended; whoever is cancelled while waiting stops the job."""

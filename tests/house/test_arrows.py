@@ -66,6 +66,7 @@ def test_only_the_entry_takes_names_from_the_package_itself() -> None:
         if module.room not in {*ENTRY, "surfaces", "app", "fleet"}
         for each in imports(module)
         if each.target == "gencode"
+        and module.text.splitlines()[each.line - 1] != "from gencode import __version__"
     ]
     assert taken == []
 

@@ -7,6 +7,7 @@ from types import ModuleType
 import gencode
 from tests.house.source import ROOT, SOURCE, package
 
+
 def test_every_module_says_what_it_is() -> None:
     silent = [module.name for module in package() if not ast.get_docstring(module.tree)]
     assert silent == []

@@ -11,7 +11,7 @@ from gencode.core.spec import AgentSpec, ToolChoice
 from gencode.mcp.approvals import FILE, Approvals
 from gencode.mcp.servers import Servers
 from gencode.permissions.trust import standing, trust
-from tests.mcp.fleet import Fleet, box, offer
+from tests.mcp.fleet import PLENTY, Fleet, box, offer
 from tests.runtime.processes.living import eventually
 
 CHANGES: dict[str, dict[str, Any]] = {
@@ -43,9 +43,8 @@ async def test_a_tool_that_changed_runs_only_after_a_question(fleet: Fleet, chan
     table = await let_through(fleet)
     fleet.tell(tools=[*offer("one", **CHANGES[change]), *offer("two")])
     tool = box(await fleet.open(odd=table))["mcp__odd__one"]
-    doubt = "one of the MCP server odd is not what it was when the server was approved."
-    assert tool.doubt() == doubt
-    with pytest.raises(ToolError, match="Only a person can let it through"):
+    assert tool.doubt().startswith("one of the MCP server odd has changed since the server was approved.")
+    with pytest.raises(ToolError, match="gen trust --server odd"):
         await fleet.use(tool)
     called = [message for message in fleet.heard() if message["method"] == "tools/call"]
     assert len(called) == 1
@@ -59,6 +58,8 @@ async def test_a_tool_that_is_new_runs_only_after_a_question(fleet: Fleet) -> No
     fleet.tell(tools=offer("one", "two", "three"))
     tools = box(await fleet.open(odd=table))
     assert [name for name, tool in tools.items() if tool.doubt()] == ["mcp__odd__three"]
+    new = tools["mcp__odd__three"].doubt()
+    assert new.startswith("three of the MCP server odd is new since the server was approved.")
 
 
 async def test_one_question_is_for_one_call(fleet: Fleet) -> None:
@@ -66,7 +67,7 @@ async def test_one_question_is_for_one_call(fleet: Fleet) -> None:
     fleet.tell(tools=offer("one", "two", description="changed"))
     tools = box(await fleet.open(odd=table))
     await fleet.after_a_question(tools["mcp__odd__one"])
-    with pytest.raises(ToolError, match="Only a person"):
+    with pytest.raises(ToolError, match="A person has to approve it"):
         await fleet.use(tools["mcp__odd__two"])
 
 
@@ -97,9 +98,7 @@ async def test_a_server_that_would_be_started_differently_is_not_started(fleet: 
     assert servers.status()[0].state == "unapproved"
     tools = box(servers)
     assert list(tools) == ["mcp__odd__start"]
-    with pytest.raises(
-        ToolError, match="How the MCP server odd is started has changed since it was approved"
-    ):
+    with pytest.raises(ToolError, match="how it is started has changed since it was approved"):
         await fleet.use(tools["mcp__odd__start"])
     assert len(fleet.heard()) == heard
     assert "started" not in [path.name for path in fleet.folder.iterdir()]
@@ -118,10 +117,32 @@ async def test_a_yes_starts_a_changed_server(fleet: Fleet) -> None:
 
 async def test_a_person_can_approve_a_changed_server_by_name(fleet: Fleet) -> None:
     table = await let_through(fleet)
+    fleet.tell(tools=[*offer("one"), *offer("two", description="Another."), *offer("three")])
     servers = await fleet.open(odd={**table, "env": {"PLAIN": "yes"}})
-    assert "runs." in await servers.approve("odd")
+    (found,) = servers.candidates("odd")
+    assert (found.state, found.approved, found.tools()) == ("unapproved", False, [])
+    await found.start()
+    changes = {name: change for name, change, _ in found.tools()}
+    assert changes == {"one": "approved", "two": "changed", "three": "new"}
+    found.approve()
+    assert (found.state, found.approved) == ("ready", True)
+    assert [tool.doubt() for tool in box(servers).values()] == ["", "", ""]
     with pytest.raises(UserMistake, match="There is no MCP server 'od'. Did you mean odd"):
-        await servers.approve("od")
+        servers.candidates("od")
+
+
+async def test_what_is_approved_elsewhere_counts_in_a_session_that_is_open(fleet: Fleet) -> None:
+    table = {**await let_through(fleet), "env": {"PLAIN": "yes"}}
+    servers, elsewhere = await fleet.open(odd=table), await fleet.open(odd=table)
+    fleet.tell(tools=offer("one", "two", "three"))
+    (found,) = elsewhere.candidates("odd")
+    await found.start()
+    assert list(box(servers)) != ["mcp__odd__start"]
+    await servers.ready(PLENTY)
+    three = box(servers)["mcp__odd__three"]
+    assert three.doubt() != ""
+    found.approve()
+    assert three.doubt() == ""
 
 
 async def test_an_agents_own_server_cannot_borrow_the_name_of_an_approved_one(fleet: Fleet) -> None:

@@ -64,7 +64,7 @@ LOOK, CHANGE = ToolCall("c1", "mcp__odd__look", {}), ToolCall("c2", "mcp__odd__c
         (Mode.DONT_ASK, (), (), ["allow", "allow"]),
         (Mode.UNATTENDED, (), (), ["deny", "deny"]),
         (Mode.PLAN, (), (), ["deny", "deny"]),
-        (Mode.PLAN, ("*",), (), ["ask", "deny"]),
+        (Mode.PLAN, ("*",), (), ["allow", "deny"]),
     ],
 )
 async def test_modes(

@@ -189,6 +189,33 @@ async def test_what_is_no_answer_is_told_plainly(
     assert [(each.state, each.why) for each in servers.status()] == [(state, why)]
 
 
+@pytest.mark.parametrize(("status", "gives"), [(404, True), (405, True), (404, False)])
+async def test_a_server_that_only_speaks_sse_is_told_apart_from_a_wrong_address(
+    fleet: Fleet, status: int, gives: bool
+) -> None:
+    async def serve(request: web.Request) -> web.StreamResponse:
+        if request.method == "POST" or not gives:
+            return web.Response(status=status, text="no")
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(b"event: endpoint\ndata: /messages\n\n")
+        await asyncio.Event().wait()
+        return response
+
+    app = web.Application()
+    app.router.add_route("*", "/sse", serve)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    listening = web.TCPSite(runner, "127.0.0.1", 0)
+    await listening.start()
+    servers = await fleet.open(web={"url": f"http://127.0.0.1:{runner.addresses[0][1]}/sse"})
+    (found,) = servers.status()
+    assert (found.state, "HTTP+SSE" in found.why) == (("failed", True) if gives else ("down", False))
+    assert gives or f"(HTTP {status}); check the address" in found.why
+    await servers.close()
+    await runner.cleanup()
+
+
 async def test_an_address_where_nobody_listens(fleet: Fleet, site: Site) -> None:
     servers = await fleet.open(web={"url": "http://127.0.0.1:1/mcp"})
     assert servers.status()[0].state == "down"

@@ -1,5 +1,7 @@
 """Tools of servers in the hands of an agent: the whole way from a model's call to the program and back."""
 
+import pytest
+
 from gencode import GenCode
 from gencode.core.messages import ToolMessage
 from gencode.core.task import transcript_of
@@ -8,6 +10,7 @@ from gencode.mcp.definition import of_settings
 from gencode.mcp.listing import offered
 from gencode.mcp.server import Server
 from gencode.mcp.servers import Servers
+from gencode.mcp.session import ServerReport
 from gencode.mcp.tool import Door
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.asking import Answer, Question
@@ -83,6 +86,40 @@ async def test_a_server_all_of_whose_tools_are_denied_is_not_started(fleet: Flee
     assert not fleet.log("odd").exists()
 
 
+@pytest.mark.parametrize(
+    ("manner", "said"),
+    [
+        ("waits for nothing that ever is", "odd is still starting"),
+        ("dies", "odd does not work: it ended (Exit code 1), and last said: 'no such luck'"),
+    ],
+)
+async def test_a_call_of_a_tool_whose_server_is_not_ready_is_told_why(
+    fleet: Fleet, manner: str, said: str
+) -> None:
+    table = {"odd": fleet.odd(tools=offer("one"), manner=manner)}
+    settings = {"mcp_servers": table, "permission_mode": "dontAsk"}
+    model = ScriptedProvider.of({"main": [DO_ONE, says("done")]})
+    async with GenCode.open(fleet.folder, model=model, store=MemoryStore(), settings=settings) as gen:
+        gen.servers.patience = 0.0 if manner.startswith("waits") else None
+        outcome = await gen.ask("go").outcome()
+        [_, _, answered, _] = transcript_of(await gen.store.events(outcome.agent_id))
+    assert isinstance(answered, ToolMessage)
+    assert said in answered.results[0].text
+
+
+async def test_an_agent_waits_until_its_server_was_tried(fleet: Fleet) -> None:
+    """One that leaves when it is not greeted first is greeted again within the same try."""
+    table = {"odd": fleet.odd(tools=offer("one"), manner="leaves")}
+    settings = {"mcp_servers": table, "permission_mode": "dontAsk"}
+    model = ScriptedProvider.of({"main": [DO_ONE, says("done")]})
+    async with GenCode.open(fleet.folder, model=model, store=MemoryStore(), settings=settings) as gen:
+        outcome = await gen.ask("go").outcome()
+        [_, _, answered, _] = transcript_of(await gen.store.events(outcome.agent_id))
+        assert gen.servers.reports() == [ServerReport("odd", "ready")]
+    assert isinstance(answered, ToolMessage)
+    assert not answered.results[0].error
+
+
 async def test_where_nobody_can_be_asked_nothing_is_used(fleet: Fleet) -> None:
     servers = await fleet.open(odd=fleet.odd(tools=offer("one")))
     ((text, error),) = await told(fleet, servers, None, DO_ONE)
@@ -105,7 +142,7 @@ async def test_a_changed_tool_is_not_used_without_a_yes_whatever_the_mode(fleet:
     person = Person(True)
     assert [error for _, error in await told(fleet, servers, person, DO_ONE)] == [False]
     assert person.questions[0].preview.startswith(
-        "one of the MCP server odd is not what it was when the server was approved."
+        "one of the MCP server odd has changed since the server was approved."
     )
     assert [error for _, error in await told(fleet, servers, None, DO_ONE, mode="dontAsk")] == [False]
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from gencode import __version__
 from gencode.core.errors import ToolError
 from gencode.core.spec import AgentSpec, ToolChoice
 from gencode.mcp import peer, server
@@ -56,12 +57,22 @@ async def test_a_server_that_leaves_when_it_is_not_greeted_first_is_greeted_the_
     fleet: Fleet,
 ) -> None:
     servers = await fleet.open(odd=fleet.odd(manner="leaves", tools=offer("echo")))
-    assert await eventually(lambda: state(servers) == ("ready", ""))
+    assert state(servers) == ("ready", "")
     assert [message["method"] for message in fleet.heard()][:3] == [
         "server/discover",
         "initialize",
         "notifications/initialized",
     ]
+
+
+@pytest.mark.parametrize("manner", ["", "modern"])
+async def test_a_server_is_told_our_name_and_version(fleet: Fleet, manner: str) -> None:
+    await fleet.open(odd=fleet.odd(manner=manner))
+    params = [message["params"] for message in fleet.heard() if "params" in message]
+    key = "io.modelcontextprotocol/clientInfo"
+    told = [each.get("clientInfo") or each.get("_meta", {}).get(key) for each in params]
+    assert {"name": "gencode", "version": __version__} in told
+    assert {"name": "gencode", "version": "1"} not in told
 
 
 async def test_all_agents_share_one_process(fleet: Fleet) -> None:

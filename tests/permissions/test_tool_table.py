@@ -195,9 +195,9 @@ def test_reaching_out_asks_once_per_tool_and_is_denied_in_plan(tool: str) -> Non
     assert row(facts(tool, already=frozenset({f"tool:{tool}"}))) == ("allow", "allow", "deny", "allow")
 
 
-def test_an_mcp_tool_approved_as_reading_is_no_longer_denied_in_plan() -> None:
+def test_an_mcp_tool_approved_as_reading_is_allowed_in_plan_and_asked_in_default() -> None:
     approved = frozenset({"reads:mcp__x__get"})
-    assert row(facts("mcp__x__get", source="mcp", already=approved)) == ("ask", "ask", "ask", "allow")
+    assert row(facts("mcp__x__get", source="mcp", already=approved)) == ("ask", "ask", "allow", "allow")
     assert row(facts("mcp__x__get", source="mcp", effect="write", already=approved))[2] == "deny"
 
 

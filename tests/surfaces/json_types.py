@@ -5,7 +5,7 @@ python -m tests.surfaces.shapes > docs/reference/schemas.json
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from gencode.agents.lint import Clash
 from gencode.core.budget import Budget
@@ -13,6 +13,7 @@ from gencode.core.messages import Message
 from gencode.core.outcome import Outcome
 from gencode.core.rules import Decision
 from gencode.delegation.differences import Difference, Pair
+from gencode.mcp.session import ServerReport
 from gencode.runtime.amounts import Spent
 from gencode.runtime.asking import Question
 from gencode.runtime.worktrees.leftover import Leftover
@@ -53,6 +54,12 @@ class ShownSession(ShownTask, frozen=True, rename="camel", kw_only=True):
     """A conversation with the tasks it asked for."""
 
     tasks: list[Outcome]
+
+
+class RanTask(Outcome, frozen=True, rename="camel", kw_only=True):
+    """A task that was followed to its end, and the MCP servers at that moment."""
+
+    servers: list[ServerReport] | UnsetType = UNSET
 
 
 class StoppedTask(Outcome, frozen=True, rename="camel", kw_only=True):
@@ -113,6 +120,7 @@ class ToolLine(TypedDict):
     aliases: list[str]
     effect: Literal["read", "write", "execute", "delegate"]
     source: Literal["builtin", "plugin", "mcp"]
+    server: str | None
     onRequest: bool
     description: str
     parameters: Fields
@@ -196,6 +204,7 @@ class Models(TypedDict):
 
 class Tools(TypedDict):
     tools: list[ToolLine]
+    servers: list[ServerReport]
 
 
 class Questions(TypedDict):

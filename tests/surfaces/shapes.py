@@ -18,7 +18,7 @@ from gencode.stores.pg_copy import Copy
 from gencode.surfaces.agent_pages import AgentPage, LintedFile
 from gencode.surfaces.commands.ask import Answer
 from gencode.surfaces.commands.permissions import Verdict
-from gencode.surfaces.commands.trust import Offer
+from gencode.surfaces.commands.trust import Offer, ServerOffers
 from tests.surfaces.json_types import (
     Agents,
     Begun,
@@ -38,6 +38,7 @@ from tests.surfaces.json_types import (
     Models,
     Opened,
     Questions,
+    RanTask,
     Removed,
     Replayed,
     Replied,
@@ -59,15 +60,15 @@ Fields = dict[str, Any]
 SHAPES: dict[str, Any] = {
     "gen -p": Answer,
     "gen -p --output-format stream-json": (Event, Answer),
-    "gen task run": Outcome,
+    "gen task run": RanTask,
     "gen task list": Tasks,
     "gen task show": ShownTask,
     "gen task output": Outcome,
     "gen task stop": StoppedTask,
     "gen task interrupt": InterruptedTask,
     "gen task send": ToldTask,
-    "gen task resume": Outcome,
-    "gen task fork": Outcome,
+    "gen task resume": RanTask,
+    "gen task fork": RanTask,
     "gen task budget": BudgetedTask,
     "gen task questions": Questions,
     "gen task answer": Replied,
@@ -95,6 +96,7 @@ SHAPES: dict[str, Any] = {
     "gen trust": Offer,
     "gen trust --list": TrustedFolders,
     "gen trust --revoke": Revoked,
+    "gen trust --server": ServerOffers,
     "gen models": Models,
     "gen tools": Tools,
     "gen doctor": Health,

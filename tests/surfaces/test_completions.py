@@ -24,6 +24,7 @@ from tests.surfaces.running import gen, script
 SECONDS = 60
 FOUND = {
     "agents": [("Explore", "Finds files."), ("UI Designer", "Draws."), ("bad\nname", "")],
+    "servers": [("git", "settings.toml")],
     "tasks": [("9f3a1c2e", "running: Explore: look"), ("9f00aaaa", "completed: Plan: plan")],
     "sessions": [("1c2e9f3a", "completed: main: hello")],
 }
@@ -52,6 +53,7 @@ def names(*words: str) -> list[str]:
         (("task", "run", "Explore", "go", "--isolation", "p"), ["process"]),
         (("--agent", "UI"), ["UI Designer"]),
         (("agents", "show", "Ex"), ["Explore"]),
+        (("trust", "--server", ""), ["git"]),
         (("task", "show", "9f3"), ["9f3a1c2e"]),
         (("task", "stop", "--tree", "9f"), ["9f3a1c2e", "9f00aaaa"]),
         (("--resume", ""), ["1c2e9f3a"]),

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -9,11 +10,13 @@ from typing import Any, cast
 import jsonschema_rs
 import pytest
 
+from gencode.settings import gen_home
 from gencode.surfaces.cli import main
 from gencode.surfaces.log import LogFile
 from gencode.surfaces.parser import build_parser
 from tests.house.source import ROOT
 from tests.house.test_documents import commands, options
+from tests.mcp.fleet import ODD_SERVER, offer
 from tests.surfaces.running import script, send
 from tests.surfaces.shapes import LINES, NO_JSON, SHAPES, text
 
@@ -137,6 +140,11 @@ def test_every_json_output_fits_its_published_schema(
     )
     (folder / ".gen" / "settings.toml").write_text('deny = ["Read(secret/**)"]\n')
     (folder / "notes.txt").write_text("hello\n")
+    (gen_home() / "settings.toml").parent.mkdir(parents=True, exist_ok=True)
+    odd = json.dumps({"tools": offer("one")})
+    (tmp_path / "odd.json").write_text(odd)
+    program = f'command = "{sys.executable}"\nargs = ["-S", "-E", "{ODD_SERVER}", "{tmp_path}/odd.json"]\n'
+    (gen_home() / "settings.toml").write_text(f"[mcp_servers.odd]\n{program}")
     read = {"name": "Read", "input": {"file_path": "notes.txt"}}
     model = script(
         tmp_path,
@@ -191,6 +199,7 @@ def _others(printed: Printing, folder: Path, session: str) -> None:
     printed("gen trust", "--yes")
     printed("gen trust --list", "--list")
     printed("gen trust --revoke", "--revoke")
+    printed("gen trust --server", "--server", "odd", "--yes")
     for name in ("models", "tools", "doctor", "migrate"):
         printed(f"gen {name}")
     printed("gen completions", "fish")

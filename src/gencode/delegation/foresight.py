@@ -1,5 +1,6 @@
 """What would be decided about a call that nobody has made yet: by the same facts and chain as at a gate."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from gencode.core.errors import UnknownName, UserMistake
@@ -12,7 +13,9 @@ from gencode.permissions.calls import SPAWN_TOOLS, CallFacts, Source, agent_of
 from gencode.permissions.chain import Chain
 from gencode.permissions.decision import KNOWN_TOOLS, check_tool
 from gencode.permissions.explain import Explanation, explain, told
-from gencode.runtime.toolbox import Toolbox
+from gencode.permissions.table import READS_KEY
+from gencode.runtime.gate import doubted
+from gencode.runtime.toolbox import Tool, Toolbox
 
 _CANONICAL = {same_name(name): name for name in KNOWN_TOOLS}
 _EFFECTS: dict[str, Effect] = {
@@ -23,11 +26,15 @@ _EFFECTS: dict[str, Effect] = {
 
 
 class Foresight:
-    """Explains calls in the surroundings of one launcher. A person is taken to be there to be asked."""
+    """Explains calls in the surroundings of one launcher. A person is taken to be there to be asked.
 
-    def __init__(self, launcher: Launcher, toolbox: Toolbox) -> None:
+    `outside` are the tools of servers that the agent in question gets.
+    """
+
+    def __init__(self, launcher: Launcher, toolbox: Toolbox, outside: Sequence[Tool] = ()) -> None:
         self._launcher = launcher
         self._toolbox = toolbox
+        self._outside = {tool.name: tool for tool in outside}
 
     def explain(
         self,
@@ -45,7 +52,11 @@ class Foresight:
             raise UserMistake('Bash needs the field "command" with a text: --input \'{"command": "…"}\'.')
         call = self._facts(tool, arguments, origin, chain, agent, background=background)
         found = explain(call, chain, _ceiling(chain))
-        if agent is None or _gives(agent, call, self._toolbox):
+        served = self._outside.get(call.tool)
+        if found.decision is Action.ALLOW and served is not None and (why := served.doubt()):
+            decision = doubted(why, served.approval, chain, nobody=background)
+            return told(call, decision, found.chain, found.notes)
+        if agent is None or served is not None or _gives(agent, call, self._toolbox):
             return found
         return told(call, _not_given(agent, call), found.chain, found.notes)
 
@@ -59,7 +70,7 @@ class Foresight:
         *,
         background: bool,
     ) -> CallFacts:
-        known = self._toolbox.get(tool) if tool in self._toolbox else None
+        known = self._toolbox.get(tool) if tool in self._toolbox else self._outside.get(tool)
         name = known.name if known else _CANONICAL.get(same_name(tool), tool)
         if known is None:
             _check(name, self._toolbox)
@@ -78,6 +89,7 @@ class Foresight:
             named=frozenset(agent.tools.allow or ()) if agent else frozenset(),
             agent_kind=self._launcher.agent_kind(sent) if sent else "",
             widens=chain.grant_for(self._launcher.agent_mode(sent)) if sent else None,
+            already=frozenset(each for each in origin.answered if each.startswith(READS_KEY)),
         )
 
 

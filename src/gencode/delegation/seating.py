@@ -84,7 +84,7 @@ class Outside(Protocol):
     """Tools that come from servers, as far as a seat has to know of them."""
 
     async def ready(self, spec: AgentSpec) -> None:
-        """Wait a little for the servers that an agent would use."""
+        """Wait for the servers that an agent would use."""
         ...
 
     def serves(self, spec: AgentSpec) -> bool:
@@ -97,6 +97,10 @@ class Outside(Protocol):
 
     def warnings(self, spec: AgentSpec) -> Sequence[str]:
         """What its receipt should say about servers."""
+        ...
+
+    def absent(self, spec: AgentSpec, tool: str) -> str:
+        """Why a tool is not there now, for whoever calls it; empty if no server explains it."""
         ...
 
 
@@ -200,7 +204,7 @@ class Seating:
         def come() -> list[Tool]:
             return [tool for tool in outside.tools(spec) if tool.effect == "read" or not plans]
 
-        return Growing(own.values(), come)
+        return Growing(own.values(), come, partial(outside.absent, spec))
 
     def _own_tools(self, spec: AgentSpec, origin: Origin, *, plans: bool) -> Toolbox:
         deepest, sent = not self.may_send(origin), origin.depth > 0

@@ -35,6 +35,10 @@ class Approvals:
         self._home = home
         self._known = _read(home)
 
+    def refresh(self) -> None:
+        """Take in what another process has noted since."""
+        self._known = _read(self._home)
+
     def knows(self, server: str) -> bool:
         """Whether anything of a server of this name was ever let through."""
         return server in self._known
@@ -43,6 +47,11 @@ class Approvals:
         """Whether a server may be started in this form: it was before, or nothing of its name ever was."""
         known = self._known.get(server)
         return known is None or digest in known.definitions
+
+    def knows_tool(self, server: str, tool: str) -> bool:
+        """Whether a tool of this name was let through in any form."""
+        known = self._known.get(server)
+        return known is not None and tool in known.tools
 
     def covers_tool(self, server: str, tool: str, digest: str) -> bool:
         """Whether a tool looks as it did when it, or its server for the first time, was let through."""

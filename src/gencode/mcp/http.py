@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 15.0
 _PARTING_SECONDS = 1.0
 _AGAIN_SECONDS = 5.0
+_PROBE_SECONDS = 5.0
 _CHUNK = 64 * 1024
 _SESSION = "Mcp-Session-Id"
 _SESSION_VALUE = re.compile(r"[\x21-\x7e]{1,1024}")
@@ -30,6 +31,10 @@ _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _BOTH = "application/json, text/event-stream"
 _EVENTS = "text/event-stream"
 _HERE = ("localhost", "::1")
+_ONLY_SSE = (
+    "it speaks only the older transport HTTP+SSE, which is not spoken here; write the address of its "
+    "streamable HTTP endpoint (often /mcp), or use a bridge as its command, such as npx mcp-remote URL"
+)
 
 
 class Http:
@@ -140,7 +145,7 @@ class Http:
         if message.get("method") == "initialize" and _SESSION_VALUE.fullmatch(session):
             self._session_id = session
         if answer.status >= 300:
-            await self._refuse(answer)
+            await self._refuse(answer, message)
             return
         if answer.content_type == _EVENTS:
             async for event in events(answer.content):
@@ -148,11 +153,11 @@ class Http:
         elif answer.status != 202:
             self._hear(await _whole(answer))
 
-    async def _refuse(self, answer: "aiohttp.ClientResponse") -> None:
+    async def _refuse(self, answer: "aiohttp.ClientResponse", message: Message) -> None:
         """An answer that says no: with an error of the protocol, or only with a status."""
         if answer.content_type == "application/json":
-            for message in decoded(await _whole(answer)):
-                error = message.get("error")
+            for said in decoded(await _whole(answer)):
+                error = said.get("error")
                 if isinstance(error, dict):
                     told = cast("Message", error)
                     raise Refused(str(told.get("message"))[:2_000], _number(told.get("code")))
@@ -167,7 +172,24 @@ class Http:
             raise Lost(f"it sends us on to {place}; if that is right, write that address", hopeless=True)
         if answer.status >= 500:
             raise Lost(f"it has trouble of its own (HTTP {answer.status})")
+        if answer.status in (404, 405) and message.get("method") == "initialize":
+            if await self._only_sse():
+                raise Lost(_ONLY_SSE, hopeless=True)
+            place = _place(self._definition.url)
+            raise Lost(f"nothing at {place} takes MCP messages (HTTP {answer.status}); check the address")
         raise Refused(f"HTTP {answer.status}")
+
+    async def _only_sse(self) -> bool:
+        """Whether the address gives a stream of events to whoever only listens: the transport before 2025."""
+        import aiohttp
+
+        with suppress(aiohttp.ClientError, TimeoutError, OSError):
+            async with (
+                asyncio.timeout(_PROBE_SECONDS),
+                self._ask("GET", {"Accept": _EVENTS, "Accept-Encoding": "identity"}) as answer,
+            ):
+                return answer.status == 200 and answer.content_type == _EVENTS
+        return False
 
     async def _listen(self) -> None:
         import aiohttp

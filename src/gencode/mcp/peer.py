@@ -6,6 +6,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, cast
 
+from gencode import __version__
 from gencode.core.errors import GenCodeError
 from gencode.mcp.wire import (
     META_CAPABILITIES,
@@ -20,7 +21,7 @@ from gencode.mcp.wire import (
     Transport,
 )
 
-CLIENT = {"name": "gencode", "version": "1"}
+CLIENT = {"name": "gencode", "version": __version__}
 SILENCE_SECONDS = 3.0
 """A server that does not know a method may say nothing at all; then it is greeted in the older way too."""
 _AGAIN_SECONDS = 5.0

@@ -1,10 +1,11 @@
 """mcp: one server over its whole life: started, listed, asked, lost, and started again."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
@@ -14,13 +15,13 @@ from gencode.mcp.http import Http, header_value
 from gencode.mcp.listing import Listing, Offered, cleaned, listed
 from gencode.mcp.peer import Peer
 from gencode.mcp.results import output_of
+from gencode.mcp.session import ServerState
 from gencode.mcp.stdio import Stdio, environment
 from gencode.mcp.wire import Lost, Refused, Transport
 from gencode.runtime.processes.commands import Commands
 from gencode.runtime.toolbox import ToolOutput
 
-State = Literal["off", "unapproved", "starting", "ready", "down", "failed"]
-"""`off`: not started; `unapproved`: a person has to look; `down`: it is started again soon."""
+log = logging.getLogger(__name__)
 
 MOST_FAILURES = 6
 FIRST_PAUSE = 0.5
@@ -40,7 +41,7 @@ class Status(Struct, frozen=True):
 
     name: str
     kind: str
-    state: State
+    state: ServerState
     origin: str
     version: str = ""
     tools: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ class Server:
 
     def __init__(self, definition: Definition, cwd: Path, environ: Mapping[str, str], making: Making) -> None:
         self.definition = definition
-        self.state: State = "off"
+        self.state: ServerState = "off"
         self.why = ""
         self.listing = Listing()
         self._cwd = cwd
@@ -62,6 +63,7 @@ class Server:
         self._peer: Peer | None = None
         self._life: asyncio.Task[None] | None = None
         self._handshake = False
+        self._logged = ("", "")
         self._news = asyncio.Event()
         self._tried = asyncio.Event()
         self._moved = asyncio.Event()
@@ -76,10 +78,11 @@ class Server:
         if self._life is None and not self.definition.disabled:
             self._enter("starting")
             self._life = asyncio.create_task(self._live())
+            self._life.add_done_callback(lambda _: self._tried.set())
 
-    def withhold(self) -> None:
+    def withhold(self, why: str) -> None:
         """Do not start it before a person has approved it."""
-        self._enter("unapproved", "how it is started has changed since it was approved")
+        self._enter("unapproved", why)
 
     def forbid(self, rule: str) -> None:
         """Never start it: a rule denies all of its tools."""
@@ -89,6 +92,11 @@ class Server:
         """Return when the first try to reach it has ended, well or not; at once if there is none."""
         if self._life is not None:
             await self._tried.wait()
+
+    @property
+    def waits(self) -> bool:
+        """Whether the first try to reach it has not ended yet."""
+        return self._life is not None and not self._tried.is_set()
 
     async def close(self) -> None:
         """End it."""
@@ -142,7 +150,10 @@ class Server:
         of = self.definition
         return Status(self.name, of.kind, self.state, of.origin, version, names, self.why, notes)
 
-    def _enter(self, state: State, why: str = "") -> None:
+    def _enter(self, state: ServerState, why: str = "") -> None:
+        if state in ("unapproved", "down", "failed") and self._logged != (state, why):
+            self._logged = (state, why)
+            log.warning("the MCP server %s is %s: %s", self.name, state, why)
         self.state = state
         self.why = why
         self._moved.set()
@@ -167,17 +178,17 @@ class Server:
         while True:
             self._enter("starting", self.why)
             began = loop.time()
-            try:
-                lost = await self._once()
-            finally:
-                self._tried.set()
+            lost = await self._once()
             if loop.time() - began > _STEADY_SECONDS:
                 failures = 0
             failures += 1
             if lost.hopeless or failures >= MOST_FAILURES:
                 self._enter("failed", str(lost))
                 return
+            if self._handshake and not self._tried.is_set():
+                continue  # greeted in the older way at once: that belongs to the first try
             self._enter("down", str(lost))
+            self._tried.set()
             await asyncio.sleep(min(FIRST_PAUSE * 2 ** (failures - 1), LONGEST_PAUSE))
 
     async def _once(self) -> Lost:

@@ -11,8 +11,10 @@ from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
 from gencode.mcp.approvals import Approvals
 from gencode.mcp.definition import Definition, of_agent
+from gencode.mcp.listing import Offered
 from gencode.mcp.names import PREFIX, denies_all, is_pattern, matches, server_labels, tool_names
 from gencode.mcp.server import Server, Status
+from gencode.mcp.session import Change, ServerState, approving
 from gencode.mcp.tool import Door, ServerTool
 from gencode.permissions.brought import agent_dialect
 from gencode.permissions.table import READS_KEY
@@ -53,6 +55,7 @@ class Servers:
         self._commands: dict[frozenset[str], Commands] = {}
         self._all: dict[tuple[str, str], Server] = {}
         self._session = {each.name: self._server(each) for each in definitions}
+        self._needed: dict[tuple[str, str], Server] = {}
         self._sweeping: asyncio.Task[int] | None = None
         """Ends what a crashed session may have left running."""
         self._closed = False
@@ -69,15 +72,35 @@ class Servers:
         for server in self._session.values():
             self._begin(server)
 
-    async def ready(self, seconds: float, spec: AgentSpec | None = None) -> None:
-        """Wait until every server that an agent would use was tried once, but no longer than so."""
+    async def ready(
+        self, seconds: float | None, spec: AgentSpec | None = None, hurried: asyncio.Event | None = None
+    ) -> None:
+        """Wait until every server that an agent would use was tried once, but no longer than so.
+
+        Once `hurried` is set nobody waits any more.
+        """
         found = self._of(spec)
-        useful = found if spec is None else self._useful(spec, found)
-        waiting = [asyncio.create_task(found[name].tried()) for name in useful]
-        if waiting:
-            await asyncio.wait(waiting, timeout=seconds)
-            for each in waiting:
-                each.cancel()
+        useful = [found[name] for name in (found if spec is None else self._useful(spec, found))]
+        self._needed |= {(each.name, each.definition.digest): each for each in useful}
+        waiting = [each for each in useful if each.waits]
+        if not waiting or (hurried is not None and hurried.is_set()):
+            return
+        tried = asyncio.gather(*(each.tried() for each in waiting))
+        hurry = asyncio.create_task((hurried or asyncio.Event()).wait())
+        try:
+            await asyncio.wait((tried, hurry), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            hurry.cancel()
+            tried.cancel()
+            await asyncio.gather(tried, hurry, return_exceptions=True)
+
+    def awaited(self) -> list[str]:
+        """The servers that somebody may use and whose first try has not ended yet."""
+        return sorted(each.name for each in self._needed.values() if each.waits)
+
+    def needed(self) -> list[Status]:
+        """Those that an agent could have used which was seated so far, by name."""
+        return [self._needed[key].status() for key in sorted(self._needed)]
 
     def tools(self, spec: AgentSpec | None = None) -> list[Tool]:
         """The tools of servers that an agent gets, by its file; without one, all of the session."""
@@ -108,15 +131,29 @@ class Servers:
                 said.append(f"no tool {pattern} is there")
         return said
 
+    def absent(self, spec: AgentSpec, tool: str) -> str:
+        """Why a tool of a server is not there now, for the model that calls it.
+
+        It is empty if no server explains it: one that is ready has no such tool.
+        """
+        servers = self._of(spec)
+        for name, label in server_labels(servers).items():
+            if tool.startswith(f"{PREFIX}{label}__") and self._wanted(spec, name, label, tool):
+                there = [each.name for each in self._tools_of(servers[name], label)]
+                return "" if tool in there else _why_absent(servers[name])
+        return ""
+
     def status(self) -> list[Status]:
         """Every server, by name."""
         return [self._all[key].status() for key in sorted(self._all)]
 
-    async def approve(self, name: str) -> str:
-        """Let a server of the session run in the form it has now, as a person said; what came of it."""
-        if name not in self._session:
-            raise UnknownName("MCP server", name, self._session)
-        return await self._approve(self._session[name])
+    def candidates(self, name: str, specs: Iterable[AgentSpec] = ()) -> list["Candidate"]:
+        """The servers of this name that a person may approve: the session's, and those of agents' files."""
+        found = [self._session, *(self._of(spec) for spec in specs if spec.mcp_servers)]
+        named = {id(each[name]): each[name] for each in found if name in each}
+        if not named:
+            raise UnknownName("MCP server", name, {known for each in found for known in each})
+        return [Candidate(server, self._approvals) for server in named.values()]
 
     async def close(self) -> None:
         """End every server; nothing of them is left."""
@@ -145,7 +182,9 @@ class Servers:
         if seen and self._approvals.covers_start(definition.name, definition.digest):
             server.start()
         elif server.state == "off":
-            server.withhold()
+            known = self._approvals.knows(definition.name)
+            state = "has changed since it was approved" if known else "was not approved by a person yet"
+            server.withhold(f"how it is started {state}")
 
     def _making(self, names: frozenset[str]) -> Commands:
         """What starts programs. Programs that are given no variable that looks like a key share one."""
@@ -198,6 +237,11 @@ class Servers:
 
     def _tools_of(self, server: Server, label: str) -> list[ServerTool]:
         if server.state == "unapproved":
+            self._approvals.refresh()
+            definition = server.definition
+            if self._approvals.knows(definition.name):  # a person may just have approved it elsewhere
+                self._begin(server)
+        if server.state == "unapproved":
             return [self._door.starter(server, f"{PREFIX}{label}__start", lambda: self._approve(server))]
         names = tool_names(label, (each.name for each in server.listing.tools))
         tools: list[ServerTool] = []
@@ -227,6 +271,58 @@ class Servers:
         return f"The MCP server {definition.name} runs. From your next reply on there are its tools: {names}."
 
 
+class Candidate:
+    """A server as a person looks at it before approving how it is started, and then its tools."""
+
+    def __init__(self, server: Server, approvals: Approvals) -> None:
+        self._server = server
+        self._approvals = approvals
+
+    @property
+    def how(self) -> str:
+        """How it is started, in plain words."""
+        return self._server.definition.told()
+
+    @property
+    def state(self) -> ServerState:
+        """Its state: `unapproved` until `start`, where how it is started needs a person."""
+        return self._server.state
+
+    @property
+    def why(self) -> str:
+        """Why it is in that state."""
+        return self._server.why
+
+    def tools(self) -> list[tuple[str, Change, str]]:
+        """The tools it offers now, each with what it is to the last approval, and its description."""
+        return [(each.name, self._change(each), each.description) for each in self._server.listing.tools]
+
+    @property
+    def approved(self) -> bool:
+        """Whether it was approved as it is now, with all of its tools."""
+        definition = self._server.definition
+        known = self._approvals.knows(definition.name)
+        started = known and self._approvals.covers_start(definition.name, definition.digest)
+        return started and all(change == "approved" for _, change, _ in self.tools())
+
+    async def start(self) -> None:
+        """Approve how it is started, and wait until that was tried."""
+        self._approvals.add(self._server.name, self._server.definition.digest, {})
+        self._server.start()
+        await self._server.tried()
+
+    def approve(self) -> None:
+        """Approve it as it is now: how it is started, and all that its tools say about themselves."""
+        tools = {each.name: each.digest for each in self._server.listing.tools}
+        self._approvals.add(self._server.name, self._server.definition.digest, tools)
+
+    def _change(self, tool: Offered) -> Change:
+        if self._approvals.knows_tool(self._server.name, tool.name):
+            same = self._approvals.covers_tool(self._server.name, tool.name, tool.digest)
+            return "approved" if same else "changed"
+        return "new"
+
+
 def _may_use(spec: AgentSpec, label: str) -> bool:
     """Whether an agent could use any tool of a server by the lists of its file."""
     whole = f"{PREFIX}{label}"
@@ -236,3 +332,21 @@ def _may_use(spec: AgentSpec, label: str) -> bool:
         return True
     heads = (pattern.partition("*")[0] for pattern in spec.tools.allow if is_pattern(pattern))
     return any(whole.startswith(head) or head.startswith(whole) for head in heads)
+
+
+def _why_absent(server: Server) -> str:
+    """How a server is that offers no tools now, and what a model can do about that."""
+    why = f": {server.why.rstrip('.')}" if server.why else ""
+    match server.state:
+        case "starting":
+            way = "Go on with something else, or call the tool again in your next reply."
+            return f"The MCP server {server.name} is still starting{why}. {way}"
+        case "down":
+            return f"The MCP server {server.name} does not work{why}. It is tried again; call it later."
+        case "failed":
+            return f"The MCP server {server.name} does not work{why}. Do without it, and say so."
+        case "unapproved":
+            way = f"A person approves it with: {approving(server.name)}"
+            return f"The MCP server {server.name} was not started{why}. {way}"
+        case "off" | "ready":
+            return ""

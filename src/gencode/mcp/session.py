@@ -1,9 +1,12 @@
 """mcp: the servers of one open GenCode, as far as nobody has to load them: most sessions have none."""
 
+import asyncio
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
@@ -11,13 +14,16 @@ from gencode.runtime.toolbox import Tool
 
 if TYPE_CHECKING:
     from gencode.mcp.server import Status
-    from gencode.mcp.servers import Servers
+    from gencode.mcp.servers import Candidate, Servers
 
 FILES = (".mcp.json", ".gen/mcp.json")
 """What a trusted project may bring."""
 
-FIRST_WAIT = 2.0
-"""How long a conversation waits at most for its servers before it begins."""
+SCREEN_WAIT = 2.0
+"""How long a conversation at a screen waits at most for its servers: who looks at it sees them come."""
+
+ServerState = Literal["off", "unapproved", "starting", "ready", "down", "failed"]
+"""`off`: not started; `unapproved`: a person has to look; `down`: it is started again soon."""
 
 Tables = Sequence[tuple[str, dict[str, Any], bool]]
 """The tables of the settings: where each was written, what it says, and whether the user wrote it."""
@@ -34,6 +40,41 @@ def told_servers(entries: Sequence[Any], files: Mapping[str, bytes], origin: str
 
     several = [of_agent(entries, origin)[1], *(of_mcp_json(files[path], path) for path in files)]
     return [line for found in several for line in (*map(told, found.definitions), *found.problems)]
+
+
+Change = Literal["new", "changed", "approved"]
+"""What a tool is to what was approved of its server."""
+
+
+def approving(server: str) -> str:
+    """The command by which a person approves a server and its tools as they are now."""
+    option = "--server=" if server.startswith("-") else "--server "
+    return f"gen trust {option}{shlex.quote(server)}"
+
+
+class ServerReport(Struct, frozen=True):
+    """An MCP server as programs are told of it: `error` is why its tools are not there, `fix` the command
+    that helps.
+    """
+
+    name: str
+    state: ServerState
+    error: str | None = None
+    fix: str | None = None
+
+    def told(self) -> str:
+        """What is wrong with it, for a person; empty where nothing is."""
+        why = f": {self.error.rstrip('.')}" if self.error else ""
+        match self.state:
+            case "starting":
+                return f"The MCP server {self.name} is still starting{why}; its tools come when it is ready."
+            case "down" | "failed":
+                again = " It is tried again." if self.state == "down" else ""
+                return f"The MCP server {self.name} does not work{why}.{again}"
+            case "unapproved":
+                return f"The MCP server {self.name} was not started{why}. Approve it with: {self.fix}"
+            case "off" | "ready":
+                return ""
 
 
 class Session:
@@ -59,8 +100,11 @@ class Session:
         self._rules = rules
         self._problems: tuple[str, ...] = ()
         self._servers: Servers | None = None
-        self.patience = FIRST_WAIT
-        """So many seconds an agent waits at most for its servers before it begins."""
+        self._hurried = asyncio.Event()
+        self.patience: float | None = None
+        """So many seconds an agent waits at most for its servers before it begins; None: until each was tried
+        once, which its `startup_seconds` bound.
+        """
 
     def start(self) -> None:
         """Start what the settings and the project name, in the background."""
@@ -68,17 +112,27 @@ class Session:
             self._all()
 
     async def ready(self, spec: AgentSpec | None = None) -> None:
-        """Wait a little for the servers that an agent would use; without one, for those of the session."""
+        """Wait for the servers that an agent would use; without one, for those of the session."""
         if self._tables or self._files or (spec is not None and spec.mcp_servers):
-            await self._all().ready(self.patience, spec)
+            await self._all().ready(self.patience, spec, self._hurried)
+
+    def hurry(self) -> None:
+        """Wait for no server any more: the program is about to end."""
+        self._hurried.set()
 
     def serves(self, spec: AgentSpec) -> bool:
         """Whether there are servers from which an agent may get tools, now or later."""
         return bool(self._tables or self._files or spec.mcp_servers)
 
-    def tools(self, spec: AgentSpec) -> Sequence[Tool]:
-        """The tools of servers that an agent gets."""
+    def tools(self, spec: AgentSpec | None = None) -> Sequence[Tool]:
+        """The tools of servers that an agent gets; without one, all of those of the session."""
+        if spec is None:
+            return self._all().tools() if self._tables or self._files else ()
         return self._all().tools(spec) if self.serves(spec) else ()
+
+    def absent(self, spec: AgentSpec, tool: str) -> str:
+        """Why a tool of a server is not there now, for whoever calls it; empty if no server explains it."""
+        return self._all().absent(spec, tool) if self.serves(spec) else ""
 
     def warnings(self, spec: AgentSpec) -> Sequence[str]:
         """What its receipt should say about servers."""
@@ -87,6 +141,28 @@ class Session:
     def status(self) -> "Sequence[Status]":
         """How every server is."""
         return self._all().status() if self._tables or self._files or self._servers else ()
+
+    def reports(self) -> "list[ServerReport]":
+        """How every server is, for programs."""
+        return [_report(each) for each in self.status()]
+
+    def troubles(self) -> "list[ServerReport]":
+        """Those of which an agent of this session could have used tools that are not there."""
+        needed = self._servers.needed() if self._servers is not None else ()
+        return [report for each in needed if (report := _report(each)).told()]
+
+    def candidates(self, name: str, specs: Sequence[AgentSpec]) -> "list[Candidate]":
+        """The servers of this name that a person may approve, of the session and of agents' files."""
+        return self._all().candidates(name, specs)
+
+    def awaited(self) -> list[str]:
+        """The servers that an agent waits for at this moment."""
+        return self._servers.awaited() if self._servers is not None else []
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """What is wrong with definitions in files like `.mcp.json`, a clause each."""
+        return self._problems
 
     async def close(self) -> None:
         """End every server."""
@@ -105,3 +181,8 @@ class Session:
             )
             self._servers.start()
         return self._servers
+
+
+def _report(server: "Status") -> ServerReport:
+    fix = approving(server.name) if server.state == "unapproved" else None
+    return ServerReport(server.name, server.state, server.why or None, fix)

@@ -32,6 +32,7 @@ _MOST_GARBAGE = 1024 * 1024
 _LEAVING_SECONDS = 0.3
 _LAST_WORDS_SECONDS = 1.0
 _LONGEST_WORDS = 500
+_MOST_LAST_LINES = 5
 
 
 def environment(definition: Definition, environ: Mapping[str, str]) -> dict[str, str]:
@@ -167,7 +168,8 @@ class Stdio:
     def _ended(self, running: Running) -> str:
         """How the program ended, with what it last said about it."""
         output = running.output()
-        said = _words((output.tail or output.head).rstrip().rpartition(b"\n")[2])
+        lines = (output.tail or output.head).rstrip().split(b"\n")[-_MOST_LAST_LINES:]
+        said = " / ".join(filter(None, map(_words, lines)))[-_LONGEST_WORDS:]
         how = "it closed its output"
         if running.task.done() and not running.task.cancelled() and running.task.exception() is None:
             ended = running.task.result()

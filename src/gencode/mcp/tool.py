@@ -11,11 +11,11 @@ from gencode.core.messages import ToolCall
 from gencode.mcp.approvals import Approvals
 from gencode.mcp.listing import Offered
 from gencode.mcp.server import Server
+from gencode.mcp.session import approving
 from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput
 
 _MOST_ASKED = 1_000
 _LARGEST_INPUT = 4 * 1024 * 1024
-_WAY = "Only a person can let it through: it is asked when the tool is used where somebody can answer."
 
 
 class Arguments(Struct, frozen=True):
@@ -32,6 +32,11 @@ class ServerTool(Tool, frozen=True, eq=False, kw_only=True):
     def doubt(self) -> str:
         """Why this call needs a person although it would be allowed; mostly nothing."""
         return self.doubts()
+
+    @property
+    def approval(self) -> str:
+        """How a person lifts a doubt."""
+        return f"a person's yes, or: {approving(self.server)}"
 
     def parse(self, call: ToolCall) -> Struct:
         """The arguments as they are, if they are an object and nothing required is missing."""
@@ -86,6 +91,7 @@ class Door:
             arguments=Arguments,
             schema=offered.schema,
             source="mcp",
+            server=server.name,
             timeout=server.definition.call_seconds,
             preview=preview,
             local=server.definition.kind == "stdio",
@@ -94,13 +100,11 @@ class Door:
 
     def starter(self, server: Server, name: str, approve: Callable[[], Awaitable[str]]) -> ServerTool:
         """Stands for a server that is not started before a person has seen how it would be now."""
-        known = self._approvals.knows(server.name)
-        state = "has changed since it was approved" if known else "was not approved by a person yet"
-        why = f"How the MCP server {server.name} is started {state}."
+        why = f"The MCP server {server.name} was not started: {server.why}. {_way(server.name)}"
 
         async def preview(ctx: ToolContext, input: dict[str, Any]) -> str:
             self._ask(ctx, server.definition.digest)
-            return f"{why} It would be started like this now:\n{server.definition.told()}"
+            return f"{why}\nIt would be started like this now:\n{server.definition.told()}"
 
         async def use(ctx: ToolContext, input: dict[str, Any]) -> str:
             self._pass(ctx, server.definition.digest, why)
@@ -114,6 +118,7 @@ class Door:
             arguments=Arguments,
             schema={"type": "object", "properties": {}},
             source="mcp",
+            server=server.name,
             preview=preview,
             doubts=lambda: why,
         )
@@ -121,9 +126,13 @@ class Door:
     def _doubt(self, server: Server, offered: Offered) -> str:
         if self._approvals.covers_tool(server.name, offered.name, offered.digest):
             return ""
-        return (
-            f"{offered.name} of the MCP server {server.name} is not what it was when the server was approved."
-        )
+        self._approvals.refresh()  # a person may just have approved it elsewhere
+        if self._approvals.covers_tool(server.name, offered.name, offered.digest):
+            return ""
+        known = self._approvals.knows_tool(server.name, offered.name)
+        change = "has changed" if known else "is new"
+        what = f"{offered.name} of the MCP server {server.name} {change} since the server was approved."
+        return f"{what} {_way(server.name)}"
 
     def _ask(self, ctx: ToolContext, form: str) -> None:
         """A person is about to be shown this call of a tool in this form."""
@@ -137,7 +146,7 @@ class Door:
         asked = key in self._asked
         self._asked.pop(key, None)
         if doubt and not asked:
-            raise ToolError(f"{doubt} {_WAY}")
+            raise ToolError(doubt)
 
     def _note(self, server: Server, offered: Offered) -> None:
         digest = server.definition.digest
@@ -146,3 +155,7 @@ class Door:
             self._approvals.add(server.name, digest, {**whole, offered.name: offered.digest})
         elif self._doubt(server, offered):
             self._approvals.add(server.name, digest, {offered.name: offered.digest})
+
+
+def _way(server: str) -> str:
+    return f"A person has to approve it, when asked or with `{approving(server)}`; no rule or mode is enough."

@@ -140,8 +140,9 @@ def _reaching(call: CallFacts, policy: Policy) -> Decision:
     if policy.mode is Mode.DONT_ASK:
         return _autonomous(call, policy)
     reads = is_mcp(call) and call.effect == "read" and f"{READS_KEY}{call.tool}" in call.already
-    if policy.mode is Mode.PLAN and not reads:
-        return _planned(call, policy)
+    if policy.mode is Mode.PLAN:
+        why = "the server marks it as reading, and the user's settings approve it as such"
+        return _say(call, policy, ALLOW, why) if reads else _planned(call, policy)
     if _answered(call):
         return _say(call, policy, ALLOW, "a person allowed this tool in this session")
     return _say(call, policy, ASK, "this tool is asked once in a session", _allow(call))

@@ -141,7 +141,8 @@ class Gate(Struct, kw_only=True, eq=False):
         texts = [text for text in call.input.values() if isinstance(text, str)] if self._handed else ()
         decision = decide(self._facts(call, tool), self._now(*texts))
         if decision.action is Action.ALLOW and (why := tool.doubt()):
-            decision = self._doubted(why)
+            nobody = self.background or self.asker is None
+            decision = doubted(why, tool.approval, self.chain, nobody=nobody)
         return self._with_candidates(call, decision) if decision.action is Action.DENY else decision
 
     async def admit(self, call: ToolCall, preview: str = "") -> Admission:
@@ -266,12 +267,6 @@ class Gate(Struct, kw_only=True, eq=False):
             tuple(replace(policy, rules=merge(policy.rules, given)) for policy in chain) if given else chain
         )
 
-    def _doubted(self, why: str) -> Decision:
-        """A call that only a person can let through: where nobody can be asked it is refused."""
-        unattended = any(policy.mode is Mode.UNATTENDED for policy in self.chain)
-        nobody = self.background or self.asker is None or unattended
-        return Decision(Action.DENY if nobody else Action.ASK, why, lifts="a person's yes")
-
     def _facts(self, call: ToolCall, tool: Tool) -> CallFacts:
         target = _target(call)
         relation = "foreign" if target is None else self.relation(target)
@@ -311,11 +306,19 @@ class Gate(Struct, kw_only=True, eq=False):
         return WRITES in self.named and WRITES in self.toolbox
 
     def _absent(self, call: ToolCall) -> Decision:
+        if why := self.toolbox.why_absent(call.name):
+            return Decision(Action.DENY, f"{shown(call.name)} is not there now. {why}", lifts="its server")
         there = ", ".join(self.toolbox) or "none"
         why = f"There is no tool {shown(call.name)} for {self.agent}. The tools are: {there}."
         if call.name in SPAWN_TOOLS and call.name in self.named:
             why = f"{why} {NESTED}"
         return Decision(Action.DENY, why, lifts="an agent whose tools include it")
+
+
+def doubted(why: str, lifts: str, chain: Sequence[Policy], *, nobody: bool) -> Decision:
+    """A call that only a person can let through: where nobody can be asked it is refused."""
+    unattended = any(policy.mode is Mode.UNATTENDED for policy in chain)
+    return Decision(Action.DENY if nobody or unattended else Action.ASK, why, lifts=lifts)
 
 
 def _target(call: ToolCall) -> str | None:

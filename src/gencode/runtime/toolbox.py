@@ -119,6 +119,8 @@ class Tool(msgspec.Struct, frozen=True, eq=False):
     """Names of parameters that models know from other products, and what they are called here."""
     local: bool = False
     """Whether it is a program on this machine, to which a path is one of this machine."""
+    server: str = ""
+    """The MCP server it belongs to, if one."""
 
     def spelled(self, call: ToolCall) -> ToolCall:
         """A call in our own names of parameters: what is judged and what runs are both this one."""
@@ -134,6 +136,11 @@ class Tool(msgspec.Struct, frozen=True, eq=False):
     def doubt(self) -> str:
         """Why a person must be asked about a call although it would be allowed; mostly nothing."""
         return ""
+
+    @property
+    def approval(self) -> str:
+        """What lifts such a doubt."""
+        return "a person's yes"
 
     def parse(self, call: ToolCall) -> msgspec.Struct:
         """A call's arguments, validated: they fit the signature, or a ToolError says how to repair them."""
@@ -325,6 +332,10 @@ class Toolbox(Mapping[str, Tool]):
     def grow(self) -> None:
         """Take in what has come since it was made: here nothing does."""
 
+    def why_absent(self, name: str) -> str:
+        """Why a tool that an agent may have is not here at this moment; here nothing comes later."""
+        return ""
+
     def _named(self, name: str) -> str | None:
         """The own name of a tool that is called so here."""
         known = name if name in self._tools else self._by_key.get(same_name(name))
@@ -354,11 +365,14 @@ class Growing(Toolbox):
     None is taken away or replaced: what an agent was told of stays as it was told.
     """
 
-    __slots__ = ("_come",)
+    __slots__ = ("_absent", "_come")
 
-    def __init__(self, tools: Iterable[Tool], come: Callable[[], Iterable[Tool]]) -> None:
+    def __init__(
+        self, tools: Iterable[Tool], come: Callable[[], Iterable[Tool]], absent: Callable[[str], str]
+    ) -> None:
         super().__init__((*tools, *come()))
         self._come = come
+        self._absent = absent
 
     def grow(self) -> None:
         """Take in what has come since."""
@@ -366,6 +380,12 @@ class Growing(Toolbox):
             self._tools |= fresh
             self._index(fresh.values())
             self._schemas = None
+
+    def why_absent(self, name: str) -> str:
+        """Why a tool of a server is not here: it came just now, or its server is not ready."""
+        if any(tool.name == name for tool in self._come()):
+            return f"{name} came while you wrote this; call it again."
+        return self._absent(name)
 
 
 def clip(text: str, most: int = CLIP, rest: str = "") -> str:

@@ -47,7 +47,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "gen permissions explain --tool Write --input notes.md --agent Explore --json",
     ),
     "permissions check": ("gen permissions check cases.jsonl", "gen permissions check cases.jsonl --json"),
-    "trust": ("gen trust --show", "gen trust --yes", "gen trust --list"),
+    "trust": ("gen trust --show", "gen trust --yes", "gen trust --list", "gen trust --server git --yes"),
     "models": ("gen models", "gen models --json"),
     "tools": ("gen tools", "gen tools --json"),
     "serve": ("gen serve", "gen serve --port 8080 --share view"),

@@ -3,13 +3,13 @@
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from gencode.app import GenCode
+from gencode.app import GenCode, ServerReport
 from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import Event
 from gencode.core.ids import stamp
@@ -20,14 +20,17 @@ from gencode.delegation.live import Job, Live
 from gencode.delegation.remote import Remote
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.surfaces import plain
+from gencode.surfaces.commands.opening import telling_of_servers
 from gencode.surfaces.notices import all_named, named
 from gencode.surfaces.view import View
+from gencode.surfaces.visible import visible_line
 
 if TYPE_CHECKING:
     from gencode.runtime.shells import Shell
 
 CLOSING = "the program is closing"
 STOPPING = "Stopping what still runs: {names}. What they have said is kept."
+LONGEST_TOLD = 1_000
 LOOK_SECONDS = 1.0
 """So long it may take to find out who is below agents in other processes."""
 
@@ -75,6 +78,7 @@ class Signals:
         self.code = 128 + number
         if not self.told:
             tell_stopped(self._gen)
+        self._gen.servers.hurry()
         self._gen.supervisor.stop.stop(SIGNALS[number])
         self._settling = asyncio.create_task(self._gen.supervisor.settle())
 
@@ -122,15 +126,20 @@ async def follow(
 ) -> tuple[Outcome, int]:
     """Start a job, tell something once it runs, paint it until it has ended; outcome and exit code.
 
+    MCP servers that its agents could have used and that do not work are told of when it runs, and at its end.
     `leave` sees to a job that somebody in another process sends to the background.
     """
     listener = gen.listen()
     try:
         with signals(gen, painter) as heard:
-            job = await start()
+            with telling_of_servers(gen):
+                job = await start()
             heard.heed_time(job)
             if told:
                 plain.note(told)
+            for problem in gen.servers.problems:
+                plain.note(visible_line(f"{problem.rstrip('.')}.", LONGEST_TOLD))
+            broken = _tell_servers(gen, {})
             left = job.let_go() if leave else None
             if left is not None:
                 left.add_done_callback(lambda _: listener.close())
@@ -142,6 +151,7 @@ async def follow(
             if leave and left and left.done():
                 return await leave(job), 0
             outcome = await _outcome(gen, job)
+            _tell_servers(gen, broken)
             if heard.code is None:
                 if not heard.told:
                     tell_stopped(gen)
@@ -152,6 +162,15 @@ async def follow(
         painter.close()
     done = 0 if outcome.status is Status.COMPLETED else 1
     return outcome, done if heard.code is None else heard.code
+
+
+def _tell_servers(gen: GenCode, before: Mapping[str, ServerReport]) -> dict[str, ServerReport]:
+    """Say which MCP servers do not work, but what was said `before`; all of them by name."""
+    for each in gen.servers.troubles():
+        known = before.get(each.name)
+        if known is None or (known.state == "starting" and each.state != "starting"):
+            plain.note(visible_line(each.told(), LONGEST_TOLD))
+    return {each.name: each for each in gen.servers.troubles()}
 
 
 async def _ended(gen: GenCode, job: Live) -> None:

@@ -20,7 +20,7 @@ from gencode.runtime.asking import Answer, Question
 from gencode.runtime.broker import Broker
 from gencode.settings import remember
 from gencode.surfaces.acts import Confirm, Deed, Page, Show, Word, act
-from gencode.surfaces.commands.opening import check, opened
+from gencode.surfaces.commands.opening import SCREEN_WAIT, check, opened
 from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.family import rows
 from gencode.surfaces.figures import figures, name_of, state
@@ -56,6 +56,7 @@ async def _run(args: argparse.Namespace) -> int:
     lines = Lines()
     broker = Broker(lines, always=remember, late=lambda why: lines.tell(Notice(why)))
     async with opened(args, asker=broker, follows=lambda: lines.session) as gen:
+        gen.servers.patience = SCREEN_WAIT
         for line in check(gen, args).splitlines():
             answer(line)
         talk = Talk(gen, agent=getattr(args, "agent", ""), heard=lines.hear, told=lines.tell)

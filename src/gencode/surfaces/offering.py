@@ -27,7 +27,7 @@ LONGEST_SAID = 80
 
 Found = Iterable[tuple[str, str]]
 Look = Callable[[str, str], Found]
-"""Names or ids of a kind (agents, tasks, sessions) in a folder, each with a word about it."""
+"""Names or ids of a kind (agents, servers, tasks, sessions) in a folder, each with a word about it."""
 
 
 class Offers(Struct, frozen=True):
@@ -136,6 +136,8 @@ def _kind(action: argparse.Action, place: Place) -> str:
     """Which of the things that are looked up is meant, if any."""
     if action.dest in ("agent", "subagent") or (place.command == "gen agents show" and action.dest == "name"):
         return "agents"
+    if action.dest == "server":
+        return "servers"
     if action.metavar != "ID" or place.command.startswith("gen cron"):
         return ""
     return "sessions" if action.dest == "session" or place.command.startswith("gen sessions") else "tasks"

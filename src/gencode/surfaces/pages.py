@@ -151,7 +151,7 @@ class ServerStatus(Protocol):
 
 _SERVER_STATES = {
     "off": "not started yet",
-    "unapproved": "waits for a yes; the agent that needs it asks",
+    "unapproved": "needs approval; the agent that needs it asks",
     "starting": "starts",
     "ready": "ready",
     "down": "down, and started again soon",
@@ -165,15 +165,18 @@ def servers_page(gen: "GenCode") -> str:
     found = gen.servers.status()
     if not found:
         return "No MCP server is set; name one in settings.toml, [mcp_servers.NAME], or in .mcp.json."
-    return "\n\n".join("\n".join(_server_lines(each)) for each in found)
+    fixes = [each.fix or "" for each in gen.servers.reports()]
+    return "\n\n".join("\n".join(_server_lines(each, fix)) for each, fix in zip(found, fixes, strict=True))
 
 
-def _server_lines(server: ServerStatus) -> Iterator[str]:
+def _server_lines(server: ServerStatus, fix: str) -> Iterator[str]:
     version = f" {visible_line(server.version, 40)}" if server.version else ""
     state = _SERVER_STATES.get(server.state, server.state)
     yield f"{visible_line(server.name, 60)}{version} ({server.kind}) · {state}"
     if server.why:
         yield f"  why     {visible_line(server.why, 400)}"
+    if fix:
+        yield f"  approve {visible_line(fix, 400)}"
     yield f"  from    {visible_line(server.origin, 200)}"
     more = f" and {len(server.tools) - MOST_TOOLS} more" if len(server.tools) > MOST_TOOLS else ""
     tools = ", ".join(visible_line(name, 60) for name in server.tools[:MOST_TOOLS])

@@ -321,3 +321,6 @@ def _add_trust(commands: Commands) -> None:
     parser.add_argument("--yes", action="store_true", help="trust it without being asked")
     parser.add_argument("--revoke", action="store_true", help="trust it no more")
     parser.add_argument("--list", dest="listed", action="store_true", help="the folders that are trusted")
+    parser.add_argument(
+        "--server", metavar="NAME", help="approve this MCP server and its tools as they are now, not a folder"
+    )

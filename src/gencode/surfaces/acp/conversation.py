@@ -17,7 +17,7 @@ from acp.schema import (
 )
 from msgspec import Struct
 
-from gencode.app import TOOLS, GenCode
+from gencode.app import SCREEN_WAIT, TOOLS, GenCode
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.events import Event
 from gencode.core.ids import stamp
@@ -219,6 +219,7 @@ class Conversation:
         asker = Broker(self._person, always=remember)
         tools = self._buffers.over(TOOLS)
         async with GenCode.open(self.folder, settings=settings, tools=tools, asker=asker) as gen:
+            gen.servers.patience = SCREEN_WAIT
             told = check(gen, wish.args)
             self._model = gen.settings.model or gen.usual[0]
             self._chosen = (str(gen.root.policy.mode), self._model)

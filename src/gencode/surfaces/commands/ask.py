@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from gencode.app import GenCode
+from gencode.app import GenCode, ServerReport
 from gencode.core.answers import said_to_the_person
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
@@ -39,6 +39,8 @@ class Answer(Struct, frozen=True, rename="camel"):
     turns: int
     usage: TreeUsage
     tasks: list[Outcome]
+    servers: list[ServerReport]
+    """The MCP servers of the session, as they are at its end."""
     error: str | None = None
     output: Any | UnsetType = UNSET
     """Only where the agent that leads has a schema, and the answer fits."""
@@ -159,6 +161,7 @@ async def _answer(gen: GenCode, outcome: Outcome, view: View) -> Answer:
         turns=outcome.turns,
         usage=outcome.usage,
         tasks=[await gen.get(task) for task in view.launched(outcome.agent_id)],
+        servers=gen.servers.reports(),
         error=outcome.error,
         output=UNSET if outcome.output is None else outcome.output,
     )

@@ -106,10 +106,12 @@ def _for_bash(found: Offers, last: str, current: str) -> Offers:
 
 
 def _look(kind: str, folder: str) -> Found:
-    """The agents, or the latest tasks or conversations, of a folder; none where they cannot be read."""
+    """The agents, servers, or latest tasks or conversations, of a folder; none where they cannot be read."""
     from gencode.surfaces.lifetime import run_to_end
 
     try:
+        if kind == "servers":
+            return _servers(Path(folder))
         return _agents(Path(folder)) if kind == "agents" else run_to_end(_tasks(kind, Path(folder)))
     except (UserMistake, OSError):
         return ()
@@ -122,6 +124,16 @@ def _agents(folder: Path) -> Found:
     home = gen_home()
     found = Registry.load(home, standing(workspace_at(folder).root, home))
     return [(spec.name, spec.description) for spec in found.spawnable()]
+
+
+def _servers(folder: Path) -> Found:
+    """The MCP servers of the settings."""
+    from gencode.app import standing, workspace_at
+    from gencode.settings import gen_home, layers, server_tables
+
+    root = workspace_at(folder).root
+    tables = server_tables(layers(root, project=standing(root, gen_home())))
+    return [(name, origin) for origin, table, _ in tables for name in table]
 
 
 async def _tasks(kind: str, folder: Path) -> Found:

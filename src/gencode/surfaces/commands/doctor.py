@@ -32,7 +32,7 @@ from gencode.runtime.worktrees.leftover import Leftover
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.settings import gen_home
 from gencode.surfaces.commands.models import main_model
-from gencode.surfaces.commands.opening import CONNECT, opened
+from gencode.surfaces.commands.opening import CONNECT, opened, servers_tried, servers_untrusted
 from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.log import log_file
 from gencode.surfaces.plain import answer, answer_json
@@ -69,7 +69,8 @@ def show(args: argparse.Namespace) -> int:
 
 async def _show(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
-        checks = [*_checks(gen), *await _fleet(url := gen.settings.database_url)]
+        await servers_tried(gen)
+        checks = [*_checks(gen), *_servers(gen), *await _fleet(url := gen.settings.database_url)]
         sound = any(each.name == "database" and each.state == "ok" and not each.fix for each in checks)
         left = await leftovers(gen_home())
         users = await _users(url) if left and sound else None
@@ -266,6 +267,26 @@ def _agents(gen: GenCode) -> Check:
     if broken:
         return Check("agents", "problem", f"{len(broken)} files cannot be read", "gen agents list")
     return Check("agents", "ok", f"{len(gen.agents.spawnable())} can be sent")
+
+
+def _servers(gen: GenCode) -> Iterator[Check]:
+    """The MCP servers of the settings and the folder, each started once to see whether it works."""
+    for each, status in zip(gen.servers.reports(), gen.servers.status(), strict=True):
+        tools = "1 tool" if len(status.tools) == 1 else f"{len(status.tools)} tools"
+        match each.state:
+            case "ready":
+                yield Check("mcp server", "ok", f"{each.name}: ready, {tools}")
+            case "off":
+                yield Check("mcp server", "ok", f"{each.name}: off ({each.error or 'disabled'})")
+            case "unapproved" | "starting":
+                why = f"{each.state} ({each.error})" if each.error else each.state
+                yield Check("mcp server", "missing", f"{each.name}: {why}", each.fix or "")
+            case "down" | "failed":
+                why = f"{each.name}: it does not work: {each.error}"
+                yield Check("mcp server", "problem", why, f"mend or remove it in {status.origin}")
+    yield from (Check("mcp server", "problem", problem) for problem in gen.servers.problems)
+    if line := servers_untrusted(gen):
+        yield Check("mcp server", "missing", line)
 
 
 async def _users(url: str) -> list[User] | None:

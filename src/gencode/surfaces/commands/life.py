@@ -2,13 +2,13 @@
 
 import argparse
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from gencode.app import GenCode
+from gencode.app import GenCode, ServerReport
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome, page_of
@@ -170,7 +170,8 @@ async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
         told = "\n".join(filter(None, (told, in_clone(gen, task))))
         start = partial(with_news, partial(gen.start_resume, request.resume, request))
         outcome, code = await follow(gen, start, painter, told, leaving(gen))
-    return tell_outcome(outcome, code, as_json=output == "json")
+        servers = gen.servers.reports()
+    return tell_outcome(outcome, code, servers, as_json=output == "json")
 
 
 async def with_news(start: Callable[[], Awaitable[Live]]) -> Live:
@@ -277,12 +278,12 @@ def tell_begun(outcome: Outcome, told: str, awaits: str = "", *, as_json: bool) 
     return 0
 
 
-def tell_outcome(outcome: Outcome, code: int, *, as_json: bool) -> int:
-    """What came of a task, and the exit code."""
+def tell_outcome(outcome: Outcome, code: int, servers: Sequence[ServerReport], *, as_json: bool) -> int:
+    """What came of a task, and the exit code; `servers` are those of MCP at its end."""
     if not outcome.status.ended and not code:
         return tell_begun(outcome, "", as_json=as_json)
     if as_json:
-        answer_json(outcome)
+        answer_json({**msgspec.to_builtins(outcome), "servers": servers} if servers else outcome)
         return code
     if not outcome.status.ended:
         note(

@@ -1,22 +1,31 @@
 """Flags as settings, the open GenCode of a command, and the one line about the model that answers."""
 
 import argparse
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any
 
+from gencode.app import SCREEN_WAIT as SCREEN_WAIT
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
+from gencode.core.spec import AgentSpec
+from gencode.permissions.brought import SERVERS
 from gencode.runtime.asking import Asker
 from gencode.runtime.ports import Store
 from gencode.runtime.traces import standing
 from gencode.settings import waiting
+from gencode.surfaces.plain import note
+from gencode.surfaces.visible import visible_line
 
 FLAGS = (
     *("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds"),
     *("max_tokens_total", "max_usd", "max_spawns", "append_system_prompt"),
 )
 OFFLINE = "offline-search"
+
+QUIET_SECONDS = 2.0
+"""So long nothing is said about MCP servers that are waited for."""
 
 CONNECT = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name one with --model, GEN_MODEL or settings.toml"
 
@@ -79,6 +88,28 @@ def check(gen: GenCode, args: argparse.Namespace) -> str:
     return "\n".join(filter(None, told))
 
 
+@contextmanager
+def telling_of_servers(gen: GenCode) -> Generator[None]:
+    """Whoever waits for MCP servers in this block is told so after a moment."""
+
+    def tell() -> None:
+        if names := gen.servers.awaited():
+            many = "the MCP servers" if len(names) > 1 else "the MCP server"
+            note(f"Waiting for {many} {visible_line(', '.join(names), 300)} to start.")
+
+    late = asyncio.get_running_loop().call_later(QUIET_SECONDS, tell)
+    try:
+        yield
+    finally:
+        late.cancel()
+
+
+async def servers_tried(gen: GenCode, spec: AgentSpec | None = None) -> None:
+    """Wait until every MCP server of the settings and the folder, or of an agent, was tried once."""
+    with telling_of_servers(gen):
+        await gen.servers.ready(spec)
+
+
 def untraced(gen: GenCode) -> str:
     """A line about traces that were asked for and cannot be sent."""
     found = standing(gen.settings.telemetry)
@@ -92,6 +123,14 @@ def not_trusted(gen: GenCode) -> str:
     if found and gen.project.state == "changed":
         return f"This folder changed since you trusted it, so its {found} do not count; look with: {way}"
     return f"This folder brings {found} that do not count yet; look at them with: {way}" if found else ""
+
+
+def servers_untrusted(gen: GenCode) -> str:
+    """A line about files of a folder that name MCP servers and do not count; nothing when there are none."""
+    if gen.project.trusted or not (files := [name for name in SERVERS if name in gen.project.brought.texts]):
+        return ""
+    way = gen.project.way
+    return f"The MCP servers of {' and '.join(files)} do not count before you trust this folder: {way}"
 
 
 def why_usual(gen: GenCode) -> str:

@@ -21,7 +21,8 @@ from gencode.core.spec import same_name
 from gencode.permissions.cases import Judged, judge_file
 from gencode.permissions.decision import check_tool
 from gencode.permissions.explain import Explanation
-from gencode.surfaces.commands.opening import flags
+from gencode.runtime.toolbox import MCP
+from gencode.surfaces.commands.opening import flags, servers_tried
 from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json, answer_raw, note, table
 from gencode.surfaces.visible import exact_line
@@ -64,6 +65,8 @@ async def _explained(args: argparse.Namespace) -> int:
         tool: str = gen.toolbox[args.tool].name if args.tool in gen.toolbox else args.tool
         arguments = _arguments(tool, getattr(args, "input", "{}"))
         agent: str = getattr(args, "subagent", "")
+        if tool.startswith(MCP):
+            await servers_tried(gen, gen.agents.find(agent) if agent else None)
         found = gen.explain(tool, arguments, agent=agent, background="background" in args)
     if "json" in args:
         answer_json(json.loads(unicode_text(json.dumps(msgspec.to_builtins(found), ensure_ascii=False))))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gencode.core.errors import UserMistake
 from gencode.core.extras import installing
 from gencode.runtime.questions import ALL
-from gencode.surfaces.commands.opening import check, flags, opened
+from gencode.surfaces.commands.opening import SCREEN_WAIT, check, flags, opened
 from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import note
 
@@ -46,6 +46,7 @@ async def _serve(args: argparse.Namespace, keys: "Keys") -> int:
     bell = Bell()
     broker = new_broker(bell)
     async with opened(args, asker=broker, follows=lambda: ALL) as gen:
+        gen.servers.patience = SCREEN_WAIT
         if told := check(gen, args):
             note(told)
         serving = Serving(gen, broker, bell, wish, flags=flags(args), json="json" in args)

@@ -64,7 +64,8 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
             return tell_begun(outcome, told, awaits, as_json=output == "json")
         start = partial(gen.start_task, request)
         outcome, code = await follow(gen, start, painter, told, leaving(gen))
-    return tell_outcome(outcome, code, as_json=output == "json")
+        servers = gen.servers.reports()
+    return tell_outcome(outcome, code, servers, as_json=output == "json")
 
 
 def listed(args: argparse.Namespace) -> int:

@@ -3,9 +3,11 @@
 import argparse
 
 from gencode.app import forgetful
-from gencode.surfaces.commands.opening import opened
+from gencode.runtime.toolbox import Tool
+from gencode.surfaces.commands.opening import opened, servers_tried, servers_untrusted
 from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json, note, table
+from gencode.surfaces.visible import visible_line
 
 
 def show(args: argparse.Namespace) -> int:
@@ -18,24 +20,36 @@ async def _show(args: argparse.Namespace) -> int:
         tools = list(gen.toolbox.values())
         for warning in gen.plugins.warnings:
             note(warning)
+        await servers_tried(gen)
+        servers = gen.servers.reports()
+        unapproved = {each.name for each in servers if each.state == "unapproved"}
+        tools += [tool for tool in gen.servers.tools() if tool.server not in unapproved]
+        for line in (*(each.told() for each in servers), *gen.servers.problems, servers_untrusted(gen)):
+            if line:
+                note(visible_line(line, 1_000))
     if "json" in args:
-        lines = [
-            {
-                "name": tool.name,
-                "aliases": tool.aliases,
-                "effect": tool.effect,
-                "source": tool.source,
-                "onRequest": tool.on_request,
-                "description": tool.description,
-                "parameters": tool.schema,
-            }
-            for tool in tools
-        ]
-        answer_json({"tools": lines})
+        answer_json({"tools": [_line(tool) for tool in tools], "servers": servers})
         return 0
     rows = [
-        (tool.name, tool.effect, tool.source, " ".join(tool.aliases), tool.description.partition("\n")[0])
+        (tool.name, tool.effect, _source(tool), " ".join(tool.aliases), tool.description.partition("\n")[0])
         for tool in tools
     ]
     answer(table(("NAME", "EFFECT", "SOURCE", "ALIASES", "DESCRIPTION"), rows))
     return 0
+
+
+def _source(tool: Tool) -> str:
+    return f"{tool.source} {tool.server}" if tool.server else tool.source
+
+
+def _line(tool: Tool) -> dict[str, object]:
+    return {
+        "name": tool.name,
+        "aliases": tool.aliases,
+        "effect": tool.effect,
+        "source": tool.source,
+        "server": tool.server or None,
+        "onRequest": tool.on_request,
+        "description": tool.description,
+        "parameters": tool.schema,
+    }

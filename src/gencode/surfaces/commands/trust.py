@@ -1,17 +1,19 @@
-"""`gen trust`: what a folder brings, in plain words, and a person's yes or no to it."""
+"""`gen trust`: what a folder brings, or how an MCP server is now, and a person's yes or no to it."""
 
 import argparse
+import asyncio
 import os
 import sys
 import termios
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.app import agents_if_trusted, told_servers
+from gencode.app import Change as ToolChange
+from gencode.app import ServerState, agents_if_trusted, forgetful, told_servers
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
 from gencode.permissions.brought import SERVERS, SETTINGS
@@ -20,12 +22,20 @@ from gencode.places import workspace_at
 from gencode.runtime.hooks_file import EVENTS, parse_hooks
 from gencode.runtime.processes.environment import MARK
 from gencode.settings import LISTS, NARROWING, OF_PROJECTS, gen_home, project_values
+from gencode.surfaces.commands.opening import opened, servers_tried
+from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.person import somebody_is_there
 from gencode.surfaces.plain import answer, answer_json, note, table
-from gencode.surfaces.visible import exact_line
+from gencode.surfaces.visible import exact, exact_line
+
+if TYPE_CHECKING:
+    from gencode.app import Candidate
 
 MOST_OTHERS = 20
 ASKED = "Trust it as it is now?  y yes · n no"
+START_ASKED = "Start it like this from now on?  y yes · n no"
+TOOLS_ASKED = "Approve these tools as they are now?  y yes · n no"
+LONGEST_DESCRIPTION = 200
 
 _MEANS = {
     "dontAsk": "everything without asking",
@@ -72,11 +82,40 @@ class Offer(Struct, frozen=True):
     problems: list[str]
 
 
+class ToolOffer(Struct, frozen=True):
+    """A tool of an MCP server, and what it is to the last approval."""
+
+    name: str
+    change: ToolChange
+
+
+class ServerOffer(Struct, frozen=True):
+    """An MCP server as `gen trust --server NAME --json` prints it; `approved` is for all that it is now."""
+
+    name: str
+    how: str
+    state: ServerState
+    approved: bool
+    error: str | None
+    tools: list[ToolOffer]
+
+
+class ServerOffers(Struct, frozen=True):
+    """Every MCP server of one name: the one of the settings or the folder, and those of agents' files."""
+
+    servers: list[ServerOffer]
+
+
 def run(args: argparse.Namespace) -> int:
     """Show what a folder brings and ask whether it is trusted; or list, or take trust back."""
     as_json = "json" in args
     if sum(name in args for name in ("listed", "revoke", "show", "yes")) > 1:
         raise UserMistake("--list, --revoke, --show and --yes exclude each other; keep one of them.")
+    if "server" in args:
+        if "listed" in args or "revoke" in args:
+            raise UserMistake("--server goes with --show or --yes, not with --list or --revoke.")
+        args.cwd = str(_folder(args))
+        return run_to_end(_approve_server(args))
     if "listed" in args:
         return _list(as_json=as_json)
     folder = _folder(args)
@@ -108,11 +147,7 @@ def _decide(project: Standing, offer: Offer, *, sure: bool, as_json: bool) -> in
     if offer.problems:
         reasons = "; ".join(exact_line(problem).rstrip(".") for problem in offer.problems)
         raise UserMistake(f"{exact_line(offer.folder)} cannot be trusted: {reasons}.")
-    if MARK in os.environ:
-        raise UserMistake("Only a person trusts a folder, and this was run by an agent.")
-    if not sure and not somebody_is_there():
-        raise UserMistake("Nobody is at a terminal to say yes; to trust it all the same, add --yes.")
-    if not sure and not _says_yes():
+    if _is_asked(sure=sure) and not _says_yes():
         note("Nothing was changed.")
         return 1
     trust(project, gen_home())
@@ -125,11 +160,107 @@ def _decide(project: Standing, offer: Offer, *, sure: bool, as_json: bool) -> in
     return 0
 
 
-def _says_yes() -> bool:
+def _is_asked(*, sure: bool) -> bool:
+    """Whether somebody has to be asked: nobody who is `sure` has, and no agent decides."""
+    if MARK in os.environ:
+        raise UserMistake("Only a person trusts a folder or an MCP server, and this was run by an agent.")
+    if not sure and not somebody_is_there():
+        raise UserMistake("Nobody is at a terminal to say yes; to trust it all the same, add --yes.")
+    return not sure
+
+
+def _says_yes(question: str = ASKED) -> bool:
     """One typed line; what was typed before the question was shown does not answer it."""
     termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-    note(ASKED)
+    note(question)
+    return _is_yes()
+
+
+async def _agrees(question: str, *, sure: bool) -> bool:
+    """The same while servers run, which are answered meanwhile."""
+    if not _is_asked(sure=sure):
+        return True
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    note(question)
+    typed, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_reader(sys.stdin.fileno(), typed.set)
+    try:
+        await typed.wait()
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+    return _is_yes()
+
+
+def _is_yes() -> bool:
     return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+
+async def _approve_server(args: argparse.Namespace) -> int:
+    """Show how an MCP server is started and what its tools are to the last approval, and approve both."""
+    name: str = args.server
+    as_json = "json" in args
+    looks = "show" in args or (as_json and "yes" not in args)
+    async with opened(args, store=forgetful()) as gen:
+        found = gen.servers.candidates(name, gen.agents.spawnable())
+        await servers_tried(gen)
+        codes = [0 if looks else await _decide_server(each, name, args) for each in found]
+        offers = [_server_offer(name, each) for each in found]
+    if as_json:
+        answer_json(ServerOffers(offers))
+    elif looks:
+        answer("\n".join(line for each in offers for line in _server_lines(each)))
+    return max(codes)
+
+
+async def _decide_server(server: "Candidate", name: str, args: argparse.Namespace) -> int:
+    """Approve one server if a person says so; how it is started first: its tools are not known before."""
+    sure, quiet = "yes" in args, "json" in args
+    if not quiet:
+        answer(exact(server.how))
+    if server.state == "unapproved":
+        if not quiet:
+            answer(f"It was not started: {exact_line(server.why)}.")
+        if not await _agrees(START_ASKED, sure=sure):
+            note("Nothing was changed.")
+            return 1
+        await server.start()
+    if server.state != "ready":
+        note(
+            exact_line(
+                f"{name} is {server.state}: {server.why or 'it is disabled'}. Its tools are not known."
+            )
+        )
+        return 1
+    open_ones = [(tool, change, says) for tool, change, says in server.tools() if change != "approved"]
+    if not quiet and open_ones:
+        rows = ((exact_line(f"{change} {tool}"), _first_line(says)) for tool, change, says in open_ones)
+        answer("\n".join(_indented(rows)))
+    if not server.approved and not await _agrees(TOOLS_ASKED, sure=sure):
+        note("Its tools were not approved.")
+        return 1
+    server.approve()
+    if not quiet:
+        count = len(server.tools())
+        tools = "1 tool" if count == 1 else f"{count} tools"
+        answer(f"Approved as it is now, with {tools}; when it changes, it has to be looked at again.")
+    return 0
+
+
+def _first_line(text: str) -> str:
+    line = exact_line(text.partition("\n")[0])
+    return line if len(line) <= LONGEST_DESCRIPTION else f"{line[: LONGEST_DESCRIPTION - 1]}…"
+
+
+def _server_offer(name: str, server: "Candidate") -> ServerOffer:
+    tools = [ToolOffer(tool, change) for tool, change, _ in server.tools()]
+    return ServerOffer(name, server.how, server.state, server.approved, server.why or None, tools)
+
+
+def _server_lines(offer: ServerOffer) -> Iterator[str]:
+    yield exact(offer.how)
+    state = "approved as it is now" if offer.approved else offer.state
+    yield f"  state       {state}{f': {exact_line(offer.error)}' if offer.error else ''}"
+    yield from (f"  tool        {exact_line(each.name)} ({each.change})" for each in offer.tools)
 
 
 def _list(*, as_json: bool) -> int:

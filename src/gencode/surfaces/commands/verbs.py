@@ -148,7 +148,8 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
         told = "\n".join(filter(None, (told, in_clone(gen, source))))
         start = partial(with_news, partial(gen.work.fork, args.id, point, request))
         outcome, code = await follow(gen, start, painter, told, leaving(gen))
-    return tell_outcome(outcome, code, as_json=output == "json")
+        servers = gen.servers.reports()
+    return tell_outcome(outcome, code, servers, as_json=output == "json")
 
 
 def _named(outcome: Outcome) -> str:

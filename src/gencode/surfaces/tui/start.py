@@ -75,6 +75,7 @@ async def _opened(
     """GenCode, loaded only when the first frame is on the screen."""
     opening = await asyncio.to_thread(import_module, "gencode.surfaces.commands.opening")
     async with opening.opened(args, asker=asker, follows=follows) as gen:
+        gen.servers.patience = opening.SCREEN_WAIT
         yield gen
 
 
