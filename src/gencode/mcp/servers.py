@@ -147,9 +147,8 @@ class Servers:
         elif server.state == "off":
             server.withhold()
 
-    def _making(self, names: frozenset[str]) -> Commands:
-        """What starts programs. Programs that are given no variable that looks like a key share one."""
-        keep = frozenset(name for name in names if Scrub().is_secret(name))
+    def _making(self, keep: frozenset[str]) -> Commands:
+        """What starts programs that are given these keys. Those that are given none share one."""
         if keep not in self._commands:
             self._commands[keep] = Commands(self._home / "state", scrub=Scrub(keep=keep))
         return self._commands[keep]
