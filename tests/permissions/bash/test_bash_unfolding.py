@@ -108,10 +108,26 @@ def test_too_many_wrappers_hide_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["cd x && git status", "(cd x); git log", "sh -c 'cd x'; git diff", "pushd x; git status"]
+    ("command", "action"),
+    [
+        *(("cd x && git status", "allow"), ("(cd /srv); git log", "allow"), ("git -C x log", "allow")),
+        *(("sh -c 'cd /srv'; git diff", "allow"), ("pushd x; git status", "allow")),
+        *(("cd .. && git status", "ask"), ("sh -c 'cd /srv; git diff'", "ask"), ("git -C .. log", "ask")),
+        *(("cd x && git -C .. log", "allow"), ("cd x && make && cd ../y && git log", "allow")),
+        *(("cd x; git -C .. log", "ask"), ("cd x || cd ../y && git log", "ask")),
+        *(("true || cd x && git -C .. log", "ask"), ("true || true && cd x && git -C .. log", "allow")),
+        *(("! cd x && git -C .. log", "ask"), ("cd x | cat && git -C .. log", "ask")),
+        *(("{ cd x; } && git -C .. log", "ask"), ("cd x && true; git -C .. log", "ask")),
+        *(("cd x/../.. && git status", "ask"), ("cd a; cd ../..; git log", "ask"), ("cd && git log", "ask")),
+        *(("cd $x && git status", "ask"), ("cd - && git status", "ask"), ("cd 'a' b; git log", "ask")),
+        *(("pushd ..; git status", "ask"), ("env -C /srv git status", "ask"), ("git -C $x log", "ask")),
+        *(("for i in 1 2; do git log; cd ..; done", "ask"), ("while git log; do cd /srv; done", "ask")),
+        *(("CDPATH=/srv; cd x; git log", "ask"), ("f() { git log; }; cd /srv; f", "ask")),
+        *(("cd ~/x && git log", "ask"), ("cd '~/x' && git log", "ask"), ("cd x && git -C ../.. log", "ask")),
+    ],
 )
-def test_git_is_not_read_only_beside_a_cd(command: str) -> None:
-    assert judge(command, "allow Bash(pushd:*)").action == "ask"
+def test_git_is_read_only_as_long_as_no_cd_leaves_the_workspace(command: str, action: str) -> None:
+    assert judge(command, "allow Bash(pushd:*)", "allow Bash(make)").action == action
 
 
 def test_a_command_that_is_no_text_is_asked() -> None:
