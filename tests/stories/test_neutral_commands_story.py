@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.runtime.processes.test_git_programs import plainly, poison, repository
 
 from gencode.core.events import CallDecided
 from gencode.core.messages import ToolMessage
 from gencode.core.task import transcript_of
 from gencode.testing import call, says, scripted
-from tests.runtime.processes.test_git_programs import plainly, poison, repository
 
 WALLS = pytest.mark.parametrize("walls", ["off", "auto"])
 

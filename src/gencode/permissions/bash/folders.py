@@ -1,8 +1,8 @@
 """Folders: where the parts of a command line run, as far as its `cd`s tell.
 
 A `cd` may fail, so without `&&` a part may run in every folder that the line could be in by then. What a
-subshell does ends with it; what stands in a loop or a function may run again. Only `leaves` and `in_other_repository` look
-at the disk.
+subshell does ends with it; what stands in a loop or a function may run again. Only `leaves` and
+`in_other_repository` look at the disk.
 """
 
 import os
@@ -45,7 +45,7 @@ class _Trail:
     `&&` joins to such a `cd` does not run then.
     """
 
-    __slots__ = ("chain", "failed", "folders", "full", "guard", "moved", "now", "places", "unknown")
+    __slots__ = ("chain", "failed", "folders", "full", "guard", "known", "moved", "now", "places", "unknown")
 
     def __init__(self, places: Places, folders: Iterable[str]) -> None:
         self.places = places
@@ -53,6 +53,7 @@ class _Trail:
         self.now = list(self.folders)
         self.failed: list[str] = []
         self.chain = 0
+        self.known: Stay | None = None
         self.guard = ""
         self.moved = self.unknown = self.full = False
 
@@ -64,9 +65,10 @@ class _Trail:
 
     def reach(self, chain: int) -> None:
         """Come to a part of a chain, 0 if it is in none."""
-        if not chain or chain != self.chain:
+        if self.failed and (not chain or chain != self.chain):
             self.now = list(dict.fromkeys([*self.now, *self.failed]))
             self.failed = []
+            self.known = None
         self.chain = chain
 
     def go(self, move: Move, *, again: bool = False) -> None:
@@ -75,6 +77,7 @@ class _Trail:
         if self.full:
             return
         self.moved = True
+        self.known = None
         if move.back and self.failed:  # a `cd` before it has worked, so it leads to one of these
             self.now = list(self.folders)
             return
@@ -93,6 +96,12 @@ class _Trail:
 
     def stay(self, own: Sequence[str | None]) -> Stay:
         """Where a part runs that goes to the folders `own` by itself, one after the other."""
+        if not own:
+            self.known = self.known or self._stay(own)
+            return self.known
+        return self._stay(own)
+
+    def _stay(self, own: Sequence[str | None]) -> Stay:
         if not self.moved and not own:
             return HERE
         guard, unknown = self.guard, self.unknown or None in own
@@ -107,7 +116,9 @@ class _Trail:
 
 def stays(units: Sequence[Unit], places: Places) -> tuple[Stay, ...]:
     """Where each unit of a command line may run."""
-    trails: dict[Frame | None, _Trail] = {None: _Trail(places, filter(None, (places.root, places.cwd)))}
+    first = _Trail(places, filter(None, (places.root, places.cwd)))
+    first.now = [places.cwd or places.root]
+    trails: dict[Frame | None, _Trail] = {None: first}
     repeated = _repeated(units)
     found: list[Stay] = []
     for unit in units:

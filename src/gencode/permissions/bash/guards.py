@@ -44,8 +44,8 @@ def looked_at(part: Part) -> tuple[Word, ...]:
 class Watch(NamedTuple):
     """What guards say about a part: why it is asked although a rule may allow it.
 
-    `text` holds all words that may name files, in small letters. A path rule whose needle is not in it cannot
-    match, unless it is `doubtful` which paths the words name.
+    `text` holds all words that may name files, and the folders they may be in, in small letters. A path rule
+    whose needle is not in it cannot match, unless it is `doubtful` which paths the words name.
     """
 
     guard: str = ""
@@ -69,9 +69,10 @@ def watch(unit: Unit, places: Places, stay: Stay = HERE) -> Watch:
     guard = stay.guard
     if not guard and (stay.folders or _may_trigger(text)):
         guard = _guard(unit, words, masked, places, stay.folders)
+    if stay.folders:
+        text = "\n".join([text, *stay.folders])
     plain = text.isascii() and _DYNAMIC not in text and _BRACE not in text and "~" not in text
-    moved = bool(stay.folders) or stay.unknown
-    return Watch(guard, text.lower(), moved or unit.behind_xargs or not plain)
+    return Watch(guard, text.lower(), stay.unknown or unit.behind_xargs or not plain)
 
 
 def _guard(
@@ -151,10 +152,10 @@ def _readings(
 
 def _below(folder: str, candidate: str, places: Places) -> Iterator[tuple[tuple[str, ...], bool]]:
     """A relative name as it is read in a folder that a `cd` leads to."""
-    whole = f"{folder}/{candidate}"
+    whole = f"{folder.rstrip('/')}/{candidate}"
     if not _may_trigger(whole):
         return
-    path = _absolute(whole, places)
+    path = whole if _PLAIN_PATH.match(candidate) else _absolute(whole, places)
     if is_inside(path, places.root):  # the names above the workspace say nothing about what is in it
         yield folded(path[len(places.root) :]), False
     else:
@@ -180,7 +181,17 @@ def _paths(text: str, places: Places) -> tuple[str, ...]:
 
     What is named in a folder of which the workspace is in a copy is a file of the copy as well.
     """
-    path = f"{places.root.rstrip('/')}/{text}" if _PLAIN_PATH.match(text) else _absolute(text, places)
+    plain = _PLAIN_PATH.match(text)
+    return _with_twins(f"{places.root.rstrip('/')}/{text}" if plain else _absolute(text, places), places)
+
+
+def _paths_below(folder: str, text: str, places: Places) -> tuple[str, ...]:
+    """What a relative text names, seen from a folder."""
+    whole = f"{folder.rstrip('/')}/{text}"
+    return _with_twins(whole if _PLAIN_PATH.match(text) else _absolute(whole, places), places)
+
+
+def _with_twins(path: str, places: Places) -> tuple[str, ...]:
     root, real_root, home, real_home = places[:4]
     if not places.originals and (root, home) == (real_root, real_home):
         return (path,)
@@ -233,9 +244,11 @@ def named_paths(unit: Unit, places: Places, stay: Stay = HERE) -> Named:
             unsure = _doubt(value, unknown=stay.unknown)
         for candidate in _candidates(value):
             relative = not candidate.startswith(("/", "~"))
-            below = [f"{folder}/{candidate}" for folder in stay.folders] if relative else ()
-            for path in (path for each in (candidate, *below) for path in _paths(each, places)):
+            for path in _paths(candidate, places):
                 found.setdefault(path, value)
+            for folder in stay.folders if relative else ():
+                for path in _paths_below(folder, candidate, places):
+                    found.setdefault(path, value)
     paths = [NamedPath(path, path.lower() if path.isascii() else "", word) for path, word in found.items()]
     return Named(tuple(paths), unsure)
 
