@@ -23,6 +23,7 @@ from gencode.permissions.links import as_links_lead
 from gencode.permissions.patterns import Places
 
 _REMEMBERED_TEXT = 4_096
+_MOST_GIT_FOLDERS = 16
 # Looking a member up in its enumeration costs more than most steps below.
 _ALLOW, _ASK, _DENY = Action.ALLOW, Action.ASK, Action.DENY
 _PLAN, _DONT_ASK = Mode.PLAN, Mode.DONT_ASK
@@ -45,9 +46,10 @@ class Reading:
         self.places = places
         units = command.units
         self.stays = stays(units, places) if command.moves else (HERE,) * len(units)
+        too_many = command.moves and len(self.git_folders()) > _MOST_GIT_FOLDERS
         for unit, stay in zip(units, self.stays, strict=True):
             if stay is not HERE and unit.is_git:
-                _bound_to_workspace(unit, stay, places)
+                _bound_to_workspace(unit, stay, places, too_many=too_many)
             elif own_jq and unit.words and base_name(unit.words[0].value) == "jq":
                 unit.more_than_read = unit.more_than_read or "jq loads ~/.jq"
         self.only_reads = not command.unparsable and all(unit.reads for unit in units)
@@ -81,11 +83,15 @@ def _read(text: str, places: Places, own_jq: bool) -> Reading:
     return Reading(unfold(text), places, own_jq=own_jq)
 
 
-def _bound_to_workspace(unit: Unit, stay: Stay, places: Places) -> None:
+def _bound_to_workspace(unit: Unit, stay: Stay, places: Places, *, too_many: bool) -> None:
     """Git that may work outside the workspace is not shown to be harmless, and hardly any rule speaks of it.
 
     Only one that names the folder as the command does: it stands behind `-C`.
     """
+    if too_many:  # in each of them git has to be asked first what it would start
+        unit.more_than_read = unit.more_than_read or "git runs in too many folders"
+        unit.forms = ()
+        return
     if not stay.unknown and not leaves(stay.runs_in, places):
         return
     unit.more_than_read = unit.more_than_read or "git obeys the settings of a folder outside the workspace"
