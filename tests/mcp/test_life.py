@@ -234,7 +234,9 @@ async def test_a_server_gets_a_small_base_and_what_is_named_of_our_environment(f
         "SECRET_TOKEN": "s3cr3t",
         "OTHER": "x",
     }
-    table = {**fleet.odd(tools=offer("environment")), "env": {"MY_TOKEN": "${SECRET_TOKEN}", "PLAIN": "p"}}
+    url = "postgres://ada:" + "pw@db.example.org/x"
+    given = {"MY_TOKEN": "${SECRET_TOKEN}", "PLAIN": "p", "DATABASE_URL": url}
+    table = {**fleet.odd(tools=offer("environment")), "env": given}
     servers = await fleet.open(ours, odd=table)
     seen = json.loads((await fleet.use(box(servers)["mcp__odd__environment"])).text)
     assert {
@@ -246,6 +248,7 @@ async def test_a_server_gets_a_small_base_and_what_is_named_of_our_environment(f
         "LC_GENCODE_MCP": "1",
         "MY_TOKEN": "s3cr3t",
         "PLAIN": "p",
+        "DATABASE_URL": url,
     }
 
 

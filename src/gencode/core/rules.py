@@ -90,13 +90,17 @@ class Policy(Struct, frozen=True, cache_hash=True, gc=False):
 
 
 class Decision(Struct, frozen=True, omit_defaults=True):
-    """Allow, ask or deny; why; and the rule and the policy that made it so."""
+    """Allow, ask or deny; why; and the rule and the policy that made it so.
+
+    `neutral`: if it is a command, it may only run where nothing that a repository names is started.
+    """
 
     action: Action
     why: str
     rule: str = ""
     policy: str = ""
     lifts: str = ""
+    neutral: bool = False
 
 
 class Grant(Struct, frozen=True):

@@ -19,6 +19,7 @@ from gencode.mcp.session import ServerState
 from gencode.mcp.stdio import Stdio, environment
 from gencode.mcp.wire import Lost, Refused, Transport
 from gencode.runtime.processes.commands import Commands
+from gencode.runtime.processes.environment import Scrub
 from gencode.runtime.toolbox import ToolOutput
 
 log = logging.getLogger(__name__)
@@ -245,7 +246,8 @@ class Server:
             return Http(filled)
         cwd = Path(filled.cwd).expanduser() if filled.cwd else self._cwd
         environ = environment(filled, self._environ)
-        return Stdio(filled, self._making(frozenset(filled.env)), self._cwd / cwd, environ)
+        keys = frozenset(name for name, value in filled.env.items() if Scrub().is_secret(name, value))
+        return Stdio(filled, self._making(keys), self._cwd / cwd, environ)
 
 
 def _mirrored(tool: Offered, arguments: dict[str, Any]) -> list[tuple[str, str]]:

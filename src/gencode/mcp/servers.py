@@ -186,9 +186,8 @@ class Servers:
             state = "has changed since it was approved" if known else "was not approved by a person yet"
             server.withhold(f"how it is started {state}")
 
-    def _making(self, names: frozenset[str]) -> Commands:
-        """What starts programs. Programs that are given no variable that looks like a key share one."""
-        keep = frozenset(name for name in names if Scrub().is_secret(name))
+    def _making(self, keep: frozenset[str]) -> Commands:
+        """What starts programs that are given these keys. Those that are given none share one."""
         if keep not in self._commands:
             self._commands[keep] = Commands(self._home / "state", scrub=Scrub(keep=keep))
         return self._commands[keep]

@@ -40,7 +40,10 @@ def decide(call: CallFacts, chain: Sequence[Policy]) -> Decision:
         return Decision(
             Action.DENY, f"{call.tool}: there is no policy to decide by.", lifts="nothing lifts this"
         )
-    worst = strictest(decide_each(call, chain))
+    each = decide_each(call, chain)
+    worst = strictest(each)
+    if not worst.neutral and any(decision.neutral for decision in each):
+        worst = replace(worst, neutral=True)
     if worst.action is Action.ASK and _nobody(call, chain):
         why = f"{worst.why} It would be asked, but nobody can be asked here."
         return replace(worst, action=Action.DENY, why=why)

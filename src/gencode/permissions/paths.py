@@ -72,6 +72,8 @@ def places_of(workspace: Workspace) -> Places:
     """The folders of a workspace; its boundary is fixed once, by whoever started the session."""
     root, home = str(workspace.root), str(workspace.home)
     places = Places(_normal(root), os.path.realpath(root), _normal(home), os.path.realpath(home))
+    if workspace.cwd != workspace.root:
+        places = places._replace(cwd=_normal(str(workspace.cwd)))
     if (copied := workspace.copied) is None:
         return places
     originals = tuple((each.folder, each.home) for each in copied.originals)

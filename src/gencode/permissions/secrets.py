@@ -29,7 +29,9 @@ _SECRET_FILES = frozenset(
 _SECRET_ENDINGS = (".pem", ".key", ".p12", ".pfx")
 _PUBLIC_ENV_FILES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 _SECRET_SYSTEM_FILES = frozenset({"shadow", "gshadow", "sudoers", "sudoers.d"})
-_SECRET_PROC_FILES = frozenset({"environ", "mem"})
+_DOORS_OF_A_PROCESS = frozenset({"environ", "mem", "root", "cwd", "fd", "map_files"})
+"""In a folder of /proc: what a process holds, and other names for whatever it can reach."""
+_STREAMS = frozenset({"stdin", "stdout", "stderr"})
 
 _PROTECTED_FOLDERS = frozenset({".git", ".gen", ".vscode", ".idea", ".husky"})
 _PROTECTED_FILES = frozenset(
@@ -82,17 +84,35 @@ def is_secret(components: Sequence[str], *, absolute: bool = True) -> bool:
         first == ".config" and second in _SECRET_CONFIGS for first, second in pairwise(components)
     ):
         return True
-    return absolute and _is_secret_of_the_system(_without_private(components))
+    return absolute and (_is_secret_of_the_system(_without_private(components)) or _is_a_door(components))
 
 
 def _is_secret_of_the_system(components: Sequence[str]) -> bool:
-    if len(components) < 2:
+    if len(components) < 2 or components[0] != "etc":
         return False
-    if components[0] == "etc":
-        return components[1] == "sudoers.d" or (
-            len(components) == 2 and components[1] in _SECRET_SYSTEM_FILES
-        )
-    return components[0] == "proc" and len(components) == 3 and components[2] in _SECRET_PROC_FILES
+    return components[1] == "sudoers.d" or (len(components) == 2 and components[1] in _SECRET_SYSTEM_FILES)
+
+
+def _is_a_door(components: Sequence[str]) -> bool:
+    """Whether an absolute path goes through the links by which the kernel shows what a process has open.
+
+    What follows such a link, `..` too, is not where its letters say, so it is looked at step by step.
+    """
+    if "proc" not in components and "dev" not in components:
+        return False
+    way: list[str] = []
+    for name in components:
+        if way[:2] == ["dev", "fd"] and (name == ".." or len(way) > 2):
+            return True
+        if len(way) == 2 and way[0] == "dev" and way[1] in _STREAMS:
+            return True
+        if name == "..":
+            way = way[:-1]
+            continue
+        way.append(name)
+        if way[0] == "proc" and len(way) > 2 and name in _DOORS_OF_A_PROCESS:
+            return True
+    return False
 
 
 def is_protected(components: Sequence[str], *, absolute: bool = True) -> bool:

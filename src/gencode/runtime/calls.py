@@ -96,7 +96,7 @@ async def perform(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> ToolR
     call, left = wish.call, list[str]()
     try:
         stop.check()
-        tool, arguments = _ready(seat, wish, record)
+        tool, arguments, wish = _ready(seat, wish, record)
         record.tell(CallStarted(call.id, tool.name, summary(call)))
         with stop.interrupts(tool.timeout), record.parked() if _ends_by_itself(tool) else nullcontext():
             output = await _run(seat, wish, record, tool, arguments, left)
@@ -200,8 +200,11 @@ def _decided(seat: Seat, wish: Wish) -> CallDecided:
     return CallDecided(wish.call.id, wish.call.name, wish.decision, seat.gate.chain_names)
 
 
-def _ready(seat: Seat, wish: Wish, record: Recorder) -> tuple[Tool, Struct]:
-    """The tool and its arguments, if the call was let through and still would be at this moment."""
+def _ready(seat: Seat, wish: Wish, record: Recorder) -> tuple[Tool, Struct, Wish]:
+    """The tool and its arguments, if the call was let through and still would be at this moment.
+
+    With it comes the wish as it stands now: what must run neutrally may only have become known since.
+    """
     if wish.problem:
         raise ToolError(wish.problem)
     if wish.decision.action is not Action.ALLOW or wish.tool is None or wish.arguments is None:
@@ -211,7 +214,8 @@ def _ready(seat: Seat, wish: Wish, record: Recorder) -> tuple[Tool, Struct]:
         refused = replace(now, action=Action.DENY, why=f"{now.why} {CHANGED}")
         record.defer(_decided(seat, replace(wish, decision=refused)))  # calls beside it may be writing
         raise Denied(refused.why)
-    return wish.tool, wish.arguments
+    neutral = wish.decision.neutral or now.neutral
+    return wish.tool, wish.arguments, replace(wish, decision=replace(wish.decision, neutral=neutral))
 
 
 async def _preview(seat: Seat, wish: Wish, record: Recorder) -> str:
@@ -241,6 +245,7 @@ def _context(seat: Seat, wish: Wish, record: Recorder) -> ToolContext:
         place=lambda text: seat.gate.place(wish.call, text, wish.said_yes),
         delegate=seat.delegate,
         network=wish.network,
+        neutral=wish.decision.neutral,
         shells=seat.shells,
         hand_out=seat.gate.hand_out,
         closed=seat.gate.closed,

@@ -177,7 +177,8 @@ class Gate(Struct, kw_only=True, eq=False):
             self.given.add(parse_rule(rule, Action.ALLOW, "a person's answer"), answer.reach)
         keys = (once_key(facts), once_key(replace(facts, widens=None)))
         self.memory.update(key for key in keys if key)
-        allowed = Decision(Action.ALLOW, f"A person said yes. {decision.why}", decision.rule, decision.policy)
+        why = f"A person said yes. {decision.why}"
+        allowed = Decision(Action.ALLOW, why, decision.rule, decision.policy, neutral=decision.neutral)
         return Admission(allowed, answer.network)
 
     async def _answered(self, asker: Asker, question: Question, wanted: ToolCall) -> Answer | None:

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from gencode.core.errors import ToolError, UnknownName
 from gencode.core.ids import clean_id, new_id
 from gencode.core.spec import Workspace
-from gencode.permissions.bash.decision import read_command
-from gencode.permissions.bash.unfolding import Command as CommandLine
+from gencode.permissions.bash.decision import Reading, read_command
 from gencode.permissions.paths import places_of
 from gencode.runtime.owner import fate, new_owner
 from gencode.runtime.processes.command import Command, Ended, shell_words
@@ -55,6 +54,8 @@ class Order(Struct, frozen=True):
     network: bool = False
     closed: tuple[str, ...] = ()
     """What it should not see if it only reads."""
+    neutral: bool = False
+    """Its decision says that it may start nothing that a repository names, although it may write."""
 
 
 class Result(Struct, frozen=True):
@@ -187,7 +188,7 @@ class Shells:
         if order.closed and self._sandbox and self._sandbox.hides:
             from gencode.runtime.sandbox.veils import is_for_veils, veiled
 
-            if is_for_veils(_read(order)):
+            if is_for_veils(_reading(order)):
                 plan = veiled(plan, order.closed, order.workspace.cwd)
         # A second lock: what was shown to only read cannot write either.
         return replace(plan, writable=()) if only_reads(order) else plan
@@ -216,14 +217,16 @@ class Shells:
 
     def _command(self, order: Order, plan: Enclosure, file: Path, *, growing: bool) -> Command:
         words = shell_words(self._bash(), order.text)
-        reads = only_reads(order)
+        neutral = order.neutral or only_reads(order)
         return Command(
             tuple(self._sandbox.enclose(words, plan)) if self._sandbox else words,
             order.workspace.cwd,
             seconds=order.seconds,
-            reads_only=reads,
-            environ=self.variables.environment(order.task, reads_only=reads),
+            reads_only=neutral,
+            environ=self.variables.environment(order.task, reads_only=neutral),
             may_run_git=may_run_git(order.text),
+            git_runs_in=tuple(map(Path, _reading(order).git_folders())),
+            workspace=order.workspace.root,
             file=file,
             growing=growing,
         )
@@ -239,13 +242,12 @@ class Shells:
 
 
 def only_reads(order: Order) -> bool:
-    """Whether a command is shown to only read; then even more is taken out of its environment."""
-    command = _read(order)
-    return not command.unparsable and not any(unit.more_than_read for unit in command.units)
+    """Whether a command is shown to only read, by what the gate goes by; then it can write nothing either."""
+    return _reading(order).only_reads
 
 
-def _read(order: Order) -> CommandLine:
-    return read_command(order.text, places_of(order.workspace)).command
+def _reading(order: Order) -> Reading:
+    return read_command(order.text, places_of(order.workspace))
 
 
 def remove_leftovers(run: Path) -> None:

@@ -84,6 +84,8 @@ class ToolContext(msgspec.Struct, frozen=True, eq=False):
     delegate: Delegate | None = None
     network: bool = False
     """Whether a person let this one command reach the network."""
+    neutral: bool = False
+    """Whether this command was only let through to run where nothing that a repository names is started."""
     seen: Seen = msgspec.field(default_factory=Seen)
     shells: "Callable[[], Shells]" = no_shells
     hand_out: Callable[[Path], None] = _keep_to_oneself

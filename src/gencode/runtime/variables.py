@@ -33,7 +33,6 @@ _ELSEWHERE_ENDS = tuple(
     """PATH DIR DIRS FLAGS OPTS OPTIONS ARGS EDITOR PAGER ASKPASS _RC _WRAPPER _LAUNCHER _COMMAND _CMD _HOOK
     _HOOKS _PRELOAD _STARTUP _PROXY _CONFIG _CA_BUNDLE""".split()  # noqa: SIM905 – a table to be read
 )
-_PASSWORD_IN_URL = re.compile(r"://[^/\s@]*@")
 
 
 class Variables:
@@ -84,9 +83,9 @@ def _leads_elsewhere(name: str) -> bool:
 
 def visible_environment() -> dict[str, str]:
     """Our environment as commands get it, without what could be a secret."""
-    return {name: value for name, value in Scrub().cleaned(os.environ).items() if not hidden(name, value)}
+    return Scrub().cleaned(os.environ)
 
 
 def hidden(name: str, value: str) -> bool:
     """Whether a variable could hold a secret, which nobody is shown."""
-    return Scrub().is_secret(name, value) or _PASSWORD_IN_URL.search(value) is not None
+    return Scrub().is_secret(name, value)

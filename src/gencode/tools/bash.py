@@ -35,7 +35,7 @@ async def BASH(
 
     seconds = min(limit, LONGEST_MS) / 1000
     most = None if run_in_background else seconds
-    order = Order(command, ctx.workspace, ctx.task, most, ctx.network, ctx.closed())
+    order = Order(command, ctx.workspace, ctx.task, most, ctx.network, ctx.closed(), ctx.neutral)
     if not run_in_background:
         return _told(ctx, command, await _run(ctx, order))
     shell = await ctx.shells().start(order)

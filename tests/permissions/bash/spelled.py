@@ -11,6 +11,6 @@ def words_of(text: str) -> tuple[Word, ...]:
     return words
 
 
-def refusal(text: str, *, behind_xargs: bool = False, has_cd: bool = False) -> str:
+def refusal(text: str, *, behind_xargs: bool = False) -> str:
     """Why one simple command is not read-only, or an empty text."""
-    return not_read_only(words_of(text), behind_xargs=behind_xargs, has_cd=has_cd)
+    return not_read_only(words_of(text), behind_xargs=behind_xargs)

@@ -9,13 +9,14 @@ import pytest
 from gencode.core.rules import Action, Mode, Policy, Rule
 from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
+from gencode.runtime.shells import Order, only_reads
 from tests.permissions.bash.judged import WHERE
 
 CASES = Path(__file__).parents[2] / "cases" / "bash_permissions.jsonl"
 
 
-def cases() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in CASES.read_text("utf-8").splitlines() if line.strip()]
+def cases(file: Path = CASES) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines() if line.strip()]
 
 
 def chain(case: dict[str, Any]) -> tuple[Policy, ...]:
@@ -38,5 +39,28 @@ def test_the_command_is_decided_as_the_case_expects(case: dict[str, Any]) -> Non
     assert decision.action == case["expect"], decision
 
 
+def check_one_predicate(file: Path) -> int:
+    """What the gate allows without any rule is what the executor takes for a command that only reads."""
+    checked = 0
+    for case in cases(file):
+        above = case.get("parent")
+        if case["rules"] or above or case["mode"] == "dontAsk" or case["expect"] != "allow":
+            continue
+        checked += 1
+        facts = CallFacts(tool="Bash", input={"command": case["command"]}, effect="execute", workspace=WHERE)
+        assert only_reads(Order(case["command"], WHERE, "task")), case
+        assert decide(facts, chain(case)).neutral, case
+    return checked
+
+
+def test_what_is_allowed_without_a_rule_is_run_as_what_only_reads() -> None:
+    assert check_one_predicate(CASES) > 10
+
+
+@pytest.mark.needs("shared")
+def test_it_is_so_for_the_cases_of_the_specification(shared: Path) -> None:
+    assert check_one_predicate(shared / "cases" / "bash_permissions.jsonl") > 5
+
+
 def test_all_cases_are_there() -> None:
-    assert len(cases()) == 95
+    assert len(cases()) == 151

@@ -1,9 +1,14 @@
 """What a command line unfolds into: scripts, carried commands, opaque parts, and bounds that fail closed."""
 
+from pathlib import Path
+
 import pytest
 
+from gencode.core.spec import Workspace
 from gencode.permissions.bash.unfolding import MOST_PARTS, unfold
-from tests.permissions.bash.judged import judge, sources, units
+from gencode.permissions.calls import CallFacts
+from gencode.permissions.decision import decide
+from tests.permissions.bash.judged import judge, policy, sources, units
 
 
 def test_the_script_of_a_shell_follows_it() -> None:
@@ -108,10 +113,53 @@ def test_too_many_wrappers_hide_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["cd x && git status", "(cd x); git log", "sh -c 'cd x'; git diff", "pushd x; git status"]
+    ("command", "action"),
+    [
+        *(("cd x && git status", "allow"), ("(cd /srv); git log", "allow"), ("git -C x log", "allow")),
+        *(("sh -c 'cd /srv'; git diff", "allow"), ("pushd x; git status", "allow")),
+        *(("cd .. && git status", "ask"), ("sh -c 'cd /srv; git diff'", "ask"), ("git -C .. log", "ask")),
+        *(("cd x && git -C .. log", "allow"), ("cd x && make && cd ../y && git log", "allow")),
+        *(("cd x; git -C .. log", "ask"), ("cd x || cd ../y && git log", "ask")),
+        *(("true || cd x && git -C .. log", "ask"), ("true || true && cd x && git -C .. log", "allow")),
+        *(("! cd x && git -C .. log", "ask"), ("cd x | cat && git -C .. log", "ask")),
+        *(("{ cd x; } && git -C .. log", "ask"), ("cd x && true; git -C .. log", "ask")),
+        *(("cd x/../.. && git status", "ask"), ("cd a; cd ../..; git log", "ask"), ("cd && git log", "ask")),
+        *(("cd $x && git status", "ask"), ("cd - && git status", "ask"), ("cd 'a' b; git log", "ask")),
+        *(("pushd ..; git status", "ask"), ("env -C /srv git status", "ask"), ("git -C $x log", "ask")),
+        *(("for i in 1 2; do git log; cd ..; done", "ask"), ("while git log; do cd /srv; done", "ask")),
+        *(("CDPATH=/srv; cd x; git log", "ask"), ("f() { git log; }; cd /srv; f", "ask")),
+        *(("cd ~/x && git log", "ask"), ("cd '~/x' && git log", "ask"), ("cd x && git -C ../.. log", "ask")),
+    ],
 )
-def test_git_is_not_read_only_beside_a_cd(command: str) -> None:
-    assert judge(command, "allow Bash(pushd:*)").action == "ask"
+def test_git_is_read_only_as_long_as_no_cd_leaves_the_workspace(command: str, action: str) -> None:
+    assert judge(command, "allow Bash(pushd:*)", "allow Bash(make)").action == action
+
+
+def test_git_in_more_folders_than_can_be_looked_at_is_asked() -> None:
+    few, many = ["; ".join(f"git -C d{number} log" for number in range(count)) for count in (16, 17)]
+    assert (judge(few).action, judge(many).action) == ("allow", "ask")
+    assert judge(many, "allow Bash(git:*)").action == "ask"
+
+
+def test_a_cd_begins_where_commands_run(tmp_path: Path) -> None:
+    where = Workspace(tmp_path, tmp_path / "sub", tmp_path / "home")
+    (tmp_path / "sub").mkdir()
+
+    def action(command: str) -> str:
+        facts = CallFacts(tool="Bash", input={"command": command}, effect="execute", workspace=where)
+        return decide(facts, [policy("deny Read(sub/private/**)")]).action
+
+    assert action("cd .. && git log") == action("git -C .. log") == "allow"
+    assert action("cd ../.. && git log") == "ask"
+    assert action("cd private && cat x") == "deny"
+
+
+def test_jq_is_not_read_only_where_it_has_definitions_of_its_own(tmp_path: Path) -> None:
+    where = Workspace(tmp_path, tmp_path, tmp_path)
+    facts = CallFacts(tool="Bash", input={"command": "jq . x.json"}, effect="execute", workspace=where)
+    before = decide(facts, [policy()]).action
+    (tmp_path / ".jq").write_text("def f: env;")
+    assert (before, decide(facts, [policy()]).action) == ("allow", "ask")
 
 
 def test_a_command_that_is_no_text_is_asked() -> None:

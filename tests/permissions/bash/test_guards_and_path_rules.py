@@ -179,18 +179,83 @@ def test_a_word_that_may_be_any_path_is_a_possible_match() -> None:
     assert actions(written, "allow Bash", GENERATED) == all_are("ask", written)
 
 
-def test_a_cd_makes_every_relative_word_a_possible_match() -> None:
-    asked = [
-        "cd private && cat x",
-        "cd src; ls y",
-        "(cd a); cat b",
-        "pushd private; cat x",
-        "env -C private cat x",
+def test_the_words_after_a_cd_are_read_in_its_folder() -> None:
+    denied = [
+        *("cd private && cat x", "pushd private; cat x", "env -C private cat x", "cd private; cat ./x"),
+        *("cd src && cat ../private/x", "cd src; cd ..; cat private/x", "sh -c 'cd private; cat x'"),
+        *("cd nowhere; cd private; cat x", "cd private; cd nowhere; cat x", "git -C private show HEAD:x"),
+        *("cd /ws/private && cat x", "cd ~/../../ws/private && cat x", "cd -P -- private && cat x"),
+        *("cd private && (cat x)", "cd private && sh -c 'cat x'", "cd private && cat $(echo y) x"),
+        *("for i in 1 2; do cat x; cd /ws/private; done", "f() { cat x; }; cd private; f"),
+        *("trap 'cat x' EXIT; cd private", "eval 'cd private'; cat x", "{ cd private; }; cat x"),
     ]
-    assert actions(asked, "allow Bash", PRIVATE) == all_are("ask", asked)
-    allowed = ["cd private", "cd src && ls -l", "cd src && cat /x", "cd src && pwd", "cd src && cat ~/x"]
-    assert actions(allowed, "allow Bash", PRIVATE) == all_are("allow", allowed)
-    assert judge("cd gen && echo x > a", "allow Bash", GENERATED).action == "ask"
+    assert actions(denied, "allow Bash", PRIVATE) == all_are("deny", denied)
+    allowed = [
+        *("cd private", "cd src && ls -l", "cd src && cat /x", "cd src && pwd", "cd src && cat ~/x"),
+        *("cd src; ls y", "(cd private); cat b", "sh -c 'cd private'; cat b", "cat x; cd private"),
+        *("x=$(cd private; pwd); cat b", "cd src && make && cd - && ls a"),
+    ]
+    rules = ["allow Bash", PRIVATE]
+    assert actions(allowed[:-2], *rules) == all_are("allow", allowed[:-2])
+    assert actions(allowed, "allow Bash") == all_are("allow", allowed)
+    assert judge("cd gen && echo x > a", "allow Bash", GENERATED).action == "deny"
+
+
+def test_after_a_cd_to_an_unknown_folder_every_relative_word_is_a_possible_match() -> None:
+    asked = [
+        "cd $x && cat x",
+        "cd -; cat x",
+        "cd a*; ls y",
+        "pushd +1; ls y",
+        "cd ~bob; cat x",
+        "cd a b; cat x",
+    ]
+    assert actions(asked, PRIVATE, mode="dontAsk") == all_are("ask", asked)
+    assert actions(asked, mode="dontAsk") == all_are("allow", asked)
+    allowed = ["cd -; ls -l", "cd - && cat /x", "cat x; cd -", "(cd -); cat x"]
+    assert actions(allowed, PRIVATE, mode="dontAsk") == all_are("allow", allowed)
+
+
+def test_what_runs_where_secrets_are_or_nobody_knows_where_is_asked() -> None:
+    asked = [
+        *("cd /etc && ls", "cd /proc && grep -a KEY */environ", "cd /etc && cat shadow", "cd /sys; pwd"),
+        *("cd /dev/fd/.. && cat x", "cd ~/.ssh/..; cd ~/.ssh && ls", "cd $x && ls", "cd - && ls", "cd *; ls"),
+        *("cd ~/.config && cat gh/hosts.yml", "cd / && cat etc/shadow", "cd /usr && cat ../etc/shadow"),
+        *("cd ~/.config; cd nowhere; cat gh/hosts.yml", "cd /etc; cd /ws; ls", "cd /ETC && ls"),
+        *("for i in 1; do ls; cd ..; done", "while cd ..; do cat etc/shadow; done", "cd /etc | ls"),
+        *("f() { cat gh/hosts.yml; }; cd ~/.config; f", "cd ~/.config && sh -c 'cat gh/hosts.yml'"),
+    ]
+    assert actions(asked) == all_are("ask", asked)
+    assert actions(asked, "allow Bash") == all_are("ask", asked)
+    allowed = [
+        *("cd /etc", "ls; cd /etc", "(cd /etc); ls", "cd ~/.config && ls", "cd / && ls", "cd && ls", "cd $x"),
+        *("ls; cd $x", "cd src && cat a.py", "cd src && cd ../lib && ls", "x=$(cd $y); ls"),
+    ]
+    assert actions(allowed) == all_are("allow", allowed)
+    assert actions(allowed, mode="plan") == all_are("allow", allowed)
+
+
+def test_more_folders_than_can_be_told_apart_are_asked() -> None:
+    moves = [f"cd d{number} && ls" for number in range(30)]
+    assert judge("; ".join(moves)).action == "ask"
+    assert judge("; ".join(f"({move})" for move in moves)).action == "allow"
+
+
+@pytest.mark.parametrize("mode", ["default", "plan"])
+def test_the_doors_of_a_process_are_secrets_however_they_are_spelled(mode: str) -> None:
+    asked = [
+        *("cat /proc/1/task/1/environ", "cat /proc/self/task/*/environ", "cat /dev/fd/../environ"),
+        *("cat /dev/fd/../../1/environ", "cat /proc/self/root/etc/shadow", "cat /proc/thread-self/environ"),
+        *("ls /proc/self/cwd", "ls -l /proc/1/fd", "cat /proc/1/map_files/0-1", "cat /proc/self/task/9/mem"),
+        *("cat /proc/self/net/../environ", "cat /usr/../dev/fd/../environ", "cat ../dev/fd/../environ"),
+        *("cat /dev/shm/../fd/../environ", "cat /dev/fd/3/shadow", "cat /dev/stdin/shadow < x"),
+        *("cat /proc/self/e*", "cat /proc/$x", "cat /proc/self/$x", "cat < /proc/self/environ"),
+        *("grep -f/proc/self/environ x", "cat //proc//self/./ENVIRON", "cat /proc/{self,1}/environ"),
+    ]
+    commands = asked if mode == "default" else asked[:-1]
+    assert actions(commands, mode=mode) == all_are("ask", commands)
+    allowed = ["cat /proc/cpuinfo", "cat /proc/1/status", "cat /proc/$x/comm", "ls /dev/fd", "cat /dev/fd/3"]
+    assert actions(allowed, mode=mode) == all_are("allow", allowed)
 
 
 def test_a_rule_for_all_paths_reaches_every_word() -> None:
@@ -263,8 +328,8 @@ def test_the_guards_find_all_that_the_letter_of_the_specification_names(values: 
     secret = any(is_secret(names, absolute=absolute) for names, absolute in named)
     protected = any(is_protected(names, absolute=absolute) for names, absolute in named)
     places = places_of(WHERE)
-    changing = watch(Unit(Part("command", words), more_than_read="it does"), places, has_cd=False)
-    reading = watch(Unit(Part("command", words)), places, has_cd=False)
+    changing = watch(Unit(Part("command", words), more_than_read="it does"), places)
+    reading = watch(Unit(Part("command", words)), places)
     assert reading.guard or not secret
     assert changing.guard or not (secret or protected)
 

@@ -1,6 +1,7 @@
 """Which parts the parser finds, wherever a command can stand."""
 
 import pytest
+from msgspec.structs import replace
 
 from gencode.permissions.bash.parser import parse
 from gencode.permissions.bash.parts import Assignment, Part, Piece, Word
@@ -92,13 +93,13 @@ def test_what_only_looks_like_an_assignment_is_a_command(text: str) -> None:
 
 def test_the_words_of_a_loop_are_inert_and_its_variable_is_assigned() -> None:
     loop, body = parse("for x in a b; do ls; done")
-    assert loop == Part(
+    assert replace(loop, frame=None) == Part(
         "inert",
         (plain("a"), plain("b")),
         (Assignment("x", Word((), "")),),
         source="for x in a b",
     )
-    assert body == Part("command", (plain("ls"),), source="ls")
+    assert replace(body, frame=None) == Part("command", (plain("ls"),), source="ls")
 
 
 def test_the_word_and_patterns_of_a_case_are_inert() -> None:

@@ -137,7 +137,7 @@ def test_the_first_set_takes_any_arguments(name: str) -> None:
     assert refusal(name) == ""
     if name != "arch":
         assert refusal(f'{name} -x --long "$y" *') == ""
-        assert refusal(f"/usr/bin/{name} -o x", behind_xargs=True, has_cd=True) == ""
+        assert refusal(f"/usr/bin/{name} -o x", behind_xargs=True) == ""
     assert refusal(f"{name} {{a,b}}") != ""
 
 
@@ -154,7 +154,7 @@ def test_behind_xargs_the_second_set_may_do_more(command: str) -> None:
 
 @pytest.mark.parametrize("command", ["find .", "rg x", "sort", "[ -f x ]", "cat x"])
 def test_a_cd_matters_to_none_but_git(command: str) -> None:
-    assert refusal(command, has_cd=True) == ""
+    assert refusal(command) == ""
 
 
 @pytest.mark.parametrize(
@@ -179,12 +179,12 @@ def test_the_reason_is_a_sentence_for_people(command: str, reason: str) -> None:
 
 
 def test_no_words_are_no_command() -> None:
-    assert not_read_only((), behind_xargs=False, has_cd=False) == "there is no command"
+    assert not_read_only((), behind_xargs=False) == "there is no command"
 
 
 def test_only_the_words_count_and_not_what_holds_them() -> None:
     words = words_of("sort -rn x")
-    assert not_read_only(list(words), behind_xargs=False, has_cd=False) == ""
+    assert not_read_only(list(words), behind_xargs=False) == ""
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,12 @@
 import pytest
 
 from gencode.permissions.bash.readonly_tables import GIT_LONG, GIT_LONG_VALUED, GIT_READERS
+from tests.permissions.bash.judged import judge
 from tests.permissions.bash.spelled import refusal
 
 READS = r"""
+-C x status
+--no-pager -C x -C ../y log
 --version
 status
 status -s
@@ -83,7 +86,9 @@ DOES_MORE = r"""
 -v
 -c alias.s=status s
 -c core.fsmonitor=x status
--C x status
+-C status
+-C x* status
+-C
 -Cx status
 -p log
 --git-dir=x status
@@ -238,8 +243,10 @@ def test_it_may_do_more_than_read(words: str) -> None:
 
 
 @pytest.mark.parametrize("words", READS.strip().splitlines())
-def test_nothing_of_git_is_read_only_beside_a_cd(words: str) -> None:
-    assert refusal(f"git {words}", has_cd=True) != ""
+def test_git_is_read_only_in_a_folder_of_the_workspace_and_nowhere_else(words: str) -> None:
+    assert judge(f"cd src && git {words}").action == judge(f"git {words}").action
+    assert judge(f"cd /srv && git {words}").action == "ask"
+    assert judge(f"cd /srv && git {words}", mode="plan").action == "deny"
 
 
 @pytest.mark.parametrize("name", sorted(GIT_READERS - {"describe"}))

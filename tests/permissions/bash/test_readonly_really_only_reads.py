@@ -74,7 +74,7 @@ def culprits(commands: list[str], factory: pytest.TempPathFactory) -> list[str]:
 
 def test_the_corpus_is_judged_read_only_and_large() -> None:
     judged = {
-        command: not_read_only(part.words, behind_xargs=False, has_cd=False)
+        command: not_read_only(part.words, behind_xargs=False)
         for commands in CORPUS.values()
         for command in commands
         for part in parse(command)
@@ -140,7 +140,7 @@ def test_a_command_that_writes_is_seen_and_is_not_judged_read_only(command: str,
     (tmp_path / "fresh").mkdir()
     assert ScratchTree(tmp_path / "fresh").changes([command]) != {}
     (words,) = (part.words for part in parse(command) if part.kind == "command")
-    assert ">" in command or not_read_only(words, behind_xargs=False, has_cd=False) != ""
+    assert ">" in command or not_read_only(words, behind_xargs=False) != ""
 
 
 def spelled(table: OptionTable) -> list[str]:

@@ -204,6 +204,23 @@ def test_what_somebody_puts_into_a_name_that_begins_with_a_dot_may_be_a_secret()
     assert judge("find . -exec cat .en{} ';'", "allow Bash").action == "ask"
 
 
-def test_a_script_with_nothing_to_run_is_never_allowed() -> None:
-    commands = ["bash -c ''", "sh -c ' '", "bash -c $'\\n'"]
-    assert actions(commands, "allow Bash") == all_are("ask", commands)
+def test_a_script_with_nothing_to_run_only_reads() -> None:
+    commands = [
+        *("bash -c ''", "sh -c ' '", "bash -c $'\\n'", "eval ''", "eval -- '' ' '", "timeout 5 sh -c ''"),
+        *("trap '' TERM", 'trap "" INT TERM; ls', "trap -- '' INT", "command eval ''", "bash -c '' name a"),
+    ]
+    for mode in ("default", "plan", "dontAsk"):
+        assert actions(commands, mode=mode) == all_are("allow", commands)
+    denied = ["bash -c ''", "trap '' TERM", "eval ''"]
+    assert actions(denied, "deny Bash(bash:*)", "deny Bash(trap:*)", "deny Bash(eval:*)") == all_are(
+        "deny", denied
+    )
+
+
+def test_what_is_more_than_an_empty_script_is_asked() -> None:
+    commands = [
+        *("bash -lc ''", "zsh -c ''", "sudo eval ''", "./trap '' TERM", "./eval ''", "BASH_ENV=x bash -c ''"),
+        *("trap '' $x", "eval $x", 'eval "" $x', "xargs eval ''", "trap x TERM", "trap - INT", "X=1 eval ''"),
+        *("bash -c '#'", "bash <<< ''", "find . -exec bash -c '' \\;", "exec bash -c ''"),
+    ]
+    assert actions(commands) == all_are("ask", commands)

@@ -9,7 +9,7 @@ from gencode.core.errors import ToolError
 from gencode.providers.vendors import VENDORS
 from gencode.runtime.processes.command import Command
 from gencode.runtime.processes.commands import Commands
-from gencode.runtime.processes.environment import MARK, Scrub
+from gencode.runtime.processes.environment import MARK, Scrub, system_path
 
 ORDINARY = {
     "PATH": "/usr/bin:/bin",
@@ -32,6 +32,7 @@ SECRET_NAMES = [
     *("GITHUB_PAT", "SLACK_BOT_TOKEN", "DB_PASSWORD", "PGPASSWORD", "MYSQL_PASS", "VAULT_SECRET", "secret"),
     *("GEN_KEY", "GEN_API_TOKEN", "GEN_PASSWORD", "OPENAI_API_KEY_2", "openai_api_key", "MISTRAL_APIKEY"),
     *("GOOGLE_APPLICATION_CREDENTIALS", "SSH_PASSPHRASE", "ANTHROPIC_CUSTOM_HEADERS", "NPM_AUTH", "KEY"),
+    *("MYSQL_PWD", "SSHPASS", "DB_PWD", "SENTRY_DSN", "DSN"),
 ]
 
 SECRET_VALUES = [
@@ -42,6 +43,7 @@ SECRET_VALUES = [
         "-----BEGIN OPENSSH PRIVATE" + " KEY-----",
         "xoxb-" + "1234567890",
     ),
+    *("postgres://me:" + "pw@db.example.org/x", "https://" + "token@example.org/x.git"),
 ]
 
 OTHER_TEXT = ["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "CDPATH", "BASH_FUNC_ls%%"]
@@ -52,6 +54,17 @@ SPEC = [
     *("NODE_OPTIONS", "PYTHONSTARTUP", "PERL5OPT"),
 ]
 """Section 12 of the permission semantics: what a reading command never sees."""
+
+
+def test_a_search_path_keeps_what_no_folder_of_ours_can_fill(tmp_path: Path) -> None:
+    ws = tmp_path / "ws"
+    (ws / "bin").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(ws / "bin")
+    own = ["", ".", "bin", "../x", f"{ws}", f"{ws}/bin", f"{tmp_path}/link", f"{tmp_path}/x/../ws/bin"]
+    kept = ["/usr/local/bin", "/usr/bin", f"{tmp_path}/ws-old/bin"]
+    assert system_path(":".join([*own, *kept, *own]), [ws]) == ":".join(kept)
+    assert system_path(":".join([*own, *kept]), [Path("/")]) == "/usr/local/bin:/usr/bin"
+    assert system_path(".:bin", [ws]) == os.defpath
 
 
 def test_an_ordinary_environment_stays() -> None:

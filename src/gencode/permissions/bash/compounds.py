@@ -42,14 +42,20 @@ class Compounds(Conditions):
 
     redirected = False
 
-    def command(self) -> None:
-        """Any command: a compound one, or a simple one, which may turn out to define a function."""
+    def command(self) -> bool:
+        """Any command: a compound one, or a simple one, which may turn out to define a function.
+
+        Says whether it is a simple one.
+        """
         self.redirected = True
-        if self.plain() or self._compound():
-            return
+        if self.plain():
+            return True
+        if self._compound():
+            return False
         name = self.simple()
         if name:
             self._function_body(name)
+        return not name
 
     def _compound(self, *, body: bool = False) -> bool:
         """Read a compound command, if one begins here. A body is neither function nor coprocess."""
@@ -77,16 +83,19 @@ class Compounds(Conditions):
     def _read_compound(self, keyword: str) -> None:
         match keyword:
             case "(":
-                self.commands(_END_OF_SUBSHELL)
+                with self.found.within("subshell"):
+                    self.commands(_END_OF_SUBSHELL)
             case "{":
                 self.commands(_END_OF_GROUP)
             case "if":
                 self._if()
             case "while" | "until":
-                self.commands(_START_OF_BODY)
-                self.commands(_DONE)
+                with self.found.within("loop"):
+                    self.commands(_START_OF_BODY)
+                    self.commands(_DONE)
             case "for" | "select":
-                self._loop(keyword)
+                with self.found.within("loop"):
+                    self._loop(keyword)
             case "case":
                 self._case()
             case "[[":
@@ -219,8 +228,9 @@ class Compounds(Conditions):
     def _function_body(self, name: str) -> None:
         self.found.add(Part("inert", opaque=FUNCTION, source=f"{name}()"))
         self.newlines()
-        if not self._compound(body=True):
-            raise Unparsable("a function without a body")
+        with self.found.within("function"):
+            if not self._compound(body=True):
+                raise Unparsable("a function without a body")
 
     def _coprocess(self) -> None:
         if self.substitutions:

@@ -6,39 +6,68 @@ chain. The numbers of the steps are those of the specification.
 
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
+
+from msgspec.structs import replace
 
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule
 from gencode.permissions.bash.findings import Finding, told, told_allowed, told_unparsable
-from gencode.permissions.bash.forms import allowing
+from gencode.permissions.bash.folders import HERE, Stay, in_other_repository, leaves, stays
+from gencode.permissions.bash.forms import allowing, values_of
 from gencode.permissions.bash.guards import Named, Watch, named_paths, watch
+from gencode.permissions.bash.matching import git_subcommand
 from gencode.permissions.bash.ruling import BashRules, PathRule, bash_rules
 from gencode.permissions.bash.unfolding import Command, Unit, unfold
+from gencode.permissions.bash.wrappers import base_name
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.patterns import Places
 
 _REMEMBERED_TEXT = 4_096
+_MOST_GIT_FOLDERS = 16
 # Looking a member up in its enumeration costs more than most steps below.
 _ALLOW, _ASK, _DENY = Action.ALLOW, Action.ASK, Action.DENY
 _PLAN, _DONT_ASK = Mode.PLAN, Mode.DONT_ASK
+_FILE_COMMANDS = frozenset(
+    {"chmod", "cp", "ln", "mkdir", "mktemp", "mv", "rm", "rmdir", "tee", "touch", "truncate"}
+)
+"""Programs that start no other and ask no variable for one."""
 
 
 class Reading:
-    """A command line taken apart at these places, with what guards say about each unit."""
+    """A command line taken apart at these places, with what guards say about each unit.
 
-    __slots__ = ("_named", "command", "places", "watches")
+    `only_reads` is what both the gate and whoever runs a command go by; `stays` is where each unit runs.
+    """
 
-    def __init__(self, command: Command, places: Places) -> None:
+    __slots__ = ("_named", "command", "only_reads", "places", "stays", "watches")
+
+    def __init__(self, command: Command, places: Places, *, own_jq: bool = False) -> None:
         self.command = command
         self.places = places
-        self.watches = tuple([watch(unit, places, has_cd=command.has_cd) for unit in command.units])
+        units = command.units
+        self.stays = stays(units, places) if command.moves else (HERE,) * len(units)
+        too_many = command.moves and len(self.git_folders()) > _MOST_GIT_FOLDERS
+        for unit, stay in zip(units, self.stays, strict=True):
+            if stay is not HERE and unit.is_git:
+                _bound_to_workspace(unit, stay, places, too_many=too_many)
+            elif own_jq and unit.words and base_name(unit.words[0].value) == "jq":
+                unit.more_than_read = unit.more_than_read or "jq loads ~/.jq"
+        self.only_reads = not command.unparsable and all(unit.reads for unit in units)
+        self.watches = tuple(
+            [watch(unit, places, stay) for unit, stay in zip(units, self.stays, strict=True)]
+        )
         self._named: dict[int, Named] = {}
+
+    def git_folders(self) -> tuple[str, ...]:
+        """Where git may run beside the folder in which the line begins."""
+        pairs = zip(self.command.units, self.stays, strict=True)
+        return tuple(dict.fromkeys(folder for unit, stay in pairs if unit.is_git for folder in stay.runs_in))
 
     def named(self, at: int) -> Named:
         """The paths that a unit names, worked out once and only if a policy has rules for paths."""
         found = self._named.get(at)
         if found is None:
-            unit = self.command.units[at]
-            found = self._named[at] = named_paths(unit, self.places, has_cd=self.command.has_cd)
+            found = self._named[at] = named_paths(self.command.units[at], self.places, self.stays[at])
         return found
 
 
@@ -46,11 +75,35 @@ def read_command(text: object, places: Places) -> Reading:
     """Take a command line apart. The last ones are remembered: a call is decided under several policies."""
     if not isinstance(text, str):
         return Reading(Command(unparsable="the command is not a text"), places)
-    return _short(text, places) if len(text) <= _REMEMBERED_TEXT else _long(text, places)
+    own_jq = "jq" in text and Path(places.home, ".jq").is_file()
+    return (_short if len(text) <= _REMEMBERED_TEXT else _long)(text, places, own_jq)
 
 
-def _read(text: str, places: Places) -> Reading:
-    return Reading(unfold(text), places)
+def _read(text: str, places: Places, own_jq: bool) -> Reading:
+    return Reading(unfold(text), places, own_jq=own_jq)
+
+
+def _bound_to_workspace(unit: Unit, stay: Stay, places: Places, *, too_many: bool) -> None:
+    """Git that may work outside the workspace is not shown to be harmless, and hardly any rule speaks of it.
+
+    Only one that names the folder as the command does: it stands behind `-C`.
+    """
+    if too_many:  # in each of them git has to be asked first what it would start
+        unit.more_than_read = unit.more_than_read or "git runs in too many folders"
+        unit.forms = ()
+        return
+    if not stay.unknown and not leaves(stay.runs_in, places):
+        return
+    unit.more_than_read = unit.more_than_read or "git obeys the settings of a folder outside the workspace"
+    named = 0
+    if unit.own and not stay.unknown and (unit.own[0] or "")[:1] in ("/", "~"):
+        named = git_subcommand(values_of(unit.words))
+    begin = len(unit.part.words) - len(unit.words)
+    unit.forms = tuple(
+        form._replace(need=max(form.need, begin - form.track.starts[0] + named))
+        for form in unit.forms
+        if named
+    )
 
 
 _short = lru_cache(maxsize=128)(_read)
@@ -73,9 +126,38 @@ def decide_command(reading: Reading, policy: Policy, aliases: tuple[str, ...] = 
             return told([finding], policy)
         asks = asks or action is _ASK
         findings.append(finding)
-    if not asks:
-        return told_allowed(findings, policy)
-    return told([finding for finding in findings if finding.action is _ASK], policy)
+    if asks:
+        decision = told([finding for finding in findings if finding.action is _ASK], policy)
+    else:
+        decision = told_allowed(findings, policy)
+    return replace(decision, neutral=True) if _must_be_neutral(reading, findings, asks=asks) else decision
+
+
+def _must_be_neutral(reading: Reading, findings: Sequence[Finding], *, asks: bool) -> bool:
+    """Whether these findings only hold if nothing is started that a repository names.
+
+    So it is with what only reads, and with git in a repository inside the workspace that is not the one of
+    the workspace, whatever rule allows it. Where one part of a line reads with git and a rule allows another,
+    both get the same environment: the neutral one, if what the rule allows can do without any other.
+    """
+    if reading.only_reads:
+        return True
+    free: list[Finding] = []
+    for finding, stay in zip(findings, reading.stays, strict=True):
+        if finding.cause == "read-only":
+            free += [finding] if finding.unit.is_git else []
+        elif finding.cause != "rule" or finding.rule is None or finding.rule.blanket:
+            continue
+        if finding.unit.is_git and stay.runs_in and in_other_repository(stay.runs_in, reading.places):
+            return True
+    if asks or not free:
+        return False
+    return all(finding.unit.reads or _only_handles_files(finding.unit) for finding in findings)
+
+
+def _only_handles_files(unit: Unit) -> bool:
+    name = unit.words[0] if unit.words else None
+    return name is not None and not unit.opaque and name.value in _FILE_COMMANDS
 
 
 def _decide(reading: Reading, at: int, rules: BashRules, mode: Mode) -> Finding:
@@ -127,10 +209,8 @@ def _covered(unit: Unit, guard: str, rules: BashRules, *, plan: bool) -> Finding
             return Finding(_ALLOW, "rule", unit, rules.allow)
         if rule := allowing(rules.allowing, unit.forms):  # step 6
             return Finding(_ALLOW, "rule", unit, rule)
-    if not unit.more_than_read:
-        return Finding(_ALLOW, "read-only", unit)
-    if unit.plain_shell:
-        return Finding(_ALLOW, "plain shell", unit)
+    if unit.reads:
+        return Finding(_ALLOW, "plain shell" if unit.more_than_read else "read-only", unit)
     return Finding(_ASK, "uncovered", unit)  # step 7
 
 

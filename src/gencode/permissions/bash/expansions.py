@@ -82,7 +82,8 @@ class Expansions(Scanner):
         self.enter()
         self.substitution_depth = self.depth
         self.substitutions += 1
-        self.commands(_CLOSED_BY_PARENTHESIS, may_be_empty=True)
+        with self.found.within("subshell"):
+            self.commands(_CLOSED_BY_PARENTHESIS, may_be_empty=True)
         if self.here_line >= 0 and self.here_substitutions == self.substitutions:
             raise Unparsable("a here-document begins after its substitution has ended")
         self.substitutions -= 1
@@ -106,7 +107,8 @@ class Expansions(Scanner):
             script = escaped.sub(r"\1", script)
         if script and not script.isspace():
             self.enter()
-            self.nested(script).whole_text(may_be_empty=True)
+            with self.found.within("subshell"):
+                self.nested(script).whole_text(may_be_empty=True)
             self.leave()
         return Piece(found[0], "substitution", quoted)
 

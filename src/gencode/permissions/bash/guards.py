@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from gencode.permissions.bash.folders import HERE, Stay
 from gencode.permissions.bash.forms import value_of, without_certainty
 from gencode.permissions.bash.parts import Part, Word
 from gencode.permissions.bash.unfolding import Unit
@@ -43,8 +44,8 @@ def looked_at(part: Part) -> tuple[Word, ...]:
 class Watch(NamedTuple):
     """What guards say about a part: why it is asked although a rule may allow it.
 
-    `text` holds all words that may name files, in small letters. A path rule whose needle is not in it cannot
-    match, unless it is `doubtful` which paths the words name.
+    `text` holds all words that may name files, and the folders they may be in, in small letters. A path rule
+    whose needle is not in it cannot match, unless it is `doubtful` which paths the words name.
     """
 
     guard: str = ""
@@ -55,26 +56,33 @@ class Watch(NamedTuple):
 _NOTHING_NAMED = Watch()
 
 
-def watch(unit: Unit, places: Places, *, has_cd: bool) -> Watch:
-    """Look at the words of a part."""
+def watch(unit: Unit, places: Places, stay: Stay = HERE) -> Watch:
+    """Look at the words of a part, and at the folders it may run in."""
     words = looked_at(unit.part)
     if unit.replaced:
         words = tuple([without_certainty(word, unit.replaced) for word in words])
     if not words:
-        return Watch(doubtful=True) if unit.behind_xargs else _NOTHING_NAMED
+        doubtful = unit.behind_xargs
+        return Watch(stay.guard, doubtful=doubtful) if stay.guard or doubtful else _NOTHING_NAMED
     masked = [_masked(word) for word in words]
     text = "\n".join(masked)
-    guard = _guard(unit, words, masked, places) if _may_trigger(text) else ""
+    guard = stay.guard
+    if not guard and (stay.folders or _may_trigger(text)):
+        guard = _guard(unit, words, masked, places, stay.folders)
+    if stay.folders:
+        text = "\n".join([text, *stay.folders])
     plain = text.isascii() and _DYNAMIC not in text and _BRACE not in text and "~" not in text
-    return Watch(guard, text.lower(), has_cd or unit.behind_xargs or not plain)
+    return Watch(guard, text.lower(), stay.unknown or unit.behind_xargs or not plain)
 
 
-def _guard(unit: Unit, words: Sequence[Word], masked: Sequence[str], places: Places) -> str:
+def _guard(
+    unit: Unit, words: Sequence[Word], masked: Sequence[str], places: Places, folders: Sequence[str]
+) -> str:
     changes = unit.part.kind != "inert" and bool(unit.more_than_read) and not unit.plain_shell
     protected = ""
     for word, text in zip(words, masked, strict=True):
-        for components, absolute in _readings(word, text, places):
-            if is_secret(components, absolute=absolute) or _hidden(components):
+        for components, absolute in _readings(word, text, places, folders):
+            if is_secret(components, absolute=absolute) or _hidden(components, absolute=absolute):
                 return f"{_short(word)} may hold secrets"
             if changes and not protected and is_protected(components, absolute=absolute):
                 protected = f"{_short(word)} changes how programs behave"
@@ -102,21 +110,32 @@ def _masked(word: Word) -> str:
     )
 
 
-def _hidden(components: tuple[str, ...]) -> bool:
-    return any(name.startswith(".") and (_DYNAMIC in name or _BRACE in name) for name in components)
+def _hidden(components: tuple[str, ...], *, absolute: bool) -> bool:
+    """Whether what is not known in a path may well be a secret."""
+    unknown = [at for at, name in enumerate(components) if _DYNAMIC in name or _BRACE in name]
+    if not unknown:
+        return False
+    if absolute and components[0] == "proc" and (unknown[-1] > 1 or unknown[-1] == len(components) - 1):
+        return True
+    return any(components[at].startswith(".") for at in unknown)
 
 
 def _short(word: Word) -> str:
     return repr(word.source if len(word.source) <= 60 else f"{word.source[:60]}…")
 
 
-def _readings(word: Word, text: str, places: Places) -> Iterator[tuple[tuple[str, ...], bool]]:
+def _readings(
+    word: Word, text: str, places: Places, folders: Sequence[str]
+) -> Iterator[tuple[tuple[str, ...], bool]]:
     """The components of everything in a word that may be a path, and whether it begins at the root."""
     candidates: Iterable[str] = _candidates(text)
     if _BRACE in text:
         inside = (each for piece in _candidates(word.value) for each in _BRACES.split(piece))
         candidates = dict.fromkeys([*candidates, *inside])
     for candidate in candidates:
+        for folder in folders:
+            if not candidate.startswith(("/", "~")):
+                yield from _below(folder, candidate, places)
         if not _may_trigger(candidate):
             continue
         components = folded(candidate)
@@ -127,6 +146,22 @@ def _readings(word: Word, text: str, places: Places) -> Iterator[tuple[tuple[str
         if ".." in candidate:
             for path in _paths(candidate, places):
                 yield folded(path), True
+            if not candidate.startswith(("/", "~")):
+                yield folded(f"{places.root}/{candidate}"), True
+
+
+def _below(folder: str, candidate: str, places: Places) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """A relative name as it is read in a folder that a `cd` leads to."""
+    whole = f"{folder.rstrip('/')}/{candidate}"
+    if not _may_trigger(whole):
+        return
+    path = whole if _PLAIN_PATH.match(candidate) else _absolute(whole, places)
+    if is_inside(path, places.root):  # the names above the workspace say nothing about what is in it
+        yield folded(path[len(places.root) :]), False
+    else:
+        yield folded(path), True
+    if ".." in candidate:
+        yield folded(whole), True
 
 
 def _candidates(text: str) -> Iterator[str]:
@@ -146,7 +181,17 @@ def _paths(text: str, places: Places) -> tuple[str, ...]:
 
     What is named in a folder of which the workspace is in a copy is a file of the copy as well.
     """
-    path = f"{places.root.rstrip('/')}/{text}" if _PLAIN_PATH.match(text) else _absolute(text, places)
+    plain = _PLAIN_PATH.match(text)
+    return _with_twins(f"{places.root.rstrip('/')}/{text}" if plain else _absolute(text, places), places)
+
+
+def _paths_below(folder: str, text: str, places: Places) -> tuple[str, ...]:
+    """What a relative text names, seen from a folder."""
+    whole = f"{folder.rstrip('/')}/{text}"
+    return _with_twins(whole if _PLAIN_PATH.match(text) else _absolute(whole, places), places)
+
+
+def _with_twins(path: str, places: Places) -> tuple[str, ...]:
     root, real_root, home, real_home = places[:4]
     if not places.originals and (root, home) == (real_root, real_home):
         return (path,)
@@ -183,32 +228,35 @@ class Named(NamedTuple):
     unsure: str = ""
 
 
-def named_paths(unit: Unit, places: Places, *, has_cd: bool) -> Named:
+def named_paths(unit: Unit, places: Places, stay: Stay = HERE) -> Named:
     """What path rules compare."""
     words = looked_at(unit.part)
     unsure = "xargs adds words that are only known when it runs" if unit.behind_xargs else ""
     if not words:
         return Named((), unsure)
     found: dict[str, str] = {}
-    has_cd = has_cd and not unit.is_cd
     for word in words:
         value = value_of(word)
         if value is None:
             unsure = unsure or f"{_short(word)} is only known when it runs"
             continue
         if not unsure:
-            unsure = _doubt(value, has_cd=has_cd)
+            unsure = _doubt(value, unknown=stay.unknown)
         for candidate in _candidates(value):
+            relative = not candidate.startswith(("/", "~"))
             for path in _paths(candidate, places):
                 found.setdefault(path, value)
+            for folder in stay.folders if relative else ():
+                for path in _paths_below(folder, candidate, places):
+                    found.setdefault(path, value)
     paths = [NamedPath(path, path.lower() if path.isascii() else "", word) for path, word in found.items()]
     return Named(tuple(paths), unsure)
 
 
-def _doubt(value: str, *, has_cd: bool) -> str:
+def _doubt(value: str, *, unknown: bool) -> str:
     if value.startswith("~"):
         known = value == "~" or value.startswith(("~/", "~+/"))
         return "" if known else f"{value!r} may be the home folder of another user"
-    if has_cd and value and not value.startswith(("-", "/")):
+    if unknown and value and not value.startswith(("-", "/")):
         return f"{value!r} is below a folder that cd leads to"
     return ""

@@ -211,6 +211,11 @@ def _fits(value: str, pieces: list[str]) -> bool:
     return True
 
 
+def git_subcommand(values: Values) -> int:
+    """Where the subcommand stands in the words of git."""
+    return _subcommand(values, 1, {})
+
+
 def _subcommand(values: Values, at: int, skipped: dict[int, int]) -> int:
     """Where git's subcommand stands if its options begin at `at`. `skipped` remembers earlier walks."""
     walked: list[int] = []

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from gencode.permissions.bash.forms import made_unknown, values_of
-from gencode.permissions.bash.parts import Part, Unparsable, Word
+from gencode.permissions.bash.matching import git_subcommand
+from gencode.permissions.bash.parts import FrameKind, Part, Unparsable, Word
 from gencode.permissions.bash.shells import SHELLS, is_stdin, shell_use, trap_text
 from gencode.permissions.bash.wrappers import RUNS_FIRST_WORD, TAKES_SHELL_TEXT, Reach, base_name
 
@@ -24,27 +25,46 @@ _SUBSCRIPTS = frozenset(
 SPECIAL = SHELLS | _MOVES | _SOURCES | _KEEPS_TEXT | _SUBSCRIPTS | {"find"}
 """Commands whose name means something here."""
 _MOST_PLACES = 100
+_CD_OPTION = re.compile(r"-[LPe@]+")
 # `su -c'text'`, `su --command=text`
 _BEFORE_TEXT = re.compile(r"--[a-z-]+=|-[A-Za-z]*?c")
 _SHELL_CHARACTERS = frozenset(" \t\n;&|<>()`$")
 
 
 class Script(NamedTuple):
-    """A text that will be run. Not `certain`: the text is only close to what will run."""
+    """A text that will be run. Not `certain`: the text is only close to what will run.
+
+    `frame` is what it runs in: a shell of its own, the shell it stands in (None), or that one at any time.
+    """
 
     text: str
     certain: bool
+    frame: FrameKind | None = "subshell"
+
+    @property
+    def empty(self) -> bool:
+        """Whether it certainly runs nothing."""
+        return self.certain and not self.text.strip(" \t\n")
+
+
+class Move(NamedTuple):
+    """A `cd`. `folder` is None if it is only known when it runs; `back` is `cd -` and `popd`."""
+
+    folder: str | None
+    back: bool = False
 
 
 class Meaning(Struct):
-    """What the names in a part say: why it is opaque, the scripts and commands it runs, that it is a `cd`.
+    """What the names in a part say: why it is opaque, the scripts and commands it runs, where a `cd` leads.
 
     `handed` are texts that a dispatcher may give to a shell: only deny and ask rules look at them.
     """
 
     opaque: str = ""
     plain_shell: bool = False
-    moves: bool = False
+    move: Move | None = None
+    idle: bool = False
+    """It is eval, trap or a plain shell with nothing to run."""
     scripts: list[Script] = []
     carried: list[Part] = []
     handed: list[Script] = []
@@ -86,37 +106,82 @@ def meaning(
         elif name == "find":
             means.carried = means.carried or _carried_by_find(words[at + 1 :])
         elif name in _MOVES:
-            means.moves = True
+            means.move = Move(None) if means.move else _destination(name, words[at + 1 :])
         elif name in TAKES_SHELL_TEXT:
             means.handed.extend(_handed(words[at + 1 :]))
         elif at in found.heads:
-            _builtin(means, name, words[at + 1 :], fed)
+            _builtin(means, name, words[at + 1 :], fed, bare=words[at].value == name)
     return means
 
 
 def _shell(means: Meaning, words: Sequence[Word], at: int, fed: list[Script], *, alone: bool) -> None:
     use = shell_use(words, at, alone=alone)
     if use.script is not None:
-        means.scripts.append(Script(use.script.value, use.script.literal))
+        script = Script(use.script.value, use.script.literal)
+        means.scripts.append(script)
+        means.idle = use.plain and script.empty
     if use.stdin:
         means.scripts.extend(fed)
     means.plain_shell = use.plain
     means.opaque = means.opaque or use.opaque
 
 
-def _builtin(means: Meaning, name: str, words: Sequence[Word], fed: list[Script]) -> None:
-    if name in _KEEPS_TEXT:
-        means.opaque = means.opaque or f"{name} keeps or runs a text as a command"
+def _builtin(means: Meaning, name: str, words: Sequence[Word], fed: list[Script], *, bare: bool) -> None:
+    script: Script | None = None
     if name == "eval" and words:
         text = " ".join(word.value for word in words)
-        means.scripts.append(Script(text.removeprefix("-- "), all(word.literal for word in words)))
+        script = Script(text.removeprefix("-- "), all(word.literal for word in words), None)
     elif name == "trap" and (word := trap_text(words)):
-        means.scripts.append(Script(word.value, word.literal))
-    elif name in _SOURCES and words and words[0].literal and is_stdin(words[0].value):
+        script = Script(word.value, word.literal, "function")
+    if script and script.empty and bare and all(word.literal for word in words):
+        means.idle = True
+    elif name in _KEEPS_TEXT:
+        means.opaque = means.opaque or f"{name} keeps or runs a text as a command"
+    if script:
+        means.scripts.append(script)
+    if name in _SOURCES and words and words[0].literal and is_stdin(words[0].value):
         means.opaque = means.opaque or f"{name} runs what is fed to it"
         means.scripts.extend(fed)
     elif name in _SUBSCRIPTS and any(map(_may_hold_a_subscript, words)):
         means.opaque = means.opaque or f"{name} may run the code in a subscript"
+
+
+def _destination(name: str, words: Sequence[Word]) -> Move:
+    """Where a `cd` (or pushd, or popd) leads, from the words after it."""
+    operands = list(words)
+    while operands and operands[0].literal and _CD_OPTION.fullmatch(operands[0].value):
+        operands.pop(0)
+    if operands and operands[0].source == "--":
+        operands.pop(0)
+    if not operands:
+        return Move("~") if name == "cd" else Move(None, back=True)
+    word = operands[0]
+    value = word.value
+    if len(operands) > 1:
+        return Move(None)
+    if value == "-" or name == "popd" or (name == "pushd" and value[:1] in ("-", "+")):
+        return Move(None, back=True)
+    return Move(None if value.startswith("-") else _folder(word))
+
+
+def _folder(word: Word) -> str | None:
+    """The folder that a word names, None if that is only known when it runs.
+
+    A quote anywhere in it may keep a tilde from being expanded.
+    """
+    value = word.value
+    if not word.literal:
+        return None
+    tilde = value.startswith("~") and (
+        value[1:2] not in ("", "/") or any(each.quoted for each in word.pieces)
+    )
+    return None if tilde else value
+
+
+def git_folders(words: Sequence[Word]) -> tuple[str | None, ...]:
+    """The folders of git's `-C`, in their order; None for one that is only known when it runs."""
+    options = range(1, git_subcommand(values_of(words)))
+    return tuple(_folder(words[at + 1]) for at in options if words[at].value == "-C" and at + 1 < len(words))
 
 
 def _may_hold_a_subscript(word: Word) -> bool:

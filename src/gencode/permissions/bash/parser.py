@@ -15,7 +15,7 @@ import re
 from gencode.permissions.bash.commands import PLAIN_NAME, RESERVED_WORD
 from gencode.permissions.bash.compounds import Compounds
 from gencode.permissions.bash.later_lines import changes_reading
-from gencode.permissions.bash.parts import Part, Unparsable
+from gencode.permissions.bash.parts import Frame, Part, Unparsable
 from gencode.permissions.bash.scan import MAX_CHARACTERS, WORD_ENDS, Found
 from gencode.permissions.secrets import deceptive_character
 
@@ -33,8 +33,11 @@ _END = frozenset({""})
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
-def parse(text: str) -> tuple[Part, ...]:
-    """Everything a command line runs, writes and reads, in parts that are decided alone."""
+def parse(text: str, frame: Frame | None = None) -> tuple[Part, ...]:
+    """Everything a command line runs, writes and reads, in parts that are decided alone.
+
+    `frame` is what is around the whole text.
+    """
     if len(text) > MAX_CHARACTERS:
         raise Unparsable(f"it has more than {MAX_CHARACTERS} characters")
     if text.startswith(("-", "+")):
@@ -43,7 +46,7 @@ def parse(text: str) -> tuple[Part, ...]:
         raise Unparsable(f"it has a character that shows as something else ({deceptive!a})")
     if _SURROGATE.search(text):
         raise Unparsable("it has bytes that are no text")
-    found = Found()
+    found = Found(frame)
     try:
         Parser(text, found).whole_text(may_be_empty=False)
     except RecursionError:
@@ -105,11 +108,21 @@ class Parser(Compounds):
 
     def _pipelines(self) -> bool:
         """Pipelines joined by `&&` and `||`; says whether `;`, `&` or a newline ends them."""
-        self._pipeline()
+        parts, chain = self.found.parts, 0
+        start, simple = len(parts), self._pipeline()
         while (found := _AND_OR.match(self.text, self.pos)) is not None:
             self.operator(found.end() - self.pos)
             self.newlines()
-            self._pipeline()
+            both = found[0] == "&&"
+            if not both or not simple:
+                chain = 0
+            elif not chain:
+                chain = self.found.chain(start, 0)
+            start, simple = len(parts), self._pipeline()
+            if simple and chain:
+                self.found.chain(start, chain)
+            # What follows `||` may be passed over, and then nothing is known of it.
+            simple = simple and both
         character = self.peek()
         if character == "\n":
             self.newlines()
@@ -120,12 +133,15 @@ class Parser(Compounds):
             return True
         return False
 
-    def _pipeline(self) -> None:
+    def _pipeline(self) -> bool:
+        """Says whether it is one simple command that succeeds if the pipeline does."""
+        simple = True
         while self.peek() in ("!", "t") and (self.skip(_BANG) or self.skip(_TIME)):
             if _OPTION.match(self.text, self.pos):
                 raise Unparsable("time or ! before what is no command")
             self.blanks()
-        self.command()
+            simple = False
+        simple = self.command() and simple
         self.blanks_and_comment()
         while (found := _PIPE.match(self.text, self.pos)) is not None:
             self.operator(found.end() - self.pos)
@@ -134,3 +150,5 @@ class Parser(Compounds):
                 raise Unparsable("time after | and a newline, which is a program or an error")
             self.command()
             self.blanks_and_comment()
+            simple = False
+        return simple

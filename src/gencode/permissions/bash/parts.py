@@ -18,6 +18,9 @@ PartKind = Literal["command", "write", "inert"]
 nothing: the words of a `for` or `case`, `[[ … ]]`, an input redirection of a group."""
 
 
+FrameKind = Literal["subshell", "loop", "function"]
+
+
 class Unparsable(Exception):
     """The text cannot be shown to mean anything; its message says why."""
 
@@ -58,12 +61,26 @@ class Assignment(Struct, frozen=True, gc=False):
     value: Word
 
 
+class Frame:
+    """What is around a part: a subshell, whose `cd` ends with it, or something that may run more than once.
+
+    The body of a function (and the text of a trap) may also run later than where it stands.
+    """
+
+    __slots__ = ("kind", "outer")
+
+    def __init__(self, kind: FrameKind, outer: "Frame | None") -> None:
+        self.kind: FrameKind = kind
+        self.outer = outer
+
+
 class Part(Struct, frozen=True, gc=False):
     """Something that is decided alone.
 
     `opaque` says why nobody knows what it runs; empty if that is known. `inputs` are the targets of `<`,
     `fed` the texts a here-document or here-string gives it (None where the text is not known). `source` is
-    the part as it was typed, for people.
+    the part as it was typed, for people. `frame` is the innermost thing around it; simple commands with the
+    same `chain` that is not 0 are joined by `&&`.
     """
 
     kind: PartKind
@@ -73,3 +90,5 @@ class Part(Struct, frozen=True, gc=False):
     fed: tuple[str | None, ...] = ()
     opaque: str = ""
     source: str = ""
+    frame: Frame | None = None
+    chain: int = 0

@@ -15,6 +15,8 @@ _HARMLESS = re.compile(tables.HARMLESS_NAME)
 _SED_SCRIPT = re.compile(r"(?:[0-9]+|\$)(?:,(?:[0-9]+|\$))?p")
 # bash lets flags, a width, a precision and a size stand between `%` and its letter.
 _PRINTF_ASSIGNS = re.compile(r"%[-+ #0-9.*'$]*[hjlLtzqI]*n")
+# A directive is followed by a text; `.include` and `import.json` are none.
+_JQ_MODULE = re.compile(r"""(?<![\w.$])(?:import|include)(?=[\s"#])|modulemeta""")
 _GIT_COUNT = re.compile(r"-n?[0-9]+|-U[0-9]+")
 _SYSTEM_FOLDERS = ("/bin/", "/usr/bin/")
 
@@ -37,19 +39,19 @@ def _harmless(name: str) -> bool:
     return _HARMLESS.fullmatch(name) is not None
 
 
-def not_read_only(words: _Words, *, behind_xargs: bool, has_cd: bool) -> str:
-    """Why a command may do more than read, or an empty text.
+def not_read_only(words: _Words, *, behind_xargs: bool) -> str:
+    """Why a command may do more than read, or an empty text. `behind_xargs`: further words come at the end.
 
-    `behind_xargs`: further words come at the end; `has_cd`: the command line has a `cd` part.
+    That git runs in the workspace is for others to see to.
     """
     try:
-        _judge(words, behind_xargs=behind_xargs, has_cd=has_cd)
+        _judge(words, behind_xargs=behind_xargs)
     except Refused as refusal:
         return str(refusal)
     return ""
 
 
-def _judge(words: _Words, *, behind_xargs: bool, has_cd: bool) -> None:
+def _judge(words: _Words, *, behind_xargs: bool) -> None:
     if not words:
         raise Refused("there is no command")
     for word in words:
@@ -66,8 +68,6 @@ def _judge(words: _Words, *, behind_xargs: bool, has_cd: bool) -> None:
         raise Refused(f"{name} is not in the read-only set")
     if behind_xargs:
         raise Refused(f"xargs can give {name} options that do more than read")
-    if has_cd and name == "git":
-        raise Refused("git obeys the settings of the folder that cd leads to")
     condition(words[1:])
 
 
@@ -228,6 +228,8 @@ def _jq(words: _Words) -> None:
     for word in words:
         if "env" in text_of(word).lower():
             raise Refused(f"jq {text_of(word)} may print the environment")
+        if _JQ_MODULE.search(text_of(word)):
+            raise Refused(f"jq {text_of(word)} loads a module, which may print the environment")
         if text_of(word) == "--":
             raise unlisted("jq", "--")
     reading = read("jq", tables.JQ, words)
@@ -260,9 +262,15 @@ def _git(words: _Words) -> None:
     if len(words) == 1 and text_of(words[0]) == "--version":
         return
     position = 0
-    while position < len(words) and text_of(words[position]) in tables.GIT_BEFORE:
-        position += 1
-    if position == len(words):
+    while position < len(words):
+        if text_of(words[position]) == "-C":
+            _check_literal(words[position : position + 2])
+            position += 2
+        elif text_of(words[position]) in tables.GIT_BEFORE:
+            position += 1
+        else:
+            break
+    if position >= len(words):
         raise Refused("git lacks a subcommand")
     name, rest = text_of(words[position]), words[position + 1 :]
     _check_literal(words[position : position + 1])

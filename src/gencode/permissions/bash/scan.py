@@ -6,9 +6,13 @@ an operator or an expansion nobody writes it, so there it is refused.
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Self
 
-from gencode.permissions.bash.parts import Part, Unparsable
+from msgspec.structs import force_setattr
+
+from gencode.permissions.bash.parts import Frame, FrameKind, Part, Unparsable
 
 MAX_CHARACTERS = 32_768
 MAX_DEPTH = 50
@@ -28,8 +32,9 @@ _JOINED_OPERATOR = re.compile(r"(?:\\\n)++[;&|<>()-]")
 class Found:
     """The parts found so far, which a text shares with those nested in it, and how much work that was."""
 
-    def __init__(self) -> None:
+    def __init__(self, frame: Frame | None = None) -> None:
         self.parts: list[Part] = []
+        self.frame = frame
         self._steps = 0
 
     def step(self) -> None:
@@ -41,7 +46,25 @@ class Found:
     def add(self, part: Part) -> None:
         if len(self.parts) >= MAX_PARTS:
             raise Unparsable("it has too many parts")
+        if self.frame is not None:
+            force_setattr(part, "frame", self.frame)  # nobody else has seen this part yet
         self.parts.append(part)
+
+    def chain(self, start: int, number: int) -> int:
+        """Note that the simple command read since `start` belongs to a chain; 0 begins a new one."""
+        number = number or len(self.parts)
+        for part in self.parts[start:]:
+            if part.frame is self.frame:
+                force_setattr(part, "chain", number)
+        return number
+
+    @contextmanager
+    def within(self, kind: FrameKind) -> Generator[None]:
+        """Everything added meanwhile is inside of such a frame. After an error nobody reads on."""
+        outer = self.frame
+        self.frame = Frame(kind, outer)
+        yield
+        self.frame = outer
 
 
 class Scanner(ABC):

@@ -9,19 +9,29 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.permissions.bash.forms import (
     AllowForm,
     allow_forms,
     known_values,
     strict_tracks,
+    value_of,
     values_of,
     words_behind_xargs,
 )
 from gencode.permissions.bash.matching import Track
-from gencode.permissions.bash.names import SPECIAL, Meaning, Script, meaning, places_of_names
+from gencode.permissions.bash.names import (
+    SPECIAL,
+    Meaning,
+    Move,
+    Script,
+    git_folders,
+    meaning,
+    places_of_names,
+)
 from gencode.permissions.bash.parser import parse
-from gencode.permissions.bash.parts import Part, Unparsable, Word
+from gencode.permissions.bash.parts import Frame, Part, Unparsable, Word
 from gencode.permissions.bash.readonly import harmless_assignment, not_read_only, safe_name
 from gencode.permissions.bash.wrappers import NOTHING_WRAPPED, Reach, base_name, reach
 
@@ -30,6 +40,8 @@ _MOST_NESTED = 6
 _MOST_NESTED_TEXT = 32_768
 _NOWHERE = 1 << 30
 _NOTHING_SPECIAL = Meaning()
+_SAY_WHERE = frozenset({"CDPATH", "HOME", "OLDPWD", "PWD"})
+"""Variables that change where a `cd` leads."""
 
 
 class Unit(Struct):
@@ -38,8 +50,9 @@ class Unit(Struct):
     `words` are what transparent wrappers leave of its words. `more_than_read` says why it is not read-only.
     A `plain_shell` is `sh -c` whose script takes its place. An `echoed` unit is text a dispatcher hands to a
     shell: only deny and ask rules look at it. `tracks` is what those rules read, `forms` what allow rules
-    read. `exact` are the words that a rule must equal to lift a guard. `moves`: it changes the folder, and
-    `is_cd` that it does nothing else. `behind_xargs`: further words come when it runs, and for `replaced`.
+    read. `exact` are the words that a rule must equal to lift a guard. `move`: it changes the folder, and
+    `is_cd` that it does nothing else; `own` are the folders that it goes to for itself, as `git -C` does
+    (None where one is not known). `behind_xargs`: further words come when it runs, and for `replaced`.
     """
 
     part: Part
@@ -51,18 +64,35 @@ class Unit(Struct):
     tracks: tuple[Track, ...] = ()
     forms: tuple[AllowForm, ...] = ()
     exact: tuple[str, ...] | None = None
-    moves: bool = False
+    move: Move | None = None
     is_cd: bool = False
+    own: tuple[str | None, ...] = ()
     behind_xargs: bool = False
     replaced: tuple[str, ...] = ()
 
+    @property
+    def reads(self) -> bool:
+        """Whether no rule has to allow it: it only reads, or others of its line say what it does.
+
+        What is allowed by this is run by this: the gate and whoever runs a command ask nothing else.
+        """
+        return self.echoed or self.plain_shell or not self.more_than_read
+
+    @property
+    def is_git(self) -> bool:
+        """Whether it is git, behind nothing but transparent wrappers."""
+        return bool(self.words) and base_name(value_of(self.words[0]) or "") == "git"
+
 
 class Command(NamedTuple):
-    """A whole command line. `unparsable` says why it cannot be read; then it has no units."""
+    """A whole command line. `unparsable` says why it cannot be read; then it has no units.
+
+    `moves`: some part of it runs in another folder than the first.
+    """
 
     units: tuple[Unit, ...] = ()
     unparsable: str = ""
-    has_cd: bool = False
+    moves: bool = False
 
 
 def unfold(text: str) -> Command:
@@ -73,11 +103,11 @@ def unfold(text: str) -> Command:
     except Unparsable as refusal:
         return Command(unparsable=str(refusal))
     units = unfolder.units
-    has_cd = any(unit.moves for unit in units)
-    if has_cd:
-        for unit in units:
-            unit.more_than_read = unit.more_than_read or (_does_more(unit, has_cd=True) if unit.words else "")
-    return Command(tuple(units), has_cd=has_cd)
+    moving = [unit for unit in units if unit.move]
+    if moving and any(each.name in _SAY_WHERE for unit in units for each in unit.part.assignments):
+        for unit in moving:
+            unit.move = Move(None)
+    return Command(tuple(units), moves=bool(moving) or any(unit.own for unit in units))
 
 
 class _Unfolder:
@@ -122,20 +152,20 @@ class _Unfolder:
             return
         for script in means.scripts:
             self._nest(script, depth, unit, echoed=unit.echoed)
-        self.add(means.carried, depth, carried=True, echoed=unit.echoed)
+        carried = [replace(part, frame=unit.part.frame) for part in means.carried]
+        self.add(carried, depth, carried=True, echoed=unit.echoed)
         for script in means.handed:
             self._nest(script, depth, unit, echoed=True)
 
     def _nest(self, script: Script, depth: int, owner: Unit, *, echoed: bool) -> None:
-        if not script.text.strip():
-            if script.certain:
-                raise Unparsable("a script in it has nothing to run")
+        if script.empty or (not script.certain and not script.text.strip()):
             return
         self._nested_text += len(script.text)
         if self._nested_text > _MOST_NESTED_TEXT:
             raise Unparsable("the scripts inside it are too long")
         try:
-            parts = parse(script.text)
+            around = owner.part.frame
+            parts = parse(script.text, Frame(script.frame, around) if script.frame else around)
         except Unparsable as refusal:
             if script.certain:
                 name = owner.words[0].source if owner.words else owner.part.source
@@ -163,7 +193,9 @@ def _simple(part: Part, values: tuple[str | None, ...], *, echoed: bool) -> Unit
     """What most commands are: a known name that means nothing here, and words."""
     track = Track(values, (0,), _NOWHERE)
     unit = Unit(part, part.words, echoed=echoed, tracks=(track,), forms=(AllowForm(track),))
-    unit.more_than_read = not_read_only(part.words, behind_xargs=False, has_cd=False)
+    unit.more_than_read = not_read_only(part.words, behind_xargs=False)
+    if unit.is_git:
+        unit.own = git_folders(part.words)
     if not part.inputs:
         unit.exact = known_values(values)
     return unit
@@ -181,8 +213,9 @@ def _with_command(
         words,
         opaque or means.opaque,
         plain_shell=means.plain_shell and not opaque,
-        moves=means.moves or found.moves,
-        is_cd=means.moves and found.free_from < 0,
+        move=means.move,
+        is_cd=means.move is not None and found.free_from < 0,
+        own=found.folders,
         behind_xargs=found.xargs >= 0,
         replaced=found.replaced,
     )
@@ -193,18 +226,23 @@ def _with_command(
         unit.exact = known_values(values)
     if not unit.opaque and not unit.plain_shell and _only_safe(part):
         unit.forms = allow_forms(values, found)
-    unit.more_than_read = unit.opaque or _unsafe(part, bare=False) or _does_more(unit, has_cd=False)
+    if unit.is_git:
+        unit.own += git_folders(words)
+    unit.more_than_read = unit.opaque or _unsafe(part, bare=False)
+    idle = means.idle and found.free_from < 0 and found.xargs < 0
+    if not unit.more_than_read and not idle:
+        unit.more_than_read = _does_more(unit)
     return unit
 
 
-def _does_more(unit: Unit, *, has_cd: bool) -> str:
+def _does_more(unit: Unit) -> str:
     if unit.plain_shell:
         return f"{unit.words[0].value} runs a script"
     if not unit.words:
         return f"{base_name(unit.part.words[0].value)} has no command to run"
     # The last word behind xargs stands for all it will add, and the read-only judgement is told of that.
     words = unit.words[:-1] if unit.behind_xargs else unit.words
-    return not_read_only(words, behind_xargs=unit.behind_xargs, has_cd=has_cd)
+    return not_read_only(words, behind_xargs=unit.behind_xargs)
 
 
 def _unsafe(part: Part, *, bare: bool) -> str:

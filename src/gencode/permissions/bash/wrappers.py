@@ -103,6 +103,8 @@ _STARTS_SHELL = re.compile(r"-[A-Za-z]*[is]|--login\Z|--shell\Z")
 _ENV_FLAGS = frozenset({"-i", "--ignore-environment", "-0", "--null"})
 _ENV_VALUED = frozenset({"-u", "--unset", "-C", "--chdir"})
 _ENV_GLUED = ("-u", "-C", "--unset=", "--chdir=")
+_ENV_FOLDER = frozenset({"-C", "--chdir"})
+_ENV_FOLDER_GLUED = ("-C", "--chdir=")
 _ENV_SPLIT = re.compile(r"-[i0v]*S|--s[a-z-]*=?")
 
 
@@ -110,7 +112,7 @@ class Wrapped(NamedTuple):
     """Where the command of one wrapper begins (the number of words if there is none).
 
     `unknown` says which word is not understood; then the place is a guess. `replaced` is the text for which
-    xargs puts its input, `split` the place of a word that env takes apart, `moves`: env changes the folder.
+    xargs puts its input, `split` the place of a word that env takes apart, `folder` where env goes first.
     """
 
     at: int
@@ -118,7 +120,7 @@ class Wrapped(NamedTuple):
     transparent: bool = True
     replaced: str = ""
     split: int = -1
-    moves: bool = False
+    folder: str = ""
 
 
 def base_name(value: str) -> str:
@@ -195,7 +197,7 @@ def _dynamic(name: str) -> str:
 
 def _env(values: Values, head: int) -> Wrapped:
     at = head + 1
-    transparent, moves = True, False
+    transparent, folder = True, ""
     while at < len(values):
         value = values[at]
         if value is None:
@@ -207,17 +209,20 @@ def _env(values: Values, head: int) -> Wrapped:
             at += 1
             continue
         transparent = False
-        moves = moves or value.startswith(("-C", "--chdir"))
         if value in _ENV_VALUED:
-            if _next(values, at) is None:
+            given = _next(values, at)
+            if given is None:
                 return Wrapped(at, _dynamic("env"))
+            folder = given if value in _ENV_FOLDER else folder
             at += 2
         elif value in _ENV_FLAGS or value.startswith(_ENV_GLUED):
+            glued = next((value[len(each) :] for each in _ENV_FOLDER_GLUED if value.startswith(each)), "")
+            folder = glued or folder
             at += 1
         else:
             split = at if _ENV_SPLIT.match(value) else -1
             return Wrapped(at, f"env has the option {value}, which is not known here", False, split=split)
-    return Wrapped(min(at, len(values)), transparent=transparent, moves=moves)
+    return Wrapped(min(at, len(values)), transparent=transparent, folder=folder)
 
 
 def split_string(values: Values, at: int) -> tuple[str | None, ...]:
@@ -242,7 +247,8 @@ class Reach(NamedTuple):
     `inner` is the place of the command that is left when all transparent wrappers are gone, `starts` the
     places on the way there. `free_from` is the place from which every suffix counts, -1 if there is none.
     `core` is the command at the end of all wrappers and dispatchers, `heads` all places on the way to it.
-    `unknown` says why nobody knows what runs, `xargs` where xargs stands (-1 if it does not).
+    `unknown` says why nobody knows what runs, `xargs` where xargs stands (-1 if it does not). `folders` are
+    those that env goes to.
     """
 
     inner: int
@@ -254,7 +260,7 @@ class Reach(NamedTuple):
     xargs: int = -1
     replaced: tuple[str, ...] = ()
     splits: tuple[int, ...] = ()
-    moves: bool = False
+    folders: tuple[str, ...] = ()
 
 
 NOTHING_WRAPPED = Reach(0, (0,), -1, 0, (0,))
@@ -270,7 +276,8 @@ def reach(values: Values) -> Reach:
     replaced: list[str] = []
     splits: list[int] = []
     free_from = xargs = last = given = -1
-    unknown, moves = "", False
+    folders: list[str] = []
+    unknown = ""
     while at < len(values) and not unknown:
         found = wrapped_by(values, at)
         if found is None:
@@ -289,7 +296,7 @@ def reach(values: Values) -> Reach:
         if len(heads) > _MOST_NESTED:
             return Reach(0, (0,), 0, 0, (0,), _TOO_MANY)
         unknown = found.unknown
-        moves = moves or found.moves
+        folders += [found.folder] if found.folder else []
         at = found.at
         heads.append(at)
         if free_from < 0:
@@ -302,7 +309,7 @@ def reach(values: Values) -> Reach:
         unknown = unknown or "xargs puts what it reads among the words of a wrapper"
     found = Reach(
         *(inner, tuple(starts), free_from, at, tuple(heads), unknown),
-        *(xargs, tuple(replaced), tuple(splits), moves),
+        *(xargs, tuple(replaced), tuple(splits), tuple(folders)),
     )
     return found if free_from < 0 else _with_far_ones(values, found)
 
@@ -322,7 +329,8 @@ def _with_far_ones(values: Values, found: Reach) -> Reach:
             found = found._replace(replaced=(*found.replaced, wrapped.replaced))
         if wrapped.split >= 0 and not found.splits:
             found = found._replace(splits=(wrapped.split,))
-        found = found._replace(moves=found.moves or wrapped.moves)
+        if wrapped.folder:
+            found = found._replace(folders=(*found.folders, wrapped.folder))
     return found if len(far) <= _MOST_NESTED else found._replace(unknown=found.unknown or _TOO_MANY)
 
 

@@ -32,9 +32,13 @@ class Command(Struct, frozen=True):
     cwd: Path
     seconds: float | None = None
     reads_only: bool = False
-    """It was allowed because it only reads: more is taken out of its environment."""
+    """It was allowed because it only reads, or to run like that: more is taken out of its environment."""
     may_run_git: bool = True
     """Whether it could start git; then what the repository names to be started is taken away first."""
+    git_runs_in: tuple[Path, ...] = ()
+    """Further folders in which it may start git; there may be other repositories around them."""
+    workspace: Path | None = None
+    """The folder whose programs it must not find by their names if it only reads; otherwise `cwd`."""
     file: Path | None = None
     """A new file for an output that is too long to be kept; nothing is written for a short one."""
     growing: bool = False

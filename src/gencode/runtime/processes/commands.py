@@ -8,7 +8,7 @@ from types import TracebackType
 
 from gencode.core.errors import ToolError
 from gencode.runtime.processes.command import Command, Ended, find_bash, words
-from gencode.runtime.processes.environment import Scrub
+from gencode.runtime.processes.environment import Scrub, system_path
 from gencode.runtime.processes.git_programs import neutral_settings
 from gencode.runtime.processes.intake import Intake, pipe
 from gencode.runtime.processes.link import Link, child_environment
@@ -125,10 +125,14 @@ class Commands:
         if not command.reads_only:
             return self._scrub.cleaned(environ)
         empty = self._empty_folder()
-        if not command.may_run_git:
-            return self._scrub.reading(environ, empty)
+        own = (command.workspace or command.cwd, command.cwd)
+        environ = {**environ, "PATH": system_path(environ.get("PATH", os.defpath), own)}
         asking = self._scrub.reading(environ, empty)
-        more = await asyncio.to_thread(neutral_settings, command.cwd, asking)
+        if not command.may_run_git:
+            return asking
+        more: dict[str, str] = {}
+        for folder in (command.cwd, *command.git_runs_in):
+            more.update(await asyncio.to_thread(neutral_settings, folder, asking))
         return self._scrub.reading(environ, empty, more)
 
     def _empty_folder(self) -> Path:

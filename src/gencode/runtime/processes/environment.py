@@ -7,10 +7,13 @@ commands that were allowed because they only read.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
+
+from gencode.permissions.paths import is_inside
+from gencode.permissions.secrets import SYSTEM_ROOTS, folded, is_under
 
 INSIDE = "LC_GENCODE_MCP"
 """Marks what runs below us, so that a `gen mcp` among it does not start the next."""
@@ -20,7 +23,8 @@ MARK = "GENCODE_KEEPER"
 _SECRET_NAME = re.compile(
     r"""(?: API_?KEYS? | ACCESS_?KEYS? | SECRET_?KEYS? | PRIVATE_?KEYS? | (?:^|_)KEYS? | (?:^|_)KEY_ID
           | TOKENS? | SECRETS? | PASSWORDS? | PASSWD | PASSPHRASE | (?:^|_)(?:PASS|PAT|AUTH|COOKIES?)
-          | CREDENTIALS? | CUSTOM_HEADERS | OTLP_HEADERS | ^GEN_DATABASE_URL ) $
+          | CREDENTIALS? | CUSTOM_HEADERS | OTLP_HEADERS | ^GEN_DATABASE_URL
+          | ^SSHPASS | _PWD | (?:^|_)DSN ) $
         | (?:^|_)(?:API_?KEY|SECRET|PASSWORD|TOKEN)(?:_|\d) """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -28,7 +32,8 @@ _SECRET_VALUE = re.compile(
     r"""\b(?: sk-[A-Za-z0-9_-]{16} | gh[pousr]_[A-Za-z0-9]{20} | github_pat_[A-Za-z0-9_]{20}
           | glpat-[A-Za-z0-9_-]{16} | xox[abeprs]-[A-Za-z0-9-]{10} | AKIA[A-Z0-9]{16} | AIza[A-Za-z0-9_-]{30}
           | gsk_[A-Za-z0-9]{20} | hf_[A-Za-z0-9]{20} | npm_[A-Za-z0-9]{20} | pypi-[A-Za-z0-9_-]{16} )
-        | -----BEGIN\ [A-Z ]*PRIVATE\ KEY""",
+        | -----BEGIN\ [A-Z ]*PRIVATE\ KEY
+        | ://[^/\s@]*@""",  # a password in a URL
     re.VERBOSE,
 )
 _LEAST_COPIED = 12
@@ -79,6 +84,24 @@ class Scrub(Struct, frozen=True):
             name: value for name, value in self.cleaned(environ).items() if not _OTHER_PROGRAM.fullmatch(name)
         }
         return {**kept, **_git_that_only_reads(empty, git or {})}
+
+
+def system_path(path: str, own: Iterable[Path]) -> str:
+    """A PATH without entries that a folder of ours could fill: relative ones, and those inside of `own`.
+
+    What no tool may write stays, even if the workspace is all of the disk.
+    """
+    roots = {str(each) for folder in own for each in (folder, folder.resolve())}
+    kept: list[str] = []
+    for entry in path.split(os.pathsep):
+        if not entry.startswith("/"):
+            continue
+        normal, real = os.path.normpath(entry), os.path.realpath(entry)
+        names = (folded(normal), folded(real))
+        inside = any(is_inside(each, root) for each in (normal, real) for root in roots)
+        if not inside or all(is_under(each, SYSTEM_ROOTS) for each in names):
+            kept.append(entry)
+    return os.pathsep.join(kept) or os.defpath
 
 
 def _git_that_only_reads(empty: Path, more: Mapping[str, str]) -> dict[str, str]:

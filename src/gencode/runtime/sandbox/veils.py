@@ -9,9 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gencode.permissions.bash.forms import value_of
-from gencode.permissions.bash.unfolding import Command
-from gencode.permissions.bash.wrappers import base_name
+from gencode.permissions.bash.decision import Reading
 from gencode.permissions.secrets import KERNEL_ROOTS, SYSTEM_ROOTS, folded, is_under
 from gencode.runtime.sandbox.aliases import programs
 from gencode.runtime.sandbox.guards import real
@@ -36,8 +34,6 @@ def veiled(plan: Enclosure, closed: Iterable[str], cwd: Path) -> Enclosure:
     return replace(plan, veiled=tuple(outer[:_MOST]))
 
 
-def is_for_veils(command: Command) -> bool:
-    """Whether a command is shown to only read, also behind a plain `sh -c`, and none of its parts is git."""
-    reads = all(unit.plain_shell or not unit.more_than_read for unit in command.units)
-    values = (value_of(unit.words[0]) for unit in command.units if unit.words)
-    return reads and not command.unparsable and not any(base_name(value or "") == "git" for value in values)
+def is_for_veils(reading: Reading) -> bool:
+    """Whether a command is shown to only read, and none of its parts is git."""
+    return reading.only_reads and not any(unit.is_git for unit in reading.command.units)
