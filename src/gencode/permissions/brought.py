@@ -16,7 +16,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.permissions.agent_places import CONFIGS, NAMED, ONE_NAME, TREES, agent_dialect, is_base
+from gencode.permissions.agent_places import (
+    CONFIGS,
+    NAMED,
+    ONE_NAME,
+    SKILL_FOLDERS,
+    TREES,
+    agent_dialect,
+    is_base,
+)
 
 FOLDER = ".gen"
 SETTINGS = ".gen/settings.toml"
@@ -29,12 +37,11 @@ DEEPEST = 12
 MOST_PROBLEMS = 10
 
 _FILES = (SETTINGS, ".mcp.json", *CONFIGS)
-_SKILLS = (".gen/skills", ".claude/skills", ".agents/skills")
-_SKILL_TREES = tuple(f"{folder}/" for folder in _SKILLS)
+_SKILL_TREES = tuple(f"{folder}/" for folder in SKILL_FOLDERS)
 SERVERS = (".mcp.json", ".gen/mcp.json")
 """Where a project names MCP servers."""
 _SKILL = "SKILL.md"
-_TREES = (*TREES, *_SKILLS)
+_TREES = (*TREES, *SKILL_FOLDERS)
 _BEGINNINGS = ("hooks", "mcp")
 """What names in `.gen` begin with that hold programs to be started."""
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule, stricter
 from gencode.core.spec import Workspace, same_name
+from gencode.permissions.agent_places import WORKTREES, users_places
 from gencode.permissions.links import as_links_lead, follow
 from gencode.permissions.patterns import PathPattern, Places, RulePattern, is_exact, rule_pattern
 from gencode.permissions.secrets import (
@@ -223,6 +224,8 @@ def _decide(tool: str, path: Resolved, policy: Policy, places: Places, rules: _P
         return verdict.hard("it is a device, a pipe, a socket or a view into the kernel")
     if writing and nature.settings:  # step 5
         return verdict.hard("nothing may write into .git or .gen")
+    if writing and _is_users(names, places):
+        return verdict.hard("agents, skills and settings of yours are read from there, for all folders")
     if writing and nature.system:
         return verdict.hard("nothing may write into a folder of the system")
     if rule := _match(rules.deny, names):  # step 6
@@ -301,6 +304,36 @@ def _nature(names: tuple[str, ...]) -> _Nature:
         secret=any(map(is_secret, spelled)),
         protected=any(map(is_protected, spelled)),
     )
+
+
+def _is_users(names: tuple[str, ...], places: Places) -> bool:
+    """Whether a path is in a place of the user's own agents, skills and settings, or is a folder above one.
+
+    What lies there counts without trust in every workspace and may start programs. A folder above could be
+    moved to where the place is.
+    """
+    homes = dict.fromkeys((places.home, places.real_home))
+    closed = {folded(each) for home in homes for each in users_places(home)}
+    tops = [folded(home) for home in homes]
+    own = [folded(each) for each in _own_folders(places.home)]
+    for parts in map(folded, names):
+        if any(_is_below(parts, each) and parts[len(each) : len(each) + 1] != (WORKTREES,) for each in own):
+            return True
+        above_home = any(_is_below(top, parts) for top in tops)
+        if not above_home and any(_is_below(parts, each) or _is_below(each, parts) for each in closed):
+            return True
+    return False
+
+
+def _own_folders(home: str) -> tuple[str, ...]:
+    """GenCode's own per-user folder, as it is named and as its links lead; the environment may name it."""
+    named = os.environ.get("GEN_HOME", "")
+    own = f"{home}{named[1:]}" if named.startswith("~/") else named or f"{home}/.gen"
+    return (own, os.path.realpath(own))
+
+
+def _is_below(parts: tuple[str, ...], top: tuple[str, ...]) -> bool:
+    return parts[: len(top)] == top
 
 
 def _guard(tool: str, path: Resolved, nature: _Nature) -> str:

@@ -25,7 +25,8 @@ _HIDDEN_IN_BRACES = re.compile(r"[{,]\.[^/.,}]")
 # Whatever the guards speak of has one of these in it; most commands have none.
 _TRIGGER = re.compile(
     r"\.(?:ssh|gnupg|aws|azure|kube|config|env|netrc|git|pgpass|npmrc|pypirc|pem|key|p12|pfx|gen|vscode|idea"
-    r"|husky|mcp|bash|profile|zsh|zprofile|zlogin|inputrc|\.)"
+    r"|husky|mcp|bash|profile|zsh|zprofile|zlog|inputrc|agents|claude|codex|cursor|gemini|qwen|opencode|cargo"
+    r"|devcontainer|pre-commit|yarnrc|exrc|dir-locals|gdbinit|kshrc|cshrc|tcshrc|\.)"
     r"|id_|git~|/(?:etc|boot|sys|proc|dev)|\x01"
 )
 _UNKNOWN_DOT_NAME = re.compile(r"(?:\A|[/\n=:,@]|(?:\A|\n)-[A-Za-z0-9])\.[^/\n=:,@\x00]*\x00")
