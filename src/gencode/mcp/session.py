@@ -22,6 +22,9 @@ FIRST_WAIT = 2.0
 Tables = Sequence[tuple[str, dict[str, Any], bool]]
 """The tables of the settings: where each was written, what it says, and whether the user wrote it."""
 
+Lines = list[tuple[str, str]]
+"""Command lines, each with the folder it is run in; none: the one that is worked in."""
+
 
 def told_servers(entries: Sequence[Any], files: Mapping[str, bytes], origin: str = "") -> list[str]:
     """The servers of an agent's file and of files like `.mcp.json`, each as it is started, in a line."""
@@ -34,6 +37,16 @@ def told_servers(entries: Sequence[Any], files: Mapping[str, bytes], origin: str
 
     several = [of_agent(entries, origin)[1], *(of_mcp_json(files[path], path) for path in files)]
     return [line for found in several for line in (*map(told, found.definitions), *found.problems)]
+
+
+def server_commands(tables: Tables, files: Mapping[str, bytes], entries: Sequence[Any] = ()) -> Lines:
+    """How the servers of settings, of files like `.mcp.json` and of an agent's file are started."""
+    if not (tables or files or entries):
+        return []
+    from gencode.mcp.definition import gathered, of_agent
+
+    found = (*gathered(tables, files).definitions, *of_agent(entries, "")[1].definitions)
+    return [line for each in found if each.command for line in each.lines]
 
 
 class Session:

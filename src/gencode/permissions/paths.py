@@ -7,6 +7,7 @@ follows the eleven steps of the specification in their order, so that each can b
 import os
 import re
 import stat
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -73,6 +74,8 @@ def places_of(workspace: Workspace) -> Places:
     """The folders of a workspace; its boundary is fixed once, by whoever started the session."""
     root, home = str(workspace.root), str(workspace.home)
     places = Places(_normal(root), os.path.realpath(root), _normal(home), os.path.realpath(home))
+    names = [f"{top}/{path}" for path in workspace.started for top in (places.root, places.real_root)]
+    places = places._replace(started=tuple(dict.fromkeys((*names, *map(os.path.realpath, names)))))
     if (copied := workspace.copied) is None:
         return places
     originals = tuple((each.folder, each.home) for each in copied.originals)
@@ -236,7 +239,7 @@ def _decide(tool: str, path: Resolved, policy: Policy, places: Places, rules: _P
         return verdict.ruled(Action.ASK, rule)
     if policy.mode is Mode.DONT_ASK:
         return verdict.of(Action.ALLOW, "the mode dontAsk allows what no rule forbids")
-    if guard := _guard(tool, path, nature):  # step 8
+    if guard := _guard(tool, path, nature, places):  # step 8
         if rule := _match(rules.exact, (path.real,)):
             return verdict.ruled(Action.ALLOW, rule)
         return verdict.of(Action.ASK, guard, lifts=verdict.exact_rule())
@@ -336,15 +339,23 @@ def _is_below(parts: tuple[str, ...], top: tuple[str, ...]) -> bool:
     return parts[: len(top)] == top
 
 
-def _guard(tool: str, path: Resolved, nature: _Nature) -> str:
+def _guard(tool: str, path: Resolved, nature: _Nature, places: Places) -> str:
     writing = tool in _WRITING
     if (writing or tool in _SHOWING) and nature.secret:
         return "it may hold secrets"
     if writing and nature.protected:
         return "it changes how programs behave"
+    if writing and places.started and is_started((path.lexical, path.real), places):
+        return "a hook or an MCP server starts it"
     if writing and path.hard_links > 1:
         return "the file has more than one hard link, so it is also somewhere else"
     return ""
+
+
+def is_started(names: Iterable[str], places: Places) -> bool:
+    """Whether one of these absolute paths is a file that a hook or an MCP server starts, in any spelling."""
+    started = {folded(each) for each in places.started}
+    return any(folded(name) in started for name in names)
 
 
 def _match(rules: tuple[tuple[Rule, PathPattern | RulePattern], ...], names: tuple[str, ...]) -> Rule | None:

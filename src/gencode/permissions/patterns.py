@@ -28,6 +28,8 @@ class Places(NamedTuple):
     """Where the workspace is in a copy: that copy, and each folder it was made of, with its user's home."""
     narrowing: int = 0
     """How many of these, the last ones, are those about which only deny and ask rules count for the copy."""
+    started: tuple[str, ...] = ()
+    """Absolute paths of files that hooks and MCP servers start, as they are written and as links lead."""
 
 
 class PathPattern:

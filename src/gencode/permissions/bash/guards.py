@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gencode.permissions.bash.forms import value_of, without_certainty
 from gencode.permissions.bash.parts import Part, Word
 from gencode.permissions.bash.unfolding import Unit
-from gencode.permissions.paths import is_inside
+from gencode.permissions.paths import is_inside, is_started
 from gencode.permissions.patterns import Places
 from gencode.permissions.secrets import folded, is_protected, is_secret
 
@@ -66,12 +66,13 @@ def watch(unit: Unit, places: Places, *, has_cd: bool) -> Watch:
     masked = [_masked(word) for word in words]
     text = "\n".join(masked)
     guard = _guard(unit, words, masked, places) if _may_trigger(text) else ""
+    guard = guard or _starts(unit, words, places)
     plain = text.isascii() and _DYNAMIC not in text and _BRACE not in text and "~" not in text
     return Watch(guard, text.lower(), has_cd or unit.behind_xargs or not plain)
 
 
 def _guard(unit: Unit, words: Sequence[Word], masked: Sequence[str], places: Places) -> str:
-    changes = unit.part.kind != "inert" and bool(unit.more_than_read) and not unit.plain_shell
+    changes = _changes(unit)
     protected = ""
     for word, text in zip(words, masked, strict=True):
         for components, absolute in _readings(word, text, places):
@@ -82,6 +83,21 @@ def _guard(unit: Unit, words: Sequence[Word], masked: Sequence[str], places: Pla
         if _BRACE in text and _HIDDEN_IN_BRACES.search(word.value):
             return f"{_short(word)} may hold secrets"
     return protected
+
+
+def _starts(unit: Unit, words: Sequence[Word], places: Places) -> str:
+    """Whether a part that may change something names a file that a hook or an MCP server starts."""
+    if not places.started or not _changes(unit):
+        return ""
+    for word in words:
+        for candidate in _candidates(value_of(word) or ""):
+            if is_started(_paths(candidate, places), places):
+                return f"{_short(word)} is started by a hook or an MCP server"
+    return ""
+
+
+def _changes(unit: Unit) -> bool:
+    return unit.part.kind != "inert" and bool(unit.more_than_read) and not unit.plain_shell
 
 
 def _may_trigger(text: str) -> bool:

@@ -77,12 +77,14 @@ def enclosure(
     *,
     network: bool = False,
     also_writable: Iterable[Path] = (),
+    started: Iterable[str] = (),
     environ: Mapping[str, str] | None = None,
 ) -> Enclosure:
     """The usual enclosure of a command in a workspace. `home` is the per-user folder of GenCode.
 
     A workspace that is itself part of somebody's settings is not writable at all; worktrees are none, also
     where they lie in that folder. A command in a part of such a worktree may use the repository it has.
+    `started` are files of the workspace that hooks and MCP servers start, some of them outside of any wall.
     """
     environ = os.environ if environ is None else environ
     mine = real(home)
@@ -104,6 +106,7 @@ def enclosure(
                     mine,
                     *(name for top in homes_of_git for name in guarded_names(top)),
                     *(place for each in users for place in _kept(each, given)),
+                    *(real(each) for path in started if kind(each := real(workspace) / path)),
                 ]
             )
         ),
