@@ -317,12 +317,30 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _parsed(path: Path, text: str) -> dict[str, Any]:
+    """What a file says. One that cannot be read stops every command: it may hold rules that refuse."""
+    way = "repair the file, or move it away"
     try:
-        return tomllib.loads(text)
+        found = tomllib.loads(text)
+        large = _holds_large_number(found)
     except RecursionError:
-        raise UserMistake(f"The settings file {path} is nested too deeply.") from None
-    except ValueError as error:  # also a number of thousands of digits
-        raise UserMistake(f"The settings file {path} is not valid TOML: {error}.") from None
+        raise UserMistake(f"The settings file {path} is nested too deeply; {way}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserMistake(f"The settings file {path} is not valid TOML: {error}; {way}.") from None
+    except ValueError:  # a number of thousands of digits
+        large = True
+        found = {}
+    if large:
+        raise UserMistake(f"The settings file {path} holds a number that is too large; {way}.")
+    return found
+
+
+def _holds_large_number(value: object) -> bool:
+    """Whether a number in it is larger than TOML allows; Python could not even print some of those."""
+    if isinstance(value, dict):
+        return any(map(_holds_large_number, cast("dict[str, object]", value).values()))
+    if isinstance(value, list):
+        return any(map(_holds_large_number, cast("list[object]", value)))
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
 def _from(environ: Mapping[str, str]) -> dict[str, Any]:
