@@ -44,6 +44,10 @@ class AgentFile(Struct, frozen=True):
     tools: list[str] | AllTools = ALL
     disallowed: list[str] = []
     model: str | list[str] | None = None
+    other: bool = False
+    """Whether it does not even look like an agent, as a README does not."""
+    written: str = ""
+    """Of a file that was written just now: the SHA-256 of it."""
 
 
 def spelled(**fields: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from gencode.agents.dialect import AgentFile, Dialect, Near, Parsed, alone
 from gencode.agents.frontmatter import mistake, read_front_matter
 from gencode.agents.making import make
 from gencode.agents.places import dialect as dialect_named
-from gencode.agents.yaml_fields import DEEPEST_FILE, Unreadable, yaml_fields
+from gencode.agents.yaml_fields import DEEPEST_FILE, NoAgent, Unreadable, no_agent, yaml_fields
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec
 from gencode.permissions.agent_places import CONFIG_NAMES
@@ -57,17 +57,19 @@ def read_agent_file(
     try:
         text = _decoded(content, path)
         if dialect is None:
-            from gencode.agents.recognising import dialect_of, from_path
+            from gencode.agents.recognising import dialect_of, from_path, has_form
 
             name = from_path(PurePath(path)) or name
             parsed = parse(text, path)
+            if not name and not has_form(PurePath(path), parsed):
+                raise no_agent(path, "it does not have the form of an agent")
             name = dialect_of(PurePath(path), parsed)
         else:
             parsed = parse(text, path)
         made_by = dialect_named(name)
         return make(made_by.joined(parsed, near), made_by, path, builtin=builtin)[1]
     except UserMistake as error:
-        return AgentFile(path, name, why_not=str(error))
+        return AgentFile(path, name, why_not=str(error), other=isinstance(error, NoAgent))
 
 
 def read_agent(text: str, path: str, dialect: Dialect, *, builtin: bool = False) -> AgentSpec:
@@ -136,7 +138,7 @@ def _json(text: str, path: str) -> dict[str, Any]:
     except RecursionError:
         raise mistake(path, "it is nested too deep") from None
     if not isinstance(found, dict):
-        raise mistake(path, "it holds no fields, so it is no agent")
+        raise no_agent(path, "it holds no fields, so it is no agent")
     return _plain(cast("dict[str, Any]", found), path)
 
 

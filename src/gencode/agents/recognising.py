@@ -47,6 +47,7 @@ _TELLTALES: tuple[tuple[str, frozenset[str]], ...] = tuple(
 _GEMINIS = frozenset(
     ("read_file", "run_shell_command", "list_directory", "search_file_content", "grep_search")
 )
+_KIROS = ("prompt", "allowedTools", "toolsSettings", "toolAliases", "useLegacyMcpJson")
 _MODES = ("primary", "subagent", "all")
 
 
@@ -97,6 +98,21 @@ def dialect_of(path: PurePath, parsed: Parsed) -> str:
     if "permission-mode" in parsed.fields or "result-cap" in parsed.fields:
         return "gencode"
     return "gemini" if _GEMINIS & {*names} else "claude"
+
+
+def has_form(path: PurePath, parsed: Parsed) -> bool:
+    """Whether a file that lies anywhere looks like an agent; Markdown with fields does."""
+    fields = parsed.fields
+    if (
+        path.suffix == ".json"
+    ):  # Kiro's; settings and manifests of packages have a name and a description, too
+        return isinstance(fields.get("tools"), list) or any(name in fields for name in _KIROS)
+    if path.suffix == ".toml":
+        return "developer_instructions" in fields or {"name", "description"} <= fields.keys()
+    if path.suffix in (".yaml", ".yml"):
+        told = "instructions" in fields or "prompt" in fields
+        return isinstance(fields.get("agent"), dict) or (told and bool({"title", "name"} & fields.keys()))
+    return True
 
 
 def _plain(part: str) -> str:

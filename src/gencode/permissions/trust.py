@@ -115,6 +115,20 @@ def trust(project: Standing, home: Path, started: Mapping[str, str] | None = Non
         )
 
 
+def trust_added(before: Standing, path: str, digest: str, home: Path) -> Standing:
+    """How a folder stands after its person had a file written; it stays trusted if nothing else changed.
+
+    `before` is how it stood before that, `path` the new file below it, which starts nothing, and `digest` the
+    SHA-256 of what was written, whatever is there by now.
+    """
+    now = standing(before.folder, home)
+    same = now.changes == (Change("new", path),) and now.brought.files.get(path) == digest
+    if not (before.trusted and same) or now.brought.problems:
+        return now
+    trust(now, home, now.started)
+    return standing(before.folder, home)
+
+
 def revoke(folder: Path, home: Path) -> bool:
     """Trust a folder no more; whether it was trusted."""
     if not (home / FILE).exists():
