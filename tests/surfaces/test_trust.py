@@ -274,6 +274,22 @@ def test_one_line_tells_that_something_waits_and_nobody_is_asked(project: Path) 
     assert "This folder" not in gen("-p", "hello", cwd=project).err
 
 
+@pytest.mark.parametrize(
+    ("path", "text", "waits"),
+    [
+        (".mcp.json", '{"mcpServers": {"a": {"command": "x"}}}', "MCP servers"),
+        (".claude/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: d\n---\nb", "skills"),
+    ],
+)
+def test_the_line_also_tells_of_a_folder_with_nothing_else(
+    tmp_path: Path, path: str, text: str, waits: str
+) -> None:
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text(text)
+    ended = gen("-p", "hello", cwd=tmp_path)
+    assert f"This folder brings {waits} that do not count yet; look at them with: gen trust ." in ended.err
+
+
 def test_a_folder_whose_rules_only_narrow_is_left_in_peace(tmp_path: Path) -> None:
     (tmp_path / ".gen").mkdir()
     (tmp_path / ".gen" / "settings.toml").write_text('deny = ["Read(*.sql)"]\n')

@@ -42,7 +42,7 @@ def read_agent_files(
             fields = _json(plain_json(_decoded(content, path)), path)
         except UserMistake as error:
             return [AgentFile(path, "opencode", why_not=str(error))]
-        return agents_inside(fields, path)
+        return agents_inside(fields, path, near)
     return [read_agent_file(content, path, dialect, near=near)]
 
 
@@ -67,7 +67,7 @@ def read_agent_file(
         else:
             parsed = parse(text, path)
         made_by = dialect_named(name)
-        return make(made_by.joined(parsed, near), made_by, path, builtin=builtin)[1]
+        return make(made_by.joined(parsed, near, PurePath(path)), made_by, path, builtin=builtin)[1]
     except UserMistake as error:
         return AgentFile(path, name, why_not=str(error), other=isinstance(error, NoAgent))
 

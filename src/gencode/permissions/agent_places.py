@@ -4,6 +4,8 @@ Everybody who reads them, watches them or keeps others from writing them takes t
 """
 
 import os
+import re
+from posixpath import dirname, join, normpath
 
 AGENTS = ".gen/agents"
 
@@ -37,6 +39,11 @@ ONE_NAME = "SUBAGENT.md"
 """What every agent of the dialect task-types is called, one folder down."""
 CONFIGS = ("opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc")
 """Settings of opencode, which may hold agents."""
+FILE_INSIDE = re.compile(r"\{file:([^{}\n]{1,400})\}")
+"""How opencode's settings take the text of another file, which lies below the folder of the settings."""
+MOST_INSIDE = 200
+ROLES_CONFIG = ".codex/config.toml"
+"""Settings of Codex, which may describe the agents that lie beside them."""
 CONFIG_NAMES = frozenset(path.rpartition("/")[2] for path in CONFIGS)
 
 USER_FOLDERS: tuple[tuple[str, str], ...] = (
@@ -106,6 +113,20 @@ def users_places(home: str) -> tuple[str, ...]:
         if os.path.lexists(place):
             found.setdefault(os.path.realpath(place))
     return tuple(found)
+
+
+def named_inside(content: bytes, path: str) -> tuple[str, ...]:
+    """The files of the same folder or project that settings of opencode take texts from, by their paths."""
+    names = FILE_INSIDE.findall(content.decode(errors="replace"))[:MOST_INSIDE]
+    return tuple(dict.fromkeys(filter(None, (beside(path, name) for name in names))))
+
+
+def beside(path: str, name: str) -> str:
+    """The path that a name in the file at `path` means; empty where it leads out of the project."""
+    name = name.strip()
+    found = normpath(join(dirname(path), name))
+    outside = not name or name.startswith(("/", "~")) or found.startswith(("/", ".."))
+    return "" if outside or "\0" in name else found
 
 
 def is_base(path: str) -> bool:
