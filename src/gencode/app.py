@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
@@ -11,10 +11,11 @@ import msgspec
 from gencode.agents.library import Library
 from gencode.agents.registry import MAIN, Registry
 from gencode.agents.registry import Entry as Entry
+from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.prices import Price
 from gencode.core.rules import Policy
-from gencode.core.spec import TaskRequest, Workspace
+from gencode.core.spec import AgentSpec, TaskRequest, Workspace
 from gencode.delegation.foresight import Foresight
 from gencode.delegation.forks import At, Fork
 from gencode.delegation.handle import Asking, Handle, Words, request
@@ -33,21 +34,24 @@ from gencode.delegation.watch import Watch
 from gencode.delegation.work import Prompt, Terms, Work
 from gencode.engines.choosing import engine_for
 from gencode.engines.process import WorkOrder as WorkOrder
-from gencode.mcp.session import FILES, Session, Tables
+from gencode.mcp.session import FILES, Session, Tables, server_commands
 from gencode.mcp.session import SCREEN_WAIT as SCREEN_WAIT
 from gencode.mcp.session import Change as Change
 from gencode.mcp.session import ServerReport as ServerReport
 from gencode.mcp.session import ServerState as ServerState
 from gencode.mcp.session import told_servers as told_servers
+from gencode.permissions.brought import SETTINGS
 from gencode.permissions.chain import Chain, Root
 from gencode.permissions.decision import check_tool
 from gencode.permissions.explain import Explanation
 from gencode.permissions.given import Given
+from gencode.permissions.started import Started, started_by
 from gencode.permissions.trust import Standing, standing
 from gencode.places import database, outputs, workspace_at
 from gencode.providers.vendors import Switchboard
 from gencode.runtime.asking import Asker
 from gencode.runtime.bus import Bus, Listener
+from gencode.runtime.hooks_file import parse_hooks
 from gencode.runtime.instructions import Instructions, no_instructions
 from gencode.runtime.models import OFFLINE, Model, ModelRegistry
 from gencode.runtime.ports import Engine, Handover, Provider, Store
@@ -61,6 +65,7 @@ from gencode.settings import (
     layers,
     merged,
     policy_named,
+    project_values,
     root_policy,
     server_tables,
 )
@@ -87,6 +92,38 @@ forgetful: Callable[[], Store] = MemoryStore
 def agents_if_trusted(project: Standing) -> Registry:
     """The agents there would be if a folder were trusted as it was looked at."""
     return Registry.load(gen_home(), msgspec.structs.replace(project, state="trusted"))
+
+
+def started_if_trusted(project: Standing) -> Started:
+    """The files of a folder that hooks and servers would start, of all that it brings."""
+    entries = (entry for entry in agents_if_trusted(project).listing() if entry.project)
+    texts = project.brought.texts
+    try:
+        servers: dict[str, Any] = project_values(project).get("mcp_servers") or {}
+    except UserMistake:  # it cannot be trusted like this, and whoever shows it says why
+        servers = {}
+    tables: Tables = [(SETTINGS, servers, False)] if servers else []
+    files = {path: texts[path] for path in FILES if path in texts}
+    return _started(project.folder, (entry.spec for entry in entries), tables, files)
+
+
+def _started(
+    folder: Path,
+    specs: Iterable[AgentSpec | None],
+    tables: Tables,
+    files: Mapping[str, bytes],
+    hooks: object = None,
+) -> Started:
+    """What agents, servers and `hooks` for everybody start of a folder."""
+    lines = [] if hooks is None else [(each.command, "") for each in parse_hooks(hooks, of_agent=False).hooks]
+    with suppress(UserMistake):  # a table of servers that cannot be read starts nothing
+        lines += server_commands(tables, files)
+    for spec in specs:
+        if spec is not None and (spec.hooks or spec.mcp_servers):
+            own = parse_hooks(spec.hooks, of_agent=True).hooks
+            lines += [(each.command, "") for each in own if not each.broken]
+            lines += server_commands((), {}, spec.mcp_servers)
+    return started_by(lines, folder) if lines else Started()
 
 
 class Surroundings(msgspec.Struct, frozen=True, eq=False):
@@ -133,6 +170,8 @@ class GenCode:
         self._answered: set[str] = set()
         brought = around.project.brought.texts if around.project.trusted else {}
         files = {name: brought[name] for name in FILES if name in brought}
+        self._tables, self._files = around.servers, files
+        self._guarded: tuple[Registry, Workspace] | None = None
         self.servers = Session(gen_home(), self.workspace.root, around.servers, files, self._answered, rules)
         outside = (told.hooks, self.servers, told.append_system_prompt)
         customs = Customs(told.max_depth, self._price, kept, self.library, *outside)
@@ -397,11 +436,21 @@ class GenCode:
         price, room = self.switchboard.price(model), self.settings.context_tokens
         return price if room is None or model == OFFLINE else msgspec.structs.replace(price, context=room)
 
+    def _guarded_workspace(self) -> Workspace:
+        """The workspace, with the files in it that hooks and servers start as things are now."""
+        agents = self.agents
+        if self._guarded is None or self._guarded[0] is not agents:
+            specs = (entry.spec for entry in agents.listing())
+            hooks = self.settings.hooks or None
+            found = _started(self.workspace.root, specs, self._tables, self._files, hooks)
+            self._guarded = agents, msgspec.structs.replace(self.workspace, started=found.files)
+        return self._guarded[1]
+
     def _origin(self) -> Origin:
         return Origin(
             chain=Chain(self.root),
             model=self.model,
-            workspace=self.workspace,
+            workspace=self._guarded_workspace(),
             stop=self.supervisor.stop,
             session=self.supervisor.stop,
             asker=self._asker,

@@ -18,7 +18,15 @@ from gencode.core.prices import Price
 from gencode.core.rules import Action, Policy, merge, parse_mode, parse_rule
 from gencode.core.spec import DEEPEST
 from gencode.permissions import answers
-from gencode.permissions.brought import LARGEST_SETTINGS, SETTINGS, agent_dialect, is_users, project_settings
+from gencode.permissions.brought import (
+    LARGEST_SETTINGS,
+    SERVERS,
+    SETTINGS,
+    agent_dialect,
+    is_skill,
+    is_users,
+    project_settings,
+)
 from gencode.permissions.decision import check_tool
 from gencode.permissions.paths import PATH_TOOLS, shown
 from gencode.permissions.trust import Standing, standing
@@ -230,8 +238,23 @@ def waiting(project: Standing) -> tuple[str, ...]:
     if project.state in ("nothing", "trusted"):
         return ()
     settings = {*project_values(project)} & (OF_PROJECTS - NARROWING)
-    agents = any(agent_dialect(path) for path in project.brought.texts)
-    return (*(["settings"] if settings else []), *(["agents"] if agents else []))
+    texts = project.brought.texts
+    found = {
+        "settings": bool(settings),
+        "agents": any(map(agent_dialect, texts)),
+        "MCP servers": any(_names_servers(texts[path]) for path in SERVERS if path in texts),
+        "skills": any(map(is_skill, texts)),
+    }
+    return tuple(name for name, waits in found.items() if waits)
+
+
+def _names_servers(content: bytes) -> bool:
+    """Whether a file like `.mcp.json` names servers; one that cannot be read may."""
+    try:
+        found: object = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return True
+    return isinstance(found, dict) and bool(cast("dict[str, object]", found).get("mcpServers"))
 
 
 def _of_project(folder: Path, project: Standing) -> dict[str, Any]:
@@ -317,12 +340,30 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _parsed(path: Path, text: str) -> dict[str, Any]:
+    """What a file says. One that cannot be read stops every command: it may hold rules that refuse."""
+    way = "repair the file, or move it away"
     try:
-        return tomllib.loads(text)
+        found = tomllib.loads(text)
+        large = _holds_large_number(found)
     except RecursionError:
-        raise UserMistake(f"The settings file {path} is nested too deeply.") from None
-    except ValueError as error:  # also a number of thousands of digits
-        raise UserMistake(f"The settings file {path} is not valid TOML: {error}.") from None
+        raise UserMistake(f"The settings file {path} is nested too deeply; {way}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserMistake(f"The settings file {path} is not valid TOML: {error}; {way}.") from None
+    except ValueError:  # a number of thousands of digits
+        large = True
+        found = {}
+    if large:
+        raise UserMistake(f"The settings file {path} holds a number that is too large; {way}.")
+    return found
+
+
+def _holds_large_number(value: object) -> bool:
+    """Whether a number in it is larger than TOML allows; Python could not even print some of those."""
+    if isinstance(value, dict):
+        return any(map(_holds_large_number, cast("dict[str, object]", value).values()))
+    if isinstance(value, list):
+        return any(map(_holds_large_number, cast("list[object]", value)))
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
 def _from(environ: Mapping[str, str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gencode.runtime.processes.environment import MARK
 from tests.agents.samples import SAMPLES
 from tests.surfaces.running import gen
 
@@ -74,7 +75,7 @@ def test_lint_says_why_a_page_is_no_agent(folder: Path):
 def test_lint_reads_like_a_linter(folder: Path):
     out = gen("agents", "lint", ".", cwd=folder).out
     assert f"{folder}/.claude/agents/reviewer.md:4: the tool Nonsense is not known here [tool-unknown]" in out
-    assert out.splitlines()[-1] == "3 files, 2 agents, 1 clashes"
+    assert out.splitlines()[-1] == "2 agent files, 2 can be used, 1 name clash, 1 other file"
 
 
 def test_lint_tells_all_tools_from_none(tmp_path: Path):
@@ -132,6 +133,75 @@ def test_new_writes_a_file_for_this_folder_and_says_where(tmp_path: Path):
     assert [agent["source"] for agent in listed if agent["untrusted"]] == [str(path)]
 
 
+def test_new_leaves_a_trusted_folder_trusted_with_the_new_agent(tmp_path: Path):
+    words = ("agents", "new", "--description", "Runs tests.")
+    gen(*words, "first", cwd=tmp_path)
+    gen("trust", "--yes", cwd=tmp_path)
+    ended = gen(*words, "second", cwd=tmp_path)
+    assert (ended.code, ended.err) == (0, "")
+    assert gen("trust", "--json", cwd=tmp_path).json["state"] == "trusted"
+    assert gen("agents", "show", "second", "--json", cwd=tmp_path).code == 0
+    by_an_agent = gen(*words, "third", cwd=tmp_path, **{MARK: "1"})
+    assert "gen trust" in by_an_agent.err
+    assert gen("trust", "--json", cwd=tmp_path).json["state"] == "changed"
+
+
+def test_new_does_not_trust_what_else_changed(tmp_path: Path):
+    words = ("agents", "new", "--description", "Runs tests.")
+    gen(*words, "first", cwd=tmp_path)
+    gen("trust", "--yes", cwd=tmp_path)
+    (tmp_path / ".mcp.json").write_text("{}")
+    assert "gen trust" in gen(*words, "second", cwd=tmp_path).err
+    changed = gen("trust", "--json", cwd=tmp_path).json["changes"]
+    assert [each["path"] for each in changed] == [".gen/agents/second.md", ".mcp.json"]
+
+
+PACKAGE = '{"name": "x", "description": "A package.", "version": "1.0.0", "mcpServers": {}}'
+
+
+def test_lint_tells_agents_from_what_only_lies_beside_them(tmp_path: Path):
+    others = {
+        **dict.fromkeys(("package.json", "plugin.json", ".claude-plugin/marketplace.json"), PACKAGE),
+        "hooks/hooks.json": '{"description": "Hooks.", "hooks": {}}',
+        "README.md": "# Read me\n",
+        ".claude/agents/README.md": "# Read me\n",
+        "pyproject.toml": "[project]\nname = 'x'\n",
+        "compose.yaml": "services: {}\n",
+    }
+    agents = {
+        ".kiro/agents/k.json": '{"description": "d", "prompt": "p"}',
+        "elsewhere/k2.json": '{"name": "k2", "description": "d", "prompt": "p"}',
+    }
+    skipped = {"node_modules/a/package.json": PACKAGE, "node_modules/a/agent.md": CLAUDE}
+    for name, text in {**others, **agents, **skipped}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    ended = gen("agents", "lint", ".", "--json", cwd=tmp_path)
+    files = {str(Path(each["path"]).relative_to(tmp_path)): each["loadable"] for each in ended.json["files"]}
+    assert files == {**dict.fromkeys(others, False), **dict.fromkeys(agents, True)}
+    assert ended.code == 0
+    plain = gen("agents", "lint", ".", cwd=tmp_path)
+    assert (plain.code, "error:" in plain.out, "unknown-field" in plain.out) == (0, False, False)
+
+
+@pytest.mark.parametrize("words", [(), (".",), (".claude/agents/x.md",)])
+def test_lint_ends_with_1_when_an_agent_cannot_be_used(tmp_path: Path, words: tuple[str, ...]):
+    file = tmp_path / ".claude/agents/x.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("---\nname: x\ntools: [Read, Grep\nmodel: x\n---\nb")
+    ended = gen("agents", "lint", *words, cwd=tmp_path)
+    assert ended.code == 1
+    assert f"{file}, line 3: " in ended.out
+
+
+def test_lint_names_agents_of_one_name_in_folders_of_several_products(tmp_path: Path):
+    for name in (".claude", ".agents"):
+        (tmp_path / name / "agents").mkdir(parents=True)
+        (tmp_path / name / "agents" / "reviewer.md").write_text("---\nname: reviewer\ndescription: d\n---\nb")
+    (clash,) = gen("agents", "lint", ".", "--json", cwd=tmp_path).json["clashes"]
+    assert (clash["name"], clash["dialect"]) == ("reviewer", "claude, agents")
+
+
 def test_new_for_all_folders_counts_at_once(tmp_path: Path, home: Path):
     ended = gen("agents", "new", "tester", "--description", "Tests.", "--user", "--json", cwd=tmp_path)
     assert ended.json["path"] == str(home / ".gen" / "agents" / "tester.md")
@@ -157,8 +227,8 @@ def test_lint_says_what_a_call_would_say_about_a_schema(tmp_path: Path):
     file.write_text("---\nname: a\ndescription: d\noutput-schema: {type: strnig}\n---\nx")
     out = gen("agents", "lint", str(file), cwd=tmp_path).out
     assert "This is not a JSON Schema at " in out and out.count("[schema-invalid]") == 1
-    assert out.startswith(f"no agent: {file}: output-schema: ") and out.endswith(
-        "1 files, 0 agents, 0 clashes\n"
+    assert out.startswith(f"error: {file}: output-schema: ") and out.endswith(
+        "1 agent file, 0 can be used, 0 name clashes\n"
     )
 
 

@@ -13,6 +13,7 @@ from gencode.agents.registry import Registry
 from gencode.agents.watching import KEPT, living_agents
 from gencode.core.rules import Action, Rule
 from gencode.core.spec import AgentSpec, ToolChoice
+from gencode.permissions.brought import LARGEST_KEPT
 from gencode.permissions.trust import standing, trust
 
 KIMI = "version: 1\nagent:\n"
@@ -167,7 +168,7 @@ def test_agents_inside_the_settings_of_opencode_are_read():
     spec = reviewer.spec
     assert spec is not None
     assert (spec.name, spec.description) == ("reviewer", 'Reviews "code", // carefully.')
-    assert spec.prompt.startswith("Your instructions are in the file ./prompts/review.txt; read it")
+    assert spec.prompt.startswith("Your instructions are in the file /p/prompts/review.txt; read it")
     assert spec.tools == ToolChoice(None, ("Write", "Edit", "WebFetch"))
     assert spec.rules == (Rule("Bash", "*", Action.ASK, "/p/opencode.json"),)
     assert reviewer.findings == ()
@@ -208,3 +209,82 @@ def test_the_linter_tells_every_agent_of_settings(tmp_path: Path):
     found = [(file.spec.name if file.spec else "", file.why_not) for file in lint([tmp_path]).files]
     assert found[0] == ("reviewer", "")
     assert found[-1] == ("", f"{tmp_path}/sub/opencode.jsonc: it holds no agents.")
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "file"),
+    [
+        ("opencode.json", "./prompts/review.txt", "prompts/review.txt"),
+        (".opencode/opencode.json", "p.txt", ".opencode/p.txt"),
+        (".opencode/opencode.json", "../docs/p.txt", "docs/p.txt"),
+    ],
+)
+def test_a_prompt_in_another_file_is_found_from_the_settings_and_trusted_with_them(
+    tmp_path: Path, config: str, name: str, file: str
+):
+    project, home = tmp_path / "project", tmp_path / "home"
+    agent = {"description": "d", "prompt": f"{{file:{name}}}"}
+    put(project / config, json.dumps({"agent": {"reviewer": agent}}))
+    put(project / file, "Review it all.\n")
+    trust(standing(project, home), home)
+    found = Registry.load(home, standing(project, home), user=tmp_path / "user").find("reviewer")
+    assert found.prompt.startswith("Review it all.")
+    (linted,) = [each for each in lint([project / config]).files if each.spec]
+    assert linted.spec is not None and linted.spec.prompt == found.prompt
+    put(project / file, "Delete it all.\n")
+    changed = standing(project, home)
+    assert (changed.state, [each.path for each in changed.changes]) == ("changed", [file])
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret.txt", "/etc/hostname", "~/secret.txt", "a/../../secret.txt", "big.txt"]
+)
+def test_a_prompt_takes_no_text_from_outside_nor_one_that_is_too_long(tmp_path: Path, name: str):
+    project, home = tmp_path / "project", tmp_path / "home"
+    put(
+        project / "opencode.json",
+        json.dumps({"agent": {"r": {"description": "d", "prompt": f"{{file:{name}}}"}}}),
+    )
+    put(tmp_path / "secret.txt", "secret")
+    put(project / "big.txt", "x" * (LARGEST_KEPT + 1))
+    trust(standing(project, home), home)
+    found = Registry.load(home, standing(project, home), user=tmp_path / "user").find("r")
+    assert found.prompt.startswith("Your instructions are in the file ")
+    (linted,) = [each for each in lint([project / "opencode.json"]).files if each.spec]
+    assert linted.spec is not None and linted.spec.prompt.startswith("Your instructions are in the file ")
+
+
+ROLES = """
+[agents.explorer]
+description = "Explores the code."
+config_file = "agents/explorer.toml"
+
+[agents.plain]
+description = "Plain."
+"""
+
+
+@pytest.mark.parametrize("of_user", [True, False])
+def test_a_role_of_codex_has_its_description_from_the_settings_beside_it(tmp_path: Path, of_user: bool):
+    project, home, user = tmp_path / "project", tmp_path / "home", tmp_path / "user"
+    top = user if of_user else project
+    put(top / ".codex/config.toml", ROLES)
+    for name in ("explorer", "plain", "unknown"):
+        put(top / f".codex/agents/{name}.toml", 'developer_instructions = "Look."\n')
+    project.mkdir(exist_ok=True)
+    if not of_user:
+        trust(standing(project, home), home)
+    listed = Registry.load(home, standing(project, home), user=user).listing()
+    found = {each.spec.name: each.spec.description for each in listed if each.spec and not each.spec.builtin}
+    assert found == {"explorer": "Explores the code.", "plain": "Plain."}
+    assert [Path(each.path).name for each in listed if each.problem] == ["unknown.toml"]
+    loadable = {Path(each.path).name: each.spec is not None for each in lint([top]).files}
+    assert loadable == {
+        "config.toml": False,
+        "explorer.toml": True,
+        "plain.toml": True,
+        "unknown.toml": False,
+    }
+    if not of_user:
+        put(project / ".codex/config.toml", ROLES.replace("Plain", "Other"))
+        assert standing(project, home).state == "changed"

@@ -184,7 +184,7 @@ def test_a_file_in_a_code_fence_is_taken_out_of_it():
         ),
         (
             "---\na: 'open\n---\n",
-            "agents/x.md, line 3: the front matter cannot be read: found unexpected end of stream.",
+            "agents/x.md, line 2: the front matter cannot be read: found unexpected end of stream.",
         ),
         (
             "---\na: \x00\n---\n",

@@ -11,6 +11,7 @@ from gencode.agents.lint import lint
 from gencode.agents.places import MODULES
 from gencode.agents.reading import read_agent_file
 from gencode.core.errors import UserMistake
+from tests.surfaces.running import gen
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "50"))
 BOMB = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 20))
@@ -38,6 +39,11 @@ HOSTILE = {
     "deep.toml": ("x = " + "[" * 100_000, "nested too deep"),
     "inline.toml": ("x = " + "{a = " * 50_000, "nested too deep"),
     "dots.toml": (f"{'a.' * 80_000}a = 1", "nested too deep"),
+    "number.toml": (f"name = 'x'\ndescription = 'd'\nn = {'9' * 5_000}\n", "number that is too large"),
+    "hex.toml": (f"name = 'x'\ndescription = 'd'\nn = [0x{'f' * 5_000}]\n", "number that is too large"),
+    "number.json": (f'{{"prompt": "x", "n": {"9" * 5_000}}}', "number that is too large"),
+    "half.json": ('{"prompt": "\\ud800"}', "lone surrogate"),
+    "levels.json": (f'{{"prompt": "x", "n": {"[" * 900}{"]" * 900}}}', "nested too deep"),
     "open.md": ("---\nname: x\n", "never closed"),
     "page.md": ("# A page\n", "no front matter"),
     "null.md": ("---\nname: \x00\n---\n", "cannot be read"),
@@ -111,3 +117,20 @@ def test_whatever_a_file_holds_it_is_an_agent_or_says_why_not(pieces: list[str],
     text = f"---\n{block}\n---\nbody" if ending == ".md" else block
     read = read_agent_file(text.encode(errors="replace"), f"x{ending}", name)
     assert (read.spec is None) is bool(read.why_not)
+
+
+@pytest.mark.parametrize(
+    "command", [("trust", "--show"), ("agents", "lint"), ("agents", "list"), ("trust", "--yes")]
+)
+@pytest.mark.parametrize("users", [True, False])
+def test_a_number_of_thousands_of_digits_ends_no_command(
+    tmp_path: Path, home: Path, command: tuple[str, ...], users: bool
+):
+    """A value that Python cannot even print, in a folder's agents or in the user's own."""
+    folder = (home if users else tmp_path) / ".codex/agents"
+    folder.mkdir(parents=True)
+    for name, number in (("big", "9" * 5_000), ("hex", f"0x{'f' * 5_000}")):
+        (folder / f"{name}.toml").write_text(f"name = '{name}'\ndescription = 'd'\nn = {number}\n")
+    ended = gen(*command, cwd=tmp_path)
+    assert "fault of its own" not in ended.err
+    assert ended.code in (0, 1)

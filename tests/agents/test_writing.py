@@ -35,6 +35,14 @@ def test_a_file_with_only_a_description_is_clean_and_tells_its_agent_how_to_repl
     assert read.spec is not None and "under 2,000 characters" in read.spec.prompt
 
 
+@pytest.mark.parametrize("described", ["Runs tests.", "Use after edits", "Go-Experte", "The API's reviewer!"])
+def test_the_text_of_a_new_agent_has_its_description_as_it_was_written(tmp_path: Path, described: str):
+    read = write_agent(NewAgent("scout", described), tmp_path)
+    assert read.spec is not None
+    first = read.spec.prompt.splitlines()[0]
+    assert first.startswith('You are the agent "scout".') and described in first
+
+
 def test_a_file_that_is_there_stays(tmp_path: Path):
     write_agent(NewAgent("scout", "First."), tmp_path)
     with pytest.raises(UserMistake, match="is already there"):

@@ -207,3 +207,25 @@ async def test_a_server_that_an_agent_of_a_project_brings_waits_for_a_person(
     reader = AgentSpec("y", "", tools=ToolChoice(("Read",)), mcp_servers=own, source=str(source))
     assert box(servers, reader) == {}
     assert fleet.heard() == []
+
+
+async def test_a_server_whose_script_changed_is_started_only_after_a_question(fleet: Fleet) -> None:
+    """The line by which it is started is the same; the file of the folder that it names is not."""
+    script = fleet.folder / "scripts" / "server.sh"
+    script.parent.mkdir()
+    odd = fleet.odd(tools=offer("one"))
+    script.write_text(f'exec "{odd["command"]}" "$@"\n')
+    table = {"command": "sh", "args": ["scripts/server.sh", *odd["args"]]}
+    servers = await fleet.open(odd=table)
+    await fleet.use(box(servers)["mcp__odd__one"])
+    await servers.close()
+    assert [*box(await fleet.open(odd=table))] == ["mcp__odd__one"]
+    script.write_text(f'touch ran\nexec "{odd["command"]}" "$@"\n')
+    changed = await fleet.open(odd=table)
+    assert [*box(changed)] == ["mcp__odd__start"]
+    assert not (fleet.folder / "ran").exists()
+    start = box(changed)["mcp__odd__start"]
+    shown = await start.shown(fleet.desk.ctx, start.parse(ToolCall("c1", start.name, {})))
+    assert "files       scripts/server.sh" in shown
+    assert not (await fleet.after_a_question(start)).error
+    assert [*box(changed)] == ["mcp__odd__one"]

@@ -6,6 +6,7 @@ import pytest
 
 from gencode.core.rules import Action, Decision, Mode, Policy, parse_rule
 from gencode.core.spec import Workspace
+from gencode.permissions.agent_places import USER_PLACES
 from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
 from gencode.permissions.paths import Resolved, decide_path, is_inside, resolve, resolve_glob
@@ -257,3 +258,68 @@ def test_a_neighbour_with_the_same_beginning_is_outside() -> None:
         False,
     ]
     assert is_inside("/anything", "/")
+
+
+@pytest.mark.parametrize("place", USER_PLACES)
+@pytest.mark.parametrize("mode", [Mode.ACCEPT_EDITS, Mode.DONT_ASK, Mode.DEFAULT])
+def test_nothing_writes_where_agents_and_skills_of_the_user_are_read(
+    tmp_path: Path, place: str, mode: Mode
+) -> None:
+    at_home = Workspace(tmp_path, tmp_path, tmp_path)
+    under = policy("allow Write(**)", mode=mode)
+    for path in (place, f"{place}/x.md", f"{tmp_path}/{place}/deep/x.md", f"~/{place.upper()}/x.md"):
+        assert act("Write", path, at_home, under) is Action.DENY
+        assert act("move_file", path, at_home, under) is Action.DENY
+    assert act("move_file", place.split("/")[0], at_home, under) is Action.DENY
+    assert act("Read", f"{place}/x.md", at_home, under) is Action.ALLOW
+
+
+def test_nothing_writes_where_a_link_of_the_user_leads_to_their_agents(tmp_path: Path) -> None:
+    (tmp_path / "dotfiles/claude").mkdir(parents=True)
+    (tmp_path / "home/.claude").mkdir(parents=True)
+    (tmp_path / "home/.claude/agents").symlink_to(tmp_path / "dotfiles/claude")
+    where = Workspace(tmp_path / "dotfiles", tmp_path / "dotfiles", tmp_path / "home")
+    under = policy(mode=Mode.ACCEPT_EDITS)
+    assert act("Write", "claude/x.md", where, under) is Action.DENY
+    assert act("Write", "vim/x.md", where, under) is Action.ALLOW
+
+
+def test_nothing_writes_into_our_own_folder_wherever_it_is(
+    where: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEN_HOME", str(where.root / "mine"))
+    under = policy(mode=Mode.DONT_ASK)
+    for path in ("mine", "mine/settings.toml", "mine/agents/x.md", "MINE/trust.toml"):
+        assert act("Write", path, where, under) is Action.DENY
+    assert act("Write", "mine/worktrees/repo/a.py", where, under) is Action.ALLOW
+
+
+OTHERS = (
+    *(".claude/settings.json", ".codex/config.toml", ".cursor/mcp.json", ".agents/agents/x.md"),
+    *(".gemini/settings.json", ".qwen/settings.json", ".opencode/opencode.json", ".githooks/pre-commit"),
+    *("x.git/hooks/update", ".github/workflows/ci.yml", ".devcontainer/devcontainer.json", ".gitattributes"),
+    *("sub/.pre-commit-config.yaml", ".yarnrc.yml", ".cargo/config.toml", ".exrc", ".dir-locals.el"),
+    *(".gdbinit", ".bash_aliases", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".config/fish/config.fish"),
+    *(".config/git/config", ".config/autostart/x.desktop", ".config/systemd/user/x.service"),
+)
+
+
+@pytest.mark.parametrize("path", OTHERS)
+def test_what_other_programs_start_by_themselves_is_asked(where: Workspace, path: str) -> None:
+    under = policy("allow Write(**)", mode=Mode.ACCEPT_EDITS)
+    assert act("Write", path, where, under) is Action.ASK
+    assert act("Write", path, where, policy(mode=Mode.DONT_ASK)) is Action.ALLOW
+    assert act("Read", path, where, under) is Action.ALLOW
+    command = {"command": f"cp x {path}"}
+    assert ask_all("Bash", command, where, policy("allow Bash(cp:*)")) is Action.ASK
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(".github/CODEOWNERS", ".cargo/registry/x", ".config/nvim/init.lua", "hooks/update", "git/hooks/x"),
+        *("claude/settings.json", ".claude/worktrees/fix/src/a.py"),
+    ],
+)
+def test_what_only_looks_like_it_is_not(where: Workspace, path: str) -> None:
+    assert act("Write", path, where, policy(mode=Mode.ACCEPT_EDITS)) is Action.ALLOW

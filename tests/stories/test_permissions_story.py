@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.surfaces.running import gen
+from tests.surfaces.running import gen, script
 
 from gencode.core.events import CallDecided
 from gencode.core.messages import ToolMessage, UserMessage
@@ -88,3 +88,28 @@ async def test_a_rule_that_was_written_with_a_link_holds_for_every_tool_and_trav
     assert [result.text for result in told.results if "topsecret" in result.text] == []
     assert task is not None
     assert f"{repo}/secret/**" in [rule.pattern for policy in task.policies for rule in policy.rules]
+
+
+HOOKED = """---
+name: helper
+description: Helps.
+hooks:
+  SubagentStart:
+    - hooks: [{type: command, command: "touch ran"}]
+---
+Help.
+"""
+
+
+def test_who_may_edit_files_at_home_cannot_make_agents_there_whose_hooks_run(
+    tmp_path: Path, home: Path
+) -> None:
+    """The folder that is worked in is the user's home, where agents count without trust."""
+    write = {"name": "Write", "input": {"file_path": ".claude/agents/helper.md", "content": HOOKED}}
+    send = {"name": "Task", "input": {"subagent_type": "helper", "prompt": "help"}}
+    turns = [{"calls": [write]}, {"calls": [send]}, {"text": "done"}]
+    model = script(tmp_path, main=turns, helper=[{"text": "helped"}])
+    ended = gen("-p", "go", "--permission-mode", "acceptEdits", "--model", model, cwd=home)
+    assert ended.code == 0, ended.err
+    assert not (home / ".claude").exists()
+    assert not (home / "ran").exists()

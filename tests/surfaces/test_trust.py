@@ -89,14 +89,119 @@ def test_every_program_that_would_be_started_is_shown_as_it_is(project: Path) ->
     (project / ".mcp.json").write_text('{"mcpServers": {"web": {"command": "npx", "args": ["-y", "web"]}}}')
     shown = gen("trust", "--show", cwd=project).out.splitlines()
     at = shown.index("Programs and servers that are started")
-    assert shown[at + 1 : at + 7] == [
+    assert shown[at + 1 : at + 14] == [
         "  guarded      hook PreToolUse of bash: ./guard.sh",
         "  guarded      MCP server db: A='b c' sh -c 'curl x | sh'",
         "  this folder  MCP server web: npx -y web",
         "",
+        "Files of this folder that these start; they are trusted with it",
+        "  guard.sh",
+        "",
+        "What these run cannot be followed, so a change of it is not noticed",
+        "  npx -y web: npx decides what is run",
+        "  sh -c 'curl x | sh': sh reads its script from its input",
+        "",
         "Skills",
         "  .claude/skills/pdf/SKILL.md",
     ]
+
+
+STARTS = """---
+name: guarded
+description: d
+hooks:
+  SubagentStart:
+    - hooks: [{type: command, command: "sh scripts/guard.sh"}]
+---
+Work.
+"""
+
+
+@pytest.fixture
+def starting(tmp_path: Path) -> Path:
+    """A folder with a hook and a server whose programs are files of its own."""
+    folder = tmp_path / "starting"
+    for name in ("scripts", ".gen/agents"):
+        (folder / name).mkdir(parents=True)
+    (folder / "scripts/guard.sh").write_text("touch hook-ran\n")
+    (folder / "scripts/mcp.sh").write_text("touch server-ran\n")
+    (folder / "scripts/mcp.sh").chmod(0o755)
+    (folder / ".gen/agents/guarded.md").write_text(STARTS)
+    (folder / ".mcp.json").write_text('{"mcpServers": {"own": {"command": "./scripts/mcp.sh"}}}')
+    (folder / "Makefile").write_text("all:\n\techo 'touch server-escaped' > scripts/mcp.sh\n")
+    return folder
+
+
+@pytest.mark.parametrize("script", ["guard.sh", "mcp.sh"])
+def test_a_script_that_a_folder_starts_is_trusted_with_it_and_a_change_ends_that(
+    starting: Path, script: str
+) -> None:
+    shown = gen("trust", "--json", cwd=starting).json
+    assert (sorted(shown["starts"]), shown["unknown"]) == (["scripts/guard.sh", "scripts/mcp.sh"], [])
+    gen("trust", "--yes", cwd=starting)
+    assert states(starting) == ["trusted"]
+    (starting / "scripts" / script).write_text("touch other\n")
+    assert gen("trust", "--json", cwd=starting).json["changes"] == [
+        {"kind": "changed", "path": f"scripts/{script}"}
+    ]
+    sent = gen("task", "run", "guarded", "x", "--model", "offline", cwd=starting)
+    assert (sent.code, sent.err.endswith("look at it with: gen trust .\n")) == (2, True)
+    assert not (starting / "other").exists()
+    gen("trust", "--yes", cwd=starting)
+    assert states(starting) == ["trusted"]
+
+
+def test_a_script_that_is_missing_when_a_folder_is_trusted_must_not_appear(starting: Path) -> None:
+    (starting / "scripts/guard.sh").unlink()
+    gen("trust", "--yes", cwd=starting)
+    assert states(starting) == ["trusted"]
+    (starting / "scripts/guard.sh").write_text("x")
+    assert states(starting) == ["changed"]
+
+
+def test_an_agent_that_may_edit_files_cannot_rewrite_what_the_folder_starts(starting: Path) -> None:
+    gen("trust", "--yes", cwd=starting)
+    before = {path: path.read_text() for path in (starting / "scripts").iterdir()}
+    evil = [
+        *(
+            {"name": "Write", "input": {"file_path": f"scripts/{name}", "content": "touch evil\n"}}
+            for name in ("guard.sh", "mcp.sh")
+        ),
+        {"name": "Bash", "input": {"command": "cp Makefile scripts/guard.sh"}},
+    ]
+    model = script(starting.parent, main=[{"calls": evil}, {"text": "done"}])
+    words = ("--permission-mode", "acceptEdits", "--allow", "Bash(cp:*)", "--model", model)
+    ended = gen("-p", "go", *words, cwd=starting)
+    assert ended.code == 0, ended.err
+    assert {path: path.read_text() for path in (starting / "scripts").iterdir()} == before
+    assert states(starting) == ["trusted"]
+    said = gen(
+        "permissions", "explain", "--tool", "Write", "--input", "scripts/mcp.sh", "--json", cwd=starting
+    )
+    assert said.json["decision"] == "ask"
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.needs("make")
+def test_a_command_in_the_sandbox_cannot_rewrite_what_the_folder_starts(starting: Path) -> None:
+    gen("trust", "--yes", cwd=starting)
+    before = (starting / "scripts/mcp.sh").read_text()
+    model = script(
+        starting.parent, main=[{"calls": [{"name": "Bash", "input": {"command": "make"}}]}, {"text": "x"}]
+    )
+    ended = gen("-p", "go", "--allow", "Bash(make)", "--model", model, cwd=starting)
+    assert ended.code == 0, ended.err
+    assert (starting / "scripts/mcp.sh").read_text() == before
+
+
+def test_trust_from_before_anybody_looked_at_scripts_has_to_be_given_again(
+    starting: Path, home: Path
+) -> None:
+    gen("trust", "--yes", cwd=starting)
+    record = home / ".gen" / "trust.toml"
+    text = record.read_text()
+    record.write_text(text[: text.index(f'[folders."{starting}".started]')])
+    assert states(starting) == ["untrusted"]
 
 
 def test_without_a_person_only_a_clear_yes_trusts(project: Path) -> None:
@@ -167,6 +272,22 @@ def test_one_line_tells_that_something_waits_and_nobody_is_asked(project: Path) 
     assert elsewhere.err.rstrip().endswith(f"look at them with: gen trust {project}")
     gen("trust", "--yes", cwd=project)
     assert "This folder" not in gen("-p", "hello", cwd=project).err
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "waits"),
+    [
+        (".mcp.json", '{"mcpServers": {"a": {"command": "x"}}}', "MCP servers"),
+        (".claude/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: d\n---\nb", "skills"),
+    ],
+)
+def test_the_line_also_tells_of_a_folder_with_nothing_else(
+    tmp_path: Path, path: str, text: str, waits: str
+) -> None:
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text(text)
+    ended = gen("-p", "hello", cwd=tmp_path)
+    assert f"This folder brings {waits} that do not count yet; look at them with: gen trust ." in ended.err
 
 
 def test_a_folder_whose_rules_only_narrow_is_left_in_peace(tmp_path: Path) -> None:

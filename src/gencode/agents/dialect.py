@@ -44,6 +44,10 @@ class AgentFile(Struct, frozen=True):
     tools: list[str] | AllTools = ALL
     disallowed: list[str] = []
     model: str | list[str] | None = None
+    other: bool = False
+    """Whether it does not even look like an agent, as a README does not."""
+    written: str = ""
+    """Of a file that was written just now: the SHA-256 of it."""
 
 
 def spelled(**fields: str) -> dict[str, str]:
@@ -95,14 +99,15 @@ _NAMELESS = frozenset(("agent.md", "agent.yaml", "agent.yml", "agent.json", "AGE
 
 
 Near = Callable[[str], bytes | None]
-"""Gives what a file holds that lies in the same folder or below it; None where there is none to be read."""
+"""Gives what a file holds by its path from the folder of the one that names it; None where there is none to
+be read. Whoever asks has made sure that the name leads nowhere else."""
 
 
 def alone(_: str) -> None:
     """No other file is looked at."""
 
 
-def by_itself(parsed: Parsed, _: Near) -> Parsed:
+def by_itself(parsed: Parsed, _: Near, __: PurePath) -> Parsed:
     """A file says everything itself."""
     return parsed
 
@@ -149,7 +154,7 @@ class Dialect(Struct, frozen=True, eq=False):
     strict: bool = False
     nameless: bool = False
     every: tuple[str, ...] = ()
-    joined: Callable[[Parsed, Near], Parsed] = by_itself
+    joined: Callable[[Parsed, Near, PurePath], Parsed] = by_itself
     prepare: Callable[[Parsed], Parsed] = as_is
     wanted: Callable[[Fields], Wanted] | None = None
     finish: Callable[[AgentSpec, Fields], AgentSpec] = as_made

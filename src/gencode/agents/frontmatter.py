@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from gencode.agents.simple_fields import Plain, simple_fields
-from gencode.agents.yaml_fields import Unreadable, scalar, yaml_fields
+from gencode.agents.yaml_fields import Unreadable, no_agent, scalar, yaml_fields
 from gencode.agents.yaml_fields import mistake as mistake
 from gencode.core.errors import UserMistake
 
@@ -105,7 +105,7 @@ def _split(text: str, path: str) -> tuple[str, str, int]:
         start = start[wrapped.end() :].rstrip().removesuffix(wrapped["ticks"])
     opening = _FENCE.match(start)
     if opening is None:
-        raise mistake(path, NO_FRONT_MATTER)
+        raise no_agent(path, NO_FRONT_MATTER)
     before = text[: len(text) - len(text.lstrip("\n"))].count("\n") + (2 if wrapped else 1)
     closing = _FENCE.search(start, opening.end() + 1)
     if closing is None:

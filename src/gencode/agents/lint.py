@@ -15,11 +15,13 @@ from msgspec.structs import replace
 
 from gencode.agents.dialect import AgentFile, Near
 from gencode.agents.findings import Finding
+from gencode.agents.places import level, rank
 from gencode.agents.reading import ENDINGS, read_agent_files
 from gencode.agents.recognising import from_path, home_of
-from gencode.agents.yaml_fields import mistake
+from gencode.agents.yaml_fields import NoAgent, mistake, no_agent
 from gencode.core.errors import UserMistake
 from gencode.core.spec import same_name
+from gencode.permissions.agent_places import CONFIG_NAMES
 from gencode.permissions.brought import LARGEST_KEPT
 from gencode.runtime.prompt import one_line
 
@@ -31,13 +33,17 @@ UNCHECKED = f"The schemas before took {SCHEMA_SECONDS:g} seconds; name fewer fil
 INVALID = "schema-invalid"
 OURS = "gencode"
 """In files of this dialect a value that cannot be used is an error."""
-_PASSED_OVER = (".git",)
+_PASSED_OVER = (".git", "node_modules")
 _SKILL = "SKILL.md"
+_README = "readme."
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class Clash(Struct, frozen=True):
-    """Files of one dialect in one place whose agents have the same name; the first one counts."""
+    """Files in one place whose agents have the same name; the first one counts.
+
+    Where they are of several dialects, in folders of one project or home, `dialect` names them all.
+    """
 
     name: str
     dialect: str
@@ -49,6 +55,11 @@ class Report(Struct, frozen=True):
 
     files: list[AgentFile]
     clashes: list[Clash]
+
+    @property
+    def broken(self) -> list[AgentFile]:
+        """The files that are meant as agents and are none."""
+        return [file for file in self.files if file.why_not and not file.other]
 
 
 def lint(paths: Sequence[Path]) -> Report:
@@ -94,16 +105,20 @@ def _is_meant(entry: os.DirEntry[str]) -> bool:
 
 
 def _read(path: str, *, follow: bool) -> list[AgentFile]:
-    dialect = from_path(PurePath(path)) or ""
+    """The agents of a file. One that was named (`follow`) or lies among agents is meant as one."""
+    name, dialect = PurePath(path).name, from_path(PurePath(path)) or ""
     try:
-        if PurePath(path).name == _SKILL:
-            raise mistake(path, "it is a skill and no agent")
+        if name == _SKILL:
+            raise no_agent(path, "it is a skill and no agent")
         found = read_agent_files(_content(path, follow=follow), path, near=_near(path))
         if not found:
-            raise mistake(path, "it holds no agents")
+            raise no_agent(path, "it holds no agents")
     except UserMistake as error:
-        return [AgentFile(path, dialect, why_not=str(error))]
-    return found
+        found = [AgentFile(path, dialect, why_not=str(error), other=isinstance(error, NoAgent))]
+    if name.casefold().startswith(_README) or name == _SKILL or name in CONFIG_NAMES:
+        return found
+    meant = follow or bool(dialect)
+    return [replace(file, other=False) if meant else file for file in found]
 
 
 def _near(path: str) -> Near:
@@ -176,12 +191,21 @@ def _plain(path: Path) -> Path:
 
 
 def _clashes(files: Iterable[AgentFile]) -> Iterator[Clash]:
-    """Agents of one name, dialect and folder of agents."""
+    """Agents of one name: of one dialect in one folder of agents, and of several beside each other."""
     together: dict[tuple[str, str, str], list[AgentFile]] = {}
+    beside: dict[tuple[str, str], dict[str, AgentFile]] = {}
     for file in files:
         if file.spec is not None:
-            key = (same_name(file.spec.name), file.dialect, home_of(PurePath(file.path)))
-            together.setdefault(key, []).append(file)
+            path = PurePath(file.path)
+            name, place = same_name(file.spec.name), home_of(path)
+            together.setdefault((name, file.dialect, place), []).append(file)
+            if from_path(path):
+                beside.setdefault((name, str(PurePath(place).parents[1])), {}).setdefault(file.dialect, file)
     for (_, dialect, _), several in together.items():
         if len(several) > 1 and several[0].spec is not None:
             yield Clash(several[0].spec.name, dialect, [file.path for file in several])
+    for found in beside.values():
+        ordered = sorted(found.values(), key=lambda file: (level(file.dialect), rank(file.dialect)))
+        if len(ordered) > 1 and ordered[0].spec is not None:
+            dialects = ", ".join(file.dialect for file in ordered)
+            yield Clash(ordered[0].spec.name, dialects, [file.path for file in ordered])

@@ -34,38 +34,6 @@ MODULES = {
 }
 """Every dialect with its module, the first one counting most."""
 
-USER_FOLDERS: tuple[tuple[str, str], ...] = (
-    ("claude", ".claude/agents"),
-    ("agents", ".agents/agents"),
-    ("opencode", ".config/opencode/agent"),
-    ("opencode", ".config/opencode/agents"),
-    ("copilot", ".copilot/agents"),
-    ("gemini", ".gemini/agents"),
-    ("qwen", ".qwen/agents"),
-    ("codex", ".codex/agents"),
-    ("cursor", ".cursor/agents"),
-    ("goose", ".config/goose/agents"),
-    ("goose-recipe", ".config/goose/recipes"),
-    ("kiro", ".kiro/agents"),
-    ("kimi", ".kimi/agents"),
-    ("kimi-code", ".kimi-code/agents"),
-    ("openhands", ".openhands/agents"),
-    ("letta", ".letta/agents"),
-    ("factory", ".factory/droids"),
-    ("kilo", ".config/kilo/agents"),
-    ("kilo", ".config/kilo/agent"),
-    ("kilo", ".kilo/agents"),
-    ("junie", ".junie/agents"),
-    ("continue", ".continue/agents"),
-    ("rovodev", ".rovodev/subagents"),
-    ("pi", ".pi/agent/agents"),
-    ("pi", ".pi/agents"),
-)
-"""Folders below the user's home; the one of GenCode itself is `$GEN_HOME/agents`."""
-
-USER_CONFIGS = (".config/opencode/opencode.json", ".config/opencode/opencode.jsonc")
-"""Settings of opencode below the user's home, which may hold agents."""
-
 _RANKS = {name: place for place, name in enumerate(MODULES)}
 _LEVELS = ("gencode", "claude", "agents", "task-types")
 """The dialects that the contract names, each a level of its own; all others are one level after them."""

@@ -4,14 +4,17 @@ Nothing here raises for what a file holds: one bad file never stops the others.
 """
 
 import re
+from math import isfinite
 from pathlib import PurePath
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from gencode.agents.dialect import AgentFile, Dialect, Near, Parsed, alone
 from gencode.agents.frontmatter import mistake, read_front_matter
 from gencode.agents.making import make
 from gencode.agents.places import dialect as dialect_named
-from gencode.agents.yaml_fields import DEEPEST_FILE, Unreadable, yaml_fields
+from gencode.agents.yaml_fields import DEEPEST_FILE, NoAgent, Unreadable, no_agent, yaml_fields
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec
 from gencode.permissions.agent_places import CONFIG_NAMES
@@ -21,6 +24,9 @@ from gencode.runtime.prompt import one_line
 ENDINGS = (".md", ".toml", ".yaml", ".yml", ".json", ".jsonc")
 MOST_DOTS = 100
 """A TOML key of more parts than this is no agent's; the time to read one grows with their square."""
+LARGEST_NUMBER = 2**63
+DEEPEST_VALUE = 100
+_NO_VALUE = "it holds a number that is too large, or a date that there is not"
 _PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
 _DOTTED = re.compile(rf"(?<![\w-])(?:{_PART}){{{MOST_DOTS}}}")
 
@@ -36,7 +42,7 @@ def read_agent_files(
             fields = _json(plain_json(_decoded(content, path)), path)
         except UserMistake as error:
             return [AgentFile(path, "opencode", why_not=str(error))]
-        return agents_inside(fields, path)
+        return agents_inside(fields, path, near)
     return [read_agent_file(content, path, dialect, near=near)]
 
 
@@ -51,17 +57,19 @@ def read_agent_file(
     try:
         text = _decoded(content, path)
         if dialect is None:
-            from gencode.agents.recognising import dialect_of, from_path
+            from gencode.agents.recognising import dialect_of, from_path, has_form
 
             name = from_path(PurePath(path)) or name
             parsed = parse(text, path)
+            if not name and not has_form(PurePath(path), parsed):
+                raise no_agent(path, "it does not have the form of an agent")
             name = dialect_of(PurePath(path), parsed)
         else:
             parsed = parse(text, path)
         made_by = dialect_named(name)
-        return make(made_by.joined(parsed, near), made_by, path, builtin=builtin)[1]
+        return make(made_by.joined(parsed, near, PurePath(path)), made_by, path, builtin=builtin)[1]
     except UserMistake as error:
-        return AgentFile(path, name, why_not=str(error))
+        return AgentFile(path, name, why_not=str(error), other=isinstance(error, NoAgent))
 
 
 def read_agent(text: str, path: str, dialect: Dialect, *, builtin: bool = False) -> AgentSpec:
@@ -77,9 +85,11 @@ def parse(text: str, path: str) -> Parsed:
     if ending == ".json":
         return Parsed(_json(text, path))
     if ending in (".yaml", ".yml"):
-        return _yaml(text, path)
+        found = _yaml(text, path)
+        return replace(found, fields=_plain(found.fields, path))
     matter = read_front_matter(text, path)
-    return Parsed(matter.fields, matter.lines, matter.body, matter.stage, matter.warnings)
+    fields = _plain(matter.fields, path)
+    return Parsed(fields, matter.lines, matter.body, matter.stage, matter.warnings)
 
 
 def _decoded(content: bytes, path: str) -> str:
@@ -99,9 +109,11 @@ def _toml(text: str, path: str) -> dict[str, Any]:
     if _DOTTED.search(text):
         raise mistake(path, "it is nested too deep")
     try:
-        return tomllib.loads(text.removeprefix("\ufeff"))
+        return _plain(tomllib.loads(text.removeprefix("\ufeff")), path)
     except tomllib.TOMLDecodeError as error:
         raise mistake(path, f"it is not TOML: {one_line(str(error), 200)}") from None
+    except ValueError:  # a number with more digits than Python reads, or a date that is none
+        raise mistake(path, _NO_VALUE) from None
     except RecursionError:
         raise mistake(path, "it is nested too deep") from None
 
@@ -119,13 +131,56 @@ def _json(text: str, path: str) -> dict[str, Any]:
 
     try:
         found = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=once)
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise mistake(path, f"it is not JSON: {one_line(str(error), 200)}") from None
+    except ValueError:  # a number with more digits than Python reads
+        raise mistake(path, _NO_VALUE) from None
     except RecursionError:
         raise mistake(path, "it is nested too deep") from None
     if not isinstance(found, dict):
-        raise mistake(path, "it holds no fields, so it is no agent")
-    return cast("dict[str, Any]", found)
+        raise no_agent(path, "it holds no fields, so it is no agent")
+    return _plain(cast("dict[str, Any]", found), path)
+
+
+def _plain(fields: dict[str, Any], path: str) -> dict[str, Any]:
+    """The fields, with nothing in them that cannot be written down again: everybody after this shows values.
+
+    Dates are texts, as in YAML. UserMistake for what is too deep, too large, or no Unicode.
+    """
+
+    def plain(value: Any, depth: int) -> Any:
+        match value:
+            case str():
+                if not _is_unicode(value):
+                    raise mistake(path, "it holds half a character (a lone surrogate), which is no text")
+                return value
+            case bool() | None:
+                return value
+            case int():
+                if abs(value) >= LARGEST_NUMBER:
+                    raise mistake(path, "it holds a number that is too large")
+                return value
+            case float():
+                return value if isfinite(value) else str(value)
+            case dict() | list() if depth == DEEPEST_VALUE:
+                raise mistake(path, "it is nested too deep")
+            case dict():
+                pairs = cast("dict[str, Any]", value).items()
+                return {plain(name, depth): plain(each, depth + 1) for name, each in pairs}
+            case list():
+                return [plain(each, depth + 1) for each in cast("list[Any]", value)]
+            case _:
+                return str(value)
+
+    return plain(fields, 0)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _yaml(text: str, path: str) -> Parsed:

@@ -5,9 +5,8 @@ from pathlib import PurePath
 from gencode.agents.dialect import Parsed
 from gencode.agents.dialects.copilot import is_ours
 from gencode.agents.entries import listed
-from gencode.agents.places import USER_FOLDERS
 from gencode.core.spec import same_name
-from gencode.permissions.agent_places import AGENT_FOLDERS
+from gencode.permissions.agent_places import AGENT_FOLDERS, USER_FOLDERS
 
 _FOLDERS = tuple(
     sorted(
@@ -48,6 +47,7 @@ _TELLTALES: tuple[tuple[str, frozenset[str]], ...] = tuple(
 _GEMINIS = frozenset(
     ("read_file", "run_shell_command", "list_directory", "search_file_content", "grep_search")
 )
+_KIROS = ("prompt", "allowedTools", "toolsSettings", "toolAliases", "useLegacyMcpJson")
 _MODES = ("primary", "subagent", "all")
 
 
@@ -98,6 +98,21 @@ def dialect_of(path: PurePath, parsed: Parsed) -> str:
     if "permission-mode" in parsed.fields or "result-cap" in parsed.fields:
         return "gencode"
     return "gemini" if _GEMINIS & {*names} else "claude"
+
+
+def has_form(path: PurePath, parsed: Parsed) -> bool:
+    """Whether a file that lies anywhere looks like an agent; Markdown with fields does."""
+    fields = parsed.fields
+    if (
+        path.suffix == ".json"
+    ):  # Kiro's; settings and manifests of packages have a name and a description, too
+        return isinstance(fields.get("tools"), list) or any(name in fields for name in _KIROS)
+    if path.suffix == ".toml":
+        return "developer_instructions" in fields or {"name", "description"} <= fields.keys()
+    if path.suffix in (".yaml", ".yml"):
+        told = "instructions" in fields or "prompt" in fields
+        return isinstance(fields.get("agent"), dict) or (told and bool({"title", "name"} & fields.keys()))
+    return True
 
 
 def _plain(part: str) -> str:

@@ -24,7 +24,7 @@ from gencode.agents.places import level, rank
 from gencode.agents.reading import read_agent, read_agent_file, read_agent_files
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import AgentSpec, same_name
-from gencode.permissions.agent_places import agent_dialect
+from gencode.permissions.agent_places import agent_dialect, beside
 from gencode.permissions.brought import LARGEST_KEPT
 from gencode.permissions.trust import Standing
 from gencode.runtime.prompt import one_line
@@ -220,7 +220,7 @@ def _of_project(project: Standing, distance: int) -> Iterator[Entry]:
 
 
 def _brought_near(path: str, texts: Mapping[str, bytes]) -> Near:
-    return lambda name: texts.get(f"{path.rpartition('/')[0]}/{name}")
+    return lambda name: texts.get(beside(path, name))
 
 
 def _users_near(path: Path) -> Near:

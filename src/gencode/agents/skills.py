@@ -18,14 +18,12 @@ from gencode.agents.skill_file import FILE, read_skill
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.skill import Skill, SkillEntry
 from gencode.core.spec import same_name
+from gencode.permissions.agent_places import SKILL_FOLDERS
 from gencode.permissions.brought import LARGEST_KEPT
 from gencode.permissions.secrets import folded, is_secret
 from gencode.permissions.trust import Standing
 from gencode.runtime.prompt import inert, one_line
 from gencode.runtime.toolbox import clip
-
-FOLDERS = (".gen/skills", ".claude/skills", ".agents/skills")
-"""Where skills are, below a project and below the user's home. The user's `.gen` may be elsewhere."""
 
 LONGEST_LISTING = 4_000
 LONGEST_PRELOADED = 24_000
@@ -71,7 +69,7 @@ class Skills:
         """
         user = users_home() if user is None else user
         found: list[SkillEntry] = []
-        for folder in FOLDERS:
+        for folder in SKILL_FOLDERS:
             users = _users_folder(folder, home, user)
             for project in projects:
                 if project.folder / folder != users:
@@ -169,7 +167,7 @@ def _as_part(skill: Skill, room: int) -> tuple[str, str]:
 def users_folders(home: Path, user: Path | None = None) -> list[Path]:
     """Every folder of the user's that skills are read from, whether or not it is there."""
     user = users_home() if user is None else user
-    return [_users_folder(folder, home, user) for folder in FOLDERS]
+    return [_users_folder(folder, home, user) for folder in SKILL_FOLDERS]
 
 
 def users_home() -> Path:

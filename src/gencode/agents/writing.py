@@ -3,9 +3,11 @@
 import json
 import os
 import re
+from hashlib import sha256
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.agents.dialect import AgentFile
 from gencode.agents.reading import read_agent_file
@@ -17,7 +19,7 @@ from gencode.core.spec import same_name
 _PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 ./_-]*[A-Za-z0-9.])?")
 _WORDS = ("true", "false", "null", "yes", "no", "on", "off", "n", "y")
 _INSTRUCTIONS = """\
-You {task}
+You are the agent "{name}". Your purpose: {task}
 
 1. Find out what is there before you act: search widely, then read what matters.
 2. Do the whole job and nothing beside it.
@@ -59,7 +61,7 @@ def write_agent(new: NewAgent, folder: Path) -> AgentFile:
         raise UserMistake(f"{path} is already there; choose another name, or edit that file.") from None
     except OSError as error:
         raise UserMistake(f"{path} cannot be written: {error.strerror}.") from None
-    return read
+    return replace(read, written=sha256(text.encode()).hexdigest())
 
 
 def _check_tools(tools: tuple[str, ...] | None) -> None:
@@ -83,9 +85,9 @@ def _text(new: NewAgent) -> str:
         lines.append(f"max-turns: {new.max_turns}")
     if new.tools is not None:
         lines += ["tools:", "  mode: allowlist", f"  allow: [{', '.join(map(_value, new.tools))}]"]
-    described = new.description.strip().rstrip(".")
-    task = f"{described[:1].lower()}{described[1:]}." if described else "do one piece of work."
-    body = new.prompt.strip() or _INSTRUCTIONS.format(task=task).strip()
+    described = new.description.strip()
+    task = described if described.endswith((".", "!", "?")) else f"{described}."
+    body = new.prompt.strip() or _INSTRUCTIONS.format(name=new.name.strip(), task=task).strip()
     return "\n".join([*lines, "---", "", body, ""])
 
 

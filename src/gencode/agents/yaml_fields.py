@@ -32,10 +32,23 @@ class Unreadable(Exception):
         self.line = line
 
 
+class NoAgent(UserMistake):
+    """A file that does not even look like an agent, such as a README: nobody may have meant it as one."""
+
+
 def mistake(path: str, reason: str, line: int | None = None) -> UserMistake:
     """A sentence that says which file, where in it, and what is wrong."""
+    return UserMistake(_sentence(path, reason, line))
+
+
+def no_agent(path: str, reason: str) -> NoAgent:
+    """The same for a file that does not look like an agent."""
+    return NoAgent(_sentence(path, reason, None))
+
+
+def _sentence(path: str, reason: str, line: int | None) -> str:
     place = one_line(path, 400) + (f", line {line}" if line else "")
-    return UserMistake(f"{place}: {reason if reason.endswith(('.', '?')) else reason + '.'}")
+    return f"{place}: {reason if reason.endswith(('.', '?')) else reason + '.'}"
 
 
 def yaml_fields(
@@ -69,8 +82,7 @@ class _Builder:
         try:
             fields = self._document(events)
         except yaml.MarkedYAMLError as error:
-            line = error.problem_mark.line + 1 if error.problem_mark else None
-            raise Unreadable(error.problem or "it is not YAML", line) from None
+            raise Unreadable(error.problem or "it is not YAML", _line(error)) from None
         except (yaml.YAMLError, UnicodeError):
             raise Unreadable("it holds characters that YAML does not allow", None) from None
         return fields, self._lines
@@ -135,3 +147,13 @@ class _Builder:
 
     def _refuse(self, event: "yaml.Event", reason: str) -> NoReturn:
         raise mistake(self._path, reason, self._line(event))
+
+
+def _line(error: "yaml.MarkedYAMLError") -> int | None:
+    """Where a mistake is: where the bracket, the quote or the word began that was never finished.
+
+    The parser notices it at the next line or at the end. Of a block it names the first field: no help.
+    """
+    block = (error.context or "").startswith("while parsing a block")
+    mark = error.problem_mark if block or error.context_mark is None else error.context_mark
+    return None if mark is None else mark.line + 1

@@ -174,6 +174,9 @@ class Workspace(Struct, frozen=True):
     cwd: Path
     home: Path
     copied: Copied | None = None
+    started: tuple[str, ...] = ()
+    """Files below `root` that hooks and MCP servers start, whoever named them: agents do not change those
+    unasked."""
 
     @property
     def clone(self) -> Copied | None:

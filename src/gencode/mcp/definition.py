@@ -5,8 +5,10 @@ is started, so that what a person approves is the text as it was written and no 
 """
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
@@ -16,6 +18,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake, nearest
 from gencode.permissions.paths import shown
+from gencode.permissions.started import digests, started_by
 
 MOST_SERVERS = 64
 LARGEST_FILE = 256 * 1024
@@ -52,6 +55,8 @@ class Definition(Struct, frozen=True):
     call_seconds: float = 120.0
     startup_seconds: float = 30.0
     disabled: bool = False
+    started: dict[str, str] = {}
+    """The files of the folder that it starts, with their SHA-256; `seen_from` finds them."""
 
     @property
     def kind(self) -> Literal["stdio", "http"]:
@@ -61,8 +66,22 @@ class Definition(Struct, frozen=True):
     @property
     def digest(self) -> str:
         """What an approval is for: everything that decides which program runs or who is asked."""
-        parts = (self.command, self.args, self.env, self.cwd, self.url, self.headers)
+        parts: tuple[Any, ...] = (self.command, self.args, self.env, self.cwd, self.url, self.headers)
+        if self.started:
+            parts = (*parts, self.started)
         return sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
+
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """How a program is started, and its variables, as lines for a shell with the folder they are for."""
+        env = " ".join(f"{name}={shlex.quote(value)}" for name, value in self.env.items())
+        return [(line, self.cwd) for line in (shlex.join((self.command, *self.args)), env) if line]
+
+    def seen_from(self, folder: Path) -> "Definition":
+        """The same, with the files it starts of the folder that is worked in, as they are now."""
+        if not self.command:
+            return self
+        return replace(self, started=digests(started_by(self.lines, folder).files, folder))
 
     def told(self) -> str:
         """The server in plain words, for the person who is asked about it. Values are not shown."""
@@ -72,7 +91,7 @@ class Definition(Struct, frozen=True):
         else:
             words = " ".join(shown(word, _LONGEST_PART) for word in (self.command, *self.args))
             lines.append(f"  started by  {words}")
-        for what, names in (("variables", self.env), ("headers", self.headers)):
+        for what, names in (("variables", self.env), ("headers", self.headers), ("files", self.started)):
             if names:
                 lines.append(f"  {what:<11} {', '.join(names)}")
         if self.cwd:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from gencode.core.errors import UnknownName
 from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
@@ -54,6 +56,7 @@ class Servers:
         self._answered = set[str]() if answered is None else answered
         self._commands: dict[frozenset[str], Commands] = {}
         self._all: dict[tuple[str, str], Server] = {}
+        self._started: dict[str, dict[str, str]] = {}
         self._session = {each.name: self._server(each) for each in definitions}
         self._needed: dict[tuple[str, str], Server] = {}
         self._sweeping: asyncio.Task[int] | None = None
@@ -164,10 +167,18 @@ class Servers:
             await self._sweeping
 
     def _server(self, definition: Definition) -> Server:
+        definition = self._seen(definition)
         key = (definition.name, definition.digest)
         if key not in self._all:
             self._all[key] = Server(definition, self._cwd, self._environ, self._making)
         return self._all[key]
+
+    def _seen(self, definition: Definition) -> Definition:
+        """A definition with the files it starts as they were when it was first needed."""
+        digest = definition.digest
+        if digest not in self._started:
+            self._started[digest] = definition.seen_from(self._cwd).started
+        return replace(definition, started=self._started[digest])
 
     def _begin(self, server: Server, *, brought: bool = False) -> None:
         """Start a server. One that an agent of a project brings is started once a person has seen how."""

@@ -28,6 +28,9 @@ ServerState = Literal["off", "unapproved", "starting", "ready", "down", "failed"
 Tables = Sequence[tuple[str, dict[str, Any], bool]]
 """The tables of the settings: where each was written, what it says, and whether the user wrote it."""
 
+Lines = list[tuple[str, str]]
+"""Command lines, each with the folder it is run in; none: the one that is worked in."""
+
 
 def told_servers(entries: Sequence[Any], files: Mapping[str, bytes], origin: str = "") -> list[str]:
     """The servers of an agent's file and of files like `.mcp.json`, each as it is started, in a line."""
@@ -75,6 +78,16 @@ class ServerReport(Struct, frozen=True):
                 return f"The MCP server {self.name} was not started{why}. Approve it with: {self.fix}"
             case "off" | "ready":
                 return ""
+
+
+def server_commands(tables: Tables, files: Mapping[str, bytes], entries: Sequence[Any] = ()) -> Lines:
+    """How the servers of settings, of files like `.mcp.json` and of an agent's file are started."""
+    if not (tables or files or entries):
+        return []
+    from gencode.mcp.definition import gathered, of_agent
+
+    found = (*gathered(tables, files).definitions, *of_agent(entries, "")[1].definitions)
+    return [line for each in found if each.command for line in each.lines]
 
 
 class Session:

@@ -16,7 +16,18 @@ from pathlib import Path
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.permissions.agent_places import CONFIGS, NAMED, ONE_NAME, TREES, agent_dialect, is_base
+from gencode.permissions.agent_places import (
+    AGENT_FOLDERS,
+    CONFIGS,
+    NAMED,
+    ONE_NAME,
+    ROLES_CONFIG,
+    SKILL_FOLDERS,
+    TREES,
+    agent_dialect,
+    is_base,
+    named_inside,
+)
 
 FOLDER = ".gen"
 SETTINGS = ".gen/settings.toml"
@@ -29,12 +40,12 @@ DEEPEST = 12
 MOST_PROBLEMS = 10
 
 _FILES = (SETTINGS, ".mcp.json", *CONFIGS)
-_SKILLS = (".gen/skills", ".claude/skills", ".agents/skills")
-_SKILL_TREES = tuple(f"{folder}/" for folder in _SKILLS)
+_SKILL_TREES = tuple(f"{folder}/" for folder in SKILL_FOLDERS)
 SERVERS = (".mcp.json", ".gen/mcp.json")
 """Where a project names MCP servers."""
 _SKILL = "SKILL.md"
-_TREES = (*TREES, *_SKILLS)
+_ROLES = tuple(f"{folder}/" for folder in AGENT_FOLDERS["codex"])
+_TREES = (*TREES, *SKILL_FOLDERS)
 _BEGINNINGS = ("hooks", "mcp")
 """What names in `.gen` begin with that hold programs to be started."""
 
@@ -123,6 +134,7 @@ class _Looking:
         self.files: dict[str, str] = {}
         self.texts: dict[str, bytes] = {}
         self.problems: list[str] = []
+        self._wanted: set[str] = set()
         self._bytes = 0
 
     def everything(self, root: int, *, users: bool) -> None:
@@ -137,6 +149,18 @@ class _Looking:
             self._beginnings(root)
         for path in NAMED:
             self._one_folder_down(root, path, ONE_NAME)
+        for path in [path for path in self.texts if path in CONFIGS]:
+            for name in named_inside(self.texts[path], path):
+                self._also(root, name)
+        if any(path.startswith(_ROLES) for path in self.texts):
+            self._also(root, ROLES_CONFIG)
+
+    def _also(self, root: int, path: str) -> None:
+        """A file that others need to be whole: it is used with them, and trusted with them."""
+        if path not in self.files:
+            *above, name = path.split("/")
+            self._wanted.add(path)
+            self._file_below(root, above, name)
 
     def _file_below(self, root: int, above: Sequence[str], name: str) -> None:
         try:
@@ -206,7 +230,7 @@ class _Looking:
         if len(self.files) >= MOST_FILES:
             raise _Enough(f"there are more than {MOST_FILES:,} files to be trusted")
         self.files[path] = _digest(content)
-        if _is_used(path):
+        if path in self._wanted or _is_used(path):
             self.texts[path] = content[: LARGEST_KEPT + 1]
 
     def _problem(self, path: str, refused: _Refused) -> None:
@@ -221,10 +245,14 @@ def _is_gens(path: str) -> bool:
     return path.startswith(f"{FOLDER}/")
 
 
+def is_skill(path: str) -> bool:
+    """Whether a file of a project is that of a skill."""
+    return path.endswith(f"/{_SKILL}") and path.startswith(_SKILL_TREES)
+
+
 def _is_used(path: str) -> bool:
     """Whether this version reads the file once the folder is trusted."""
-    skill = path.endswith(f"/{_SKILL}") and path.startswith(_SKILL_TREES)
-    return path in (SETTINGS, *SERVERS) or skill or agent_dialect(path) is not None or is_base(path)
+    return path in (SETTINGS, *SERVERS) or is_skill(path) or agent_dialect(path) is not None or is_base(path)
 
 
 def _is_unicode(path: str) -> bool:

@@ -7,6 +7,7 @@ follows the eleven steps of the specification in their order, so that each can b
 import os
 import re
 import stat
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from msgspec import Struct
 
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule, stricter
 from gencode.core.spec import Workspace, same_name
+from gencode.permissions.agent_places import WORKTREES, users_places
 from gencode.permissions.links import as_links_lead, follow
 from gencode.permissions.patterns import PathPattern, Places, RulePattern, is_exact, rule_pattern
 from gencode.permissions.secrets import (
@@ -74,6 +76,8 @@ def places_of(workspace: Workspace) -> Places:
     places = Places(_normal(root), os.path.realpath(root), _normal(home), os.path.realpath(home))
     if workspace.cwd != workspace.root:
         places = places._replace(cwd=_normal(str(workspace.cwd)))
+    names = [f"{top}/{path}" for path in workspace.started for top in (places.root, places.real_root)]
+    places = places._replace(started=tuple(dict.fromkeys((*names, *map(os.path.realpath, names)))))
     if (copied := workspace.copied) is None:
         return places
     originals = tuple((each.folder, each.home) for each in copied.originals)
@@ -225,6 +229,8 @@ def _decide(tool: str, path: Resolved, policy: Policy, places: Places, rules: _P
         return verdict.hard("it is a device, a pipe, a socket or a view into the kernel")
     if writing and nature.settings:  # step 5
         return verdict.hard("nothing may write into .git or .gen")
+    if writing and _is_users(names, places):
+        return verdict.hard("agents, skills and settings of yours are read from there, for all folders")
     if writing and nature.system:
         return verdict.hard("nothing may write into a folder of the system")
     if rule := _match(rules.deny, names):  # step 6
@@ -235,7 +241,7 @@ def _decide(tool: str, path: Resolved, policy: Policy, places: Places, rules: _P
         return verdict.ruled(Action.ASK, rule)
     if policy.mode is Mode.DONT_ASK:
         return verdict.of(Action.ALLOW, "the mode dontAsk allows what no rule forbids")
-    if guard := _guard(tool, path, nature):  # step 8
+    if guard := _guard(tool, path, nature, places):  # step 8
         if rule := _match(rules.exact, (path.real,)):
             return verdict.ruled(Action.ALLOW, rule)
         return verdict.of(Action.ASK, guard, lifts=verdict.exact_rule())
@@ -305,15 +311,53 @@ def _nature(names: tuple[str, ...]) -> _Nature:
     )
 
 
-def _guard(tool: str, path: Resolved, nature: _Nature) -> str:
+def _is_users(names: tuple[str, ...], places: Places) -> bool:
+    """Whether a path is in a place of the user's own agents, skills and settings, or is a folder above one.
+
+    What lies there counts without trust in every workspace and may start programs. A folder above could be
+    moved to where the place is.
+    """
+    homes = dict.fromkeys((places.home, places.real_home))
+    closed = {folded(each) for home in homes for each in users_places(home)}
+    tops = [folded(home) for home in homes]
+    own = [folded(each) for each in _own_folders(places.home)]
+    for parts in map(folded, names):
+        if any(_is_below(parts, each) and parts[len(each) : len(each) + 1] != (WORKTREES,) for each in own):
+            return True
+        above_home = any(_is_below(top, parts) for top in tops)
+        if not above_home and any(_is_below(parts, each) or _is_below(each, parts) for each in closed):
+            return True
+    return False
+
+
+def _own_folders(home: str) -> tuple[str, ...]:
+    """GenCode's own per-user folder, as it is named and as its links lead; the environment may name it."""
+    named = os.environ.get("GEN_HOME", "")
+    own = f"{home}{named[1:]}" if named.startswith("~/") else named or f"{home}/.gen"
+    return (own, os.path.realpath(own))
+
+
+def _is_below(parts: tuple[str, ...], top: tuple[str, ...]) -> bool:
+    return parts[: len(top)] == top
+
+
+def _guard(tool: str, path: Resolved, nature: _Nature, places: Places) -> str:
     writing = tool in _WRITING
     if (writing or tool in _SHOWING) and nature.secret:
         return "it may hold secrets"
     if writing and nature.protected:
         return "it changes how programs behave"
+    if writing and places.started and is_started((path.lexical, path.real), places):
+        return "a hook or an MCP server starts it"
     if writing and path.hard_links > 1:
         return "the file has more than one hard link, so it is also somewhere else"
     return ""
+
+
+def is_started(names: Iterable[str], places: Places) -> bool:
+    """Whether one of these absolute paths is a file that a hook or an MCP server starts, in any spelling."""
+    started = {folded(each) for each in places.started}
+    return any(folded(name) in started for name in names)
 
 
 def _match(rules: tuple[tuple[Rule, PathPattern | RulePattern], ...], names: tuple[str, ...]) -> Rule | None:

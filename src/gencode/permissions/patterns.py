@@ -30,6 +30,8 @@ class Places(NamedTuple):
     """How many of these, the last ones, are those about which only deny and ask rules count for the copy."""
     cwd: str = ""
     """Where commands run, if that is not the root."""
+    started: tuple[str, ...] = ()
+    """Absolute paths of files that hooks and MCP servers start, as they are written and as links lead."""
 
 
 class PathPattern:

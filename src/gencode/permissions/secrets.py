@@ -33,7 +33,21 @@ _DOORS_OF_A_PROCESS = frozenset({"environ", "mem", "root", "cwd", "fd", "map_fil
 """In a folder of /proc: what a process holds, and other names for whatever it can reach."""
 _STREAMS = frozenset({"stdin", "stdout", "stderr"})
 
-_PROTECTED_FOLDERS = frozenset({".git", ".gen", ".vscode", ".idea", ".husky"})
+_PROTECTED_FOLDERS = frozenset(
+    {".git", ".gen", ".vscode", ".idea", ".husky", ".githooks", ".devcontainer", ".agents"}
+)
+_OTHER_ASSISTANTS = frozenset({".claude", ".codex", ".cursor", ".gemini", ".qwen", ".opencode"})
+_THEIR_COPIES = "worktrees"
+"""Where other assistants keep copies of repositories to work in; nothing is read from there as settings."""
+_PROTECTED_PAIRS = frozenset(
+    {
+        (".github", "workflows"),
+        (".cargo", "config.toml"),
+        *((".config", name) for name in ("fish", "git", "autostart", "systemd")),
+    }
+)
+_HOOKS = "hooks"
+_BARE = ".git"
 _PROTECTED_FILES = frozenset(
     {
         ".mcp.json",
@@ -48,6 +62,17 @@ _PROTECTED_FILES = frozenset(
         ".zprofile",
         ".zshenv",
         ".zlogin",
+        ".zlogout",
+        ".bash_aliases",
+        ".kshrc",
+        ".cshrc",
+        ".tcshrc",
+        ".gitattributes",
+        ".pre-commit-config.yaml",
+        ".yarnrc.yml",
+        ".exrc",
+        ".dir-locals.el",
+        ".gdbinit",
         ".inputrc",
     }
 )
@@ -123,7 +148,17 @@ def is_protected(components: Sequence[str], *, absolute: bool = True) -> bool:
         return True
     if any(_SHORT_GIT.match(name) for name in components):
         return True
+    if any(map(_is_protected_pair, components, (*components[1:], ""))):
+        return True
     return absolute and _is_protected_root(_without_private(components))
+
+
+def _is_protected_pair(name: str, inside: str) -> bool:
+    """Whether a name and the one after it name what other programs start, or read their settings from."""
+    if name in _OTHER_ASSISTANTS:
+        return inside != _THEIR_COPIES
+    bare = inside == _HOOKS and name.endswith(_BARE)
+    return bare or (name, inside) in _PROTECTED_PAIRS
 
 
 def _is_protected_root(components: Sequence[str]) -> bool:

@@ -21,6 +21,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.permissions.answers import Alone
 from gencode.permissions.brought import Brought, look
+from gencode.permissions.started import digests
 
 FILE = "trust.toml"
 _HEAD = "# Folders that are trusted, with the files they were trusted for. Written by: gen trust\n"
@@ -37,10 +38,15 @@ class Change(Struct, frozen=True):
 
 
 class Record(Struct, frozen=True):
-    """When a folder was trusted, and the SHA-256 of each file it had then."""
+    """When a folder was trusted, and the SHA-256 of each file it had then.
+
+    `started` are further files of the folder, which hooks and servers among the first ones start. None: it
+    was trusted before anybody looked at those, so it has to be looked at again.
+    """
 
     at: str
     files: dict[str, str]
+    started: dict[str, str] | None = None
 
 
 class Standing(Struct, frozen=True):
@@ -50,6 +56,8 @@ class Standing(Struct, frozen=True):
     state: State
     brought: Brought = Brought()
     changes: tuple[Change, ...] = ()
+    started: dict[str, str] = {}
+    """Of a folder that was trusted: the files that it starts, as they are now."""
 
     @property
     def trusted(self) -> bool:
@@ -82,22 +90,43 @@ def standing(folder: Path, home: Path) -> Standing:
     if not brought.anything:
         return Standing(folder, "nothing")
     record = trusted_folders(home).get(_key(folder))
-    if record is None:
+    if record is None or record.started is None:
         return Standing(folder, "untrusted", brought)
-    changes = _changes(record.files, brought.files)
+    started = digests(record.started, folder)
+    changes = _changes({**record.files, **_there(record.started)}, {**brought.files, **_there(started)})
     state = "changed" if changes or brought.problems else "trusted"
-    return Standing(folder, state, brought, changes)
+    return Standing(folder, state, brought, changes, started)
 
 
-def trust(project: Standing, home: Path) -> None:
-    """Trust a folder as it was looked at, not as it may be by now."""
+def trust(project: Standing, home: Path, started: Mapping[str, str] | None = None) -> None:
+    """Trust a folder as it was looked at, not as it may be by now.
+
+    `started` are the digests of the files that its hooks and servers start, as a person was shown them. As
+    long as what it brings is the same, so is what that starts, so these are all that has to be kept.
+    """
     if project.brought.problems:
         raise UserMistake(f"{project.folder} cannot be trusted: {'; '.join(project.brought.problems)}.")
     key = _key(project.folder)
     if not key:
         raise UserMistake(f"{project.folder} cannot be trusted: its path is not UTF-8.")
     with _alone(home):
-        _write(home, {**trusted_folders(home), key: Record(stamp(), project.brought.files)})
+        _write(
+            home, {**trusted_folders(home), key: Record(stamp(), project.brought.files, dict(started or {}))}
+        )
+
+
+def trust_added(before: Standing, path: str, digest: str, home: Path) -> Standing:
+    """How a folder stands after its person had a file written; it stays trusted if nothing else changed.
+
+    `before` is how it stood before that, `path` the new file below it, which starts nothing, and `digest` the
+    SHA-256 of what was written, whatever is there by now.
+    """
+    now = standing(before.folder, home)
+    same = now.changes == (Change("new", path),) and now.brought.files.get(path) == digest
+    if not (before.trusted and same) or now.brought.problems:
+        return now
+    trust(now, home, now.started)
+    return standing(before.folder, home)
 
 
 def revoke(folder: Path, home: Path) -> bool:
@@ -131,6 +160,11 @@ def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change,
     found += [Change("new", path) for path in now if path not in before]
     found += [Change("changed", path) for path in now if path in before and before[path] != now[path]]
     return tuple(sorted(found, key=lambda change: change.path))
+
+
+def _there(files: Mapping[str, str]) -> dict[str, str]:
+    """Those that are there. One that was missing is kept, too: when it appears, that is a change."""
+    return {path: digest for path, digest in files.items() if digest}
 
 
 def _key(folder: Path) -> str:
@@ -173,6 +207,9 @@ def _table(folder: str, record: Record) -> str:
     lines = [f"\n[folders.{_quoted(folder)}]", f"at = {_quoted(record.at)}"]
     lines.append(f"\n[folders.{_quoted(folder)}.files]")
     lines += [f"{_quoted(path)} = {_quoted(digest)}" for path, digest in sorted(record.files.items())]
+    if record.started is not None:
+        lines.append(f"\n[folders.{_quoted(folder)}.started]")
+        lines += [f"{_quoted(path)} = {_quoted(digest)}" for path, digest in sorted(record.started.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -144,7 +144,10 @@ class Shells:
         """Run a command that is none of an agent's, inside the same walls, to its end."""
         commands = await self._ready()
         plan = self._named(
-            enclosure(workspace.root, self._temp, self._home, network=self._network), workspace
+            enclosure(
+                workspace.root, self._temp, self._home, network=self._network, started=workspace.started
+            ),
+            workspace,
         )
         async with self._guarded(plan) as plan:
             words = tuple(self._sandbox.enclose(command.run, plan)) if self._sandbox else command.run
@@ -183,7 +186,8 @@ class Shells:
 
     def _plan(self, order: Order) -> Enclosure:
         network = order.network or self._network
-        plan = enclosure(order.workspace.root, self._temp, self._home, network=network)
+        started = order.workspace.started
+        plan = enclosure(order.workspace.root, self._temp, self._home, network=network, started=started)
         plan = self._named(plan, order.workspace)
         if order.closed and self._sandbox and self._sandbox.hides:
             from gencode.runtime.sandbox.veils import is_for_veils, veiled

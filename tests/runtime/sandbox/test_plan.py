@@ -180,3 +180,31 @@ def test_with_the_network_the_keys_of_ssh_can_be_used(base: Path, monkeypatch: p
 )
 def test_other_values_name_no_socket(base: Path, value: str) -> None:
     assert plan_of(base, DOCKER_HOST=value) == plan_of(base)
+
+
+def test_agents_of_the_user_in_a_workspace_are_only_read(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the folder of agents is missing, its product's folder is closed: it could be made there."""
+    work = base / "work"
+    monkeypatch.setenv("HOME", str(work))
+    (work / ".claude/agents").mkdir(parents=True)
+    (work / ".codex").mkdir()
+    (work / "dotfiles").mkdir()
+    (work / ".qwen").mkdir()
+    (work / ".qwen/agents").symlink_to(work / "dotfiles")
+    assert sorted(places(plan_of(base), work)) == [
+        (".", Access.WRITE),
+        (".claude", Access.READ),
+        (".claude/agents", Access.READ),
+        (".codex", Access.READ),
+        (".qwen", Access.READ),
+        ("dotfiles", Access.READ),
+    ]
+
+
+def test_a_workspace_among_the_agents_of_the_user_is_not_writable(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(base / "home"))
+    (base / "home/.claude").mkdir(parents=True)
+    (base / "home/.claude/agents").symlink_to(base / "work")
+    assert plan_of(base).writable == ()

@@ -1,12 +1,47 @@
 """Codex: one TOML file for each role, with its sandbox as its mode."""
 
+from pathlib import PurePath
 from typing import Any, cast
 
 from msgspec.structs import replace
 
-from gencode.agents.dialect import COMMON, Dialect, Parsed, spelled
+from gencode.agents.dialect import COMMON, Dialect, Near, Parsed, spelled
 from gencode.agents.entries import switch
 from gencode.agents.mode_names import CODEX
+from gencode.permissions.brought import LARGEST_KEPT
+
+_CONFIG = "../config.toml"
+_MOST_ROLES = 500
+
+
+def joined(parsed: Parsed, near: Near, path: PurePath) -> Parsed:
+    """A role with the name and the description that `config.toml` beside its folder gives it."""
+    lacking = [field for field in ("name", "description") if not parsed.fields.get(field)]
+    content = near(_CONFIG) if lacking else None
+    if content is None or len(content) > LARGEST_KEPT:
+        return parsed
+    name, role = _role(content, path)
+    known = {"name": name, "description": role.get("description")}
+    more = {field: known[field] for field in lacking if isinstance(known[field], str)}
+    return replace(parsed, fields={**parsed.fields, **more}) if "description" in role else parsed
+
+
+def _role(content: bytes, path: PurePath) -> tuple[str, dict[str, Any]]:
+    """The role whose file this is: the settings name the file, or the role is called like it."""
+    import tomllib
+
+    try:
+        agents = tomllib.loads(content.decode()).get("agents")
+    except (ValueError, RecursionError):
+        return path.stem, {}
+    found = list(cast("dict[str, Any]", agents).items())[:_MOST_ROLES] if isinstance(agents, dict) else []
+    for name, role in found:
+        if isinstance(role, dict):
+            given = cast("dict[str, Any]", role)
+            file = given.get("config_file")
+            if PurePath(file).name == path.name if isinstance(file, str) else name == path.stem:
+                return name, given
+    return path.stem, {}
 
 
 def prepare(parsed: Parsed) -> Parsed:
@@ -34,5 +69,6 @@ DIALECT = Dialect(
         ),
     },
     modes=CODEX,
+    joined=joined,
     prepare=prepare,
 )

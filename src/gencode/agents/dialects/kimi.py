@@ -6,6 +6,7 @@ and below are looked at.
 
 import posixpath
 import re
+from pathlib import PurePath
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -24,7 +25,7 @@ _MOST_BASES = 8
 _PLACE = re.compile(r"\$\{(\w+)\}")
 
 
-def joined(parsed: Parsed, near: Near) -> Parsed:
+def joined(parsed: Parsed, near: Near, _path: PurePath) -> Parsed:
     """A file with those it extends, and with the text of its prompt."""
     below = parsed.fields.get("agent")
     if not isinstance(below, dict):

@@ -1,15 +1,19 @@
 """opencode's settings: JSON with comments that may hold agents, and permissions that count for them all."""
 
 import re
+from pathlib import PurePath
+from posixpath import dirname, join, normpath
 from typing import Any, cast
 
 from msgspec.structs import replace
 
-from gencode.agents.dialect import AgentFile, Parsed
+from gencode.agents.dialect import AgentFile, Near, Parsed, alone
 from gencode.agents.dialects.opencode import DIALECT
 from gencode.agents.making import make
 from gencode.agents.yaml_fields import mistake
 from gencode.core.errors import UserMistake
+from gencode.permissions.agent_places import FILE_INSIDE, beside
+from gencode.permissions.brought import LARGEST_KEPT
 from gencode.runtime.prompt import one_line
 
 MOST_AGENTS = 200
@@ -17,7 +21,10 @@ _THEIRS = frozenset(("build", "plan", "general", "explore", "title", "summary", 
 """Agents of opencode itself: settings change them there, and nothing of ours."""
 _HOLDERS = ("agent", "agents")
 _FOR_ALL = ("permission", "tools")
-_FILE = re.compile(r"\{file:([^{}\n]{1,400})\}")
+_OWN_FOLDER = ".opencode"
+"""Settings in it may name files of the folder around it, others only those beside and below them."""
+LARGEST_INCLUDED = 4 * LARGEST_KEPT
+"""So many bytes of other files become part of prompts in all."""
 _TOKEN = re.compile(r'"|/[/*]')
 _COMMA = re.compile(r'"|,(?=\s*+[}\]])')
 _TEXT = re.compile(r'"(?:[^"\\\n]++|\\.)*+"')
@@ -28,9 +35,10 @@ def plain_json(text: str) -> str:
     return _without(_COMMA, _without(_TOKEN, text))
 
 
-def agents_inside(fields: dict[str, Any], path: str) -> list[AgentFile]:
-    """The agents that settings hold, each with what went wrong with it."""
+def agents_inside(fields: dict[str, Any], path: str, near: Near = alone) -> list[AgentFile]:
+    """The agents that settings hold, each with what went wrong with it. `near` gives texts of other files."""
     found: list[AgentFile] = []
+    texts = _Texts(path, near)
     for holder in _HOLDERS:
         given = fields.get(holder)
         for name, one in cast("dict[str, Any]", given).items() if isinstance(given, dict) else ():
@@ -38,11 +46,35 @@ def agents_inside(fields: dict[str, Any], path: str) -> list[AgentFile]:
                 continue
             if len(found) == MOST_AGENTS:
                 return found
-            found.append(_agent(name, one, fields, path))
+            found.append(_agent(name, one, fields, path, texts))
     return found
 
 
-def _agent(name: str, given: Any, settings: dict[str, Any], path: str) -> AgentFile:
+class _Texts:
+    """The texts of other files that prompts are made of, up to a bound for all of them."""
+
+    def __init__(self, path: str, near: Near) -> None:
+        self._path = path
+        self._near = near
+        folder, file = PurePath(path).parts[-2:] if dirname(path) else ("", path)
+        self._inside = f"{folder}/{file}" if folder == _OWN_FOLDER else file
+        self._left = LARGEST_INCLUDED
+
+    def filled(self, prompt: str) -> str:
+        """A prompt with the texts that it names; its agent has to read those that cannot be had."""
+        return FILE_INSIDE.sub(self._text, prompt)
+
+    def _text(self, found: re.Match[str]) -> str:
+        name = found[1].strip()
+        content = self._near(name) if beside(self._inside, name) else None
+        if content is not None and len(content) <= min(LARGEST_KEPT, self._left):
+            self._left -= len(content)
+            return content.decode(errors="replace").strip()
+        where = name if name.startswith(("/", "~")) else normpath(join(dirname(self._path), name))
+        return f"Your instructions are in the file {where}; read it before you do anything else."
+
+
+def _agent(name: str, given: Any, settings: dict[str, Any], path: str, texts: _Texts) -> AgentFile:
     try:
         if not isinstance(given, dict):
             raise mistake(path, f"the agent {one_line(name, 64)!r} must hold fields")
@@ -51,7 +83,7 @@ def _agent(name: str, given: Any, settings: dict[str, Any], path: str) -> AgentF
             fields.update(_for_all(field, settings.get(field), fields))
         prompt = fields.get("prompt")
         if isinstance(prompt, str):
-            fields["prompt"] = _FILE.sub(_pointer, prompt)
+            fields["prompt"] = texts.filled(prompt)
         file = make(Parsed(fields), DIALECT, path)[1]
     except UserMistake as error:
         return AgentFile(path, DIALECT.name, why_not=str(error))
@@ -71,11 +103,6 @@ def _for_all(field: str, everywhere: Any, fields: dict[str, Any]) -> dict[str, A
     wide = cast("dict[str, Any]", everywhere) if isinstance(everywhere, dict) else {"*": everywhere}
     mine = cast("dict[str, Any]", own)
     return {field: {**{key: value for key, value in wide.items() if key not in mine}, **mine}}
-
-
-def _pointer(found: re.Match[str]) -> str:
-    """A part of a prompt that lies in another file, which nobody has trusted: the agent reads it itself."""
-    return f"Your instructions are in the file {found[1].strip()}; read it before you do anything else."
 
 
 def _without(token: re.Pattern[str], text: str) -> str:

@@ -13,7 +13,7 @@ from gencode.permissions.bash.folders import HERE, Stay
 from gencode.permissions.bash.forms import value_of, without_certainty
 from gencode.permissions.bash.parts import Part, Word
 from gencode.permissions.bash.unfolding import Unit
-from gencode.permissions.paths import is_inside
+from gencode.permissions.paths import is_inside, is_started
 from gencode.permissions.patterns import Places
 from gencode.permissions.secrets import folded, is_protected, is_secret
 
@@ -26,7 +26,8 @@ _HIDDEN_IN_BRACES = re.compile(r"[{,]\.[^/.,}]")
 # Whatever the guards speak of has one of these in it; most commands have none.
 _TRIGGER = re.compile(
     r"\.(?:ssh|gnupg|aws|azure|kube|config|env|netrc|git|pgpass|npmrc|pypirc|pem|key|p12|pfx|gen|vscode|idea"
-    r"|husky|mcp|bash|profile|zsh|zprofile|zlogin|inputrc|\.)"
+    r"|husky|mcp|bash|profile|zsh|zprofile|zlog|inputrc|agents|claude|codex|cursor|gemini|qwen|opencode|cargo"
+    r"|devcontainer|pre-commit|yarnrc|exrc|dir-locals|gdbinit|kshrc|cshrc|tcshrc|\.)"
     r"|id_|git~|/(?:etc|boot|sys|proc|dev)|\x01"
 )
 _UNKNOWN_DOT_NAME = re.compile(r"(?:\A|[/\n=:,@]|(?:\A|\n)-[A-Za-z0-9])\.[^/\n=:,@\x00]*\x00")
@@ -69,6 +70,7 @@ def watch(unit: Unit, places: Places, stay: Stay = HERE) -> Watch:
     guard = stay.guard
     if not guard and (stay.folders or _may_trigger(text)):
         guard = _guard(unit, words, masked, places, stay.folders)
+    guard = guard or _starts(unit, words, places, stay.folders)
     if stay.folders:
         text = "\n".join([text, *stay.folders])
     plain = text.isascii() and _DYNAMIC not in text and _BRACE not in text and "~" not in text
@@ -78,7 +80,7 @@ def watch(unit: Unit, places: Places, stay: Stay = HERE) -> Watch:
 def _guard(
     unit: Unit, words: Sequence[Word], masked: Sequence[str], places: Places, folders: Sequence[str]
 ) -> str:
-    changes = unit.part.kind != "inert" and bool(unit.more_than_read) and not unit.plain_shell
+    changes = _changes(unit)
     protected = ""
     for word, text in zip(words, masked, strict=True):
         for components, absolute in _readings(word, text, places, folders):
@@ -89,6 +91,24 @@ def _guard(
         if _BRACE in text and _HIDDEN_IN_BRACES.search(word.value):
             return f"{_short(word)} may hold secrets"
     return protected
+
+
+def _starts(unit: Unit, words: Sequence[Word], places: Places, folders: Sequence[str]) -> str:
+    """Whether a part that may change something names a file that a hook or an MCP server starts."""
+    if not places.started or not _changes(unit):
+        return ""
+    for word in words:
+        for candidate in _candidates(value_of(word) or ""):
+            paths = list(_paths(candidate, places))
+            if not candidate.startswith(("/", "~")):
+                paths += [path for folder in folders for path in _paths_below(folder, candidate, places)]
+            if is_started(paths, places):
+                return f"{_short(word)} is started by a hook or an MCP server"
+    return ""
+
+
+def _changes(unit: Unit) -> bool:
+    return unit.part.kind != "inert" and bool(unit.more_than_read) and not unit.plain_shell
 
 
 def _may_trigger(text: str) -> bool:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.spec import Workspace
+from gencode.permissions.started import digests
 from gencode.permissions.trust import revoke, standing, trust
 from gencode.runtime.away.checkout import is_whole, unpacked
 from gencode.runtime.away.mirror import Mirror, Unreachable, take_in
@@ -79,8 +80,10 @@ class Lodging:
     def trust(self, home: Path) -> None:
         """Trust what the folder brings, if that is exactly what its sender trusts."""
         here, known = standing(self.cwd, home), self.guest.parcel.trusted
-        if known and here.brought.files == known and not here.brought.problems:
-            trust(here, home)
+        started = {path: digest for path, digest in known.items() if path not in here.brought.files}
+        same = here.brought.files.items() <= known.items() and digests(started, self.cwd) == started
+        if known and same and not here.brought.problems:
+            trust(here, home, started)
 
     async def hand_in(self, parcels: Parcels, owner: str, worker: str) -> tuple[Work, str]:
         """Give back what was done, and why that was not possible. What is not handed in stays here.

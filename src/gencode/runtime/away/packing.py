@@ -223,9 +223,9 @@ def _seen(path: bytes) -> os.stat_result | None:
 
 
 def _trusted(folder: Path, home: Path) -> dict[str, str]:
-    """What a folder brings, if exactly that is trusted here."""
+    """What a folder brings and what that starts, if exactly that is trusted here."""
     found = standing(folder, home)
-    return dict(found.brought.files) if found.trusted else {}
+    return {**found.brought.files, **found.started} if found.trusted else {}
 
 
 async def _packed_up(

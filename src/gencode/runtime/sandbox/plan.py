@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gencode.permissions.agent_places import users_places
 from gencode.permissions.secrets import folded, holds_own_settings
 from gencode.runtime.sandbox.guards import (
     guarded_names,
@@ -76,17 +77,20 @@ def enclosure(
     *,
     network: bool = False,
     also_writable: Iterable[Path] = (),
+    started: Iterable[str] = (),
     environ: Mapping[str, str] | None = None,
 ) -> Enclosure:
     """The usual enclosure of a command in a workspace. `home` is the per-user folder of GenCode.
 
     A workspace that is itself part of somebody's settings is not writable at all; worktrees are none, also
     where they lie in that folder. A command in a part of such a worktree may use the repository it has.
+    `started` are files of the workspace that hooks and MCP servers start, some of them outside of any wall.
     """
     environ = os.environ if environ is None else environ
     mine = real(home)
     roots = dict.fromkeys(map(real, (workspace, *also_writable)))
-    given = [root for root in roots if not _holds_settings(root, mine)]
+    users = [Path(each) for each in _users_places()]
+    given = [root for root in roots if not _holds_settings(root, mine, map(real, users))]
     above = [git for root in given for git in _repository_above(root, worktrees_folder(mine))]
     writable = (*given, *above)
     inner = [folder for root in given for folder in inner_repositories(root)]
@@ -96,7 +100,16 @@ def enclosure(
     return Enclosure(
         writable=writable,
         temp=real(temp),
-        guarded=tuple(dict.fromkeys([mine, *(name for top in homes_of_git for name in guarded_names(top))])),
+        guarded=tuple(
+            dict.fromkeys(
+                [
+                    mine,
+                    *(name for top in homes_of_git for name in guarded_names(top)),
+                    *(place for each in users for place in _kept(each, given)),
+                    *(real(each) for path in started if kind(each := real(workspace) / path)),
+                ]
+            )
+        ),
         hidden=(mine, *ways_out),
         shown=(*(mine / name for name in _OPEN_PARTS_OF_HOME), *trees, *needed),
         network=network,
@@ -144,8 +157,27 @@ def _guarded(plan: Enclosure) -> Iterator[tuple[Path, Path]]:
                 yield place, root
 
 
-def _holds_settings(root: Path, home: Path) -> bool:
+def _users_places() -> tuple[str, ...]:
+    """Where the user's own agents and skills are read from; nothing where nobody knows their home."""
+    try:
+        return users_places(str(Path.home()))
+    except RuntimeError:
+        return ()
+
+
+def _kept(place: Path, writable: Iterable[Path]) -> list[Path]:
+    """A place of the user's that a command could write to.
+
+    Where it is missing or a link, the folder around it as well: it could be made there, or made anew.
+    """
+    around = [] if kind(place) and not place.is_symlink() else [place.parent]
+    found = [real(each) for each in (place, *around) if each == place or kind(each)]
+    return [each for each in found for root in writable if each != root and each.is_relative_to(root)]
+
+
+def _holds_settings(root: Path, home: Path, users: Iterable[Path]) -> bool:
     inside = root.is_relative_to(home) and worktrees_folder(home) not in root.parents
+    inside = inside or any(root.is_relative_to(place) for place in users)
     return inside or holds_own_settings(folded(str(root)))
 
 

@@ -241,10 +241,11 @@ def _same_place(workspace: Workspace, top: Path, path: Path) -> tuple[Workspace,
             notes.append(f"the folder {below} is not in the commit and was made empty")
     if _real(cwd) != cwd or not cwd.is_dir():
         notes.append(f"{below} is not a folder in the commit; the worktree begins at its top")
-        return Workspace(path, path, workspace.home, copied), notes
+        return Workspace(path, path, workspace.home, copied, workspace.started), notes
     root = _real(workspace.root)
     inner = path / root.relative_to(top) if root.is_relative_to(top) else path
-    return Workspace(inner if cwd.is_relative_to(inner) else path, cwd, workspace.home, copied), notes
+    root = inner if cwd.is_relative_to(inner) else path
+    return Workspace(root, cwd, workspace.home, copied, workspace.started), notes
 
 
 async def _left_out(source: Source) -> list[str]:

@@ -14,13 +14,13 @@ from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.core.spec import Workspace
+from gencode.permissions.agent_places import WORKTREES as _ALL
 from gencode.permissions.secrets import holds_own_settings
 
 BRANCHES = "gencode/"
 MIRRORS = ".mirrors"
 """The folder, beside those of the worktrees, of repositories that were sent here."""
 _RECORDS = ".records"
-_ALL = "worktrees"
 _LONGEST_RECORD = 256 * 1024
 _NAME = re.compile(r"(?!.*\.\.)(?!.*\.lock$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]")
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")

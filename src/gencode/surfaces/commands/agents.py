@@ -1,6 +1,7 @@
 """`gen agents list|show|lint|new`: which agents there are, what each one gets, what is wrong with files."""
 
 import argparse
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -9,6 +10,8 @@ from msgspec import structs
 
 from gencode.app import Registry, forgetful, workspace_at
 from gencode.core.errors import UserMistake
+from gencode.permissions.trust import Standing, standing, trust_added
+from gencode.runtime.processes.environment import MARK
 from gencode.runtime.toolbox import Toolbox
 from gencode.settings import gen_home
 from gencode.surfaces.agent_pages import AgentLine, LintedFile, agent_line, agent_page, linted_file, own_files
@@ -48,16 +51,25 @@ def made(args: argparse.Namespace) -> int:
         "max_turns": getattr(args, "its_turns", None),
         "prompt": whole_input("say what the agent is told") if told == "-" else told,
     }
+    before = None if "user" in args else standing(folder.parent, gen_home())
     written = Registry.write(folder / "agents", wishes, project="user" not in args)
+    trusted = before is None or _stays_trusted(before, Path(written.path), written.written)
     if "json" in args:
         answer_json(linted_file(written, Toolbox()))
         return 0
     answer(f"Wrote {visible_line(written.path)}")
     for finding in written.findings:
         answer(visible_line(f"{finding.code}: {finding.message}"))
-    if "user" not in args:
-        note("It counts once the folder is trusted: gen trust")
+    if not trusted:
+        note("Run `gen trust` in this folder to enable it.")
     return 0
+
+
+def _stays_trusted(before: Standing, path: Path, digest: str) -> bool:
+    """Whether a folder is trusted with the file that a person has just had written in it."""
+    if MARK in os.environ:  # an agent runs this, and only a person trusts anything
+        return False
+    return trust_added(before, str(path.relative_to(before.folder)), digest, gen_home()).trusted
 
 
 def _said(args: argparse.Namespace, field: str, question: str) -> str:
@@ -108,22 +120,34 @@ async def _linted(args: argparse.Namespace) -> int:
         paths = [gen.workspace.cwd / path for path in paths] or own_files(gen)
         report = Registry.lint(paths)
         files = [linted_file(each, gen.toolbox) for each in report.files]
+    code = 1 if report.broken else 0
     if "json" in args:
         answer_json({"files": files, "clashes": report.clashes})
-        return 0
-    for file in files:
+        return code
+    others = {each.path for each in report.files if each.other}
+    for file in (each for each in files if each.path not in others):
         for remark in _lint_lines(file):
             answer(visible_line(remark))
     for clash in report.clashes:
         answer(visible_line(f"clash: {clash.name} is the name of {' and '.join(clash.paths)}"))
     loadable = sum(file.loadable for file in files)
-    answer(f"{len(files)} files, {loadable} agents, {len(report.clashes)} clashes")
-    return 0
+    told = (
+        _count(len(files) - len(others), "agent file"),
+        f"{loadable} can be used",
+        _count(len(report.clashes), "name clash", "name clashes"),
+        *([_count(len(others), "other file")] if others else []),
+    )
+    answer(", ".join(told))
+    return code
+
+
+def _count(number: int, one: str, several: str = "") -> str:
+    return f"{number} {one if number == 1 else several or f'{one}s'}"
 
 
 def _lint_lines(file: LintedFile) -> Iterator[str]:
     if file.why_not:
-        yield f"no agent: {file.why_not}"
+        yield f"error: {file.why_not}"
     for finding in file.warnings:
         place = f"{file.path}:{finding.line}" if finding.line else file.path
         yield f"{place}: {finding.message} [{finding.code}]"

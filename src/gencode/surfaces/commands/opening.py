@@ -118,7 +118,8 @@ def untraced(gen: GenCode) -> str:
 
 def not_trusted(gen: GenCode) -> str:
     """A line about what the folder brings and does not count; nothing when there is no such thing."""
-    found = " and ".join(waiting(gen.project))
+    *first, last = waiting(gen.project) or ("",)
+    found = " and ".join(filter(None, (", ".join(first), last)))
     way = gen.project.way
     if found and gen.project.state == "changed":
         return f"This folder changed since you trusted it, so its {found} do not count; look with: {way}"

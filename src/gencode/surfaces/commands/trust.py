@@ -13,10 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.app import Change as ToolChange
-from gencode.app import ServerState, agents_if_trusted, forgetful, told_servers
+from gencode.app import ServerState, agents_if_trusted, forgetful, started_if_trusted, told_servers
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
 from gencode.permissions.brought import SERVERS, SETTINGS
+from gencode.permissions.started import Started, digests
 from gencode.permissions.trust import Change, Standing, revoke, standing, trust, trusted_folders
 from gencode.places import workspace_at
 from gencode.runtime.hooks_file import EVENTS, parse_hooks
@@ -80,6 +81,10 @@ class Offer(Struct, frozen=True):
     skills: list[str]
     others: list[str]
     problems: list[str]
+    starts: list[str] = []
+    """Files of the folder that its hooks and servers start; they are trusted with it."""
+    unknown: list[str] = []
+    """Command lines that do not tell which files they start, with why."""
 
 
 class ToolOffer(Struct, frozen=True):
@@ -122,7 +127,9 @@ def run(args: argparse.Namespace) -> int:
     if "revoke" in args:
         return _revoke(folder, as_json=as_json)
     project = standing(folder, gen_home())
-    offer = _offer(project)
+    started = started_if_trusted(project) if project.state != "nothing" else Started()
+    digested = digests(started.files, project.folder)
+    offer = replace(_offer(project), starts=list(started.files), unknown=list(started.unknown))
     if "show" in args or (as_json and "yes" not in args):
         _show(offer, as_json=as_json)
     elif project.state in ("nothing", "trusted"):
@@ -131,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             answer(_headline(offer, "."))
     else:
-        return _decide(project, offer, sure="yes" in args, as_json=as_json)
+        return _decide(project, offer, digested, sure="yes" in args, as_json=as_json)
     return 0
 
 
@@ -140,7 +147,7 @@ def _folder(args: argparse.Namespace) -> Path:
     return workspace_at(base / Path(getattr(args, "folder", ".")).expanduser()).root
 
 
-def _decide(project: Standing, offer: Offer, *, sure: bool, as_json: bool) -> int:
+def _decide(project: Standing, offer: Offer, started: Mapping[str, str], *, sure: bool, as_json: bool) -> int:
     """Trust what was shown, if a person says so."""
     if not as_json:
         _show(offer, as_json=False)
@@ -150,11 +157,11 @@ def _decide(project: Standing, offer: Offer, *, sure: bool, as_json: bool) -> in
     if _is_asked(sure=sure) and not _says_yes():
         note("Nothing was changed.")
         return 1
-    trust(project, gen_home())
+    trust(project, gen_home(), started)
     if as_json:
         answer_json(replace(offer, state="trusted", changes=[]))
     else:
-        count = len(project.brought.files)
+        count = len({*project.brought.files, *started})
         files = "1 file" if count == 1 else f"{count} files"
         answer(f"Trusted, for {files} as they are; when one changes, it has to be looked at again.")
     return 0
@@ -373,6 +380,16 @@ def _lines(offer: Offer) -> Iterator[str]:
     if programs:
         yield "\nPrograms and servers that are started"
         yield from _indented((exact_line(name), exact_line(program)) for name, program in programs)
+    if offer.starts:
+        yield "\nFiles of this folder that these start; they are trusted with it"
+        yield from (f"  {exact_line(path)}" for path in offer.starts[:MOST_OTHERS])
+        if len(offer.starts) > MOST_OTHERS:
+            yield f"  and {len(offer.starts) - MOST_OTHERS} more"
+    if offer.unknown:
+        yield "\nWhat these run cannot be followed, so a change of it is not noticed"
+        yield from (f"  {exact_line(line)}" for line in offer.unknown[:MOST_OTHERS])
+        if len(offer.unknown) > MOST_OTHERS:
+            yield f"  and {len(offer.unknown) - MOST_OTHERS} more"
     if offer.skills:
         yield "\nSkills"
         yield from (f"  {exact_line(path)}" for path in offer.skills)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
+from gencode.app import started_if_trusted
 from gencode.core.errors import UserMistake
+from gencode.permissions.started import digests
 from gencode.permissions.trust import standing, trust
 from gencode.runtime.ports import TaskQuery
 from gencode.runtime.processes.environment import MARK
@@ -128,9 +130,11 @@ async def _trust(app: "TerminalApp", talk: Talk, shown: str) -> None:
         return
     if MARK in os.environ:
         raise UserMistake("Only a person trusts a folder, and this was run by an agent.")
+    started = digests(started_if_trusted(project).files, folder)
     if not await app.ask(ConfirmScreen(shown, "trust it as it is now")):
         return
-    if standing(folder, gen_home()).brought.files != project.brought.files:
+    now = standing(folder, gen_home())
+    if now.brought.files != project.brought.files or digests(started, folder) != started:
         raise UserMistake("The folder has changed since it was shown; look at it again.")
-    trust(project, gen_home())
+    trust(project, gen_home(), started)
     app.tell(Notice("The folder is trusted as it is; its settings count when gen is started again."))
