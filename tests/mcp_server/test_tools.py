@@ -219,6 +219,15 @@ async def test_an_agent_that_may_change_something_is_not_sent_as_one_that_only_r
     }
 
 
+async def test_where_the_server_is_in_plan_mode_every_agent_only_reads(tmp_path: Path) -> None:
+    plan = {"permission_mode": "plan"}
+    async with office(tmp_path, {"*": WRITES}, plan) as here, here.client() as client:
+        sent = {"subagent_type": "general-purpose", "prompt": "Write it"}
+        result = await client.call_tool("TaskReadOnly", sent)
+    assert (text(result), result.is_error) == ("Done.", False)
+    assert not (tmp_path / "made.txt").exists()
+
+
 async def test_a_task_that_has_ended_is_woken_by_a_message_and_resumed_by_its_agent(tmp_path: Path) -> None:
     turns = {"*": [says("First."), says("Second."), says("Third.")]}
     async with office(tmp_path, turns) as here, here.client() as client:
