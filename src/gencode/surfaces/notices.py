@@ -1,10 +1,12 @@
 """What a person should hear of although they look elsewhere: one line for what happens beside them."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from gencode.core.errors import GenCodeError
 from gencode.core.events import (
     Event,
     MessageAdded,
@@ -22,12 +24,15 @@ from gencode.core.task import Task
 from gencode.delegation.family import as_sent
 from gencode.delegation.unheard import unheard
 from gencode.surfaces.figures import name_of
+from gencode.surfaces.log import log_file
 from gencode.surfaces.plain import ending, noted
 from gencode.surfaces.view import View
-from gencode.surfaces.visible import visible_line
+from gencode.surfaces.visible import visible, visible_line
 
 if TYPE_CHECKING:
     from gencode.runtime.shells import Shell
+
+log = logging.getLogger(__name__)
 
 MOST_NAMED = 10
 MOST_SAID = 800
@@ -41,6 +46,27 @@ class Notice(Struct, frozen=True):
     text: str
     kind: Kind = "note"
     task: str = ""
+
+
+async def guarded(action: Awaitable[None], tell: Callable[[Notice], None]) -> None:
+    """Do what a person asked for. What goes wrong is told in a line; a bug is logged as well.
+
+    This is the border of every surface that has a person: nothing that fails here is lost in a task that
+    nobody awaits.
+    """
+    try:
+        await action
+    except GenCodeError as trouble:
+        tell(Notice(visible(str(trouble)), "error"))
+    except Exception as bug:
+        log.exception("an action failed unexpectedly")
+        tell(unexpected(bug))
+
+
+def unexpected(bug: BaseException) -> Notice:
+    """A fault of ours as one line for the person, with where to find the rest of it."""
+    what = visible_line(": ".join(filter(None, (type(bug).__name__, str(bug)))), 200)
+    return Notice(f"That did not work, by a fault in GenCode ({what}). Details: {log_file()}", "error")
 
 
 def notice_of(view: View, event: Event) -> Notice | None:
