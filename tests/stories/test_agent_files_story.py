@@ -86,7 +86,7 @@ async def test_a_rule_against_an_agent_is_not_walked_around_by_a_skill(tmp_path:
         outcome = await gen.ask("go").outcome()
         tasks = await gen.tasks()
     assert (outcome.status, tasks) == (Status.COMPLETED, [])
-    assert any("Skill was not allowed" in each for each in outcome.evidence.warnings)
+    assert [each.tool for each in outcome.evidence.refused] == ["Skill"]
 
 
 async def test_an_agent_has_the_skills_its_file_names_from_the_start(tmp_path: Path, home: Path) -> None:

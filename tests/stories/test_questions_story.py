@@ -69,7 +69,7 @@ async def test_a_background_agent_asks_only_if_the_person_wants_it(tmp_path: Pat
         (child,) = await gen.store.tasks(TaskQuery(parent=outcome.agent_id))
         told = transcript_of(await gen.store.events(child.id))
     assert (len(person.asked), failed(told)) == ((1, [False]) if wanted else (0, [True]))
-    assert any("was not allowed" in warning for warning in child.evidence.warnings) is not wanted
+    assert bool(child.evidence.refused) is not wanted
 
 
 async def test_a_yes_for_the_session_is_not_asked_for_again(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ class Decided(TypedDict):
     tool: str
     decision: Decision
     chain: NotRequired[list[str]]
+    target: NotRequired[str]
 
 
 class ShownTask(Outcome, frozen=True, rename="camel", kw_only=True):

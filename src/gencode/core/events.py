@@ -134,12 +134,16 @@ class CostEstimated(Fact, tag="CostEstimated", frozen=True):
 
 
 class CallDecided(Fact, tag="CallDecided", frozen=True, omit_defaults=True):
-    """The gate decided about a call, by this rule and this chain of policies (whose, and in which mode)."""
+    """The gate decided about a call, by this rule and this chain of policies (whose, and in which mode).
+
+    `target` is what the call was about, in one short line: a file, a command.
+    """
 
     call: str
     tool: str
     decision: Decision
     chain: tuple[str, ...] = ()
+    target: str = ""
 
 
 class TaskBackgrounded(Fact, tag="TaskBackgrounded", frozen=True, omit_defaults=True):

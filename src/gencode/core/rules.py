@@ -89,14 +89,34 @@ class Policy(Struct, frozen=True, cache_hash=True, gc=False):
     owner: str = "session"
 
 
+class DecidedBy(StrEnum):
+    """Who made a decision about a call."""
+
+    RULES = "rules"
+    """Rules, modes and the permission table alone."""
+    USER = "user"
+    """A person who was asked."""
+    NOBODY = "nobody"
+    """It needs approval, and nobody can give that in this run."""
+    SILENCE = "silence"
+    """It needs approval, somebody was asked, and nobody answered in time."""
+    HOOK = "hook"
+    """A hook of the user's."""
+
+
 class Decision(Struct, frozen=True, omit_defaults=True):
-    """Allow, ask or deny; why; and the rule and the policy that made it so."""
+    """Allow, ask or deny; why; the rule and the policy that made it so; and who decided.
+
+    `said` is the reason that a person gave.
+    """
 
     action: Action
     why: str
     rule: str = ""
     policy: str = ""
     lifts: str = ""
+    by: DecidedBy = DecidedBy.RULES
+    said: str = ""
 
 
 class Grant(Struct, frozen=True):

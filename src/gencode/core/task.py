@@ -42,9 +42,22 @@ from gencode.core.messages import (
     beginning,
 )
 from gencode.core.receipts import Past, after_calls, handed_over, left_behind, receipt, with_past
-from gencode.core.rules import Action, Mode, Policy
+from gencode.core.rules import Action, DecidedBy, Mode, Policy
 from gencode.core.spec import Copied, ToolChoice
 from gencode.core.status import Status
+
+
+class Refused(Struct, frozen=True, gc=False, rename="camel"):
+    """A call that was not run: of which tool, about what (in one line), who refused it, and why.
+
+    `call` is its id in the transcript.
+    """
+
+    tool: str
+    summary: str = ""
+    by: DecidedBy = DecidedBy.RULES
+    why: str = ""
+    call: str = ""
 
 
 class Evidence(Struct, frozen=True, gc=False, rename="camel"):
@@ -56,6 +69,7 @@ class Evidence(Struct, frozen=True, gc=False, rename="camel"):
     commands: tuple[CommandRun, ...] = ()
     children: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    refused: tuple[Refused, ...] = ()
 
 
 class Task(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -252,7 +266,7 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
         case CallDecided():
             if fact.decision.action is not Action.DENY:
                 return task
-            return _warned(task, f"{fact.tool} was not allowed: {fact.decision.why}")
+            return _refused(task, fact)
         case TaskBackgrounded():
             return replace(task, background=True)
         case TaskForked():
@@ -388,6 +402,13 @@ def _with_result(evidence: Evidence, result: ToolResult) -> Evidence:
         commands=(*evidence.commands, *trace.commands),
         children=tuple(dict.fromkeys((*evidence.children, *trace.children))),
     )
+
+
+def _refused(task: Task, fact: CallDecided) -> Task:
+    refused = Refused(fact.tool, fact.target, fact.decision.by, fact.decision.why, fact.call)
+    if refused in task.evidence.refused:
+        return task
+    return replace(task, evidence=replace(task.evidence, refused=(*task.evidence.refused, refused)))
 
 
 def _warned(task: Task, warning: str) -> Task:

@@ -177,8 +177,13 @@ def interrupted(
 
 def summary(call: ToolCall) -> str:
     """A call as one short line for a person."""
+    return f"{call.name}({target(call)})"
+
+
+def target(call: ToolCall) -> str:
+    """What a call is about, in one short line: the first text among its arguments."""
     shown = next((value for value in call.input.values() if isinstance(value, str) and value), "")
-    return f"{call.name}({shown.splitlines()[0][:120] if shown else ''})"
+    return shown.splitlines()[0][:120] if shown else ""
 
 
 async def _judged(seat: Seat, call: ToolCall) -> Wish:
@@ -197,7 +202,8 @@ async def _judged(seat: Seat, call: ToolCall) -> Wish:
 
 
 def _decided(seat: Seat, wish: Wish) -> CallDecided:
-    return CallDecided(wish.call.id, wish.call.name, wish.decision, seat.gate.chain_names)
+    chain, about = seat.gate.chain_names, target(wish.call)
+    return CallDecided(wish.call.id, wish.call.name, wish.decision, chain, about)
 
 
 def _ready(seat: Seat, wish: Wish, record: Recorder) -> tuple[Tool, Struct]:

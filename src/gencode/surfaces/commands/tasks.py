@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from gencode.app import GenCode
 from gencode.core.ids import stamp
-from gencode.core.outcome import Outcome, titled
+from gencode.core.outcome import Outcome, refusals, titled
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.runtime.models import elsewhere
@@ -179,6 +179,7 @@ def _facts(task: Outcome, awaits: str, stalled: Sequence[str]) -> Iterator[str]:
     for label, values in (
         ("files read", task.evidence.files_read),
         ("agents sent", task.evidence.children),
+        ("refused", refusals(task.evidence)),
         ("warnings", task.evidence.warnings),
     ):
         for value in values:
