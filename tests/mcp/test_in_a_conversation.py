@@ -86,7 +86,7 @@ async def test_a_server_all_of_whose_tools_are_denied_is_not_started(fleet: Flee
 async def test_where_nobody_can_be_asked_nothing_is_used(fleet: Fleet) -> None:
     servers = await fleet.open(odd=fleet.odd(tools=offer("one")))
     ((text, error),) = await told(fleet, servers, None, DO_ONE)
-    assert error and "nobody can be asked here" in text
+    assert error and "nobody can approve it in this run" in text
     assert calls(fleet) == 0
 
 

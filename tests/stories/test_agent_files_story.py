@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from gencode.core.messages import ToolMessage
+from gencode.core.rules import DecidedBy
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.testing import call, says, scripted
@@ -51,6 +52,7 @@ async def test_a_hook_of_an_agent_refuses_a_call_and_the_agent_reads_why(tmp_pat
     results = [each.results[0] for each in said if isinstance(each, ToolMessage)]
     assert [result.error for result in results] == [False, True]
     assert results[1].text == "A hook refused it: not today"
+    assert [each.by for each in outcome.evidence.refused] == [DecidedBy.HOOK]
     assert outcome.evidence.files_read == ()
 
 

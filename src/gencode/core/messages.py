@@ -73,6 +73,8 @@ class Trace(Struct, frozen=True, gc=False, omit_defaults=True):
     """Agents that the call had sent when it was cut; what they come to is given to the sender afterwards."""
     seen: tuple[FileSeen, ...] = ()
     """What its agent knows from now on, also when it goes on in another process."""
+    unanswered: bool = False
+    """Whether nobody answered what the call asked."""
 
 
 class Image(Struct, frozen=True):
