@@ -11,6 +11,7 @@ import msgspec
 from gencode.agents.library import Library
 from gencode.agents.registry import MAIN, Registry
 from gencode.agents.registry import Entry as Entry
+from gencode.core.events import CommandEnded
 from gencode.core.outcome import Outcome
 from gencode.core.prices import Price
 from gencode.core.rules import Policy
@@ -72,7 +73,7 @@ from gencode.tools.skill import amounts_to, skill_tool
 from gencode.tools.usual import TOOLS as TOOLS
 
 if TYPE_CHECKING:
-    from gencode.runtime.shells import Shells
+    from gencode.runtime.shells import Shell, Shells
 
 SCHEMA_VERSION = VERSION
 forgetful: Callable[[], Store] = MemoryStore
@@ -133,7 +134,9 @@ class GenCode:
         customs = Customs(told.max_depth, self._price, kept, self.library, *outside)
         seating = Seating(self.library, self.models, self.toolbox, customs)
         patience = (told.question_seconds, told.answer_seconds)
-        means = Means(gen_home(), around.engine, told.task_seconds, patience, told.result_cache)
+        means = Means(
+            gen_home(), around.engine, told.task_seconds, patience, told.result_cache, told.command_seconds
+        )
         self.launcher = Launcher(self.store, self.bus, supervisor, seating, means)
         self.records = Records(self.store, outputs(), self.workspace.cwd, told.agent_caps, told.stall_seconds)
         self.find, self.outcome_of = self.records.find, self.records.outcome_of
@@ -335,11 +338,16 @@ class GenCode:
         """Start what another process handed over to this one."""
         return await self.work.take_on(handover)
 
-    async def start_turn(self, prompt: Prompt, session: str | None = None, agent: str = "") -> Job:
-        """Start a turn of the main conversation, or of one with `agent` in the main seat."""
+    async def start_turn(
+        self, prompt: Prompt, session: str | None = None, agent: str = "", *, waits: bool = False
+    ) -> Job:
+        """Start a turn of the main conversation, or of one with `agent` in the main seat.
+
+        With `waits` it also waits for its background commands; else their end is told in the next turn.
+        """
         other = a_text("agent", agent) not in ("", MAIN)
         spec = self.agents.find(agent) if other else self.agents.main(self._named)
-        return await self.work.turn(spec, prompt, session)
+        return await self.work.turn(spec, prompt, session, waits=waits)
 
     def explain(
         self, tool: str, arguments: dict[str, Any], *, agent: str = "", background: bool = False
@@ -365,8 +373,13 @@ class GenCode:
         if self.shells is None:
             from gencode.runtime.shells import Shells
 
-            self.shells = Shells(gen_home(), self.settings.sandbox, network=self.settings.sandbox_network)
+            walls, network = self.settings.sandbox, self.settings.sandbox_network
+            self.shells = Shells(gen_home(), walls, network=network, when_ended=self._command_ended)
         return self.shells
+
+    def _command_ended(self, shell: "Shell") -> None:
+        ended = shell.run
+        self.bus.tell(shell.order.task, CommandEnded(shell.id, ended.command, ended.exit, str(shell.file)))
 
     async def _close_shells(self) -> None:
         if self.shells is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import (
+    CommandEnded,
     Event,
     MessageAdded,
     TaskCreated,
@@ -138,6 +139,9 @@ class Talk:
         self._heard(event)
         if isinstance(event.fact, TaskEnded):
             self._after_end(event.task)
+        elif isinstance(event.fact, CommandEnded) and event.task == self.session:
+            self._came = True
+            self._do(self._hear_more(event.task, only_letters=False))
 
     def known(self, task: str) -> int:
         """The number of the last fact of a task that was taken in."""

@@ -37,7 +37,7 @@ class ActionBorder(MessagePump):
             await dispatched
 
     def _tell_fault(self, notice: Notice) -> None:
-        app: object = cast("object", self.app)
+        app = cast("object", self.app)  # pyright: ignore[reportUnknownMemberType]
         if isinstance(app, BorderedApp):
             app.tell(notice)
 
