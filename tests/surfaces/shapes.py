@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from gencode.core.outcome import Outcome
+from gencode.core.outcome import Outcome, RunOutcome
 from gencode.permissions.explain import Explanation
 from gencode.runtime.away.homecoming import Arrival
 from gencode.stores.pg_copy import Copy
@@ -59,15 +59,15 @@ Fields = dict[str, Any]
 SHAPES: dict[str, Any] = {
     "gen -p": Answer,
     "gen -p --output-format stream-json": (Event, Answer),
-    "gen task run": Outcome,
+    "gen task run": RunOutcome,
     "gen task list": Tasks,
     "gen task show": ShownTask,
     "gen task output": Outcome,
     "gen task stop": StoppedTask,
     "gen task interrupt": InterruptedTask,
     "gen task send": ToldTask,
-    "gen task resume": Outcome,
-    "gen task fork": Outcome,
+    "gen task resume": RunOutcome,
+    "gen task fork": RunOutcome,
     "gen task budget": BudgetedTask,
     "gen task questions": Questions,
     "gen task answer": Replied,

@@ -28,6 +28,25 @@ class TreeUsage(Struct, frozen=True, rename="camel"):
     tree: Usage = Usage()
 
 
+class RefusedCall(Struct, frozen=True, rename="camel"):
+    """A call that was refused in a run: of which task, of which tool, about what, by whom and why."""
+
+    task: str
+    agent: str
+    tool: str
+    summary: str
+    by: DecidedBy
+    why: str
+
+
+class StoppedWork(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Work that was stopped because its process ended: the task of an agent, or a background command."""
+
+    id: str
+    agent: str = ""
+    command: str = ""
+
+
 class Outcome(Struct, frozen=True, rename="camel"):
     """One task, in the field names of the contract (camelCase in JSON, snake_case in Python)."""
 
@@ -58,6 +77,17 @@ class Outcome(Struct, frozen=True, rename="camel"):
     stalled_seconds: float | UnsetType = UNSET
     transcript: list[dict[str, Any]] | UnsetType = UNSET
     decisions: list[dict[str, Any]] | UnsetType = UNSET
+
+
+class RunOutcome(Outcome, frozen=True, rename="camel"):
+    """A task that was run to its end by the process that tells of it, and what happened beside it.
+
+    `refused` are the calls that were refused in this run, to the task and all below it; `stopped` is what
+    the process stopped because it ended.
+    """
+
+    refused: tuple[RefusedCall, ...] = ()
+    stopped: tuple[StoppedWork, ...] = ()
 
 
 def titled(description: str, prompt: str, fork_of: str | UnsetType = UNSET) -> str:

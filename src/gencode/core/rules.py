@@ -103,6 +103,11 @@ class DecidedBy(StrEnum):
     HOOK = "hook"
     """A hook of the user's."""
 
+    @property
+    def lacks_approval(self) -> bool:
+        """Whether a call was refused only because nobody approved it in time, or could have."""
+        return self in (DecidedBy.NOBODY, DecidedBy.SILENCE)
+
 
 class Decision(Struct, frozen=True, omit_defaults=True):
     """Allow, ask or deny; why; the rule and the policy that made it so; and who decided.

@@ -113,6 +113,8 @@ def _status(task: Outcome) -> str:
     more = [] if task.queue_position is UNSET else [f"{task.queue_position}. in line"]
     if task.stalled_seconds is not UNSET:
         more.append(f"stalled, silent for {task.stalled_seconds:.0f} s")
+    if refused := len(task.evidence.refused):
+        more.append(f"{refused} refused")
     return f"{task.status} ({', '.join(more)})" if more else task.status
 
 
