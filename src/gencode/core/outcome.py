@@ -83,11 +83,11 @@ class RunOutcome(Outcome, frozen=True, rename="camel"):
     """A task that was run to its end by the process that tells of it, and what happened beside it.
 
     `refused` are the calls that were refused in this run, to the task and all below it; `stopped` is what
-    the process stopped because it ended.
+    the process stopped because it ended. Each is there only where there is something.
     """
 
-    refused: tuple[RefusedCall, ...] = ()
-    stopped: tuple[StoppedWork, ...] = ()
+    refused: tuple[RefusedCall, ...] | UnsetType = UNSET
+    stopped: tuple[StoppedWork, ...] | UnsetType = UNSET
 
 
 def titled(description: str, prompt: str, fork_of: str | UnsetType = UNSET) -> str:

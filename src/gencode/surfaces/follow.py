@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import asdict, replace
 
 from gencode.app import GenCode
@@ -163,7 +163,8 @@ async def follow(
     finally:
         listener.close()
         painter.close()
-    ran = RunOutcome(**asdict(outcome), refused=refused_in(painter.view), stopped=tuple(stopping.work))
+    refused, stopped = refused_in(painter.view) or UNSET, tuple(stopping.work) or UNSET
+    ran = RunOutcome(**asdict(outcome), refused=refused, stopped=stopped)
     return ran, code_of(ran) if heard.code is None else heard.code
 
 
@@ -171,7 +172,7 @@ def code_of(outcome: RunOutcome) -> int:
     """The exit code of a run that ended by itself."""
     if outcome.status is not Status.COMPLETED:
         return 1
-    lacking = any(each.by.lacks_approval for each in outcome.refused)
+    lacking = any(each.by.lacks_approval for each in outcome.refused or ())
     return NOT_APPROVED if lacking else 0
 
 

@@ -79,7 +79,7 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
         else:
             answer_json(await _answer(gen, outcome, painter.view), line=output == "stream-json")
         if output == "text":
-            tell_refused(outcome.refused)
+            tell_refused(outcome.refused or ())
         tell_ending(outcome)
         return code
 
@@ -167,6 +167,6 @@ async def _answer(gen: GenCode, outcome: RunOutcome, view: View) -> Answer:
         tasks=[await gen.get(task) for task in view.launched(outcome.agent_id)],
         error=outcome.error,
         output=UNSET if outcome.output is None else outcome.output,
-        refused=outcome.refused,
-        stopped=outcome.stopped,
+        refused=outcome.refused or (),
+        stopped=outcome.stopped or (),
     )

@@ -295,7 +295,7 @@ def tell_outcome(outcome: RunOutcome, code: int, *, as_json: bool) -> int:
     for warning in outcome.evidence.warnings:
         if warning.startswith(AGAIN):
             note(f"It was {visible_line(warning)}.")
-    tell_refused(outcome.refused)
+    tell_refused(outcome.refused or ())
     tell_ending(outcome)
     return code
 
