@@ -12,6 +12,7 @@ from gencode.agents.library import Library
 from gencode.agents.registry import MAIN, Registry
 from gencode.agents.registry import Entry as Entry
 from gencode.core.errors import UserMistake
+from gencode.core.events import CommandEnded
 from gencode.core.outcome import Outcome
 from gencode.core.prices import Price
 from gencode.core.rules import Policy
@@ -82,7 +83,7 @@ from gencode.tools.usual import TOOLS as TOOLS
 
 if TYPE_CHECKING:
     from gencode.mcp.servers import Candidate as Candidate
-    from gencode.runtime.shells import Shells
+    from gencode.runtime.shells import Shell, Shells
 
 SCHEMA_VERSION = VERSION
 forgetful: Callable[[], Store] = MemoryStore
@@ -177,7 +178,9 @@ class GenCode:
         customs = Customs(told.max_depth, self._price, kept, self.library, *outside)
         seating = Seating(self.library, self.models, self.toolbox, customs)
         patience = (told.question_seconds, told.answer_seconds)
-        means = Means(gen_home(), around.engine, told.task_seconds, patience, told.result_cache)
+        means = Means(
+            gen_home(), around.engine, told.task_seconds, patience, told.result_cache, told.command_seconds
+        )
         self.launcher = Launcher(self.store, self.bus, supervisor, seating, means)
         self.records = Records(self.store, outputs(), self.workspace.cwd, told.agent_caps, told.stall_seconds)
         self.find, self.outcome_of = self.records.find, self.records.outcome_of
@@ -380,15 +383,22 @@ class GenCode:
         return await self.work.take_on(handover)
 
     async def start_turn(
-        self, prompt: Prompt, session: str | None = None, agent: str = "", *, named: str = ""
+        self,
+        prompt: Prompt,
+        session: str | None = None,
+        agent: str = "",
+        *,
+        named: str = "",
+        waits: bool = False,
     ) -> Job:
         """Start a turn of the main conversation, or of one with `agent` in the main seat.
 
-        A new conversation gets the id it is `named` by, if that is free.
+        A new conversation gets the id it is `named` by, if that is free. With `waits` it also waits for its
+        background commands; else their end is told in the next turn.
         """
         other = a_text("agent", agent) not in ("", MAIN)
         spec = self.agents.find(agent) if other else self.agents.main(self._named)
-        return await self.work.turn(spec, prompt, session, named)
+        return await self.work.turn(spec, prompt, session, named=named, waits=waits)
 
     def explain(
         self, tool: str, arguments: dict[str, Any], *, agent: str = "", background: bool = False
@@ -418,8 +428,13 @@ class GenCode:
         if self.shells is None:
             from gencode.runtime.shells import Shells
 
-            self.shells = Shells(gen_home(), self.settings.sandbox, network=self.settings.sandbox_network)
+            walls, network = self.settings.sandbox, self.settings.sandbox_network
+            self.shells = Shells(gen_home(), walls, network=network, when_ended=self._command_ended)
         return self.shells
+
+    def _command_ended(self, shell: "Shell") -> None:
+        ended = shell.run
+        self.bus.tell(shell.order.task, CommandEnded(shell.id, ended.command, ended.exit, str(shell.file)))
 
     async def _close_shells(self) -> None:
         if self.shells is not None:

@@ -53,7 +53,10 @@ LEAST_CONTEXT = 8_000
 """A model that holds fewer tokens has no room for a task."""
 _AMOUNTS = {
     **{"max_turns": "turns", "max_tokens_total": "tokens", "max_usd": "usd", "max_spawns": "spawns"},
-    **{f"{each}_seconds": "seconds" for each in ("max", "task", "stall", "silence", "question", "answer")},
+    **{
+        f"{each}_seconds": "seconds"
+        for each in ("max", "task", "stall", "silence", "question", "answer", "command")
+    },
 }
 """Settings that are so much of a kind of a budget."""
 MOST_RULES = 1_000
@@ -83,6 +86,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     silence_seconds: float = 600.0
     question_seconds: float = 120.0
     answer_seconds: float = 600.0
+    command_seconds: float = 600.0
     result_cache: bool = False
     durability: Literal["normal", "power"] = "normal"
     database_url: str = ""

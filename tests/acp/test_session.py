@@ -117,7 +117,7 @@ async def test_changes_are_asked_about_with_what_would_change_and_every_scope(
     assert (edited["kind"], edited["status"], diffs(edited)) == ("edit", "completed", [change])
     refused = wire.editor.call(session, "Write(b.txt)")
     assert (refused["status"], diffs(refused)) == ("failed", [])
-    assert "A person said no" in texts(refused)[0]
+    assert "The user declined this call." in texts(refused)[0]
     assert write.call.tool_call_id == refused["toolCallId"]
     assert not (tmp_path / "b.txt").exists()
     assert (tmp_path / "a.txt").read_text() == "an young\nfile\n"
@@ -256,7 +256,7 @@ async def test_two_sessions_at_once_know_nothing_of_each_other(wire: Wired, tmp_
 
 async def test_an_agent_asks_what_it_wants_to_know(wire: Wired, tmp_path: Path) -> None:
     options = [{"label": "red", "description": "like fire"}, {"label": "blue", "description": "like water"}]
-    questions = [{"question": "Which colour?", "header": "Colour", "options": options, "multiSelect": False}]
+    questions = [{"question": "Which colour?", "header": "Colour", "options": options, "default": "red"}]
     ask = {"name": "AskUserQuestion", "input": {"questions": questions}}
     turns = [{"calls": [ask]}, {"text": "Thank you."}]
     editor = wire.editor

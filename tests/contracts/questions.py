@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.messages import ToolCall
-from gencode.core.rules import Action, Decision
+from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.delegation.far_asking import FarAsker, FarQuestions, who_answers
 from gencode.runtime.asking import Answer, NobodyThere, Question, Unasked
-from gencode.runtime.broker import Broker
+from gencode.runtime.broker import Broker, silence
 from gencode.runtime.questions import ALL, Post, Presence
 from tests.waiting import until
 
@@ -162,12 +162,12 @@ async def test_a_question_that_nobody_answers_is_a_no_and_too_long_ones_are_not_
     task = await running(store)
     await store.questions.here(ME, 60.0)
     asker = asking(store, 0.3)
-    assert await asker.ask(about(task)) == Answer(False, why="Nobody answered within 0.3 s")
+    assert await asker.ask(about(task)) == silence(0.3)
     assert list(await store.questions.waiting("")) == []
     long = replace(about(task), call=ToolCall("c1", "Bash", {"command": "x" * 400_000}))
-    assert await asker.ask(long) == Answer(False, why="It is too long to be asked")
+    assert await asker.ask(long) == Answer(False, why="It is too long to be asked", by=DecidedBy.NOBODY)
     shown = replace(about(task), preview="line\n" * 100_000)
-    assert await asker.ask(shown) == Answer(False, why="Nobody answered within 0.3 s")
+    assert await asker.ask(shown) == silence(0.3)
     await store.questions.gone(ME.name)
     with pytest.raises(NobodyThere):
         await asker.ask(about(task))

@@ -31,7 +31,7 @@ from tests.stores.looking import rows
 from tests.surfaces.running import start
 
 ANSWERED = "The agent main answered; the answer is the message after this one."
-DEFAULT = ". These are the defaults; say in your report that you assumed them:\n- Which one? → left"
+UNDECIDED = "Nobody answered in time.\n- Which one? → (no answer; not decided)\n"
 MAY = {"allow": ["Task(general-purpose)"]}
 
 
@@ -213,7 +213,7 @@ async def test_a_sender_that_waits_for_others_keeps_its_time_and_those_that_ask_
         await talking
         told = [results(await said(gen, known[each].id)) for each in ("choose", "choose, too")]
     assert asking == [[], []]
-    assert told == [[ANSWERED, f"Nobody answered in time{DEFAULT}"]] * 2
+    assert [(first, rest.startswith(UNDECIDED)) for first, rest in told] == [(ANSWERED, True)] * 2
 
 
 def woken(told: Told) -> Play:
@@ -281,7 +281,7 @@ async def test_a_sender_whose_process_is_killed_is_not_waited_for_and_one_at_res
         await until(lambda: has_ended(gen, 5), "it goes on again")
         asked = [each.sender for each in await gen.store.waiting(session)]
         now = await gen.find(session)
-    assert first == [f"Nobody answered in time{DEFAULT}"]
+    assert [each.startswith(UNDECIDED) for each in first] == [True]
     assert (again[1], asked, now.status) == (True, [child], Status.INTERRUPTED)
 
 

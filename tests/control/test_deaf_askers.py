@@ -15,7 +15,7 @@ from tests.control.words import results, said
 WRITE = call("Write", file_path="a.txt", content="a")
 INQUIRY = {"question": "Which one?", "options": [{"label": "red"}, {"label": "blue"}], "default": "blue"}
 WHICH = call("AskUserQuestion", questions=[INQUIRY])
-DEFAULT = r"Nobody answered within [\d.]+ s\. These are the defaults; [^\n]+\n- Which one\? → blue"
+DEFAULT = r"Nobody answered within [\d.]+ s\.\n- Which one\? → \(no answer; your default: blue\)\n.+"
 
 
 class Deaf:

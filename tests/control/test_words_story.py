@@ -140,11 +140,12 @@ async def test_a_question_goes_to_the_sender_first(tmp_path: Path) -> None:
 
 
 async def test_a_question_that_nobody_answers_has_a_default(tmp_path: Path) -> None:
-    asks = call("AskUserQuestion", questions=[{"question": "Which one?", "options": [{"label": "left"}]}])
+    which = {"question": "Which one?", "options": [{"label": "left"}], "default": "left"}
+    asks = call("AskUserQuestion", questions=[which])
     async with scripted(tmp_path, main=[says("", asks), says("left then")]) as gen:
         outcome = await gen.ask("go").outcome()
         answer = results(await said(gen, outcome.agent_id))[0]
     assert answer == (
-        "Nobody can be asked here. These are the defaults; say in your report that you assumed them:\n"
-        "- Which one? → left"
+        "Nobody can be asked here.\n- Which one? → (no answer; your default: left)\n"
+        "Say in your report which defaults you assumed."
     )

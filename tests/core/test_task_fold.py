@@ -34,9 +34,9 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
 )
-from gencode.core.rules import Action, Decision
+from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.status import Status
-from gencode.core.task import Evidence, Task, fold, replay, whole_transcript
+from gencode.core.task import Evidence, Refused, Task, fold, replay, whole_transcript
 from tests.contracts.facts import lives
 
 
@@ -58,15 +58,15 @@ def test_a_whole_life_is_told_exactly() -> None:
     results = tuple(
         ToolResult(call.id, call.name, "ok", trace=trace) for call, trace in zip(calls, traces, strict=True)
     )
-    refused = Decision(Action.DENY, "not here")
+    refused = Decision(Action.DENY, "not here", by=DecidedBy.USER)
     events = journal(
         TaskCreated(agent="Explore", prompt="p", parent="bbbbbbbb", call="c", cwd="/w", max_turns=3, depth=1),
         TaskStarted(model="m", system="s", warnings=("old model",)),
         MessageAdded(UserMessage("p")),
         MessageAdded(AssistantMessage("looking", calls, usage=Usage(10, 5, 2, 0.5), model="m-real")),
         CallDecided("1", "Read", Decision(Action.ALLOW, "reads")),
-        CallDecided("2", "Bash", refused),
-        CallDecided("2", "Bash", refused),
+        CallDecided("2", "Bash", refused, target="rm x"),
+        CallDecided("2", "Bash", refused, target="rm x"),
         MessageAdded(ToolMessage(results)),
         MessageAdded(AssistantMessage(" ", usage=Usage(1, 1))),
         TaskEnded(Status.COMPLETED, result="found", warnings=("cut",)),
@@ -97,7 +97,8 @@ def test_a_whole_life_is_told_exactly() -> None:
             files_read=("a", "b"),
             commands=(CommandRun("ls", 0),),
             children=("aaaaaaaa",),
-            warnings=("old model", "Bash was not allowed: not here", "cut"),
+            warnings=("old model", "cut"),
+            refused=(Refused("Bash", "rm x", DecidedBy.USER, "not here", "2"),),
         ),
         closing=("cut",),
     )

@@ -11,7 +11,7 @@ import pytest
 from gencode import GenCode, Outcome, ToolContext, tool
 from gencode.core.events import CallDecided, TaskCreated
 from gencode.core.messages import ToolMessage, UserMessage
-from gencode.core.rules import Action, Mode
+from gencode.core.rules import Action, DecidedBy, Mode
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
@@ -243,7 +243,7 @@ async def test_a_background_agent_asks_nobody(tmp_path: Path) -> None:
         outcome = await gen.outcome(job)
         (decided,) = await decisions(gen, outcome.agent_id)
     assert (outcome.background, decided.decision.action, person.asked) == (True, Action.DENY, [])
-    assert decided.decision.why.endswith("It would be asked, but nobody can be asked here.")
+    assert decided.decision.by is DecidedBy.NOBODY
 
 
 async def test_a_call_that_waits_for_a_person_holds_up_no_call_beside_or_before_it(tmp_path: Path) -> None:

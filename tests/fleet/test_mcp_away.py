@@ -126,7 +126,7 @@ async def test_what_refuses_a_tool_of_a_server_holds_on_the_worker(abroad: Abroa
     own.unlink()
     assert refused == f"{TOOL}: the rule deny {TOOL}(*) from the flag --deny matches."
     assert there == f"{TOOL}: the rule deny {TOOL}(*) from {own} matches."
-    assert unasked.startswith("Nobody can be asked here.")
+    assert unasked.startswith("Refused: this needs approval, and nobody can approve it in this run.")
     assert abroad.calls() == before
 
 
@@ -152,7 +152,7 @@ async def test_a_server_that_an_agent_of_the_project_brings_is_started_after_a_p
     trusted(abroad)
     abroad.write(says(call("mcp__own__start"), call("mcp__own__look", message="note.txt")))
     _, [unasked, missing] = await abroad.sent("keeper", permission_mode="dontAsk")
-    assert unasked.startswith("Nobody can be asked here.")
+    assert unasked.startswith("Refused: this needs approval, and nobody can approve it in this run.")
     assert "The MCP server own was not started: how it is started was not approved" in missing
     assert not abroad.log("own").exists()
     person = Saying(Answer(True))

@@ -124,12 +124,12 @@ async def test_nobody_is_asked_who_is_not_there_or_does_not_want_to_be(standing:
     async with sitting(standing, model, Broker(person) if there else None, behind=False) as gen:
         task = await sent(gen)
         await one(gen, task)
-        assert "Nobody can be asked here" in await heard(gen, task)
+        assert "nobody can approve it in this run" in await heard(gen, task)
     assert (person.asked, (standing.folder / "never.txt").exists()) == ([], False)
 
 
 async def test_a_yes_for_the_session_counts_for_no_other_task_on_the_same_worker(standing: Fleet) -> None:
-    yes, no = Answer(True, "session"), Answer(False, why="A person said no")
+    yes, no = Answer(True, "session"), Answer(False, why="not twice")
     person = Saying(yes, no)
     model = script(standing, "reach", touch("twice.txt"), touch("twice.txt"))
     async with sitting(standing, model, Broker(person)) as gen:
@@ -138,7 +138,7 @@ async def test_a_yes_for_the_session_counts_for_no_other_task_on_the_same_worker
         second = await sent(gen)
         await one(gen, second)
         assert len(person.asked) == 3
-        assert "A person said no" in await heard(gen, second)
+        assert "Their reason: not twice" in await heard(gen, second)
 
 
 async def test_what_was_answered_for_one_task_is_not_answered_for_another_of_the_same_room(

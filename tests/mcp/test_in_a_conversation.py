@@ -123,7 +123,7 @@ async def test_an_agent_waits_until_its_server_was_tried(fleet: Fleet) -> None:
 async def test_where_nobody_can_be_asked_nothing_is_used(fleet: Fleet) -> None:
     servers = await fleet.open(odd=fleet.odd(tools=offer("one")))
     ((text, error),) = await told(fleet, servers, None, DO_ONE)
-    assert error and "nobody can be asked here" in text
+    assert error and "nobody can approve it in this run" in text
     assert calls(fleet) == 0
 
 

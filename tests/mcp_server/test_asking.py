@@ -131,9 +131,9 @@ def test_what_cannot_be_seen_is_spelled_in_a_question() -> None:
         (YES, Answer(True)),
         ("yes, with the network", Answer(True, network=True)),
         ("yes, for this agent", Answer(True, "agent")),
-        ("yes, for this session", Answer(False, why="A person said no")),
-        ("yes, always", Answer(False, why="A person said no")),
-        (True, Answer(False, why="A person said no")),
+        ("yes, for this session", Answer(False)),
+        ("yes, always", Answer(False)),
+        (True, Answer(False)),
     ],
 )
 def test_only_what_was_offered_is_a_yes(chosen: object, answer: Answer) -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from gencode.core.rules import Action, Decision, Mode, Policy, parse_rule
+from gencode.core.rules import Action, DecidedBy, Decision, Mode, Policy, parse_rule
 from gencode.core.spec import Workspace
 from gencode.permissions.calls import CallFacts, once_key
-from gencode.permissions.decision import decide, granted
+from gencode.permissions.decision import NEEDS_APPROVAL, decide, granted
 
 WHERE = Workspace(Path("/ws"), Path("/ws"), Path("/home/me"))
 ROOT = Policy(Mode.DONT_ASK, owner="root")
@@ -304,10 +304,11 @@ def test_what_is_still_asked_is_denied_when_nobody_can_be_asked(how: dict[str, A
     decision = decide(facts("http_post", **how), [policy(owner="main")])
     assert decision == Decision(
         Action.DENY,
-        "http_post: this tool is asked once in a session. It would be asked, but nobody can be asked here.",
+        f"{NEEDS_APPROVAL} http_post: this tool is asked once in a session.",
         "",
         "main",
         '--allow "http_post"',
+        by=DecidedBy.NOBODY,
     )
 
 

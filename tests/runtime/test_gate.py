@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from gencode.core.messages import ToolCall
-from gencode.core.rules import Action, Decision, Effect, Mode, Policy, parse_rule
+from gencode.core.rules import Action, DecidedBy, Decision, Effect, Mode, Policy, parse_rule
 from gencode.core.spec import Workspace
 from gencode.runtime.asking import Answer, Question
 from gencode.runtime.gate import NESTED, Gate
@@ -107,10 +107,19 @@ async def test_a_yes_admits_exactly_this_call(where: Workspace) -> None:
     asked = door.judge(write)
     assert asked.action == "ask"
     assert (await door.admit(write)).decision == Decision(
-        Action.ALLOW, f"A person said yes. {asked.why}", asked.rule, asked.policy
+        Action.ALLOW,
+        f"The user approved this call. {asked.why}",
+        asked.rule,
+        asked.policy,
+        by=DecidedBy.USER,
     )
     assert (await door.admit(write)).decision == Decision(
-        Action.DENY, f"A person said no. {asked.why}", asked.rule, asked.policy, asked.lifts
+        Action.DENY,
+        f"The user declined this call. {asked.why}",
+        asked.rule,
+        asked.policy,
+        asked.lifts,
+        by=DecidedBy.USER,
     )
     rules = (f"Write({where.root.resolve()}/a.txt)",)
     question = Question("9f3a1c2e", "main", write, asked, rules=rules, cwd=str(where.cwd))

@@ -76,7 +76,7 @@ async def test_a_tool_that_is_hidden_is_also_refused(tmp_path: Path) -> None:
         assert await gen.tasks(parent=outcome.agent_id) == []
     assert answered.error
     assert "Task" in answered.text
-    assert any("Task was not allowed" in warning for warning in outcome.evidence.warnings)
+    assert [each.tool for each in outcome.evidence.refused] == ["Task"]
 
 
 async def test_at_the_limit_there_is_one_turn_without_tools_and_what_it_says_is_kept(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from gencode.core.messages import ToolMessage
+from gencode.core.rules import DecidedBy
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.testing import call, says, scripted
@@ -51,6 +52,7 @@ async def test_a_hook_of_an_agent_refuses_a_call_and_the_agent_reads_why(tmp_pat
     results = [each.results[0] for each in said if isinstance(each, ToolMessage)]
     assert [result.error for result in results] == [False, True]
     assert results[1].text == "A hook refused it: not today"
+    assert [each.by for each in outcome.evidence.refused] == [DecidedBy.HOOK]
     assert outcome.evidence.files_read == ()
 
 
@@ -86,7 +88,7 @@ async def test_a_rule_against_an_agent_is_not_walked_around_by_a_skill(tmp_path:
         outcome = await gen.ask("go").outcome()
         tasks = await gen.tasks()
     assert (outcome.status, tasks) == (Status.COMPLETED, [])
-    assert any("Skill was not allowed" in each for each in outcome.evidence.warnings)
+    assert [each.tool for each in outcome.evidence.refused] == ["Skill"]
 
 
 async def test_an_agent_has_the_skills_its_file_names_from_the_start(tmp_path: Path, home: Path) -> None:

@@ -122,7 +122,7 @@ async def test_a_shell_that_was_stopped_had_already_ended_the_second_time(
         texts = [result.text.partition(" Its output is in ")[0] for result in await answered(gen)]
     assert texts[1:] == [
         "shell_000000aa was stopped, with all it had started.",
-        "shell_000000aa had already ended.",
+        "shell_000000aa had already ended. It was stopped, with all it had started.",
     ]
 
 

@@ -110,7 +110,7 @@ async def test_a_child_inherits_what_its_parent_is_denied_and_nobody_is_asked_fo
     main = [says("", send("general", "try")), says("ok")]
     for settings, why in (
         ({"permission_mode": "dontAsk", "deny": ["Bash", "Write"]}, "the rule"),
-        ({"permission_mode": "default"}, "nobody can be asked"),
+        ({"permission_mode": "default"}, "nobody can approve it in this run"),
     ):
         async with scripted(
             tmp_path, settings=settings, main=main, general_purpose=[says("", *tries), says("Refused.")]

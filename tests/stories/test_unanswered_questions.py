@@ -24,7 +24,7 @@ from gencode.testing import call, says, scripted
 SIDES = [{"label": "left"}, {"label": "right"}]
 ASKS = call("AskUserQuestion", questions=[{"question": "Which one?", "options": SIDES}], default="right")
 GOES_ON = [says("", ASKS), says("I went on.")]
-ASSUMED = "These are the defaults; say in your report that you assumed them:\n- Which one? → right"
+ASSUMED = "\n- Which one? → (no answer; your default: right)\nSay in your report which defaults you assumed."
 
 
 class Absent:
@@ -51,7 +51,7 @@ async def test_the_main_agent_goes_on_when_nobody_answers(tmp_path: Path, sits: 
     ):
         outcome = await gen.ask("go").outcome()
         told = results(await said(gen, outcome.agent_id))
-    assert (outcome.result, told) == ("I went on.", [f"Nobody answered within 0.2 s. {ASSUMED}"])
+    assert (outcome.result, told) == ("I went on.", [f"Nobody answered within 0.2 s.{ASSUMED}"])
     assert [each.inquiries[0].default for each in absent.asked] == ["right"]
 
 
@@ -66,7 +66,7 @@ async def test_an_empty_answer_is_told_as_one_and_the_default_counts(
     async with scripted(tmp_path, store=numbered(), asker=Silent(), main=GOES_ON) as gen:
         outcome = await gen.ask("go").outcome()
         told = results(await said(gen, outcome.agent_id))
-    assert told == [f"The user left the answer empty. {ASSUMED}"]
+    assert told == [f"The user left the answer empty.{ASSUMED}"]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_too_few_or_too_many_words_are_refused_in_a_sentence(asked: int, given: 
 
 @pytest.mark.parametrize(
     ("default", "said"),
-    [("blue", "an empty line counts as: blue."), ("", "an empty line leaves it to the agent.")],
+    [("blue", "an empty line counts as: blue."), ("", "an empty line leaves it undecided.")],
 )
 def test_a_person_is_told_what_an_empty_line_means(default: str, said: str) -> None:
     inquiry = Inquiry("Which?", default=default)
@@ -133,12 +133,32 @@ async def test_each_question_of_a_call_has_a_default_that_fits_it(tmp_path: Path
     async with scripted(tmp_path, store=numbered(), main=[says("", asks), says("done")]) as gen:
         outcome = await gen.ask("go").outcome()
         (told,) = results(await said(gen, outcome.agent_id))
-    assert told.splitlines()[1:] == [
-        "- Which side? → right",
-        "- How many? → 1",
-        "- Which colour? → green",
-        "- Why? → decide yourself",
+    assert told.splitlines()[1:5] == [
+        "- Which side? → (no answer; your default: right)",
+        "- How many? → (no answer; not decided)",
+        "- Which colour? → (no answer; your default: green)",
+        "- Why? → (no answer; not decided)",
     ]
+    assert "nothing is decided" in told
+
+
+@pytest.mark.parametrize("there", ["nobody", "somebody who is silent", "somebody who closes it"])
+async def test_without_a_default_of_its_own_a_question_that_nobody_answers_decides_nothing(
+    tmp_path: Path, there: str
+) -> None:
+    class Closes(Absent):
+        async def ask(self, question: Question) -> Answer:
+            return Answer(False)
+
+    asks = call("AskUserQuestion", questions=[{"question": "Which one?", "options": SIDES}])
+    asker = {"nobody": None, "somebody who is silent": Absent(), "somebody who closes it": Closes()}[there]
+    settings = {"answer_seconds": 0.2}
+    turns = [says("", asks), says("I left it open.")]
+    async with scripted(tmp_path, settings=settings, store=numbered(), asker=asker, main=turns) as gen:
+        outcome = await gen.ask("go").outcome()
+        (told,) = results(await said(gen, outcome.agent_id))
+    assert ("(no answer; not decided)" in told, "nothing is decided" in told) == (True, True)
+    assert not any(f"→ {side['label']}" in told for side in SIDES)
 
 
 async def test_an_editor_that_leaves_a_form_open_is_not_waited_for(tmp_path: Path) -> None:

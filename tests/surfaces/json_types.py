@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from gencode.agents.lint import Clash
 from gencode.core.budget import Budget
 from gencode.core.messages import Message
-from gencode.core.outcome import Outcome
+from gencode.core.outcome import Outcome, RunOutcome
 from gencode.core.rules import Decision
 from gencode.delegation.differences import Difference, Pair
 from gencode.mcp.session import ServerReport
@@ -41,6 +41,7 @@ class Decided(TypedDict):
     tool: str
     decision: Decision
     chain: NotRequired[list[str]]
+    target: NotRequired[str]
 
 
 class ShownTask(Outcome, frozen=True, rename="camel", kw_only=True):
@@ -56,7 +57,7 @@ class ShownSession(ShownTask, frozen=True, rename="camel", kw_only=True):
     tasks: list[Outcome]
 
 
-class RanTask(Outcome, frozen=True, rename="camel", kw_only=True):
+class RanTask(RunOutcome, frozen=True, rename="camel", kw_only=True):
     """A task that was followed to its end, and the MCP servers at that moment."""
 
     servers: list[ServerReport] | UnsetType = UNSET

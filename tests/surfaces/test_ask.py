@@ -30,9 +30,8 @@ def test_the_answer_alone_goes_to_stdout(tmp_path: Path) -> None:
 def test_json_is_one_object_with_the_tasks_in_the_order_of_launch(tmp_path: Path) -> None:
     ended = gen("-p", "go", "--output-format", "json", "--model", two_explorers(tmp_path), cwd=tmp_path)
     told = ended.json
-    assert list(told) == [
-        *("result", "status", "sessionId", "model", "turns", "usage", "tasks", "servers", "error")
-    ]
+    fields = ["result", "status", "sessionId", "model", "turns", "usage", "tasks", "servers", "error"]
+    assert list(told) == [*fields, "refused", "stopped"]
     assert (ended.code, told["result"], told["status"], told["turns"]) == (
         0,
         "Both were found.",

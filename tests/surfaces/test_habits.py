@@ -169,13 +169,11 @@ def test_typed_agents_work_in_a_conversation_and_never_wider_than_their_sender(t
         *("--append-system-prompt", "Speak of bananas.", "--output-format", "json"),
         cwd=tmp_path,
     )
-    assert ended.code == 0, ended.err
+    assert ended.code == 3, ended.err
     [task] = ended.json["tasks"]
     assert (task["agent"], task["result"], task["status"]) == ("reviewer", "Reviewed.", "completed")
-    assert [each[:22] for each in task["evidence"]["warnings"]] == [
-        "This agent's mode dont",
-        "Write was not allowed:",
-    ]
+    assert [each[:22] for each in task["evidence"]["warnings"]] == ["This agent's mode dont"]
+    assert [(each["tool"], each["summary"]) for each in task["evidence"]["refused"]] == [("Write", "new.txt")]
     assert not (tmp_path / "new.txt").exists()
     again = gen("-p", "And?", "-c", "--append-system-prompt", "Of kiwis.", "--model", model, cwd=tmp_path)
     assert NOT_TOLD in again.err

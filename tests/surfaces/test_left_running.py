@@ -24,7 +24,7 @@ def leaving(folder: Path) -> str:
 
 
 def test_a_turn_names_the_commands_that_end_with_it(tmp_path: Path) -> None:
-    ended = gen("-p", "go", "--model", leaving(tmp_path), *FREE, cwd=tmp_path)
+    ended = gen("-p", "go", "--model", leaving(tmp_path), *FREE, cwd=tmp_path, GEN_COMMAND_SECONDS="0.3")
     assert (ended.code, ended.out) == (0, "over\n")
     assert re.search(NAMED, ended.err)
 

@@ -79,7 +79,7 @@ def test_a_question_shows_who_asks_exactly_what_and_why() -> None:
         ("t", Answer(True, "subtree"), None),
         ("s\n", Answer(True, "session"), None),
         ("!", Answer(True, "always"), None),
-        ("n", Answer(False, why="A person said no"), Answer(False, why="A person said no")),
+        ("n", Answer(False), Answer(False)),
         ("\x04", None, None),
         ("", None, None),
         ("yy", None, None),

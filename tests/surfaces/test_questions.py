@@ -36,7 +36,7 @@ def test_answers_reach_as_far_as_rules_say() -> None:
     assert list(found) == ["y", "w", "a", "t", "s", "!", "n"]
     assert found["t"] == Answer(True, "subtree")
     assert found["w"] == Answer(True, network=True)
-    assert found["n"] == Answer(False, why="A person said no")
+    assert found["n"] == Answer(False)
 
 
 def test_without_a_rule_a_yes_stands_for_one_call() -> None:

@@ -124,7 +124,10 @@ async def test_there_are_two_hundred_at_most(tmp_path: Path) -> None:
 
 async def test_it_is_refused_where_nobody_can_be_asked_and_hidden_in_plan_mode(tmp_path: Path) -> None:
     add = call("cron", action="add", schedule="@daily", prompt="x")
-    for mode, why in (("default", "nobody can be asked"), ("plan", "There is no tool 'cron' for main.")):
+    for mode, why in (
+        ("default", "nobody can approve it in this run"),
+        ("plan", "There is no tool 'cron' for main."),
+    ):
         ((text, error),), planned, _ = await asked(tmp_path, add, permission_mode=mode)
         assert (error, planned, why in text) == (True, [], True)
 

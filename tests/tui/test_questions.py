@@ -54,7 +54,7 @@ async def test_escape_is_a_no(tmp_path: Path) -> None:
         await seat.assert_sees("main wants to use Write")
         await seat.press("escape")
         await seat.rests()
-        assert ["A person said no" in text for text in await results(seat)] == [True]
+        assert ["The user declined this call." in text for text in await results(seat)] == [True]
     assert not (tmp_path / "new.txt").exists()
 
 

@@ -134,12 +134,16 @@ class CostEstimated(Fact, tag="CostEstimated", frozen=True):
 
 
 class CallDecided(Fact, tag="CallDecided", frozen=True, omit_defaults=True):
-    """The gate decided about a call, by this rule and this chain of policies (whose, and in which mode)."""
+    """The gate decided about a call, by this rule and this chain of policies (whose, and in which mode).
+
+    `target` is what the call was about, in one short line: a file, a command.
+    """
 
     call: str
     tool: str
     decision: Decision
     chain: tuple[str, ...] = ()
+    target: str = ""
 
 
 class TaskBackgrounded(Fact, tag="TaskBackgrounded", frozen=True, omit_defaults=True):
@@ -239,6 +243,18 @@ class ProgressMade(Fact, tag="ProgressMade", frozen=True, omit_defaults=True):
     note: bool = False
 
 
+class CommandEnded(Fact, tag="CommandEnded", frozen=True):
+    """A command that the agent started in the background has ended; `file` has its output.
+
+    `exit` is None where it was stopped or killed. Its agent is told by a message, which is durable.
+    """
+
+    shell: str
+    command: str
+    exit: int | None
+    file: str
+
+
 class QueueMoved(Fact, tag="QueueMoved", frozen=True):
     """The task waits for its turn and is now at this place of the queue."""
 
@@ -269,6 +285,7 @@ PassingFact = (
     | CallStarted
     | CallFinished
     | ProgressMade
+    | CommandEnded
     | QueueMoved
     | TaskStalled
 )

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 ID_LENGTH = 8
+SHELL = "shell_"
+"""How the id of a command in the background begins."""
 _ID = re.compile(rf"[0-9a-f]{{1,{ID_LENGTH}}}\Z")
 
 

@@ -51,11 +51,15 @@ class FileSeen(Struct, frozen=True, gc=False, omit_defaults=True):
     state: str = ""
 
 
-class CommandRun(Struct, frozen=True, gc=False):
-    """A command that ran and how it ended."""
+class CommandRun(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A command that ran and how it ended; `shell` is the id of one that was started in the background.
+
+    That one has no exit code until its agent was told of its end.
+    """
 
     command: str
     exit: int | None
+    shell: str = ""
 
 
 class Trace(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -73,6 +77,8 @@ class Trace(Struct, frozen=True, gc=False, omit_defaults=True):
     """Agents that the call had sent when it was cut; what they come to is given to the sender afterwards."""
     seen: tuple[FileSeen, ...] = ()
     """What its agent knows from now on, also when it goes on in another process."""
+    unanswered: bool = False
+    """Whether nobody answered what the call asked."""
 
 
 class Image(Struct, frozen=True):
@@ -107,7 +113,8 @@ class UserMessage(Struct, frozen=True, gc=False, tag="user", tag_field="role", o
     when each of them had ended, which says of which of its runs the result is. `mail` is the number of the
     letter it is, if it was sent to the agent while that was at work. `replaces` is how many replies it stands
     for, if it is a summary of what was said before. `unseen` is how many of the pictures before it, the
-    latest, are left out from here on, since a provider refused them.
+    latest, are left out from here on, since a provider refused them. `commands` are those in the background
+    whose end it tells; `delivers` has their ids as well.
     """
 
     text: str
@@ -118,6 +125,7 @@ class UserMessage(Struct, frozen=True, gc=False, tag="user", tag_field="role", o
     ends: tuple[str, ...] = ()
     images: tuple[Image, ...] = ()
     unseen: int = 0
+    commands: tuple[CommandRun, ...] = ()
 
 
 class AssistantMessage(Struct, frozen=True, gc=False, tag="assistant", tag_field="role", omit_defaults=True):

@@ -1,5 +1,6 @@
 """The public shape of a task: what scripts, the command line and Python callers get."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -8,6 +9,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
+from gencode.core.quoting import disarmed_line
+from gencode.core.rules import DecidedBy
 from gencode.core.status import Status
 from gencode.core.task import Evidence, Task
 
@@ -23,6 +26,25 @@ class TreeUsage(Struct, frozen=True, rename="camel"):
     cached_tokens: int = 0
     usd: float | None = None
     tree: Usage = Usage()
+
+
+class RefusedCall(Struct, frozen=True, rename="camel"):
+    """A call that was refused in a run: of which task, of which tool, about what, by whom and why."""
+
+    task: str
+    agent: str
+    tool: str
+    summary: str
+    by: DecidedBy
+    why: str
+
+
+class StoppedWork(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Work that was stopped because its process ended: the task of an agent, or a background command."""
+
+    id: str
+    agent: str = ""
+    command: str = ""
 
 
 class Outcome(Struct, frozen=True, rename="camel"):
@@ -55,6 +77,17 @@ class Outcome(Struct, frozen=True, rename="camel"):
     stalled_seconds: float | UnsetType = UNSET
     transcript: list[dict[str, Any]] | UnsetType = UNSET
     decisions: list[dict[str, Any]] | UnsetType = UNSET
+
+
+class RunOutcome(Outcome, frozen=True, rename="camel"):
+    """A task that was run to its end by the process that tells of it, and what happened beside it.
+
+    `refused` are the calls that were refused in this run, to the task and all below it; `stopped` is what
+    the process stopped because it ended. Each is there only where there is something.
+    """
+
+    refused: tuple[RefusedCall, ...] | UnsetType = UNSET
+    stopped: tuple[StoppedWork, ...] | UnsetType = UNSET
 
 
 def titled(description: str, prompt: str, fork_of: str | UnsetType = UNSET) -> str:
@@ -111,6 +144,72 @@ def page_of(text: str, page: int, *, of: str = "result") -> str:
         raise UserMistake(f"There is no page {page}; the {of} has {pages}.")
     part = text[(page - 1) * PAGE : page * PAGE]
     return part if pages == 1 else f"{part}\n[page {page} of {pages}]"
+
+
+MOST_NAMED = 5
+LONGEST_NAME = 100
+LONGEST_COMMAND = 80
+LONGEST_WARNING = 300
+_REFUSED_BY = {
+    DecidedBy.USER: " (declined by the user)",
+    DecidedBy.NOBODY: " (needs approval)",
+    DecidedBy.SILENCE: " (needs approval, nobody answered)",
+    DecidedBy.HOOK: " (by a hook)",
+}
+
+
+def receipt_line(outcome: Outcome) -> str:
+    """What GenCode saw a task do, in one bracketed line that is bounded and cannot be forged.
+
+    What files, commands and calls are called was chosen by an agent: it stands between backticks, which are
+    taken out of it.
+    """
+    saw = outcome.evidence
+    parts = [_plural(saw.tool_calls, "tool call")]
+    if saw.files_changed:
+        paths = [_named(each.path) for each in saw.files_changed]
+        parts.append(f"{_plural(len(paths), 'file')} changed: {_several(paths)}")
+    if saw.commands:
+        # Of many the last ones are told: the tests that ran at the end say more than the first look around.
+        ran = [f"{_named(each.command, LONGEST_COMMAND)} → {_exit(each.exit)}" for each in saw.commands]
+        before = f" (the last {MOST_NAMED} of {len(ran)})" if len(ran) > MOST_NAMED else ""
+        parts.append(f"commands{before}: {', '.join(ran[-MOST_NAMED:])}")
+    if saw.refused:
+        calls = [
+            f"{disarmed_line(each.tool, LONGEST_NAME)}{f' {_named(each.summary)}' if each.summary else ''}"
+            f"{_REFUSED_BY.get(each.by, '')}"
+            for each in saw.refused
+        ]
+        parts.append(f"{_plural(len(calls), 'call')} refused: {_several(calls)}")
+    warned = ""
+    if saw.warnings:
+        told = [disarmed_line(each, LONGEST_WARNING).rstrip(".") for each in saw.warnings]
+        warned = f" Warning{'' if len(told) == 1 else 's'}: {_several(told, '; ')}."
+    agent = disarmed_line(outcome.agent, LONGEST_NAME)
+    return f"[Task {outcome.agent_id} ({agent}): {'; '.join(parts)}.{warned}]"
+
+
+def refusals(evidence: Evidence) -> list[str]:
+    """Every refused call in a line for a person: the call, and why it was refused."""
+    return [f"{each.tool}({each.summary}): {each.why}" for each in evidence.refused]
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _several(texts: Sequence[str], between: str = ", ") -> str:
+    rest = len(texts) - MOST_NAMED
+    return f"{between.join(texts[:MOST_NAMED])}{f' and {rest:,} more' if rest > 0 else ''}"
+
+
+def _named(text: str, most: int = LONGEST_NAME) -> str:
+    plain = disarmed_line(text, most).replace("`", "'")
+    return f"`{plain}`"
+
+
+def _exit(code: int | None) -> str:
+    return "not ended" if code is None else f"exit {code}"
 
 
 def as_json(value: object, *, indent: int = 0) -> str:

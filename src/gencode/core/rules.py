@@ -89,10 +89,31 @@ class Policy(Struct, frozen=True, cache_hash=True, gc=False):
     owner: str = "session"
 
 
-class Decision(Struct, frozen=True, omit_defaults=True):
-    """Allow, ask or deny; why; and the rule and the policy that made it so.
+class DecidedBy(StrEnum):
+    """Who made a decision about a call."""
 
-    `neutral`: if it is a command, it may only run where nothing that a repository names is started.
+    RULES = "rules"
+    """Rules, modes and the permission table alone."""
+    USER = "user"
+    """A person who was asked."""
+    NOBODY = "nobody"
+    """It needs approval, and nobody can give that in this run."""
+    SILENCE = "silence"
+    """It needs approval, somebody was asked, and nobody answered in time."""
+    HOOK = "hook"
+    """A hook of the user's."""
+
+    @property
+    def lacks_approval(self) -> bool:
+        """Whether a call was refused only because nobody approved it in time, or could have."""
+        return self in (DecidedBy.NOBODY, DecidedBy.SILENCE)
+
+
+class Decision(Struct, frozen=True, omit_defaults=True):
+    """Allow, ask or deny; why; the rule and the policy that made it so; and who decided.
+
+    `neutral`: if it is a command, it may only run where nothing that a repository names is started. `said` is
+    the reason that a person gave.
     """
 
     action: Action
@@ -101,6 +122,8 @@ class Decision(Struct, frozen=True, omit_defaults=True):
     policy: str = ""
     lifts: str = ""
     neutral: bool = False
+    by: DecidedBy = DecidedBy.RULES
+    said: str = ""
 
 
 class Grant(Struct, frozen=True):

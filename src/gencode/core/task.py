@@ -42,9 +42,22 @@ from gencode.core.messages import (
     beginning,
 )
 from gencode.core.receipts import Past, after_calls, handed_over, left_behind, receipt, with_past
-from gencode.core.rules import Action, Mode, Policy
+from gencode.core.rules import Action, DecidedBy, Mode, Policy
 from gencode.core.spec import Copied, ToolChoice
 from gencode.core.status import Status
+
+
+class Refused(Struct, frozen=True, gc=False, rename="camel"):
+    """A call that was not run: of which tool, about what (in one line), who refused it, and why.
+
+    `call` is its id in the transcript.
+    """
+
+    tool: str
+    summary: str = ""
+    by: DecidedBy = DecidedBy.RULES
+    why: str = ""
+    call: str = ""
 
 
 class Evidence(Struct, frozen=True, gc=False, rename="camel"):
@@ -56,6 +69,7 @@ class Evidence(Struct, frozen=True, gc=False, rename="camel"):
     commands: tuple[CommandRun, ...] = ()
     children: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    refused: tuple[Refused, ...] = ()
 
 
 class Task(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -253,9 +267,10 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
         case MessageAdded():
             return _with_message(task, fact.message)
         case CallDecided():
-            if fact.decision.action is not Action.DENY:
+            refused = with_refusal(task.evidence.refused, fact)
+            if refused is task.evidence.refused:
                 return task
-            return _warned(task, f"{fact.tool} was not allowed: {fact.decision.why}")
+            return replace(task, evidence=replace(task.evidence, refused=refused))
         case TaskBackgrounded():
             return replace(task, background=True)
         case TaskForked():
@@ -376,7 +391,10 @@ def _with_message(task: Task, message: Message) -> Task:
             delivered = handed_over(task.delivered, message.delivers, message.ends)
             answers = task.answers.after_hearing(message, task.result)
             mailed = max(task.mailed, message.mail)
-            return replace(task, delivered=delivered, mailed=mailed, answers=answers)
+            evidence = task.evidence
+            if message.commands:
+                evidence = replace(evidence, commands=_with_commands(evidence.commands, message.commands))
+            return replace(task, delivered=delivered, mailed=mailed, answers=answers, evidence=evidence)
 
 
 def _with_result(evidence: Evidence, result: ToolResult) -> Evidence:
@@ -388,9 +406,32 @@ def _with_result(evidence: Evidence, result: ToolResult) -> Evidence:
         evidence,
         files_read=tuple(dict.fromkeys((*evidence.files_read, *trace.read))),
         files_changed=tuple(changed.values()),
-        commands=(*evidence.commands, *trace.commands),
+        commands=_with_commands(evidence.commands, trace.commands),
         children=tuple(dict.fromkeys((*evidence.children, *trace.children))),
     )
+
+
+def _with_commands(before: tuple[CommandRun, ...], more: tuple[CommandRun, ...]) -> tuple[CommandRun, ...]:
+    """The commands that ran, after some more; the end of one in the background takes its place."""
+    ends = {each.shell: each for each in more if each.shell}
+    if not ends:
+        return (*before, *more)
+    known = {each.shell for each in before}
+    kept = tuple(ends.get(each.shell, each) if each.shell else each for each in before)
+    return (*kept, *(each for each in more if not each.shell or each.shell not in known))
+
+
+def untold_commands(task: Task) -> list[CommandRun]:
+    """The commands that a task started in the background and whose end it was not told, running or not."""
+    return [each for each in task.evidence.commands if each.shell and each.shell not in task.delivered]
+
+
+def with_refusal(before: tuple[Refused, ...], fact: CallDecided) -> tuple[Refused, ...]:
+    """The refused calls, after one more decision."""
+    if fact.decision.action is not Action.DENY:
+        return before
+    refused = Refused(fact.tool, fact.target, fact.decision.by, fact.decision.why, fact.call)
+    return before if refused in before else (*before, refused)
 
 
 def _warned(task: Task, warning: str) -> Task:

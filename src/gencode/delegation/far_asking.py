@@ -17,8 +17,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, UserMistake
+from gencode.core.rules import DecidedBy
 from gencode.runtime.asking import Answer, Asker, Away, NobodyThere, Patience, Question, Unasked
-from gencode.runtime.broker import asked_of, said_nothing
+from gencode.runtime.broker import asked_of, said_nothing, silence
 from gencode.runtime.ports import Store
 from gencode.runtime.questions import (
     Post,
@@ -66,7 +67,7 @@ class FarAsker:
         except NobodyThere:
             raise
         except UserMistake as mistake:
-            return Answer(False, why=str(mistake).removesuffix("."))
+            return Answer(False, why=str(mistake).removesuffix("."), by=DecidedBy.NOBODY)
         return kept_there(answer)
 
     @contextmanager
@@ -88,7 +89,7 @@ class FarAsker:
             until = time.monotonic() + seconds
             answer = await answer_to(self._box, number, self.owner, until) or await self._box.withdraw(number)
             taken = True
-            return answer or Answer(False, why=f"Nobody answered within {seconds:.4g} s")
+            return answer or silence(seconds)
         finally:
             if not taken:
                 await self._forget(number)

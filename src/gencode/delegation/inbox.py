@@ -2,20 +2,26 @@
 
 Nothing is queued here that could be lost: a result waits for its sender as long as the journal of its task
 has the end of that run and the sender's own does not say that it was handed over, a letter as long as its
-number is above that of the last one taken. The message that hands it over says so in the same fact, so that a
-crash at any moment leaves it either waiting or delivered, never both and never neither.
+number is above that of the last one taken. A command in the background comes by the same road: the agent's
+journal says that it was started, and whether its end was told. The message that hands it over says so in the
+same fact, so that a crash at any moment leaves it either waiting or delivered, never both and never neither.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.core.messages import ToolCall, ToolResult, Trace, UserMessage
+from gencode.core.events import ProgressMade
+from gencode.core.messages import CommandRun, ToolCall, ToolResult, Trace, UserMessage
 from gencode.core.outcome import output_file
+from gencode.core.quoting import disarmed_line
 from gencode.core.status import Status
-from gencode.core.task import Task, comes_later, receipt
+from gencode.core.task import Task, comes_later, receipt, untold_commands
 from gencode.delegation.live import Live
 from gencode.delegation.spawning import TELL_THE_USER, posted
 from gencode.delegation.unheard import ends_untold
@@ -24,10 +30,38 @@ from gencode.runtime.recorder import Recorder
 from gencode.runtime.seen import changed_under
 from gencode.runtime.toolbox import clip
 
+if TYPE_CHECKING:
+    from gencode.runtime.shells import Shell
+
 MOST_TOGETHER = 24_000
 """So many characters of results come in one message; each gets its share, the rest is paged."""
 LEAST_EACH = 500
 JUST_THEN = "Interrupted. Task {task} of {agent} ended as {status} just then: its result follows by itself."
+
+
+LONGEST_COMMAND = 100
+BEFORE_THE_END = 1.0
+"""So many seconds before its time is up an agent stops to wait for its commands: it has answered already."""
+WAITS = "waits for its background command{s} to end, at most {seconds:.4g} s: {names}"
+
+
+def _no_shells() -> "Mapping[str, Shell]":
+    return {}
+
+
+def _no_end() -> float | None:
+    return None
+
+
+class Commands(Struct, frozen=True):
+    """The background commands of one agent: those that run or ran in this process, by their ids.
+
+    An agent that has answered waits `seconds` for them, and no longer than it may work (`ends`).
+    """
+
+    here: "Callable[[], Mapping[str, Shell]]" = _no_shells
+    seconds: float = 0.0
+    ends: Callable[[], float | None] = _no_end
 
 
 class Arrivals:
@@ -43,11 +77,13 @@ class Arrivals:
         earlier: Sequence[Task] = (),
         outputs: Path | None = None,
         stale: Callable[[], Sequence[str]] = tuple,
+        commands: Commands | None = None,
     ) -> None:
         self._record = record
         self._outputs = outputs
         self._cap = cap
         self._stale = stale
+        self._commands = commands or Commands()
         self._letters: dict[int, Letter] = {}
         self._news: asyncio.Event | None = None
         self._jobs: dict[str, Live] = {}
@@ -63,7 +99,10 @@ class Arrivals:
     def expecting(self) -> bool:
         """Whether anything is out, or has come and was not taken."""
         self._forget()
-        return bool(self._letters or self._jobs or self._earlier)
+        if self._letters or self._jobs or self._earlier:
+            return True
+        ended, running = self._untold_commands()
+        return bool(ended or (running and self._commands.seconds > 0))
 
     def put(self, letter: Letter) -> None:
         """Something was said to the agent; it hears it before its next reply, and only once."""
@@ -117,20 +156,43 @@ class Arrivals:
 
     def take(self) -> list[UserMessage]:
         """Everything that has come since; it counts as taken once it is in the journal."""
-        if not (self._letters or self._jobs or self._earlier):
+        ended, _ = self._untold_commands()
+        if not (self._letters or self._jobs or self._earlier or ended):
             return []  # asked before every turn of every agent
         come = self._come()
         letters = [self._letters[number] for number in sorted(self._letters)]
         said = [UserMessage(letter.text, letter.sender, mail=letter.number) for letter in letters]
-        if not come:
+        if not come and not ended:
             return said
-        share = max(MOST_TOGETHER // len(come), LEAST_EACH)
+        share = max(MOST_TOGETHER // max(len(come), 1), LEAST_EACH)
         texts = [self._text(task, min(self._cap(task.agent), share)) for task in come]
         if any(task.spawned for task in come):
             texts.append(TELL_THE_USER)
-        delivers, ends = tuple(task.id for task in come), tuple(task.ended_at or "" for task in come)
+        texts += [self._command_text(each) for each in ended]
+        delivers = (*(task.id for task in come), *(each.shell for each in ended))
+        ends = tuple(task.ended_at or "" for task in come)
         text = "\n\n".join(texts) + changed_under(self._stale())
-        return [*said, UserMessage(text, "system", delivers, ends=ends)]
+        return [*said, UserMessage(text, "system", delivers, ends=ends, commands=tuple(ended))]
+
+    def _untold_commands(self) -> "tuple[list[CommandRun], list[Shell]]":
+        """The background commands that have ended and were not told, and those that still run."""
+        untold = untold_commands(self._record.task)
+        if not untold:
+            return [], []
+        here = self._commands.here()
+        running = [here[each.shell] for each in untold if each.shell in here and not here[each.shell].over]
+        out = {each.id for each in running}
+        ended = [here[each.shell].run if each.shell in here else each for each in untold]
+        return [each for each in ended if each.shell not in out], running
+
+    def _command_text(self, command: CommandRun) -> str:
+        """The end of a background command; one of an earlier process ended with that at the latest."""
+        shell = self._commands.here().get(command.shell)
+        how = f"has ended. {shell.verdict}" if shell else "is gone: the process that ran it has ended."
+        folder = self._record.folder
+        file = shell.file if shell else folder / f"{command.shell}.txt" if folder else None
+        where = f" Its output is in {file}." if file else ""
+        return f"[The background command {command.shell} ({_named(command.command)}) {how}{where}]"
 
     def _text(self, task: Task, cap: int) -> str:
         file = str(output_file(self._outputs, task.id)) if self._outputs else f"gen task output {task.id}"
@@ -143,20 +205,39 @@ class Arrivals:
 
     async def more(self) -> bool:
         """Wait until there is something to take; False when nothing is out any more."""
+        until: float | None = None
         while not self._come() and not self._letters:
             out = [job.work for job in self._jobs.values() if job.work is not None]
-            if not out:
+            ended, running = self._untold_commands()
+            if ended:
+                return True
+            if not out and running and until is None:
+                until = self._waits_for(running)
+            left = None if out or until is None else until - time.monotonic()
+            if not out and (left is None or left <= 0):
                 return False
             self._news = self._news or asyncio.Event()
             self._news.clear()
             news = asyncio.ensure_future(self._news.wait())
+            commands = [each.running.task for each in running]
             try:
-                await asyncio.wait([*out, news], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([*out, *commands, news], timeout=left, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 news.cancel()
-            if not self._letters and not self._come() and all(work.done() for work in out):
-                return False  # they could not even be written down
+            if out and not self._letters and not self._come() and all(work.done() for work in out):
+                return bool(self._untold_commands()[0])  # they could not even be written down
         return True
+
+    def _waits_for(self, running: "Sequence[Shell]") -> float:
+        """Until when an agent waits for its commands alone; that it does so is told."""
+        now, ends = time.monotonic(), self._commands.ends()
+        most = self._commands.seconds
+        seconds = most if ends is None else min(most, max(ends - BEFORE_THE_END - now, 0.0))
+        if seconds > 0:
+            names = ", ".join(f"{each.id} ({_named(each.order.text)})" for each in running)
+            plural = "" if len(running) == 1 else "s"
+            self._record.tell(ProgressMade(WAITS.format(s=plural, seconds=seconds, names=names), note=True))
+        return now + seconds
 
     def _come(self) -> list[Task]:
         self._forget()
@@ -189,6 +270,11 @@ class Arrivals:
 
     def _was_given(self, task: str, ended_at: str | None) -> bool:
         return task in self._given or receipt(task, ended_at) in self._given
+
+
+def _named(command: str) -> str:
+    plain = disarmed_line(command, LONGEST_COMMAND).replace("`", "'")
+    return f"`{plain}`"
 
 
 def announced(task: Task, cap: int, whole: str) -> str:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded
 from gencode.core.messages import AssistantMessage, ToolCall, unanswered
-from gencode.core.rules import Action, Decision
+from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.earlier import tools_of
@@ -40,7 +40,7 @@ from gencode.runtime.asking import (
     Question,
     Reply,
 )
-from gencode.runtime.broker import SILENCE as UNANSWERED
+from gencode.runtime.broker import silence
 from gencode.runtime.deaf import apart
 from gencode.runtime.ports import Store, TaskQuery
 
@@ -48,6 +48,7 @@ log = logging.getLogger(__name__)
 
 NOBODY = "Nobody can be asked here"
 SILENCE = "Nobody answered in time"
+UNDECIDED = "The user did not answer"
 PERSON = "The user"
 ASKING = Decision(Action.ASK, "An agent asks for a decision.")
 ANSWERS_WITH = "SendMessage"
@@ -104,7 +105,7 @@ class Inquiring:
             with origin.asker.parking() if isinstance(origin.asker, Parking) else nullcontext():
                 if await self._answered_above(job, above, inbox, inquiries):
                     return Reply(by=f"The agent {above.agent}", later=True)
-        nobody = Reply(by=SILENCE if above else NOBODY)
+        nobody = Reply(by=SILENCE if above else NOBODY, silent=True)
         if origin.asker is None or alone:
             return nobody
         question = Question(
@@ -120,7 +121,9 @@ class Inquiring:
         words = tuple(each.strip() for each in answer.words)
         if any(words):
             return Reply(by=PERSON, words=words)
-        return Reply(by=answer.why or (LEFT_EMPTY if words else SILENCE))
+        return Reply(
+            by=answer.why or (LEFT_EMPTY if words else UNDECIDED), silent=answer.by is not DecidedBy.USER
+        )
 
     def _share(self, asks: Live | None, share: float) -> float | None:
         """So much of the seconds until an agent ends; None where it has no limit."""
@@ -253,7 +256,7 @@ async def _asked(asker: Asker, question: Question) -> Answer:
     except TimeoutError:
         if not clock.expired():
             raise
-        return Answer(False, why=f"{UNANSWERED} within {seconds:.4g} s")
+        return silence(seconds or 0.0)
 
 
 def asked_words(job: Job, inquiries: Sequence[Inquiry], seconds: float) -> str:

@@ -67,7 +67,7 @@ class Launcher:
         self.seconds = means.seconds
         self._remembers = means.remembers
         self.workplaces = Workplaces(means.home, store)
-        self.starting = Starting(store, bus, supervisor, seating, self._outputs)
+        self.starting = Starting(store, bus, supervisor, seating, self._outputs, means.command_seconds)
         self.apart = Apart(store, bus, supervisor, means.engine)
         self.watch = Watch(store, supervisor.owner, self._outputs)
         self.live, self.owner, self.purse_of = supervisor.find, supervisor.owner, supervisor.purse_of

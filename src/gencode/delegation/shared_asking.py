@@ -11,6 +11,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, UserMistake
+from gencode.core.rules import DecidedBy
 from gencode.delegation.far_asking import answer_to, family, who_answers
 from gencode.runtime.asking import Answer, Asker, Punctual, Question, Unasked
 from gencode.runtime.broker import GONE, asked_of, said_nothing
@@ -132,7 +133,7 @@ class _TakingBack:
             said = await taken
             self.earlier = None if said is None else _counted(said, self._question)
         except Unasked as lost:  # somebody else has its task by now
-            self.earlier = Answer(False, why=str(lost))
+            self.earlier = Answer(False, why=str(lost).removesuffix("."), by=DecidedBy.NOBODY)
             raise UserMistake(GONE) from None
         except GenCodeError as trouble:
             log.info("an answer counts only here: %s", trouble)

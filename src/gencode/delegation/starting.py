@@ -23,9 +23,10 @@ from gencode.delegation.births import Begins, Birth
 from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled, said_again
 from gencode.delegation.desk import Desk
 from gencode.delegation.earlier import busy, has_open_words, in_line, tools_of, with_place, words_for
+from gencode.delegation.ends import end_of
 from gencode.delegation.family import Family, as_sent
 from gencode.delegation.forms import schema_of
-from gencode.delegation.inbox import Arrivals
+from gencode.delegation.inbox import Arrivals, Commands
 from gencode.delegation.knowing import know_again, knowing
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin
@@ -46,6 +47,8 @@ from gencode.runtime.shown import as_shown
 from gencode.runtime.slots import Slot
 from gencode.runtime.toolbox import Toolbox
 
+COMMAND_SECONDS = 600.0
+"""So long an agent that has answered waits for its background commands, where nothing else is said."""
 PATIENCE = 5.0
 """So many seconds somebody may have the lease of a task at rest."""
 LOOK_SECONDS = 0.02
@@ -104,7 +107,9 @@ class Starting:
         supervisor: Supervisor,
         seating: Seating,
         outputs: Path | None = None,
+        command_seconds: float = COMMAND_SECONDS,
     ) -> None:
+        self._command_seconds = command_seconds
         self._store = store
         self._bus = bus
         self._supervisor = supervisor
@@ -369,10 +374,20 @@ class Starting:
         children: Sequence[Task] = (),
     ) -> Job:
         cwd = seat.workspace.cwd
+        waits, task = order.limits.commands, record.task.id
         inbox = Arrivals(
             *(record, desk.result_cap, children, self._outputs),
             lambda: seat.seen.stale(cwd),
+            Commands(
+                lambda: seat.shells().of(task),
+                self._command_seconds if waits is None else waits,
+                lambda: end_of(self._supervisor.find(task), self._supervisor.find),
+            ),
         )
+        folder = record.folder
+        for each in record.task.evidence.commands:
+            if each.shell and folder is not None:
+                seat.gate.hand_out(folder / f"{each.shell}.txt")
         desk.sit(replace(order.place, task=record.task.id), inbox)
         self._family.take_up(children, inbox, seat)
         seat = replace(seat, delegate=desk, inbox=inbox)

@@ -12,7 +12,7 @@ from gencode.core.events import BudgetSet
 from gencode.core.messages import UserMessage
 from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest
 from gencode.core.status import Status
-from gencode.core.task import Task
+from gencode.core.task import Task, untold_commands
 from gencode.delegation.accounts import NO_BUDGET
 from gencode.delegation.ends import limits_of
 from gencode.delegation.forks import Fork, point_of
@@ -239,8 +239,20 @@ class Work:
             let_ask(self._store, job)
         return job
 
-    async def turn(self, spec: AgentSpec, prompt: Prompt, session: str | None = None, named: str = "") -> Job:
-        """Start a turn of a conversation that this agent leads; a new one may be `named` by an id."""
+    async def turn(
+        self,
+        spec: AgentSpec,
+        prompt: Prompt,
+        session: str | None = None,
+        *,
+        named: str = "",
+        waits: bool = False,
+    ) -> Job:
+        """Start a turn of a conversation that this agent leads; a new one may be `named` by an id.
+
+        With `waits` it ends when its background commands have, or `command_seconds` are over: nobody stays
+        who could begin another turn when they do.
+        """
         said = a_message(prompt)
         model = self._origin().model
         if said.images and not model.sees:
@@ -252,6 +264,7 @@ class Work:
             "run": self._terms.seconds,
         }
         limits = limits_of(self._origin(), self._terms.turns or spec.max_turns, times, None)
+        limits = limits if waits else replace(limits, commands=0.0)
         known = self._led.get(found.id) if found else None
         seen, began = known or (None, self._origin().afresh())
         origin = replace(self._led_by(spec), purse=purse, seen=seen)
@@ -273,7 +286,8 @@ class Work:
         found = await self._records.find(session)
         children = await self._store.tasks(TaskQuery(parent=found.id))
         letters = [each.text for each in await self._store.waiting(found.id)]
-        if to_be_told(found, children) and COME_BACK not in letters:
+        come = to_be_told(found, children) or self.commands_ended(found)
+        if come and COME_BACK not in letters:
             await self._store.post(found.id, COME_BACK, "system")
         elif not letters:
             return None
@@ -281,6 +295,13 @@ class Work:
             return await self.turn(spec, "", found.id)
         except BudgetSpent as spent:
             raise Kept(f"{spent} What the conversation has not heard yet is kept.") from None
+
+    def commands_ended(self, task: Task) -> bool:
+        """Whether a background command of a task at rest has ended here, of which it was not told."""
+        if not (untold := untold_commands(task)):
+            return False
+        here = self._origin().shells().of(task.id)
+        return any(each.shell in here and here[each.shell].over for each in untold)
 
     def use(self, model: str) -> Model:
         """Let another model lead conversations, and what they send, from the next turn on."""

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gencode.core.errors import UnknownName
-from gencode.core.rules import Action, Decision, Mode, Policy, strictest
+from gencode.core.rules import Action, DecidedBy, Decision, Mode, Policy, strictest
 from gencode.core.spec import same_name
 from gencode.permissions.calls import FETCH_TOOLS, CallFacts
 from gencode.permissions.paths import (
@@ -25,6 +25,7 @@ from gencode.permissions.paths import (
 from gencode.permissions.table import TABLE_TOOLS, decide_table
 from gencode.permissions.urls import UrlRefused, judge_url
 
+NEEDS_APPROVAL = "This needs approval, and nobody can approve it in this run."
 KNOWN_TOOLS = frozenset({*PATH_TOOLS, *TABLE_TOOLS, "Bash"})
 """Every tool the specification speaks of, also those that are not built yet."""
 
@@ -45,8 +46,8 @@ def decide(call: CallFacts, chain: Sequence[Policy]) -> Decision:
     if not worst.neutral and any(decision.neutral for decision in each):
         worst = replace(worst, neutral=True)
     if worst.action is Action.ASK and _nobody(call, chain):
-        why = f"{worst.why} It would be asked, but nobody can be asked here."
-        return replace(worst, action=Action.DENY, why=why)
+        why = f"{NEEDS_APPROVAL} {worst.why}"
+        return replace(worst, action=Action.DENY, why=why, by=DecidedBy.NOBODY)
     return worst
 
 

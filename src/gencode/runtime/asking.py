@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
-from gencode.core.rules import Decision
+from gencode.core.rules import DecidedBy, Decision
 
 
 class Option(Struct, frozen=True):
@@ -18,7 +18,7 @@ class Option(Struct, frozen=True):
 
 
 LEFT_EMPTY = "The user left the answer empty"
-"""What an agent hears that asked, and was told to decide as if nobody had answered."""
+"""What an agent hears that asked, and goes on as if nobody had answered."""
 
 Hearing = Literal["woken", "soon", "heard", "later"]
 """When somebody hears what was said: woken by it, before the next reply, already, or once they go on."""
@@ -27,7 +27,7 @@ Hearing = Literal["woken", "soon", "heard", "later"]
 class Inquiry(Struct, frozen=True):
     """Something that an agent wants to know; with `many`, more than one option may be chosen.
 
-    `default` is what counts when nobody answers; without one the agent decides.
+    `default` is what the agent goes on with when nobody answers; without one nothing is decided then.
     """
 
     question: str
@@ -40,12 +40,13 @@ class Inquiry(Struct, frozen=True):
 class Reply(Struct, frozen=True):
     """What came of inquiries: the answer to each, or none, and who gave them or why nobody did.
 
-    With `later` the answer comes as a message of its own.
+    With `later` the answer comes as a message of its own. `silent`: nobody was there, or said anything.
     """
 
     by: str
     words: tuple[str, ...] = ()
     later: bool = False
+    silent: bool = False
 
 
 class Away(Struct, frozen=True):
@@ -111,7 +112,8 @@ Reach = Literal["call", "agent", "subtree", "session", "always"]
 class Answer(Struct, frozen=True):
     """What a person said; `words` answer the inquiries of the question, one each.
 
-    `network` lets this one command reach the network from inside its sandbox.
+    `by` says who gave it: a person, and then `why` is the reason they gave, or nobody, and then it is why
+    nobody did. `network` lets this one command reach the network from inside its sandbox.
     """
 
     allow: bool
@@ -119,6 +121,7 @@ class Answer(Struct, frozen=True):
     why: str = ""
     network: bool = False
     words: tuple[str, ...] = ()
+    by: DecidedBy = DecidedBy.USER
 
 
 class Unasked(UserMistake):

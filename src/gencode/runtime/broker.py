@@ -15,10 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
+from gencode.core.rules import DecidedBy
 from gencode.runtime.asking import Answer, Asker, Question
 
 SILENCE = "Nobody answered"
-NOBODY = Answer(False, why=SILENCE)
+NOBODY = Answer(False, why=SILENCE, by=DecidedBy.SILENCE)
 NUMBERS = 10**15
 """So many numbers there are for questions; JavaScript can count that far."""
 TYPING_SECONDS = 30.0
@@ -109,7 +110,7 @@ class _Open:
     def _over(self) -> None:
         waited = (self._ends or self._began) - self._began
         if not self.given.done():
-            self.given.set_result(Answer(False, why=f"{SILENCE} within {waited:.4g} s"))
+            self.given.set_result(silence(waited))
 
 
 class Broker:
@@ -243,9 +244,14 @@ async def asked_of(asker: Asker, question: Question, deliver: Deliver) -> Answer
     return answer
 
 
+def silence(seconds: float) -> Answer:
+    """What stands for an answer that nobody gave within so many seconds."""
+    return Answer(False, why=f"{SILENCE} within {seconds:.4g} s", by=DecidedBy.SILENCE)
+
+
 def said_nothing(answer: Answer) -> bool:
     """Whether an answer is what stands for none: where others are asked as well, they still may give one."""
-    return not answer.allow and answer.why.startswith(SILENCE)
+    return answer.by is DecidedBy.SILENCE
 
 
 def _hand_over(shown: "asyncio.Future[Answer]", given: "asyncio.Future[Answer]") -> None:

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from gencode.core.errors import Denied, Stopped, ToolError, UserMistake
 from gencode.core.events import CallDecided, CallFinished, CallStarted, MessageAdded, ProgressMade
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
-from gencode.core.rules import Action, Decision
+from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.runtime.blame import Blame
 from gencode.runtime.deaf import LEFT, apart, heeding
-from gencode.runtime.gate import CHANGED
+from gencode.runtime.gate import CHANGED, refusal
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
 from gencode.runtime.stop import Stop
@@ -123,7 +123,9 @@ async def _run(
         return await work(arguments)
     refused = await seat.hooks.before(wish.call)
     if refused is not None:
-        raise Denied(f"A hook refused it: {refused}")
+        decision = Decision(Action.DENY, f"A hook refused it: {refused}", by=DecidedBy.HOOK)
+        record.defer(_decided(seat, replace(wish, decision=decision)))  # calls beside it may be writing
+        raise Denied(refusal(decision))
     output = await work(arguments)
     result = ToolResult(wish.call.id, wish.call.name, output.text, output.error)
     given = replace(result, text=clip(output.text), trace=output.trace, images=output.images)
@@ -177,8 +179,13 @@ def interrupted(
 
 def summary(call: ToolCall) -> str:
     """A call as one short line for a person."""
+    return f"{call.name}({target(call)})"
+
+
+def target(call: ToolCall) -> str:
+    """What a call is about, in one short line: the first text among its arguments."""
     shown = next((value for value in call.input.values() if isinstance(value, str) and value), "")
-    return f"{call.name}({shown.splitlines()[0][:120] if shown else ''})"
+    return shown.splitlines()[0][:120] if shown else ""
 
 
 async def _judged(seat: Seat, call: ToolCall) -> Wish:
@@ -197,7 +204,8 @@ async def _judged(seat: Seat, call: ToolCall) -> Wish:
 
 
 def _decided(seat: Seat, wish: Wish) -> CallDecided:
-    return CallDecided(wish.call.id, wish.call.name, wish.decision, seat.gate.chain_names)
+    chain, about = seat.gate.chain_names, target(wish.call)
+    return CallDecided(wish.call.id, wish.call.name, wish.decision, chain, about)
 
 
 def _ready(seat: Seat, wish: Wish, record: Recorder) -> tuple[Tool, Struct, Wish]:
@@ -208,12 +216,12 @@ def _ready(seat: Seat, wish: Wish, record: Recorder) -> tuple[Tool, Struct, Wish
     if wish.problem:
         raise ToolError(wish.problem)
     if wish.decision.action is not Action.ALLOW or wish.tool is None or wish.arguments is None:
-        raise Denied(wish.decision.why)
+        raise Denied(refusal(wish.decision))
     now = seat.gate.judge(wish.call)
     if now.action is Action.DENY or (now.action is Action.ASK and not wish.asked):
         refused = replace(now, action=Action.DENY, why=f"{now.why} {CHANGED}")
         record.defer(_decided(seat, replace(wish, decision=refused)))  # calls beside it may be writing
-        raise Denied(refused.why)
+        raise Denied(refusal(refused))
     neutral = wish.decision.neutral or now.neutral
     return wish.tool, wish.arguments, replace(wish, decision=replace(wish.decision, neutral=neutral))
 

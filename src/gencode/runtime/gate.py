@@ -10,8 +10,10 @@ from msgspec.structs import replace
 
 from gencode.core.errors import Denied
 from gencode.core.messages import ToolCall
+from gencode.core.quoting import disarmed_line
 from gencode.core.rules import (
     Action,
+    DecidedBy,
     Decision,
     Mode,
     Policy,
@@ -25,7 +27,7 @@ from gencode.core.spec import Workspace
 from gencode.permissions.calls import SPAWN_TOOLS, CallFacts, Source, agent_of, once_key, wider_words
 from gencode.permissions.chain import grant_for
 from gencode.permissions.closed import closed_to_reading
-from gencode.permissions.decision import decide, paths_of
+from gencode.permissions.decision import NEEDS_APPROVAL, decide, paths_of
 from gencode.permissions.given import Given
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.paths import PATH_TOOLS, Resolved, decide_path, places_of, resolve, shown
@@ -65,6 +67,12 @@ def _its_parents(_agent: str) -> Mode | None:
     return None
 
 
+DECLINED = "The user declined this call."
+RESPECT = (
+    "Respect that: do not try to reach the same by other means. Ask what to do instead, or go on without it "
+    "and say so."
+)
+LONGEST_REASON = 2_000
 NESTED = (
     "An agent that was sent sends others only where max_depth, in the settings of the machine that runs it, "
     "lets it, and only those that its file names, as in Task(Explore)."
@@ -163,22 +171,26 @@ class Gate(Struct, kw_only=True, eq=False):
         )
         try:
             answer = await self._answered(self.asker, question, wanted)
-        except NobodyThere as nobody:
+        except NobodyThere:
             unasked = replace(self, asker=None).judge(wanted)
             if unasked.action is Action.ALLOW:
                 return Admission(unasked)
-            answer = Answer(False, why=str(nobody))
+            answer = Answer(False, why=NEEDS_APPROVAL.removesuffix("."), by=DecidedBy.NOBODY)
         if answer is None:
             return Admission(self.judge(wanted))
         if not answer.allow:
-            why = f"{answer.why or 'A person said no'}. {decision.why}"
-            return Admission(Decision(Action.DENY, why, decision.rule, decision.policy, decision.lifts))
+            return Admission(_declined(decision, answer))
         for rule in rules:
             self.given.add(parse_rule(rule, Action.ALLOW, "a person's answer"), answer.reach)
         keys = (once_key(facts), once_key(replace(facts, widens=None)))
         self.memory.update(key for key in keys if key)
-        why = f"A person said yes. {decision.why}"
-        allowed = Decision(Action.ALLOW, why, decision.rule, decision.policy, neutral=decision.neutral)
+        allowed = replace(
+            decision,
+            action=Action.ALLOW,
+            why=f"The user approved this call. {decision.why}",
+            lifts="",
+            by=DecidedBy.USER,
+        )
         return Admission(allowed, answer.network)
 
     async def _answered(self, asker: Asker, question: Question, wanted: ToolCall) -> Answer | None:
@@ -318,8 +330,29 @@ class Gate(Struct, kw_only=True, eq=False):
 
 def doubted(why: str, lifts: str, chain: Sequence[Policy], *, nobody: bool) -> Decision:
     """A call that only a person can let through: where nobody can be asked it is refused."""
-    unattended = any(policy.mode is Mode.UNATTENDED for policy in chain)
-    return Decision(Action.DENY if nobody or unattended else Action.ASK, why, lifts=lifts)
+    if nobody or any(policy.mode is Mode.UNATTENDED for policy in chain):
+        return Decision(Action.DENY, f"{NEEDS_APPROVAL} {why}", lifts=lifts, by=DecidedBy.NOBODY)
+    return Decision(Action.ASK, why, lifts=lifts)
+
+
+def _declined(asked: Decision, answer: Answer) -> Decision:
+    """The refusal of a call that somebody was asked about: a person declined it, or nobody answered."""
+    by_user = answer.by is DecidedBy.USER
+    said = answer.why.strip() if by_user else ""
+    head = DECLINED + (f" Their reason: {said.rstrip('.')}." if said else "") if by_user else f"{answer.why}."
+    return replace(asked, action=Action.DENY, why=f"{head} {asked.why}", by=answer.by, said=said)
+
+
+def refusal(decision: Decision) -> str:
+    """What the model reads about a call that was refused: who refused it, and what to do next."""
+    match decision.by:
+        case DecidedBy.USER:
+            reason = f" Their reason: {disarmed_line(decision.said, LONGEST_REASON)}" if decision.said else ""
+            return f"{DECLINED}{reason}\n{RESPECT}"
+        case DecidedBy.NOBODY | DecidedBy.SILENCE:
+            return f"Refused: {decision.why[:1].lower()}{decision.why[1:]}"
+        case DecidedBy.RULES | DecidedBy.HOOK:
+            return decision.why
 
 
 def _target(call: ToolCall) -> str | None:

@@ -30,6 +30,9 @@ class Limits(Struct, frozen=True, gc=False):
     heard: float | None = None
     """The moment at which that one wants to have heard of it, where it waits for it."""
 
+    commands: float | None = None
+    """So long it waits for its background commands when it has answered; None: as the settings say."""
+
     def reached(self, turns: int) -> bool:
         """Whether no further ordinary turn may start after this many."""
         return self.turns is not None and turns >= self.turns

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import ToolError, UnknownName
-from gencode.core.ids import clean_id, new_id
+from gencode.core.ids import SHELL, clean_id, new_id
+from gencode.core.messages import CommandRun
 from gencode.core.spec import Workspace
 from gencode.permissions.bash.decision import Reading, read_command
 from gencode.permissions.paths import places_of
@@ -85,6 +86,22 @@ class Shell:
         """Whether it has ended."""
         return self.running.task.done()
 
+    @property
+    def ended(self) -> Ended | None:
+        """What came of it; None while it runs, and where that cannot be told."""
+        task = self.running.task
+        return None if not task.done() or task.cancelled() or task.exception() else task.result()
+
+    @property
+    def verdict(self) -> str:
+        """How it ended, in words."""
+        return (self.ended.verdict or "Exit code 0.") if self.ended else "It is not known how it ended."
+
+    @property
+    def run(self) -> CommandRun:
+        """It and how it ended, as a receipt has it."""
+        return CommandRun(self.order.text, self.ended.exit_code if self.ended else None, self.id)
+
 
 class Shells:
     """Runs the commands of all agents of a session. Nothing of it is started before the first command.
@@ -92,7 +109,16 @@ class Shells:
     `home` is the per-user folder; outputs go to its folder `outputs`, where they stay until they are deleted.
     """
 
-    def __init__(self, home: Path, walls: Walls = "auto", *, network: bool = False) -> None:
+    def __init__(
+        self,
+        home: Path,
+        walls: Walls = "auto",
+        *,
+        network: bool = False,
+        when_ended: Callable[[Shell], None] = lambda _: None,
+    ) -> None:
+        """`when_ended` hears of every command in the background that has ended."""
+        self._when_ended = when_ended
         self._home = home
         self._walls = walls
         self._network = network
@@ -116,7 +142,7 @@ class Shells:
     async def start(self, order: Order) -> Shell:
         """Start a command that goes on beside the conversation; its output file grows while it runs."""
         commands = await self._ready()
-        file = self._file(order, "shell")
+        file = self._file(order, SHELL.removesuffix("_"))
         held = await asyncio.to_thread(self._hold, self._plan(order))
         with ExitStack() as stack:
             stack.callback(held.release)
@@ -124,6 +150,7 @@ class Shells:
             standing = stack.pop_all()
         running.task.add_done_callback(lambda _: standing.close())
         shell = self._shells[file.stem] = Shell(order, running, file)
+        running.task.add_done_callback(lambda _: self._when_ended(shell))
         return shell
 
     def find(self, shell: str) -> Shell:

@@ -8,6 +8,7 @@ import msgspec
 
 from gencode.core.events import unicode_text
 from gencode.core.messages import ToolCall
+from gencode.core.rules import DecidedBy
 from gencode.runtime.asking import Answer, Question, Unasked
 from gencode.runtime.owner import fate, machine_of
 from gencode.runtime.questions import FOR_EVER, Travelling
@@ -51,7 +52,7 @@ def answer_of(body: str) -> Answer:
     try:
         return _answers.decode(body)
     except (msgspec.MsgspecError, RecursionError):
-        return Answer(False, why="The answer cannot be read")
+        return Answer(False, why="The answer cannot be read", by=DecidedBy.NOBODY)
 
 
 def answerer(rows: Sequence[Any], call: ToolCall) -> str:

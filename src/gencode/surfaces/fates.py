@@ -7,12 +7,10 @@ from contextlib import suppress
 from gencode.core.errors import GenCodeError
 from gencode.core.events import CallDecided, Event, MessageAdded, TaskEnded
 from gencode.core.messages import ToolMessage
-from gencode.core.rules import Action, Decision
+from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.runtime.asking import Question
-from gencode.runtime.broker import SILENCE
 from gencode.runtime.ports import Store
 from gencode.runtime.questions import Relaying
-from gencode.surfaces.questions import SAID_NO
 from gencode.surfaces.visible import visible_line
 
 LAST_FACTS = 20
@@ -20,13 +18,18 @@ LAST_FACTS = 20
 LOOK_SECONDS = 0.1
 FAREWELL_SECONDS = 2.0
 """So long the next question waits for what became of the one before it."""
-SAID_YES = "A person said yes"
 ENDED = "It is not asked any more: its agent has ended."
-UNANSWERED = "Nobody answered in time: the agent goes on with its default."
 ELSEWHERE = "elsewhere"
 NOT_HERE = "This question is not asked here any more"
 DROPPED = "what you typed for it is dropped."
 WITHDRAWN = f"{NOT_HERE} (it was answered elsewhere, its agent has ended, or its time is over); {DROPPED}"
+
+
+def unanswered(question: Question) -> str:
+    """What became of a question of an agent that nobody answered."""
+    usual = any(each.default for each in question.inquiries)
+    then = "the agent goes on with its default" if usual else "nothing was decided"
+    return f"Nobody answered in time: {then}."
 
 
 async def fate(store: Store, question: Question) -> str:
@@ -109,9 +112,9 @@ def _told(event: Event, question: Question, by: str) -> str:
         case CallDecided(call=call, decision=decision) if call == question.call.id and not question.inquiries:
             return _became(decision, by)
         case MessageAdded(ToolMessage(results=results)) if question.inquiries:
-            mine = [each.text for each in results if each.call == question.call.id]
-            silent = any(text.startswith(SILENCE) for text in mine)
-            return UNANSWERED if silent else (_heard(by) if mine else "")
+            mine = [each for each in results if each.call == question.call.id]
+            silent = any(each.trace.unanswered for each in mine)
+            return unanswered(question) if silent else (_heard(by) if mine else "")
         case _:
             return ""
 
@@ -121,10 +124,10 @@ def _became(decision: Decision, by: str) -> str:
         case Action.ASK:
             return ""
         case Action.ALLOW:
-            by_person = decision.why.startswith(SAID_YES)
+            by_person = decision.by is DecidedBy.USER
             return f"Answered {by}: yes." if by_person else "An answer to another question allows it by now."
         case Action.DENY:
-            by_person = decision.why.startswith(SAID_NO)
+            by_person = decision.by is DecidedBy.USER
             return (
                 f"Answered {by}: no." if by_person else f"It was refused: {visible_line(decision.why, 200)}"
             )

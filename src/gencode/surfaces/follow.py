@@ -3,17 +3,18 @@
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec.structs import replace
+from msgspec import UNSET, Struct
+from msgspec.structs import asdict, replace
 
 from gencode.app import GenCode, ServerReport
 from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import Event
 from gencode.core.ids import stamp
-from gencode.core.outcome import Outcome
+from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.live import Job, Live
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
 CLOSING = "the program is closing"
 STOPPING = "Stopping what still runs: {names}. What they have said is kept."
 LONGEST_TOLD = 1_000
+NOT_APPROVED = 3
+"""The exit code of a run that completed, but was refused calls which nobody could approve."""
+MOST_REFUSED = 20
+APPROVE = (
+    "To approve such calls beforehand: --allow RULE or --permission-mode MODE (gen permissions explain says "
+    "which rule); or run it where you can be asked."
+)
 LOOK_SECONDS = 1.0
 """So long it may take to find out who is below agents in other processes."""
 
@@ -67,8 +75,8 @@ class Signals:
         self._painter = painter
         self._settling: asyncio.Task[None] | None = None
         self.code: int | None = None
-        self.told = False
-        """Whether it was said what is stopped."""
+        self.stopping: Stopping | None = None
+        """What is stopped, once that was said."""
 
     def come(self, number: signal.Signals) -> None:
         """Stop everything softly; when that was already asked for, end the process."""
@@ -76,18 +84,21 @@ class Signals:
             self._painter.close()
             _leave(number)
         self.code = 128 + number
-        if not self.told:
-            tell_stopped(self._gen)
+        self.tell()
         self._gen.servers.hurry()
         self._gen.supervisor.stop.stop(SIGNALS[number])
         self._settling = asyncio.create_task(self._gen.supervisor.settle())
+
+    def tell(self, beside: str = "") -> "Stopping":
+        """Say what is stopped, once."""
+        self.stopping = self.stopping or tell_stopped(self._gen, beside=beside)
+        return self.stopping
 
     def heed_time(self, job: Live) -> None:
         """Say what is stopped already when the time of a job is up: what it waits for ends before it does."""
 
         def late() -> None:
-            self.told = True
-            tell_stopped(self._gen, beside=job.id)
+            self.tell(job.id)
 
         if isinstance(job, Job):
             job.when_late = late
@@ -123,7 +134,7 @@ async def follow(
     painter: Painter,
     told: str = "",
     leave: Callable[[Live], Awaitable[Outcome]] | None = None,
-) -> tuple[Outcome, int]:
+) -> tuple[RunOutcome, int]:
     """Start a job, tell something once it runs, paint it until it has ended; outcome and exit code.
 
     MCP servers that its agents could have used and that do not work are told of when it runs, and at its end.
@@ -149,19 +160,60 @@ async def follow(
                 painter.hear(event)
             ending.cancel()
             if leave and left and left.done():
-                return await leave(job), 0
+                return RunOutcome(**asdict(await leave(job))), 0
             outcome = await _outcome(gen, job)
             _tell_servers(gen, broken)
+            stopping = heard.tell()
             if heard.code is None:
-                if not heard.told:
-                    tell_stopped(gen)
                 gen.supervisor.stop.stop(CLOSING)
                 await gen.supervisor.settle()
+            if stopping.looking is not None:
+                await asyncio.wait([stopping.looking], timeout=LOOK_SECONDS)
     finally:
         listener.close()
         painter.close()
-    done = 0 if outcome.status is Status.COMPLETED else 1
-    return outcome, done if heard.code is None else heard.code
+    refused, stopped = refused_in(painter.view) or UNSET, tuple(stopping.work) or UNSET
+    ran = RunOutcome(**asdict(outcome), refused=refused, stopped=stopped)
+    return ran, code_of(ran) if heard.code is None else heard.code
+
+
+def code_of(outcome: RunOutcome) -> int:
+    """The exit code of a run that ended by itself."""
+    if outcome.status is not Status.COMPLETED:
+        return 1
+    lacking = any(each.by.lacks_approval for each in outcome.refused or ())
+    return NOT_APPROVED if lacking else 0
+
+
+def refused_in(view: View) -> tuple[RefusedCall, ...]:
+    """The calls that were refused in what was heard here, of every agent."""
+    return tuple(
+        RefusedCall(agent.id, agent.agent, each.tool, each.summary, each.by, each.why)
+        for agent in view.agents.values()
+        for each in agent.refused
+    )
+
+
+def refused_of(task: Outcome) -> list[RefusedCall]:
+    """The calls that one task was ever refused."""
+    return [
+        RefusedCall(task.agent_id, task.agent, each.tool, each.summary, each.by, each.why)
+        for each in task.evidence.refused
+    ]
+
+
+def tell_refused(calls: Sequence[RefusedCall]) -> None:
+    """Name the refused calls, and what a person can do about those that only lacked approval."""
+    if not calls:
+        return
+    plain.note(f"{'1 call was' if len(calls) == 1 else f'{len(calls)} calls were'} refused:")
+    for each in calls[:MOST_REFUSED]:
+        call = visible_line(f"{each.tool}({each.summary})", 80)
+        plain.note(f"  {visible_line(each.agent, 40)} {each.task}: {call}: {visible_line(each.why, 300)}")
+    if len(calls) > MOST_REFUSED:
+        plain.note(f"  and {len(calls) - MOST_REFUSED} more")
+    if any(each.by.lacks_approval for each in calls):
+        plain.note(APPROVE)
 
 
 def _tell_servers(gen: GenCode, before: Mapping[str, ServerReport]) -> dict[str, ServerReport]:
@@ -174,20 +226,36 @@ def _tell_servers(gen: GenCode, before: Mapping[str, ServerReport]) -> dict[str,
 
 
 async def _ended(gen: GenCode, job: Live) -> None:
-    """Wait for the end of a job, and for what is in the background where another process cut only the job."""
+    """Wait for the end of a job, and for what goes on in the background without it.
+
+    That is what it had sent where another process cut only the job; and where the job came to its own end,
+    what an agent below it had sent before somebody stopped that agent.
+    """
     if job.work is not None:
         await asyncio.wait([job.work])
     interrupted = isinstance(job, Job) and job.interrupted
-    if not interrupted and not job.stopped_elsewhere:
+    completed = job.task.status is Status.COMPLETED
+    if not interrupted and not job.stopped_elsewhere and not completed:
         return
-    if behind := [live.task for live in gen.supervisor if not live.stop.stopped]:
+    if behind := [live.task for live in gen.supervisor if not live.stop.stopped and live is not job]:
         cut = "The turn was interrupted" if interrupted else f"Task {job.id} was stopped"
+        cut = f"Task {job.id} has finished" if completed else cut
         plain.note(f"{cut}. In the background goes on: {named(behind)}. Ctrl-C stops it.")
     while behind := [live.work for live in gen.supervisor if live.work is not None]:
         await asyncio.wait(behind)
 
 
-def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "") -> None:
+class Stopping(Struct):
+    """What is stopped because a process ends.
+
+    While `looking` goes on, what is below agents in other processes is still to be added.
+    """
+
+    work: list[StoppedWork]
+    looking: "asyncio.Task[None] | None" = None
+
+
+def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "") -> Stopping:
     """Say what is stopped because this process ends, if anything is: tasks, and commands in the background.
 
     What was stopped before is not told, nor the task `beside` which they are. Those below an agent in a
@@ -198,14 +266,26 @@ def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "")
     running = [each for each in running if conversations or not each.conversation]
     commands = gen.shells.running() if gen.shells else []
     apart = [each.id for each in working if isinstance(each, Remote)]
+    stopping = Stopping(_work(running, commands))
     if apart:
-        gen.supervisor.see_to(_tell_all(gen.store, running, commands, apart))
+        telling = _tell_all(gen.store, running, commands, apart, stopping)
+        stopping.looking = gen.supervisor.see_to(telling)
     elif running or commands:
         plain.note(STOPPING.format(names=all_named(running, commands)))
+    return stopping
+
+
+def _work(tasks: Iterable[Task], commands: Sequence["Shell"]) -> list[StoppedWork]:
+    agents = [StoppedWork(each.id, agent=each.agent) for each in tasks]
+    return [*agents, *(StoppedWork(each.id, command=each.order.text) for each in commands)]
 
 
 async def _tell_all(
-    store: Store, running: Sequence[Task], commands: Sequence["Shell"], apart: Sequence[str]
+    store: Store,
+    running: Sequence[Task],
+    commands: Sequence["Shell"],
+    apart: Sequence[str],
+    stopping: Stopping,
 ) -> None:
     """Say what is stopped, with all that is at work below the tasks that are `apart`, or was until now."""
     known, since = {each.id: each for each in running}, stamp()
@@ -217,6 +297,7 @@ async def _tell_all(
                 at_work = [each for each in found if (each.ended_at or since) >= since]
                 above = tuple(each.id for each in found)
                 known.update((each.id, each) for each in at_work if each.id not in known)
+    stopping.work = _work(known.values(), commands)
     plain.note(STOPPING.format(names=all_named([*known.values()], commands)))
 
 

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
-from gencode.core.errors import GenCodeError
 from gencode.core.events import CallStarted, Event, MessageAdded, TaskCreated, TaskEnded
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
@@ -26,7 +25,7 @@ from gencode.surfaces.family import rows
 from gencode.surfaces.figures import figures, name_of, state
 from gencode.surfaces.handed_back import handed_back, in_words
 from gencode.surfaces.lifetime import run_to_end
-from gencode.surfaces.notices import Notice, all_named
+from gencode.surfaces.notices import Notice, all_named, guarded
 from gencode.surfaces.person import Doubt, LinePerson, drop_typed
 from gencode.surfaces.plain import answer, note
 from gencode.surfaces.questions import REACHES, WITH_NETWORK
@@ -196,10 +195,7 @@ class Lines(LinePerson):
         task.add_done_callback(self._work.discard)
 
     async def _done(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except GenCodeError as trouble:
-            answer(f"Problem: {trouble}")
+        await guarded(work, lambda notice: answer(f"Problem: {notice.text}"))
 
     async def _meant(self, talk: Talk, text: str) -> None:
         if not is_command(text):

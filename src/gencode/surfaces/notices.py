@@ -1,11 +1,15 @@
 """What a person should hear of although they look elsewhere: one line for what happens beside them."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from gencode.core.errors import GenCodeError
 from gencode.core.events import (
+    CallDecided,
+    CommandEnded,
     Event,
     MessageAdded,
     ProgressMade,
@@ -17,17 +21,21 @@ from gencode.core.events import (
 )
 from gencode.core.messages import UserMessage
 from gencode.core.outcome import Outcome, titled
+from gencode.core.rules import Action, DecidedBy
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.family import as_sent
 from gencode.delegation.unheard import unheard
 from gencode.surfaces.figures import name_of
-from gencode.surfaces.plain import ending, noted
-from gencode.surfaces.view import View
-from gencode.surfaces.visible import visible_line
+from gencode.surfaces.log import log_file
+from gencode.surfaces.plain import command_end, ending, noted
+from gencode.surfaces.view import AgentView, View
+from gencode.surfaces.visible import visible, visible_line
 
 if TYPE_CHECKING:
     from gencode.runtime.shells import Shell
+
+log = logging.getLogger(__name__)
 
 MOST_NAMED = 10
 MOST_SAID = 800
@@ -43,10 +51,31 @@ class Notice(Struct, frozen=True):
     task: str = ""
 
 
+async def guarded(action: Awaitable[None], tell: Callable[[Notice], None]) -> None:
+    """Do what a person asked for. What goes wrong is told in a line; a bug is logged as well.
+
+    This is the border of every surface that has a person: nothing that fails here is lost in a task that
+    nobody awaits.
+    """
+    try:
+        await action
+    except GenCodeError as trouble:
+        tell(Notice(visible(str(trouble)), "error"))
+    except Exception as bug:
+        log.exception("an action failed unexpectedly")
+        tell(unexpected(bug))
+
+
+def unexpected(bug: BaseException) -> Notice:
+    """A fault of ours as one line for the person, with where to find the rest of it."""
+    what = visible_line(": ".join(filter(None, (type(bug).__name__, str(bug)))), 200)
+    return Notice(f"That did not work, by a fault in GenCode ({what}). Details: {log_file()}", "error")
+
+
 def notice_of(view: View, event: Event) -> Notice | None:
     """The line about an event that `view` has already taken in; None for what needs no word."""
     agent = view.agents.get(event.task)
-    told = TranscriptCompacted | MessageAdded | ProgressMade
+    told = TranscriptCompacted | MessageAdded | ProgressMade | CommandEnded
     if agent is None or (agent.conversation and not isinstance(event.fact, told)):
         return None
     match event.fact:
@@ -64,12 +93,26 @@ def notice_of(view: View, event: Event) -> Notice | None:
             return Notice(text, "warning", agent.id)
         case ProgressMade(text, note=True):
             return Notice(noted(view, event.task, text), "warning", agent.id)
+        case CallDecided(decision=decision) if decision.action is Action.DENY:
+            return _refusal(agent) if decision.by.lacks_approval or decision.by is DecidedBy.HOOK else None
+        case CommandEnded() as fact:
+            kind = "result" if fact.exit == 0 else "warning"
+            return Notice(noted(view, event.task, command_end(fact)), kind, agent.id)
         case MessageAdded(UserMessage(unseen=count, text=text)) if count:
             return Notice(visible_line(text, MOST_SAID), "warning", agent.id)
         case TranscriptCompacted():
             return Notice(f"{visible_line(agent.agent)} summed up what was said so far.", task=agent.id)
         case _:
             return None
+
+
+def _refusal(agent: AgentView) -> Notice:
+    """That the last call of an agent was refused, although nobody here declined it."""
+    last = agent.refused[-1]
+    call = visible_line(f"{last.tool}({last.summary})", 80)
+    text = f"{name_of(agent)} ({agent.id}) was refused {call}: {visible_line(last.why, 200)}"
+    way = " Set background_questions = true to be asked." if last.by.lacks_approval else ""
+    return Notice(f"{text}{way}", "warning", agent.id)
 
 
 def _way(task: str) -> str:

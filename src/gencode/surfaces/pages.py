@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
-from gencode.core.outcome import Outcome, titled
+from gencode.core.outcome import Outcome, refusals, titled
 from gencode.core.rules import Mode
 from gencode.surfaces.family import rows, spent
 from gencode.surfaces.figures import bar_text, bars, money, tokens
@@ -71,6 +71,7 @@ def status_page(outcome: Outcome, place: int = 0) -> str:
     ]
     if outcome.error:
         lines.append(f"  error    {visible_line(outcome.error)}")
+    lines += [f"  refused  {visible_line(each)}" for each in refusals(outcome.evidence)]
     lines += [f"  warning  {visible_line(each)}" for each in outcome.evidence.warnings]
     said = "What it found:" if outcome.status.ended else "What it said last:"
     return "\n".join((*lines, "", said, visible(outcome.result) or "(nothing yet)"))

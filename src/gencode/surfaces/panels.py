@@ -11,12 +11,12 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from gencode.core.events import Event, MessageAdded, ProgressMade, TaskEnded, TaskStarted
+from gencode.core.events import CommandEnded, Event, MessageAdded, ProgressMade, TaskEnded, TaskStarted
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.spec import same_name
 from gencode.core.status import Status
-from gencode.surfaces.plain import bare_terminal, ending, noted, seconds
+from gencode.surfaces.plain import bare_terminal, command_end, ending, noted, refused_lines, seconds
 from gencode.surfaces.view import AgentView, View, fold
 from gencode.surfaces.visible import visible, visible_line
 
@@ -55,6 +55,8 @@ class Panels:
                     self._console.print(Text(f"[{visible_line(agent.agent)} agent working…]", "dim"))
             case ProgressMade(text, note=True):
                 self._console.print(Text(noted(self.view, event.task, text), "yellow"))
+            case CommandEnded() as fact:
+                self._console.print(Text(noted(self.view, event.task, command_end(fact)), "yellow"))
             case TaskEnded() if agent and not agent.conversation:
                 self._console.print(self._result(agent, event.at))
             case _:
@@ -156,6 +158,8 @@ def result_panel(agent: AgentView, now: str, width: int, most: int | None, more:
         body.append(f"\n… {len(lines) - most} more lines{more}", "dim")
     if not well and agent.error and agent.result.strip():
         body.append(f"\n{visible_line(agent.error)}", "red")
+    for line in refused_lines(agent):
+        body.append(f"\n{line}", "yellow")
     title = f"Subagent Result · {visible_line(agent.agent)}: {visible_line(agent.title, 60)}"
     panel = _panel(body, title, "green" if well else "red", width)
     panel.subtitle = Text(ending(agent, now))

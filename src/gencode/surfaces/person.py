@@ -16,7 +16,6 @@ from gencode.surfaces.plain import note
 from gencode.surfaces.questions import (
     REACHES,
     RUNS_COMMANDS,
-    SAID_NO,
     WITH_NETWORK,
     answered,
     due,
@@ -248,7 +247,7 @@ def understood(line: str, question: Question) -> Answer | None:
     """What a typed line says; None when it says nothing."""
     typed = line.strip().casefold()
     if typed in ("n", "no"):
-        return Answer(False, why=SAID_NO)
+        return Answer(False)
     if typed == "yes":
         typed = "y"
     if typed == WITH_NETWORK and question.call.name in RUNS_COMMANDS:

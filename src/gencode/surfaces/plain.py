@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TextIO
 
-from gencode.core.events import Event, ProgressMade, TaskCreated, TaskEnded, TaskStalled
+from gencode.core.events import CommandEnded, Event, ProgressMade, TaskCreated, TaskEnded, TaskStalled
 from gencode.core.outcome import as_json
 from gencode.core.wire import wire_line
 from gencode.surfaces.streams import answers
 from gencode.surfaces.view import AgentView, View, fold
 from gencode.surfaces.visible import safe_json, visible, visible_line
+
+MOST_REFUSED = 3
+"""So many refused calls of an agent are named where there is little room."""
 
 
 def answer(text: str) -> None:
@@ -77,7 +80,24 @@ def turns(number: int) -> str:
 
 def ending(agent: AgentView, now: str) -> str:
     """How an agent stands: status, turns, time."""
-    return f"{agent.status} · {turns(agent.turns)} · {seconds(agent.elapsed(now))}"
+    parts = (str(agent.status), turns(agent.turns), seconds(agent.elapsed(now)), refused_count(agent))
+    return " · ".join(filter(None, parts))
+
+
+def refused_count(agent: AgentView) -> str:
+    """How many calls of an agent were refused; empty where none was."""
+    count = len(agent.refused)
+    return f"{count} {'call' if count == 1 else 'calls'} refused" if count else ""
+
+
+def refused_lines(agent: AgentView, most: int = MOST_REFUSED) -> list[str]:
+    """Every refused call of an agent in a line: the call, and why."""
+    told = [
+        f"Refused: {visible_line(f'{each.tool}({each.summary})', 80)}: {visible_line(each.why, 240)}"
+        for each in agent.refused[:most]
+    ]
+    rest = len(agent.refused) - most
+    return [*told, f"… and {rest} more refused calls"] if rest > 0 else told
 
 
 def has_terminal() -> bool:
@@ -116,10 +136,18 @@ class Notes(Silent):
         match event.fact:
             case ProgressMade(text, note=True):
                 note(noted(self.view, event.task, text))
+            case CommandEnded() as fact:
+                note(noted(self.view, event.task, command_end(fact)))
             case TaskStalled(seconds):
                 note(noted(self.view, event.task, f"gave no sign of life for {seconds:.0f} s"))
             case _:
                 pass
+
+
+def command_end(fact: CommandEnded) -> str:
+    """The end of a background command in a line."""
+    how = "was stopped" if fact.exit is None else f"ended with exit code {fact.exit}"
+    return f"background command {fact.shell} ({visible_line(fact.command, 60)}) {how}"
 
 
 def noted(view: View, task: str, text: str) -> str:
@@ -144,6 +172,8 @@ class Steps(Silent):
                 note(f"{name} {ending(agent, event.at)}")
             case ProgressMade(text, note=True):
                 note(noted(self.view, event.task, text))
+            case CommandEnded() as fact:
+                note(noted(self.view, event.task, command_end(fact)))
             case _ if agent.step and (before is None or before.step != agent.step):
                 note(f"{name} {visible_line(agent.step, 120)}")
             case _:

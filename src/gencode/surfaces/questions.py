@@ -12,7 +12,6 @@ from gencode.surfaces.visible import exact, exact_line
 MOST_LINES = 240
 RUNS_COMMANDS = frozenset({"Bash"})
 WITH_NETWORK = "w"
-SAID_NO = "A person said no"
 NOT_ANSWERED = "The user did not answer"
 REACHES: dict[str, tuple[Reach, str]] = {
     "y": ("call", "yes, this once"),
@@ -61,7 +60,7 @@ def due(question: Question, inquiry: Inquiry | None = None) -> str:
     if inquiry is None:
         return f"Without an answer it is a no {when}."
     if not inquiry.default:
-        return f"Without an answer the agent decides {when}."
+        return f"Without an answer nothing is decided {when}."
     return f"Without an answer this counts {when}: {_short(inquiry.default, 200)}"
 
 
@@ -114,7 +113,7 @@ def choices(question: Question) -> list[Choice]:
     ]
     if question.call.name in RUNS_COMMANDS:
         found.insert(1, Choice(WITH_NETWORK, "yes, with the network", Answer(True, network=True)))
-    return [*found, Choice("n", "no", Answer(False, why=SAID_NO))]
+    return [*found, Choice("n", "no", Answer(False))]
 
 
 def allows(question: Question) -> str:
@@ -128,14 +127,14 @@ def inquiry_choices(inquiry: Inquiry) -> list[tuple[str, str]]:
 
 
 def answered(words: list[str]) -> Answer:
-    """The answer to all inquiries of a question; for those left empty their defaults count."""
+    """The answer to all inquiries of a question; for those left empty a default counts where there is one."""
     said = tuple(word.strip() for word in words)
     return Answer(True, words=said) if any(said) else Answer(False, why=LEFT_EMPTY)
 
 
 def when_empty(inquiry: Inquiry) -> str:
     """What an empty answer means: the same as none."""
-    return f"counts as: {_short(inquiry.default, 60)}" if inquiry.default else "leaves it to the agent"
+    return f"counts as: {_short(inquiry.default, 60)}" if inquiry.default else "leaves it undecided"
 
 
 def _short(text: str, most: int) -> str:

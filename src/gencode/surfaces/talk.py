@@ -8,8 +8,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gencode.core.errors import GenCodeError, UserMistake
+from gencode.core.errors import UserMistake
 from gencode.core.events import (
+    CommandEnded,
     Event,
     MessageAdded,
     TaskCreated,
@@ -26,7 +27,7 @@ from gencode.surfaces.asked_elsewhere import AskedElsewhere
 from gencode.surfaces.family import busy
 from gencode.surfaces.figures import name_of
 from gencode.surfaces.lookout import LOOK_SECONDS, Lookout
-from gencode.surfaces.notices import Notice, ended_meanwhile, notice_of
+from gencode.surfaces.notices import Notice, ended_meanwhile, guarded, notice_of
 from gencode.surfaces.striking import INTERRUPTED, STOPPED, was_hit
 from gencode.surfaces.transcripts import MOST_KEPT, Transcript, adopt, retold
 from gencode.surfaces.view import AgentView, View, fold, seen
@@ -112,7 +113,8 @@ class Talk:
     async def listen(self) -> None:
         """Take in everything that happens, until cancelled."""
         listener = self.gen.listen()
-        looking = [asyncio.create_task(each.run()) for each in (self._lookout, self._vigil)]
+        beside = (self._lookout.run(), self._vigil.run())
+        looking = [asyncio.create_task(guarded(each, self.tell)) for each in beside]
         try:
             async for event in listener:
                 self.take(event)
@@ -139,6 +141,9 @@ class Talk:
         self._heard(event)
         if isinstance(event.fact, TaskEnded):
             self._after_end(event.task)
+        elif isinstance(event.fact, CommandEnded) and event.task == self.session:
+            self._came = True
+            self._do(self._hear_more(event.task, only_letters=False))
 
     def known(self, task: str) -> int:
         """The number of the last fact of a task that was taken in."""
@@ -365,16 +370,10 @@ class Talk:
         return await self._led_last() or (now.status.ended and now.status is not Status.CANCELLED)
 
     def _do(self, chore: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(self._done(chore))
+        task = asyncio.create_task(guarded(chore, self.tell))
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
         task.add_done_callback(lambda _: chore.close())  # it may be let go of before it began
-
-    async def _done(self, chore: Coroutine[Any, Any, None]) -> None:
-        try:
-            await chore
-        except GenCodeError as trouble:
-            self.tell(Notice(str(trouble), "error"))
 
     async def _read_family(self, root: Task) -> None:
         """Everything below a task, as the journal tells it."""

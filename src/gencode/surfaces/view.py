@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from gencode.core.budget import Budget
 from gencode.core.events import (
     BudgetSet,
+    CallDecided,
     CallFinished,
     CallStarted,
     CostEstimated,
@@ -23,12 +24,12 @@ from gencode.core.events import (
     ThinkingArrived,
     TranscriptCompacted,
 )
-from gencode.core.ids import moment
+from gencode.core.ids import SHELL, moment
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from gencode.core.outcome import titled
 from gencode.core.receipts import handed_over
 from gencode.core.status import Status
-from gencode.core.task import Task
+from gencode.core.task import Refused, Task, with_refusal
 from gencode.runtime.calls import summary
 
 STEP_ROOM = 200
@@ -54,7 +55,8 @@ class AgentView(Struct, frozen=True):
     `place` is its place in the queue while it waits to begin, `stalled` for how many seconds it had been
     silent when that was noticed. It is `resting` when it has answered and waits for what comes back to it.
     `unanswered` are the results it has got since its last reply: receipts of what agents came to, and the
-    bare ids of those that it has sent since. `ends` are how its last few runs ended.
+    bare ids of those that it has sent since. `ends` are how its last few runs ended, `refused` the calls that
+    it was refused.
     """
 
     id: str
@@ -80,6 +82,7 @@ class AgentView(Struct, frozen=True):
     ends: tuple[End, ...] = ()
     since: str | None = None
     worked: float = 0.0
+    refused: tuple[Refused, ...] = ()
 
     def elapsed(self, now: str) -> float:
         """The seconds of all its runs, of one that goes on until `now`; not those between two."""
@@ -141,6 +144,7 @@ def seen(task: Task) -> AgentView:
         ends=tuple(ends[-MOST_ENDS:]),
         since=task.running_since,
         worked=task.worked_ms / 1000,
+        refused=task.evidence.refused,
     )
 
 
@@ -185,6 +189,9 @@ def _after(agent: AgentView, event: Event) -> AgentView:
             return replace(agent, usage=agent.usage + (fact.usage or Usage()))
         case MessageAdded() as fact:
             return _told(agent, fact)
+        case CallDecided() as fact:
+            refused = with_refusal(agent.refused, fact)
+            return agent if refused is agent.refused else replace(agent, refused=refused)
         case QueueMoved(position):
             return replace(agent, place=position, step=f"waiting, {position}. in line")
         case TaskStalled(seconds):
@@ -205,10 +212,11 @@ def unanswered_after(before: tuple[str, ...], message: Message) -> tuple[str, ..
         case ToolMessage(results):
             for trace in (result.trace for result in results):
                 sent = [child for child in trace.children if child not in trace.delivered]
-                before = handed_over(handed_over(before, sent, ()), trace.delivered, trace.ends)
+                given = [each for each in trace.delivered if not each.startswith(SHELL)]
+                before = handed_over(handed_over(before, sent, ()), given, trace.ends)
             return before
         case UserMessage(delivers=delivers, ends=ends):
-            return handed_over(before, delivers, ends)
+            return handed_over(before, [each for each in delivers if not each.startswith(SHELL)], ends)
 
 
 def _told(agent: AgentView, fact: MessageAdded) -> AgentView:

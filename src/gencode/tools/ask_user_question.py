@@ -1,13 +1,14 @@
 """tools: AskUserQuestion, a question that an agent cannot answer by itself."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from gencode.core.errors import ToolError
+from gencode.core.messages import Trace
 from gencode.runtime.asking import Inquiry, Option
-from gencode.runtime.toolbox import ToolContext, tool
+from gencode.runtime.toolbox import ToolContext, ToolOutput, tool
 
 MOST_QUESTIONS = 4
 
@@ -22,7 +23,7 @@ class AskedOption(Struct, frozen=True):
 class AskedQuestion(Struct, frozen=True, rename="camel"):
     """One question with the answers to choose from; another one can always be typed.
 
-    `default` is what counts when nobody answers it.
+    `default` is what the agent goes on with when nobody answers it; without one nothing is decided then.
     """
 
     question: str
@@ -42,14 +43,14 @@ async def ASK_USER_QUESTION(
     ],
     default: Annotated[
         str,
-        "What counts when nobody answers: for the only question, or those of several that offer it; a "
-        "question's own default comes before it, and its first option after it",
+        "What to go on with when nobody answers: for the only question, or those of several that offer it; a "
+        "question's own default comes before it. Without a default nothing is decided then",
     ] = "",
-) -> str:
+) -> ToolOutput:
     """Ask what only the user, or the agent that sent you, can decide. The work waits for the answer, for a
     while. Do not ask what you can find out, or what does not change what you do next."""
     if ctx.delegate is None:
-        raise ToolError("There is nobody here to ask; decide yourself and say what you assumed.")
+        raise ToolError("There is nobody here to ask, so nothing is decided; report the open decision.")
     if empty := [each for each in questions if not each.question.strip()]:
         raise ToolError(f"{len(empty)} of the questions are empty; say what you want to know.")
     inquiries = [
@@ -58,29 +59,39 @@ async def ASK_USER_QUESTION(
             each.header,
             tuple(Option(option.label, option.description) for option in each.options),
             each.multi_select,
-            _usual(each, default, alone=len(questions) == 1),
+            _default(each, default, alone=len(questions) == 1),
         )
         for each in questions
     ]
     with ctx.parked():
         reply = await ctx.delegate.inquire(inquiries, ctx.call)
     if reply.later:
-        return f"{reply.by} answered; the answer is the message after this one."
-    assumed = [each.default or "decide yourself" for each in inquiries]
-    if reply.words:
-        left = "(no answer; the default is: {})"
-        words = [said or left.format(usual) for said, usual in zip(reply.words, assumed, strict=False)]
-        return "\n".join((f"{reply.by} answered:", *_lines(inquiries, words)))
-    head = f"{reply.by}. These are the defaults; say in your report that you assumed them:"
-    return "\n".join((head, *_lines(inquiries, assumed)))
+        return ToolOutput(f"{reply.by} answered; the answer is the message after this one.")
+    head = f"{reply.by} answered:" if reply.words else f"{reply.by}."
+    said = [*reply.words, *[""] * len(inquiries)][: len(inquiries)]
+    text = "\n".join((head, *_lines(inquiries, said), *_missing(inquiries, said)))
+    return ToolOutput(text, Trace(unanswered=reply.silent))
 
 
-def _usual(asked: AskedQuestion, default: str, *, alone: bool) -> str:
-    """What counts when nobody answers a question; empty where that is up to the agent."""
-    labels = [option.label for option in asked.options]
-    fits = default if alone or default in labels else ""
-    return asked.default or fits or (labels[0] if labels else "")
+def _default(asked: AskedQuestion, default: str, *, alone: bool) -> str:
+    """What the agent said itself that it goes on with when nobody answers a question; empty: nothing."""
+    fits = alone or default in [option.label for option in asked.options]
+    return asked.default or (default if fits else "")
 
 
-def _lines(inquiries: Sequence[Inquiry], words: Sequence[str]) -> list[str]:
-    return [f"- {each.question} → {said}" for each, said in zip(inquiries, words, strict=False)]
+def _missing(inquiries: Sequence[Inquiry], said: Sequence[str]) -> Iterator[str]:
+    """What to do about questions without an answer."""
+    left = [each for each, word in zip(inquiries, said, strict=True) if not word]
+    if any(each.default for each in left):
+        yield "Say in your report which defaults you assumed."
+    if not all(each.default for each in left):
+        yield (
+            "Where nobody answered and there is no default, nothing is decided: take no option as chosen. Go "
+            "on with what does not depend on it, and report the open decision."
+        )
+
+
+def _lines(inquiries: Sequence[Inquiry], said: Sequence[str]) -> Iterator[str]:
+    for each, word in zip(inquiries, said, strict=True):
+        usual = f"no answer; your default: {each.default}" if each.default else "no answer; not decided"
+        yield f"- {each.question} → {word or f'({usual})'}"

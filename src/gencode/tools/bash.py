@@ -10,7 +10,7 @@ from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.tools.files import relative
 
 if TYPE_CHECKING:
-    from gencode.runtime.shells import Order, Result
+    from gencode.runtime.shells import Order, Result, Shell
 
 LONGEST_MS = 600_000
 
@@ -42,21 +42,29 @@ async def BASH(
     ctx.hand_out(shell.file)
     return ToolOutput(
         f"Started in the background as {shell.id}. Its output grows in {shell.file} (page it with Read). "
-        f'It runs until it ends, the session closes, or KillShell(shell_id="{shell.id}").',
-        Trace(commands=(CommandRun(command, None),)),
+        "You are told when it ends. It runs until then, until the session closes, or until "
+        f'KillShell(shell_id="{shell.id}").',
+        Trace(commands=(shell.run,)),
     )
 
 
 @tool(effect="execute", name="KillShell", timeout=30.0)
 async def KILL_SHELL(
     ctx: ToolContext, shell_id: Annotated[str, "The id that Bash gave for a command in the background"]
-) -> str:
+) -> ToolOutput:
     """Stop a command that runs in the background, with everything it started."""
     shell = ctx.shells().find(shell_id)
     if shell.over:
-        return f"{shell_id} had already ended. Its output is in {shell.file}."
-    ended = await shell.running.stop()
-    return f"{shell_id} was stopped. {ended.verdict} Its output is in {shell.file}."
+        return told_end(shell, f"{shell_id} had already ended. {shell.verdict}")
+    await shell.running.stop()
+    return told_end(shell, f"{shell_id} was stopped. {shell.verdict}")
+
+
+def told_end(shell: "Shell", text: str) -> ToolOutput:
+    """An answer that tells the end of a command in the background, which is then not told again."""
+    return ToolOutput(
+        f"{text} Its output is in {shell.file}.", Trace(commands=(shell.run,), delivered=(shell.id,))
+    )
 
 
 async def _run(ctx: ToolContext, order: "Order") -> "Result":

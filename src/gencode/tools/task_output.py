@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from gencode.core.errors import ToolError
+from gencode.core.ids import SHELL
 from gencode.core.messages import Trace
 from gencode.core.outcome import Outcome, page_of
 from gencode.core.status import Status
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from gencode.runtime.shells import Shell
 
 LONGEST_MS = 600_000
-SHELL = "shell_"
 
 
 @tool(effect="read", name="TaskOutput", timeout=None)
@@ -34,7 +34,10 @@ async def TASK_OUTPUT(
     seconds = within / 1000 if block else 0.0
     note = "" if limit == within or not block else f"The timeout {limit} was taken as {within} ms.\n"
     if task_id.startswith(SHELL):
-        return ToolOutput(note + await _shell(ctx.shells().find(task_id), seconds))
+        shell = ctx.shells().find(task_id)
+        text = note + await _shell(shell, seconds)
+        told = Trace(commands=(shell.run,), delivered=(shell.id,)) if shell.over else Trace()
+        return ToolOutput(text, told)
     outcome = await delegate_of(ctx).look(task_id, 0.0)
     if seconds and outcome.background and not outcome.status.ended:
         with ctx.parked():
@@ -97,8 +100,7 @@ async def _shell(shell: "Shell", seconds: float) -> str:
     output = shell.running.output()
     head = [f"Command: {shell.order.text}"]
     if shell.over:
-        verdict = shell.running.task.result().verdict or "Exit code 0."
-        head += [f"Status: ended. {verdict}", f"File: {shell.file}", "", "Output:"]
+        head += [f"Status: ended. {shell.verdict}", f"File: {shell.file}", "", "Output:"]
         return "\n".join((*head, output.text().rstrip("\n") or "(nothing)"))
     head += ["Status: still running", f"File: {shell.file}", "", *_options(shell.id)]
     return "\n".join((*head, "", "Output so far:", output.text().rstrip("\n") or "(nothing)"))

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from gencode.core.errors import ToolError
+from gencode.core.ids import SHELL
 from gencode.core.messages import Trace
 from gencode.core.status import Status
 from gencode.runtime.ports import Sent, Struck, Verb
 from gencode.runtime.toolbox import ToolContext, ToolOutput, tool
+from gencode.tools.bash import told_end
 from gencode.tools.task import capped
-from gencode.tools.task_output import SHELL, delegate_of, in_foreground
+from gencode.tools.task_output import delegate_of, in_foreground
 
 MOST_NAMED = 8
 
@@ -33,7 +35,7 @@ async def TASK_STOP(
 ) -> ToolOutput:
     """Stop a task or command that runs in the background. What it has found so far is kept."""
     if task_id.startswith(SHELL):
-        return ToolOutput(await _stop_shell(ctx, task_id, how))
+        return await _stop_shell(ctx, task_id, how)
     before = await delegate_of(ctx).look(task_id, 0.0)
     if not before.background and not before.status.ended:
         raise ToolError(in_foreground(before))
@@ -49,14 +51,14 @@ async def TASK_STOP(
     return ToolOutput(f"{text}\n\nWhat it said last:\n{said}", trace)
 
 
-async def _stop_shell(ctx: ToolContext, name: str, how: Verb) -> str:
+async def _stop_shell(ctx: ToolContext, name: str, how: Verb) -> ToolOutput:
     shell = ctx.shells().find(name)
     if how == "interrupt":
         raise ToolError(f"{name} is a command: it can be stopped, and does not go on after that.")
     if shell.over:
-        return f"{name} had already ended. Its output is in {shell.file}."
+        return told_end(shell, f"{name} had already ended. {shell.verdict}")
     await shell.running.stop()
-    return f"{name} was stopped, with all it had started. Its output is in {shell.file}."
+    return told_end(shell, f"{name} was stopped, with all it had started.")
 
 
 def _told(struck: Struck, how: Verb) -> str:

@@ -20,12 +20,12 @@ from acp.schema import (
 )
 from pydantic import ValidationError
 
+from gencode.core.rules import DecidedBy
 from gencode.runtime.asking import Answer, Inquiry, Question
 from gencode.surfaces.acp.editor import Editor
 from gencode.surfaces.acp.showing import Shown, fenced
 from gencode.surfaces.questions import (
     NOT_ANSWERED,
-    SAID_NO,
     allows,
     answered,
     choices,
@@ -71,7 +71,7 @@ class EditorPerson:
                 return await self._form(question)
             return await self._one_by_one(question)
         except (RequestError, ConnectionError, ValidationError):
-            return Answer(False, why=UNREACHED)
+            return Answer(False, why=UNREACHED, by=DecidedBy.NOBODY)
 
     async def confirmed(self, text: str) -> bool:
         """Whether a person says yes to what a command of theirs would hit."""
@@ -97,7 +97,7 @@ class EditorPerson:
         found = {choice.key: choice for choice in choices(question)}
         options = [_option(key, choice.says, _kind(choice.answer)) for key, choice in found.items()]
         chosen = await self._chosen(call, options)
-        return found[chosen].answer if chosen in found else Answer(False, why=SAID_NO)
+        return found[chosen].answer if chosen in found else Answer(False)
 
     async def _form(self, question: Question) -> Answer:
         """One form with a field for each thing an agent wants to know."""
@@ -116,7 +116,7 @@ class EditorPerson:
     async def _one_by_one(self, question: Question) -> Answer:
         """Each with a choice of its answers; an editor that cannot fill in forms has no other way."""
         if not all(inquiry.options for inquiry in question.inquiries):
-            return Answer(False, why=NO_WORDS)
+            return Answer(False, why=NO_WORDS, by=DecidedBy.NOBODY)
         words = [await self._picked(question, inquiry) for inquiry in question.inquiries]
         return answered(words)
 

@@ -12,7 +12,7 @@ from gencode.core.answers import said_to_the_person
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
 from gencode.core.messages import Message, UserMessage
-from gencode.core.outcome import Outcome, TreeUsage
+from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork, TreeUsage
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
 from gencode.delegation.live import Live
@@ -20,7 +20,7 @@ from gencode.runtime.ports import TaskQuery
 from gencode.runtime.prompt import inert
 from gencode.surfaces.commands.opening import check, opened
 from gencode.surfaces.commands.piped import piped_text
-from gencode.surfaces.follow import follow, painter_for, tell_ending
+from gencode.surfaces.follow import follow, painter_for, tell_ending, tell_refused
 from gencode.surfaces.habits import NOT_TOLD
 from gencode.surfaces.handed_back import come_late, handed_back, in_words, tasks_of
 from gencode.surfaces.lifetime import run_to_end
@@ -44,6 +44,10 @@ class Answer(Struct, frozen=True, rename="camel"):
     error: str | None = None
     output: Any | UnsetType = UNSET
     """Only where the agent that leads has a schema, and the answer fits."""
+    refused: tuple[RefusedCall, ...] = ()
+    """The calls that were refused in this turn, of the agent that leads and all below it."""
+    stopped: tuple[StoppedWork, ...] = ()
+    """What was stopped because the turn was over and its process ended."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,7 +67,7 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
         begun: list[Live] = []
 
         async def begin() -> Live:
-            begun.append(await gen.start_turn(prompt, session, agent))
+            begun.append(await gen.start_turn(prompt, session, agent, waits=True))
             return begun[0]
 
         outcome, code = await follow(gen, begin, painter, told)
@@ -76,6 +80,8 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
                 answer(said)
         else:
             answer_json(await _answer(gen, outcome, painter.view), line=output == "stream-json")
+        if output == "text":
+            tell_refused(outcome.refused or ())
         tell_ending(outcome)
         return code
 
@@ -152,7 +158,7 @@ async def _earlier(gen: GenCode, args: argparse.Namespace) -> Task | None:
     raise UserMistake("There is no earlier conversation in this folder; leave --continue out to begin one.")
 
 
-async def _answer(gen: GenCode, outcome: Outcome, view: View) -> Answer:
+async def _answer(gen: GenCode, outcome: RunOutcome, view: View) -> Answer:
     return Answer(
         result=outcome.result,
         status=outcome.status,
@@ -164,4 +170,6 @@ async def _answer(gen: GenCode, outcome: Outcome, view: View) -> Answer:
         servers=gen.servers.reports(),
         error=outcome.error,
         output=UNSET if outcome.output is None else outcome.output,
+        refused=outcome.refused or (),
+        stopped=outcome.stopped or (),
     )

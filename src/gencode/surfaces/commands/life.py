@@ -11,7 +11,7 @@ import msgspec
 from gencode.app import GenCode, ServerReport
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
-from gencode.core.outcome import Outcome, page_of
+from gencode.core.outcome import Outcome, RunOutcome, page_of
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -27,7 +27,7 @@ from gencode.surfaces.commands.awaiting import aloud, awaited, handing_over
 from gencode.surfaces.commands.opening import check, not_trusted, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.commands.schemas import schema
-from gencode.surfaces.follow import follow, painter_for, tell_ending
+from gencode.surfaces.follow import follow, painter_for, refused_of, tell_ending, tell_refused
 from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.notices import all_named
 from gencode.surfaces.person import asker_for
@@ -66,6 +66,7 @@ async def _output(args: argparse.Namespace) -> int:
         return 0
     if outcome.result:
         answer(outcome.result)
+    tell_refused(refused_of(outcome))
     if outcome.status.ended:
         tell_ending(outcome)
     elif awaits:
@@ -278,7 +279,7 @@ def tell_begun(outcome: Outcome, told: str, awaits: str = "", *, as_json: bool) 
     return 0
 
 
-def tell_outcome(outcome: Outcome, code: int, servers: Sequence[ServerReport], *, as_json: bool) -> int:
+def tell_outcome(outcome: RunOutcome, code: int, servers: Sequence[ServerReport], *, as_json: bool) -> int:
     """What came of a task, and the exit code; `servers` are those of MCP at its end."""
     if not outcome.status.ended and not code:
         return tell_begun(outcome, "", as_json=as_json)
@@ -295,6 +296,7 @@ def tell_outcome(outcome: Outcome, code: int, servers: Sequence[ServerReport], *
     for warning in outcome.evidence.warnings:
         if warning.startswith(AGAIN):
             note(f"It was {visible_line(warning)}.")
+    tell_refused(outcome.refused or ())
     tell_ending(outcome)
     return code
 

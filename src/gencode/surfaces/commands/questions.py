@@ -25,7 +25,7 @@ from gencode.surfaces.person import (
     somebody_is_there,
 )
 from gencode.surfaces.plain import answer, answer_json, note, seconds
-from gencode.surfaces.questions import SAID_NO, allows
+from gencode.surfaces.questions import allows
 
 WAITING = (
     "Waiting for questions of agents in this folder, also of those in the background; "
@@ -81,7 +81,7 @@ async def _answered(args: argparse.Namespace) -> int:
     allow, words = args.answer == "yes", tuple(getattr(args, "words", ()))
     if not allow and any(name in args for name in ("reach", "network", "words")):
         raise UserMistake(NO_ALONE)
-    why = getattr(args, "why", "") or ("" if allow else SAID_NO)
+    why = getattr(args, "why", "")
     said = Answer(allow, getattr(args, "reach", "call"), why, network="network" in args, words=words)
     async with opened(args) as gen:
         box = box_of(gen)

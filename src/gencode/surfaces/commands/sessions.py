@@ -10,7 +10,7 @@ import msgspec
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
-from gencode.core.outcome import Outcome
+from gencode.core.outcome import Outcome, refusals
 from gencode.core.task import Task
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.commands.opening import opened
@@ -62,6 +62,7 @@ async def _show(args: argparse.Namespace) -> int:
         head = f"{session.agent} {session.agent_id}: {session.status} after {turns(session.turns)}"
         lines = [head, f"  folder   {session.cwd}", f"  created  {session.created_at}"]
         lines += [f"  sent     {task.agent} {task.agent_id}: {task.status}" for task in tasks]
+        lines += [f"  refused  {visible_line(each)}" for each in refusals(session.evidence)]
         lines += [f"  warning  {visible_line(warning)}" for warning in session.evidence.warnings]
         answer("\n".join((*lines, "", await transcript_text(gen, session.agent_id))))
     return 0

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from gencode.app import GenCode
 from gencode.core.ids import stamp
-from gencode.core.outcome import Outcome, titled
+from gencode.core.outcome import Outcome, refusals, titled
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.runtime.models import elsewhere
@@ -114,6 +114,8 @@ def _status(task: Outcome) -> str:
     more = [] if task.queue_position is UNSET else [f"{task.queue_position}. in line"]
     if task.stalled_seconds is not UNSET:
         more.append(f"stalled, silent for {task.stalled_seconds:.0f} s")
+    if refused := len(task.evidence.refused):
+        more.append(f"{refused} refused")
     return f"{task.status} ({', '.join(more)})" if more else task.status
 
 
@@ -180,6 +182,7 @@ def _facts(task: Outcome, awaits: str, stalled: Sequence[str]) -> Iterator[str]:
     for label, values in (
         ("files read", task.evidence.files_read),
         ("agents sent", task.evidence.children),
+        ("refused", refusals(task.evidence)),
         ("warnings", task.evidence.warnings),
     ):
         for value in values:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from gencode.core.errors import GenCodeError
-from gencode.core.events import Event, MessageAdded, TaskEnded
+from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage
 from gencode.runtime.bus import Bus
 from gencode.runtime.chronicle import Mark
@@ -139,7 +139,8 @@ class Hub:
         self._news = asyncio.Event()
         self._reading = asyncio.Lock()
         self.notable: asyncio.Queue[Event] = asyncio.Queue(1000)
-        """The ends of tasks and what was said without calls, for whoever looks after conversations."""
+        """The ends of tasks and of background commands, and what was said without calls, for whoever looks
+        after conversations."""
         self.missed = False
         """Whether more of those came than could be kept."""
 
@@ -229,6 +230,8 @@ class Hub:
                 elif self._told.get(event.task, 0) <= self._announced.get(event.task, 0):
                     self._pending.append(Piece(event.task, event, await self.parents.of(event)))
                     self._news.set()
+                if isinstance(event.fact, CommandEnded):
+                    self._note(event)
         finally:
             listener.close()
 
@@ -298,7 +301,7 @@ class Hub:
 
     def _note(self, event: Event) -> None:
         match event.fact:
-            case TaskEnded() | MessageAdded(AssistantMessage(calls=())):
+            case TaskEnded() | CommandEnded() | MessageAdded(AssistantMessage(calls=())):
                 pass
             case _:
                 return

@@ -15,7 +15,7 @@ from pathlib import Path
 from gencode.app import GenCode
 from gencode.core.address import Address, parse_address
 from gencode.core.errors import GenCodeError, UnknownName, UserMistake
-from gencode.core.events import Event, MessageAdded, TaskEnded
+from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage
 from gencode.core.spec import AgentSpec
 from gencode.core.status import Status
@@ -144,7 +144,8 @@ class Inbox:
         if task.conversation:
             if line := self._chats.of(task.id):
                 await self._send_on(line)
-                if isinstance(event.fact, TaskEnded) and task.status is Status.COMPLETED:
+                ended = isinstance(event.fact, TaskEnded) and task.status is Status.COMPLETED
+                if ended or isinstance(event.fact, CommandEnded):
                     await self._look(task.id)  # what was woken elsewhere may have ended meanwhile
         elif task.background and task.parent and self._chats.of(task.parent):
             await self._look(task.parent)
@@ -168,6 +169,8 @@ class Inbox:
 
     async def _has_come(self, task: Task) -> bool:
         if await self._gen.store.waiting(task.id):
+            return True
+        if self._gen.work.commands_ended(task):
             return True
         return to_be_told(task, await self._gen.store.tasks(TaskQuery(parent=task.id)))
 

@@ -14,7 +14,6 @@ from gencode.runtime.questions import RUNS_COMMANDS, check_answer, reaches_of
 from gencode.surfaces.http.endpoints import Asked, Name, Nothing, Text, endpoint
 from gencode.surfaces.http.guard import Refused
 from gencode.surfaces.http.site import Site
-from gencode.surfaces.questions import SAID_NO
 
 GONE = (
     "This question waits no more: it was answered, or its agent has ended. Your answer does not count; "
@@ -82,9 +81,8 @@ async def list_questions(site: Site, asked: Asked[Nothing, Nothing]) -> OpenQues
 async def answer_question(site: Site, asked: Asked[Nothing, NewAnswer]) -> Answered:
     said = asked.body
     waiting = _waiting(site, asked.path["number"])
-    why = said.why or ("" if said.allow else SAID_NO)
     words = tuple(said.words)
-    answer = Answer(said.allow, said.reach, why, network=said.network, words=words)
+    answer = Answer(said.allow, said.reach, said.why, network=said.network, words=words)
     check_answer(waiting.question, answer)
     try:
         await site.broker.answered(waiting.number, answer)

@@ -18,10 +18,11 @@ from mcp.shared.message import ServerMessageMetadata
 from msgspec.structs import replace
 from pydantic import ValidationError
 
+from gencode.core.rules import DecidedBy
 from gencode.runtime.asking import Answer, Inquiry, Question
+from gencode.runtime.broker import silence
 from gencode.surfaces.questions import (
     NOT_ANSWERED,
-    SAID_NO,
     Choice,
     allows,
     answered,
@@ -40,9 +41,9 @@ PATIENCE = 600.0
 """Seconds after which a question that nobody answers is a no."""
 LONGEST = 100_000
 """Characters of a question; what is longer cannot be shown whole, so nobody can say yes to it."""
-NOBODY = Answer(False, why="Nobody can be asked here")
-TOO_LONG = Answer(False, why="The call is too long to be shown to a person")
-TOO_LATE = Answer(False, why=f"Nobody answered within {PATIENCE:g} s")
+NOBODY = Answer(False, why="Nobody can be asked here", by=DecidedBy.NOBODY)
+TOO_LONG = Answer(False, why="The call is too long to be shown to a person", by=DecidedBy.NOBODY)
+TOO_LATE = silence(PATIENCE)
 NEVER_HERE = ("always", "session")
 """What an answer through a client does not reach: it would count for others, or outlive the client."""
 
@@ -87,7 +88,8 @@ class AtOnce:
                 said = await self._session.send_request(asked, types.ElicitResult, PATIENCE, self._to)
             except (MCPError, ValidationError) as trouble:
                 why = trouble.message if isinstance(trouble, MCPError) else "its answer makes no sense"
-                return Answer(False, why=f"The client could not be asked: {exact_line(why)[:200]}")
+                why = f"The client could not be asked: {exact_line(why)[:200]}"
+                return Answer(False, why=why, by=DecidedBy.NOBODY)
         return understood(question, said)
 
 
@@ -165,12 +167,12 @@ def understood(question: Question, said: types.ElicitResult) -> Answer:
     """What a filled form says; anything that is no clear yes is a no."""
     content: Mapping[str, Any] = said.content or {}
     if said.action != "accept":
-        return Answer(False, why=NOT_ANSWERED if question.inquiries else SAID_NO)
+        return Answer(False, why=NOT_ANSWERED if question.inquiries else "")
     if question.inquiries:
         return answered([_word(content, number) for number in range(len(question.inquiries))])
     chosen = content.get("answer")
     found = [choice.answer for choice in _choices(question) if choice.says == chosen]
-    return found[0] if found else Answer(False, why=SAID_NO)
+    return found[0] if found else Answer(False)
 
 
 def _choices(question: Question) -> list[Choice]:

@@ -15,7 +15,6 @@ from textual.binding import Binding, BindingType
 from textual.filter import LineFilter
 from textual.screen import Screen
 
-from gencode.core.errors import GenCodeError
 from gencode.core.events import Event
 from gencode.core.rules import Mode
 from gencode.delegation.reach import Verb
@@ -25,7 +24,7 @@ from gencode.settings import remember
 from gencode.surfaces.acts import act, strike
 from gencode.surfaces.completing import Offer, Words, files_below, offers
 from gencode.surfaces.history import History
-from gencode.surfaces.notices import Notice, named
+from gencode.surfaces.notices import Notice, guarded, named, unexpected
 from gencode.surfaces.pages import MODES, next_mode
 from gencode.surfaces.slash import is_command, parse
 from gencode.surfaces.talk import Talk
@@ -128,6 +127,7 @@ class TerminalApp(AttentiveApp):
 
     async def _serve(self) -> None:
         """Keep GenCode open until somebody leaves."""
+        asyncio.get_running_loop().set_exception_handler(self._strayed)
         async with self._opener(self.broker) as gen:
             talk = Talk(gen, agent=self._agent, heard=self._heard, told=self.tell)
             lasting = [asyncio.create_task(talk.listen())]
@@ -166,6 +166,13 @@ class TerminalApp(AttentiveApp):
         if not done.cancelled() and (error := done.exception()) is not None:
             log.error("what goes on beside the conversation ended by a fault", exc_info=error)
             self.tell(Notice(f"Planned work is not run any more ({type(error).__name__}).", "error"))
+
+    def _strayed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An error in a task that nobody awaits, or in a callback: logged as always, and told."""
+        loop.default_exception_handler(context)
+        error = context.get("exception")
+        if isinstance(error, Exception) and self.is_running:
+            self.tell(unexpected(error))
 
     async def closed(self) -> None:
         """Wait until GenCode is closed, also when the screen is gone already."""
@@ -267,9 +274,7 @@ class TerminalApp(AttentiveApp):
 
     async def _done(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            await work
-        except GenCodeError as trouble:
-            self.tell(Notice(visible(str(trouble)), "error"))
+            await guarded(work, self.tell)
         finally:
             self.main.dirty = self.top.dirty = True
 

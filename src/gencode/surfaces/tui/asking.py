@@ -17,14 +17,14 @@ from textual.widgets.option_list import Option
 from gencode.runtime.asking import Answer, Inquiry, Question
 from gencode.runtime.broker import NOBODY
 from gencode.surfaces import questions
-from gencode.surfaces.fates import UNANSWERED
+from gencode.surfaces.fates import unanswered
 from gencode.surfaces.tui.attention import GuardedDialog
 from gencode.surfaces.tui.dialogs import Below, Dialog, Sheet, fit, scrolled
 from gencode.surfaces.tui.painting import diff_lines
 from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.visible import exact
 
-NO = Answer(False, why=questions.SAID_NO)
+NO = Answer(False)
 LOOK_SECONDS = 0.1
 PARTING_SECONDS = 2.0
 """So long a question that was answered elsewhere stays in sight, and takes no key."""
@@ -116,7 +116,7 @@ class QuestionScreen(GuardedDialog[Answer]):
             self.withdraw()
             return False
         over = self.question.until is not None and time.time() >= self.question.until - LOOK_SECONDS
-        self.tell(UNANSWERED if over and self.question.inquiries else GONE)
+        self.tell(unanswered(self.question) if over and self.question.inquiries else GONE)
         for each in (*self.query(OptionList), *self.query(Input)):
             each.display = False
         self.set_focus(None)

@@ -5,10 +5,10 @@ import time
 from typing import Any, TypeVar
 
 from textual import events
-from textual.app import App
 from textual.screen import Screen
 from textual.widgets import Input
 
+from gencode.surfaces.tui.border import BorderedApp
 from gencode.surfaces.tui.composer import Editor
 from gencode.surfaces.tui.dialogs import Dialog, PageScreen
 from gencode.surfaces.tui.tree import TreePanel
@@ -56,7 +56,7 @@ class GuardedDialog(Dialog[Given]):
         return not self._awake and time.monotonic() - max(self._pressed_at, self._seen_at) < QUIET_SECONDS
 
 
-class AttentiveApp(App[None]):
+class AttentiveApp(BorderedApp):
     """An app whose guarded dialogs take only the keys that were meant for them.
 
     The time of a key is the one at which it was read, however late the app comes to it.

@@ -14,6 +14,7 @@ from textual.widgets.option_list import Option
 
 from gencode.surfaces.completing import Offer
 from gencode.surfaces.history import History
+from gencode.surfaces.tui.border import ActionBorder
 from gencode.surfaces.visible import visible_line
 
 MOST_PASTED = 2_000_000
@@ -29,7 +30,7 @@ def as_typed(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROLS)
 
 
-class Editor(TextArea):
+class Editor(ActionBorder, TextArea):
     """The text itself. Keys that belong to the composer are handed to it first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -66,7 +67,7 @@ class Editor(TextArea):
         self.replace("\n", *self.selection, maintain_selection_offset=False)
 
 
-class Composer(Vertical):
+class Composer(ActionBorder, Vertical):
     """Sends what is typed."""
 
     class Sent(Message):

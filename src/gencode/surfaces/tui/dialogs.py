@@ -15,6 +15,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from gencode.surfaces.folding import folded
+from gencode.surfaces.tui.border import ActionBorder
 from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.visible import visible, visible_line
 
@@ -90,7 +91,7 @@ class Below(Static):
             self.update(Text(says, "bold"))
 
 
-class Dialog(ModalScreen[Given]):
+class Dialog(ActionBorder, ModalScreen[Given]):
     """Gives one answer, once: a key that was pressed twice finds it gone already."""
 
     says: ClassVar[str] = ""

@@ -17,6 +17,7 @@ from textual.strip import Strip
 
 from gencode.surfaces.transcripts import Transcript
 from gencode.surfaces.tui.blocks import Agents, Block, Drawing, grouped
+from gencode.surfaces.tui.border import ActionBorder
 from gencode.surfaces.tui.paper import Paper
 
 SCREENS = 3
@@ -62,7 +63,7 @@ class Sight(Struct, frozen=True):
 UNSEEN = Sight()
 
 
-class TranscriptView(ScrollView, can_focus=True):
+class TranscriptView(ActionBorder, ScrollView, can_focus=True):
     """Shows one transcript. It follows what comes as long as its end is in sight."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

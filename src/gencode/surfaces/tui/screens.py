@@ -17,6 +17,7 @@ from gencode.surfaces.talk import ANSWER_THERE
 from gencode.surfaces.transcripts import Transcript, hear
 from gencode.surfaces.tui.asking import asked_line
 from gencode.surfaces.tui.bars import Bar
+from gencode.surfaces.tui.border import ActionBorder
 from gencode.surfaces.tui.cards import line
 from gencode.surfaces.tui.composer import Composer
 from gencode.surfaces.tui.deeds import sent_back
@@ -45,7 +46,7 @@ FIRST_KEYS = (
 )
 
 
-class TranscriptScreen(Screen[None]):
+class TranscriptScreen(ActionBorder, Screen[None]):
     """A transcript with everything around it. `task` is whose; empty before anything was asked."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

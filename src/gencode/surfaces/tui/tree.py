@@ -13,6 +13,7 @@ from gencode.surfaces.family import Row, rows
 from gencode.surfaces.figures import SIGNS, bar_text, money, state, tokens
 from gencode.surfaces.plain import seconds
 from gencode.surfaces.striking import VERBS
+from gencode.surfaces.tui.border import ActionBorder
 from gencode.surfaces.tui.cards import terse
 from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.view import View
@@ -26,7 +27,7 @@ TITLE_ROOM = 12
 """So many cells a title has at least; how the agent stands comes after it."""
 
 
-class TreePanel(ScrollView, can_focus=True):
+class TreePanel(ActionBorder, ScrollView, can_focus=True):
     """Every agent below its sender. Only the lines that are seen are drawn."""
 
     class Opened(Message):

@@ -38,7 +38,7 @@ function beginning() {
     since: null,
     touched: null,
     usage: { inputTokens: 0, outputTokens: 0, cachedTokens: 0, usd: null },
-    evidence: { toolCalls: 0, filesRead: [], filesChanged: [], commands: [], warnings: [] },
+    evidence: { toolCalls: 0, filesRead: [], filesChanged: [], commands: [], warnings: [], refused: [] },
   };
 }
 
@@ -49,8 +49,10 @@ function take(state, event) {
   else if (event.type === "MessageAdded") message(state, event.message);
   else if (event.type === "TranscriptCompacted") use(state, event.usage);
   else if (event.type === "CallDecided" && event.decision.action === "deny") {
-    const warning = `${event.tool} was not allowed: ${event.decision.why}`;
-    if (!evidence.warnings.includes(warning)) evidence.warnings.push(warning);
+    const { call, tool, target = "", decision } = event;
+    const known = evidence.refused.some((each) => each.call === call && each.why === decision.why);
+    if (!known)
+      evidence.refused.push({ tool, summary: target, by: decision.by ?? "rules", why: decision.why, call });
   } else if (ENDS.has(event.type) && state.since !== null) {
     state.worked += (event.status === "interrupted" ? state.touched : now) - state.since;
     state.since = null;

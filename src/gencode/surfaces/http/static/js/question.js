@@ -60,7 +60,7 @@ function where(asked) {
 function end(asked) {
   if (!asked.until) return null;
   const at = clock(Date.parse(asked.until));
-  const defaults = asked.inquiries.map((each) => each.default || "the agent decides").join(" · ");
+  const defaults = asked.inquiries.map((each) => each.default || "nothing is decided").join(" · ");
   return el("p", { class: "faint" }, `Without an answer at ${at}: ${defaults || "no"}`);
 }
 

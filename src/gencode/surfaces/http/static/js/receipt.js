@@ -6,7 +6,7 @@ import { count, duration, money, plural } from "./format.js";
 const MOST = 100;
 
 export function receipt(task) {
-  const { toolCalls, filesRead, filesChanged, commands, warnings } = task.evidence;
+  const { toolCalls, filesRead, filesChanged, commands, warnings, refused = [] } = task.evidence;
   const figures = [
     plural(task.turns, "turn"),
     plural(toolCalls, "tool call"),
@@ -38,6 +38,7 @@ export function receipt(task) {
       true,
     ),
     group("read", filesRead, (each) => [each], false),
+    refused.map((each) => el("p", { class: "warning" }, `Refused: ${each.tool}(${each.summary}): ${each.why}`)),
     warnings.map((each) => el("p", { class: "warning" }, each)),
   );
 }
