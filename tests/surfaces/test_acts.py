@@ -231,7 +231,7 @@ async def test_agents_are_made_checked_and_edited(tmp_path: Path) -> None:
         made = await done(talk, "/agents new tester Runs the tests.")
         assert isinstance(made, Page) and "tester.md" in made.text
         linted = await done(talk, "/agents lint")
-        assert isinstance(linted, Page) and "agents" in linted.text
+        assert isinstance(linted, Page) and "1 agent file, 1 can be used" in linted.text
         with pytest.raises(UserMistake, match="Explore is built in"):
             await done(talk, "/agents edit Explore")
         with pytest.raises(UserMistake, match="Say its name"):
