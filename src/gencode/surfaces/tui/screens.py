@@ -167,9 +167,9 @@ class TranscriptScreen(Screen[None]):
         else:
             self.host.show_tree(event.tasks[0])
 
-    async def on_transcript_view_more_wanted(self) -> None:
-        """Read further back than what is kept."""
-        await self.load(self.transcript.most * 2)
+    def on_transcript_view_more_wanted(self) -> None:
+        """Read further back than what is kept; keys do not wait for it."""
+        self.host.do(self.load(self.transcript.most * 2))
 
     def on_composer_left(self) -> None:
         """From the text to the transcript."""
