@@ -193,3 +193,12 @@ def test_bursts_in_a_real_terminal_keep_their_order(tmp_path: Path) -> None:
     (session,) = gen("sessions", "list", "--json", cwd=tmp_path).json["sessions"]
     transcript = gen("sessions", "show", session["agentId"], "--json", cwd=tmp_path).json["transcript"]
     assert [each["text"] for each in transcript if each["role"] == "user"] == list(bursts.values())
+
+
+async def test_joiners_that_are_typed_are_part_of_the_text(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        text = "👩\u200d💻 می\u200cخواهم 🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"
+        seat.app.post_message(events.Key("left_to_right_override", "\u202d"))
+        for each in text:
+            seat.app.post_message(events.Key("space" if each == " " else each, each))
+        await seat.until(lambda: seat.app.main.composer.text == text, "the text")

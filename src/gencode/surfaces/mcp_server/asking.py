@@ -34,7 +34,7 @@ from gencode.surfaces.questions import (
     reason,
     who,
 )
-from gencode.surfaces.visible import exact, exact_line
+from gencode.surfaces.visible import exact_line, visible
 
 PATIENCE = 600.0
 """Seconds after which a question that nobody answers is a no."""
@@ -182,7 +182,7 @@ def _inquired(inquiries: Sequence[Inquiry]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for number, inquiry in enumerate(inquiries):
         offered = inquiry_choices(inquiry)
-        title = exact(inquiry.question)
+        title = visible(inquiry.question)
         meant = "; ".join(f"{label}: {says}" for label, says in offered if says)
         if not offered or inquiry.many:
             named = "; ".join(f"{label}: {says}" if says else label for label, says in offered)

@@ -22,7 +22,7 @@ from gencode.surfaces.tui.attention import GuardedDialog
 from gencode.surfaces.tui.dialogs import Below, Dialog, Sheet, fit, scrolled
 from gencode.surfaces.tui.painting import diff_lines
 from gencode.surfaces.tui.paper import Paper
-from gencode.surfaces.visible import exact
+from gencode.surfaces.visible import visible
 
 NO = Answer(False, why=questions.SAID_NO)
 LOOK_SECONDS = 0.1
@@ -255,7 +255,7 @@ class InquiryScreen(QuestionScreen):
     def _ask(self) -> None:
         self._asked_at = time.monotonic()
         inquiry = self._inquiry
-        asked = Text(exact(inquiry.question))
+        asked = Text(visible(inquiry.question))
         for line in questions.where(self.question):
             asked.append(f"\n{line}", "dim")
         if inquiry.many:

@@ -18,6 +18,7 @@ from textual.widgets import Input
 from gencode.surfaces.tui.composer import Editor
 from gencode.surfaces.tui.dialogs import Dialog, PageScreen
 from gencode.surfaces.tui.tree import TreePanel
+from gencode.surfaces.visible import UNFINISHED
 
 Given = TypeVar("Given")
 QUIET_SECONDS = 1.0
@@ -99,7 +100,7 @@ class OrderedApp(App[None]):
     async def on_event(self, event: events.Event) -> None:
         """Handle an event; input waits until the input before it was handled."""
         if isinstance(event, events.InputEvent | events.Paste) and not event.is_forwarded:
-            self._waiting_input.append(event)
+            self._waiting_input.append(_typed(event))
             await self._handle_waiting()
         else:
             await super().on_event(event)
@@ -145,6 +146,15 @@ class OrderedApp(App[None]):
             if self._probe.looks >= MOST_LOOKS:
                 self._probe = None
         await self._handle_waiting()
+
+
+def _typed(event: events.Event) -> events.Event:
+    """The event; a joiner, which Textual does not insert because it cannot be seen, as a piece of text."""
+    if isinstance(event, events.Key) and event.character and event.character in UNFINISHED:
+        piece = events.Paste(event.character)
+        piece.time = event.time
+        return piece
+    return event
 
 
 def _is_letter(event: events.Event) -> bool:
