@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 from gencode.core.events import AnyFact, Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage, Image, UserMessage
 from gencode.core.status import Status
+from gencode.core.visible import visible
 from gencode.surfaces.acp.outbox import Outbox
 from gencode.surfaces.acp.prompts import MOST_OF_ONE, prompt_text
 from gencode.surfaces.acp.showing import call_shown, plan_entries
 from gencode.surfaces.acp.turns import Prompt, Prompts
 from gencode.surfaces.transcripts import Call
-from gencode.surfaces.visible import visible
 
 
 class Sent:
@@ -87,14 +87,23 @@ async def test_an_editor_that_is_gone_holds_nobody() -> None:
     assert [each.content.text for each in tried] == ["\n\n> said to nobody\n\n"]
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.text(max_size=8), max_size=8))
+JOINED = st.text(
+    "👩💻🏽❤\ufe0f1\u20e3\u200d\u200cمکक्葛\U000e0100🏴\U000e0067\U000e0062\U000e007f\ra", max_size=4
+)
+FLAG = st.just("🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f").flatmap(
+    lambda flag: st.integers(0, len(flag)).map(lambda cut: [flag[:cut], flag[cut:]])
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.text(max_size=8) | JOINED, max_size=8) | FLAG)
 def test_pieces_are_made_visible_as_the_whole_text_would_be(pieces: list[str]) -> None:
     async def spoken() -> str:
         sent = Sent()
         out = Outbox(sent.send, held=True)
         for piece in pieces:
             out.say("agent_message_chunk", piece)
+        out.end()
         await drained(out)
         return "".join(each.content.text for each in sent.updates)
 

@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from gencode.core.messages import CommandRun, FileChange
 from gencode.core.outcome import Outcome, outcome_of, receipt_line
-from gencode.core.quoting import ACTING, disarmed, quoted
+from gencode.core.quoting import disarmed, quoted
 from gencode.core.rules import DecidedBy
 from gencode.core.status import Status
 from gencode.core.task import Evidence, Refused, Task
+from gencode.core.visible import visible
 
 
 def outcome(evidence: Evidence, agent: str = "Explore") -> Outcome:
@@ -64,14 +65,14 @@ def test_whatever_an_agent_calls_things_its_receipt_is_one_visible_line(text: st
         warnings=(text,),
     )
     line = receipt_line(outcome(evil))
-    assert ("\n" not in line, ACTING.search(line), line.count("`")) == (True, None, 6 + text.count("`"))
+    assert ("\n" not in line, visible(line), line.count("`")) == (True, line, 6 + text.count("`"))
 
 
 @given(texts)
 def test_no_line_of_a_quoted_text_begins_like_one_of_ours(text: str) -> None:
     lines = quoted(disarmed(text)).splitlines()
     assert all(line.startswith(">") for line in lines)
-    assert not any(ACTING.search(line) for line in lines)
+    assert [visible(line) for line in lines] == lines
 
 
 @pytest.mark.parametrize(

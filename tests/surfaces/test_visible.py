@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gencode.surfaces.visible import exact, exact_line, safe_json, visible, visible_line
+from gencode.core.visible import exact, exact_line, open_end, safe_json, visible, visible_line
 
 HOSTILE = [
     ("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
@@ -65,6 +65,83 @@ def test_pictures_keep_the_one_sign_that_says_how_to_draw_them(text: str) -> Non
 )
 def test_signs_that_draw_nothing_are_shown(text: str, shown: str) -> None:
     assert visible(text) == shown
+
+
+JOINED = [
+    "👩‍💻 👩🏽‍🚀 🏳️‍🌈 🏴‍☠️ ❤️‍🔥 🐈‍⬛ 👨‍👩‍👧‍👦 👩‍❤️‍💋‍👨 🏃‍♀️‍➡️ 🙂‍↔️",  # emoji
+    "می‌خواهم، خانه‌ها، API‌ها و `foo()`‌ها، ۵‌ام، ه‍ ",  # Persian
+    "क्‍ष क्‌ष, র‍্যাব, ශ්‍රී ලංකා, ന്‍ ന്‌, ಕ್‌ಷ, త్‌",  # Indic scripts
+    "ܒ‌ܒ ߒ‍ߓ ᠨᠢᠭᠡ‍ ᠠ᠋ ᠭ᠎ᠠ",  # Syriac, N'Ko, Mongolian
+    "葛󠄀城 ≨︀ 、︀ ခ︀",  # forms of Chinese characters, of signs of mathematics, of Shan letters
+    "🏴󠁧󠁢󠁥󠁮󠁧󠁿 🏴󠁧󠁢󠁳󠁣󠁴󠁿 🏴󠁧󠁢󠁷󠁬󠁳󠁿",  # flags that are made of tags
+]
+STRAY = [
+    ("adm\u200din x\u200cy", "adm\\u200din x\\u200cy"),
+    ("rm\u200d -rf \u200c/", "rm\\u200d -rf \\u200c/"),
+    ("👩\u200d", "👩\\u200d"),
+    ("\u200d💻", "\\u200d💻"),
+    ("👩\u200c💻", "👩\\u200c💻"),
+    ("a\ufe0f\u200d💻", "a\\ufe0f\\u200d💻"),
+    ("👩\u200d\u200d💻", "👩\\u200d\\u200d💻"),
+    ("م\u200c\u200cخ", "م\\u200c\\u200cخ"),
+    ("م\u200bخ\u200fم\u202e", "م\\u200bخ\\u200fم\\u202e"),
+    (
+        "a\U000e0100 a\ufe00 葛\ufe05 葛\U000e0100\U000e0101",
+        "a\\U000e0100 a\\ufe00 葛\\ufe05 葛\U000e0100\\U000e0101",
+    ),
+    ("a\u180b", "a\\u180b"),
+    ("🏴\U000e0068\U000e0069\U000e007f", "🏴\\U000e0068\\U000e0069\\U000e007f"),
+    ("🏴\U000e0067\U000e0062\U000e0065\U000e006e", "🏴\\U000e0067\\U000e0062\\U000e0065\\U000e006e"),
+]
+MIXED = st.text(
+    st.sampled_from(
+        "ab1 #👩💻🏽❤♀🏴مخ۵क्ष葛ᠠ\x1b\r\n\u200b\u200c\u200d\u202e\ufe00\ufe0f\u20e3\u180b"
+        "\U000e0067\U000e0100\U000e007f"
+    )
+    | st.characters(),
+    max_size=12,
+)
+
+
+@pytest.mark.parametrize("text", JOINED)
+def test_joiners_and_signs_stay_where_they_have_an_effect(text: str) -> None:
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize(("text", "shown"), STRAY)
+def test_joiners_and_signs_that_have_no_effect_are_shown(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+@pytest.mark.parametrize("text", JOINED)
+def test_where_a_person_decides_joiners_are_shown_everywhere(text: str) -> None:
+    assert not {each for each in exact(text) if unicodedata.category(each) == "Cf"}
+    assert json.loads(safe_json(json.dumps(text, ensure_ascii=False))) == text
+    assert not {each for each in safe_json(text) if unicodedata.category(each) == "Cf"}
+
+
+@given(MIXED)
+def test_an_invisible_character_that_is_left_stands_alone_between_others_that_are_seen(text: str) -> None:
+    shown = visible(text)
+    assert visible(shown) == shown
+    for at, each in enumerate(shown):
+        if each in "\u200c\u200d":
+            beside = shown[max(at - 1, 0) : at] + shown[at + 1 : at + 2]
+            assert any(ord(other) > 0x600 and other not in "\u200c\u200d" for other in beside)
+            assert not set(beside) & {"\u200c", "\u200d"}
+        elif unicodedata.category(each) == "Cf":
+            assert each == "\u180e" or "🏴" in shown[max(at - 6, 0) : at]
+
+
+@given(MIXED, MIXED)
+def test_all_but_the_open_end_of_a_text_is_shown_as_it_will_be_when_it_goes_on(text: str, more: str) -> None:
+    done = text.removesuffix(open_end(text))
+    assert visible(text + more).startswith(visible(done))
+
+
+def test_a_line_is_not_cut_behind_a_joiner() -> None:
+    assert visible_line("👩‍💻 and more", 3) == "👩…"
+    assert visible_line(JOINED[-1], 5) == "🏴…"
 
 
 def test_where_a_person_decides_odd_spaces_and_private_signs_are_shown_too() -> None:

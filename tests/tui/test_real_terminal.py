@@ -134,6 +134,28 @@ def test_escape_and_the_background_in_tmux(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("tmux")
+def test_a_suspended_app_paints_its_whole_screen_when_it_goes_on(tmp_path: Path) -> None:
+    model = script(tmp_path, main=[{"text": "It was found."}])
+    app = f"{sys.executable} -m gencode --model {model}"
+    terminal = Tmux(tmp_path, "bash --norc --noprofile -i", 100, 30)
+    try:
+        terminal.type(f"PS1='shell> '; {app}")
+        terminal.assert_sees("Ask something, or type /help")
+        terminal.type("where is it?")
+        before = terminal.assert_sees("It was found.", "Enter sends")
+        for _ in range(3):
+            terminal.press("C-z")
+            terminal.assert_sees("Stopped", "shell>")
+            terminal.type("clear; fg")
+            terminal.assert_sees("It was found.", "Enter sends", "GenCode ·", "where is it?")
+            wait_until(lambda: terminal.screen == before, "the screen is as it was")
+        terminal.press("C-d")
+        terminal.assert_sees("Go on with it: gen --session")
+    finally:
+        terminal.close()
+
+
+@pytest.mark.needs("tmux")
 def test_what_nobody_answers_in_tmux_ends_with_its_default_before_the_time_of_its_agent(
     tmp_path: Path,
 ) -> None:

@@ -11,6 +11,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.rules import parse_mode
 from gencode.core.spec import TaskRequest
+from gencode.core.visible import visible_line
 from gencode.delegation.accounts import below, spent_by
 from gencode.delegation.forks import Fork
 from gencode.delegation.reach import Verb
@@ -28,7 +29,6 @@ from gencode.surfaces.slash import Typed, help_text, keys_text
 from gencode.surfaces.striking import would_hit
 from gencode.surfaces.talk import Talk
 from gencode.surfaces.view import View, seen
-from gencode.surfaces.visible import visible_line
 
 GO_ON = "Go on where you were."
 LATER = (

@@ -13,11 +13,11 @@ from io import TextIOWrapper
 from typing import TextIO
 
 from gencode.core.errors import GenCodeError, StoreTrouble, UserMistake
+from gencode.core.visible import visible
 from gencode.surfaces.habits import remarks
 from gencode.surfaces.parser import build_parser as build_parser
 from gencode.surfaces.parser import prompt_first
 from gencode.surfaces.streams import answers, keep_answers_apart
-from gencode.surfaces.visible import visible
 
 COMPLETE = "__complete"
 """What the scripts of `gen completions` ask; nobody types it."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gencode.core.visible import visible_line
 from gencode.surfaces.slash import completions
-from gencode.surfaces.visible import visible_line
 
 MOST_FILES = 20_000
 MOST_OFFERED = 50

@@ -8,10 +8,10 @@ from gencode.core.errors import GenCodeError
 from gencode.core.events import CallDecided, Event, MessageAdded, TaskEnded
 from gencode.core.messages import ToolMessage
 from gencode.core.rules import Action, DecidedBy, Decision
+from gencode.core.visible import visible_line
 from gencode.runtime.asking import Question
 from gencode.runtime.ports import Store
 from gencode.runtime.questions import Relaying
-from gencode.surfaces.visible import visible_line
 
 LAST_FACTS = 20
 """So many facts of an agent are looked at for what became of its question."""

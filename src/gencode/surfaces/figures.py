@@ -5,9 +5,9 @@ from msgspec import Struct
 from gencode.core.budget import Budget
 from gencode.core.messages import Usage
 from gencode.core.status import Status
+from gencode.core.visible import visible_line
 from gencode.surfaces.plain import seconds
 from gencode.surfaces.view import AgentView
-from gencode.surfaces.visible import visible_line
 
 FULL, EMPTY = "█", "░"
 SIGNS = {

@@ -17,6 +17,7 @@ from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.core.visible import visible_line
 from gencode.delegation.live import Job, Live
 from gencode.delegation.remote import Remote
 from gencode.runtime.ports import Store, TaskQuery
@@ -24,7 +25,6 @@ from gencode.surfaces import plain
 from gencode.surfaces.commands.opening import telling_of_servers
 from gencode.surfaces.notices import all_named, named
 from gencode.surfaces.view import View
-from gencode.surfaces.visible import visible_line
 
 if TYPE_CHECKING:
     from gencode.runtime.shells import Shell

@@ -15,6 +15,7 @@ from gencode.core.events import CallStarted, Event, MessageAdded, TaskCreated, T
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.status import Status
+from gencode.core.visible import visible_line
 from gencode.runtime.asking import Answer, Question
 from gencode.runtime.broker import Broker
 from gencode.settings import remember
@@ -31,7 +32,6 @@ from gencode.surfaces.plain import answer, note
 from gencode.surfaces.questions import REACHES, WITH_NETWORK
 from gencode.surfaces.slash import is_command, is_known, parse
 from gencode.surfaces.talk import Talk
-from gencode.surfaces.visible import visible_line
 
 READY = "Type a question, or /help; an empty line does nothing, /quit leaves."
 YES = ("y", "yes")

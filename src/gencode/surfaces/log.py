@@ -4,8 +4,8 @@ import logging
 from io import TextIOWrapper
 from pathlib import Path
 
+from gencode.core.visible import exact
 from gencode.settings import gen_home
-from gencode.surfaces.visible import exact
 
 LARGEST = 5_000_000
 LONGEST = 50_000

@@ -24,13 +24,13 @@ from gencode.core.outcome import Outcome, titled
 from gencode.core.rules import Action, DecidedBy
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.core.visible import visible, visible_line
 from gencode.delegation.family import as_sent
 from gencode.delegation.unheard import unheard
 from gencode.surfaces.figures import name_of
 from gencode.surfaces.log import log_file
 from gencode.surfaces.plain import command_end, ending, noted
 from gencode.surfaces.view import AgentView, View
-from gencode.surfaces.visible import visible, visible_line
 
 if TYPE_CHECKING:
     from gencode.runtime.shells import Shell

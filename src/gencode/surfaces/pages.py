@@ -11,11 +11,11 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome, refusals, titled
 from gencode.core.rules import Mode
+from gencode.core.visible import visible, visible_line
 from gencode.surfaces.family import rows, spent
 from gencode.surfaces.figures import bar_text, bars, money, tokens
 from gencode.surfaces.plain import seconds, table, turns
 from gencode.surfaces.view import View
-from gencode.surfaces.visible import visible, visible_line
 
 if TYPE_CHECKING:
     from gencode.app import GenCode

@@ -16,9 +16,9 @@ from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.spec import same_name
 from gencode.core.status import Status
+from gencode.core.visible import visible, visible_line
 from gencode.surfaces.plain import bare_terminal, command_end, ending, noted, refused_lines, seconds
 from gencode.surfaces.view import AgentView, View, fold
-from gencode.surfaces.visible import visible, visible_line
 
 WIDEST = 100
 RESULT_LINES = 12

@@ -7,6 +7,7 @@ import termios
 from collections.abc import Callable
 from contextlib import suppress
 
+from gencode.core.visible import exact, exact_line, visible, visible_line
 from gencode.runtime.asking import Answer, Asker, Inquiry, Question
 from gencode.runtime.broker import NOBODY, Broker
 from gencode.settings import remember
@@ -25,7 +26,6 @@ from gencode.surfaces.questions import (
     where,
     who,
 )
-from gencode.surfaces.visible import exact, exact_line
 
 PATIENCE = 600.0
 """Seconds after which a question that nobody answers is a no."""
@@ -201,10 +201,10 @@ class Doubt:
 
 def inquiry_text(question: Question, inquiry: Inquiry) -> str:
     """Who wants to know what, and the answers to choose from."""
-    lines = [f"{who(question)} asks: {exact(inquiry.question)}", *(f"  {line}" for line in where(question))]
+    lines = [f"{who(question)} asks: {visible(inquiry.question)}", *(f"  {line}" for line in where(question))]
     for number, option in enumerate(inquiry.options, start=1):
-        more = f" – {exact_line(option.description)}" if option.description else ""
-        lines.append(f"    {number}  {exact_line(option.label)}{more}")
+        more = f" – {visible_line(option.description)}" if option.description else ""
+        lines.append(f"    {number}  {visible_line(option.label)}{more}")
     numbers = "numbers, separated by commas," if inquiry.many else "a number"
     choose = f"{numbers} or an answer of your own" if inquiry.options else "an answer"
     lines.append(f"  Type {choose}, then Enter; an empty line {when_empty(inquiry)}.")

@@ -9,10 +9,10 @@ from typing import TextIO
 
 from gencode.core.events import CommandEnded, Event, ProgressMade, TaskCreated, TaskEnded, TaskStalled
 from gencode.core.outcome import as_json
+from gencode.core.visible import safe_json, visible, visible_line
 from gencode.core.wire import wire_line
 from gencode.surfaces.streams import answers
 from gencode.surfaces.view import AgentView, View, fold
-from gencode.surfaces.visible import safe_json, visible, visible_line
 
 MOST_REFUSED = 3
 """So many refused calls of an agent are named where there is little room."""

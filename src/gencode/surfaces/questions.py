@@ -2,12 +2,13 @@
 
 import json
 import time
+from collections.abc import Callable
 
 from msgspec import Struct
 
+from gencode.core.visible import exact, exact_line, visible_line
 from gencode.runtime.asking import LEFT_EMPTY, Answer, Inquiry, Question, Reach
 from gencode.surfaces.plain import seconds
-from gencode.surfaces.visible import exact, exact_line
 
 MOST_LINES = 240
 RUNS_COMMANDS = frozenset({"Bash"})
@@ -61,7 +62,7 @@ def due(question: Question, inquiry: Inquiry | None = None) -> str:
         return f"Without an answer it is a no {when}."
     if not inquiry.default:
         return f"Without an answer nothing is decided {when}."
-    return f"Without an answer this counts {when}: {_short(inquiry.default, 200)}"
+    return f"Without an answer this counts {when}: {_short(inquiry.default, 200, visible_line)}"
 
 
 def headline(question: Question) -> str:
@@ -123,7 +124,7 @@ def allows(question: Question) -> str:
 
 def inquiry_choices(inquiry: Inquiry) -> list[tuple[str, str]]:
     """The answers an agent offers, each with what it says about it."""
-    return [(exact_line(each.label), exact_line(each.description)) for each in inquiry.options]
+    return [(visible_line(each.label), visible_line(each.description)) for each in inquiry.options]
 
 
 def answered(words: list[str]) -> Answer:
@@ -134,10 +135,11 @@ def answered(words: list[str]) -> Answer:
 
 def when_empty(inquiry: Inquiry) -> str:
     """What an empty answer means: the same as none."""
-    return f"counts as: {_short(inquiry.default, 60)}" if inquiry.default else "leaves it undecided"
+    default = _short(inquiry.default, 60, visible_line)
+    return f"counts as: {default}" if inquiry.default else "leaves it undecided"
 
 
-def _short(text: str, most: int) -> str:
+def _short(text: str, most: int, shown: Callable[[str], str] = exact_line) -> str:
     """`text` on one line, and how much of it is not shown."""
-    line = exact_line(text[:most])
+    line = shown(text[:most])
     return line if len(text) <= most else f"{line}… ({len(text) - most:,} more characters)"

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.surfaces.visible import visible_line
+from gencode.core.visible import visible_line
 
 NEAR = 0.6
 """So much alike a name must be to be offered for another."""

@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.core.visible import visible_line
 from gencode.delegation.reach import Verb
 from gencode.delegation.verbs import AnyVerb, StruckTask
 from gencode.surfaces.notices import named
-from gencode.surfaces.visible import visible_line
 
 STOPPED = "a person stopped it"
 INTERRUPTED = "a person interrupted it"

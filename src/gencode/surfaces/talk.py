@@ -19,6 +19,7 @@ from gencode.core.events import (
 from gencode.core.messages import Image, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.core.visible import visible_line
 from gencode.delegation.reach import Verb
 from gencode.delegation.vigil import Vigil
 from gencode.runtime.ports import TaskQuery
@@ -31,7 +32,6 @@ from gencode.surfaces.notices import Notice, ended_meanwhile, guarded, notice_of
 from gencode.surfaces.striking import INTERRUPTED, STOPPED, was_hit
 from gencode.surfaces.transcripts import MOST_KEPT, Transcript, adopt, retold
 from gencode.surfaces.view import AgentView, View, fold, seen
-from gencode.surfaces.visible import visible_line
 from gencode.surfaces.voices import Voices
 
 if TYPE_CHECKING:

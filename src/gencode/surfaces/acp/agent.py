@@ -42,6 +42,7 @@ from gencode.app import GenCode
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.ids import new_id
 from gencode.core.task import Task
+from gencode.core.visible import visible, visible_line
 from gencode.places import workspace_at
 from gencode.runtime.ports import TaskQuery
 from gencode.settings import gen_home
@@ -52,7 +53,6 @@ from gencode.surfaces.acp.editor import Editor
 from gencode.surfaces.acp.prompts import Block
 from gencode.surfaces.acp.wire import INTERNAL_ERROR, NOT_FOUND, Message
 from gencode.surfaces.commands.opening import flags
-from gencode.surfaces.visible import visible, visible_line
 
 INVALID_PARAMS = -32_602
 PAGE = 50

@@ -23,6 +23,7 @@ from pydantic import ValidationError
 
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
+from gencode.core.visible import visible_line
 from gencode.permissions.paths import Resolved, is_inside, places_of, resolve
 from gencode.runtime.openers import Identity, NotThere, open_for_reading, state_of
 from gencode.runtime.seen import Seen
@@ -31,7 +32,6 @@ from gencode.surfaces.acp.editor import Editor
 from gencode.surfaces.acp.narrating import Changes
 from gencode.surfaces.acp.showing import Change
 from gencode.surfaces.acp.wire import NOT_FOUND
-from gencode.surfaces.visible import visible_line
 
 LARGEST = 8_000_000
 """Bigger files cannot be compared: they are only read from the disk."""

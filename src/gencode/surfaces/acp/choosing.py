@@ -15,9 +15,9 @@ from acp.schema import (
 
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Mode, parse_mode
+from gencode.core.visible import visible_line
 from gencode.runtime.models import TIERS
 from gencode.surfaces.pages import CYCLE, MODES
-from gencode.surfaces.visible import visible_line
 
 if TYPE_CHECKING:
     from gencode.app import GenCode

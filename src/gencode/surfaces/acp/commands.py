@@ -11,6 +11,7 @@ from acp.schema import (
 
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
+from gencode.core.visible import visible, visible_line
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.acp.showing import clipped, fenced
 from gencode.surfaces.acts import Confirm, Page, Show, Word, act
@@ -19,7 +20,6 @@ from gencode.surfaces.family import rows
 from gencode.surfaces.figures import figures, name_of, state
 from gencode.surfaces.slash import COMMANDS, parse
 from gencode.surfaces.talk import Talk
-from gencode.surfaces.visible import visible, visible_line
 
 NOT_HERE = {
     "theme": "The editor has its own colours.",

@@ -21,6 +21,7 @@ from gencode.app import SCREEN_WAIT, TOOLS, GenCode
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.events import Event
 from gencode.core.ids import stamp
+from gencode.core.visible import visible_line
 from gencode.places import workspace_at
 from gencode.runtime.broker import Broker
 from gencode.settings import gen_home, remember
@@ -46,7 +47,6 @@ from gencode.surfaces.family import busy
 from gencode.surfaces.follow import CLOSING
 from gencode.surfaces.notices import Notice
 from gencode.surfaces.talk import Talk
-from gencode.surfaces.visible import visible_line
 
 log = logging.getLogger(__name__)
 

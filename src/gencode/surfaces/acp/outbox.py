@@ -13,7 +13,7 @@ from acp.helpers import text_block
 from acp.schema import AgentMessageChunk, AgentThoughtChunk, ToolCallProgress, ToolCallStart, UserMessageChunk
 
 from gencode.core.ids import new_id
-from gencode.surfaces.visible import visible
+from gencode.core.visible import open_end, visible
 
 Voice = Literal["agent_message_chunk", "agent_thought_chunk", "user_message_chunk"]
 Send = Callable[[Any], Awaitable[None]]
@@ -53,7 +53,9 @@ class Outbox:
 
     def say(self, voice: Voice, piece: str) -> None:
         """A piece of text; what would act on a screen is spelled."""
-        text = self._harmless(voice, piece)
+        self._say(voice, self._harmless(voice, piece))
+
+    def _say(self, voice: Voice, text: str) -> None:
         if not text:
             return
         last = self._queue[-1] if self._queue else None
@@ -64,6 +66,9 @@ class Outbox:
 
     def end(self) -> None:
         """What is said next is another message."""
+        for voice, rest in self._carried.items():
+            before = self._before.get(voice, "")
+            self._say(voice, visible(before + rest.removesuffix("\r"))[len(visible(before)) :])
         self._before.clear()
         self._carried.clear()
         self._message = new_id()
@@ -136,12 +141,12 @@ class Outbox:
         return waiting.update
 
     def _harmless(self, voice: Voice, piece: str) -> str:
-        """A piece made visible as a part of the text that it goes on with; a CR waits for its LF."""
+        """A piece made visible as a part of the text that it goes on with; what is not whole yet waits."""
         whole = self._carried.pop(voice, "") + piece
-        if whole.endswith("\r"):
-            whole, self._carried[voice] = whole[:-1], "\r"
         before = self._before.get(voice, "")
-        self._before[voice] = whole[-1:] or before
+        if waits := open_end(before + whole):
+            whole, self._carried[voice] = whole.removesuffix(waits), waits
+        self._before[voice] = (before + whole)[-2:]
         return visible(before + whole)[len(visible(before)) :]
 
 

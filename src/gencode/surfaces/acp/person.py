@@ -21,6 +21,7 @@ from acp.schema import (
 from pydantic import ValidationError
 
 from gencode.core.rules import DecidedBy
+from gencode.core.visible import exact_line, visible, visible_line
 from gencode.runtime.asking import Answer, Inquiry, Question
 from gencode.surfaces.acp.editor import Editor
 from gencode.surfaces.acp.showing import Shown, fenced
@@ -37,7 +38,6 @@ from gencode.surfaces.questions import (
     when_empty,
     who,
 )
-from gencode.surfaces.visible import exact, exact_line
 
 UNREACHED = "The editor could not ask the person"
 LEFT_OPEN = "-"
@@ -127,7 +127,7 @@ class EditorPerson:
         while left:
             enough = "that is all" if picked else f"no answer, which {when_empty(inquiry)}"
             options = [_option(str(number), label, "allow_once") for number, label in enumerate(left)]
-            title = f"{who(question)} asks: {exact_line(inquiry.question)}"
+            title = f"{who(question)} asks: {visible_line(inquiry.question)}"
             call = ToolCallUpdate(
                 tool_call_id=f"{question.task}-asks",
                 title=title,
@@ -163,7 +163,7 @@ def _kind(answer: Answer) -> PermissionOptionKind:
 def _asks(question: Question) -> str:
     ends = [due(question, inquiry) for inquiry in question.inquiries]
     asked = [
-        f"{exact(inquiry.question)}\n{end}".rstrip()
+        f"{visible(inquiry.question)}\n{end}".rstrip()
         for inquiry, end in zip(question.inquiries, ends, strict=True)
     ]
     several = "\n".join(f"- {each}" for each in asked)
@@ -172,10 +172,12 @@ def _asks(question: Question) -> str:
 
 def _field(inquiry: Inquiry) -> Any:
     """A field that takes one of the answers, several of them, or words."""
-    title = exact_line(inquiry.question)
-    label = exact_line(inquiry.header) or title
+    title = visible_line(inquiry.question)
+    label = visible_line(inquiry.header) or title
     listed = [
-        EnumOption(const=each.label, title=exact_line(each.label), description=exact_line(each.description))
+        EnumOption(
+            const=each.label, title=visible_line(each.label), description=visible_line(each.description)
+        )
         for each in inquiry.options
     ]
     if listed and inquiry.many:

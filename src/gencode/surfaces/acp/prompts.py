@@ -15,10 +15,10 @@ from acp.schema import (
 
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Image
+from gencode.core.visible import visible_line
 from gencode.runtime.pictures import LARGEST_PICTURE, MOST_PICTURES, MOST_TOGETHER, WIDEST, picture
 from gencode.surfaces.acp.showing import fenced
 from gencode.surfaces.slash import is_command
-from gencode.surfaces.visible import visible_line
 
 MOST_LINKS = 200
 MOST_OF_ONE = 100_000

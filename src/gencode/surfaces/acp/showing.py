@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from gencode.core.messages import Image
 from gencode.core.status import Status
+from gencode.core.visible import exact_line, visible, visible_line
 from gencode.runtime.asking import Question
 from gencode.surfaces.figures import figures, state
 from gencode.surfaces.transcripts import Call
 from gencode.surfaces.view import AgentView
-from gencode.surfaces.visible import exact_line, visible, visible_line
 
 MOST_SHOWN = 20_000
 MOST_INPUT = 4_000

@@ -12,8 +12,8 @@ from acp.schema import StopReason
 from gencode.core.events import Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage, UserMessage
 from gencode.core.status import Status
+from gencode.core.visible import visible_line
 from gencode.surfaces.acp.wire import INTERNAL_ERROR
-from gencode.surfaces.visible import visible_line
 
 REST_SECONDS = 0.25
 """So long after its last word an agent at rest may still end its turn by itself."""

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from gencode.app import Registry, forgetful, workspace_at
 from gencode.core.errors import UserMistake
+from gencode.core.visible import visible_line
 from gencode.permissions.trust import Standing, standing, trust_added
 from gencode.runtime.processes.environment import MARK
 from gencode.runtime.toolbox import Toolbox
@@ -20,7 +21,6 @@ from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.person import somebody_is_there
 from gencode.surfaces.plain import answer, answer_json, note, table
-from gencode.surfaces.visible import visible_line
 
 
 def listed(args: argparse.Namespace) -> int:

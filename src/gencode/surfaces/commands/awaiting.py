@@ -13,12 +13,12 @@ from gencode.core.events import PassingFact, ProgressMade
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.core.visible import visible_line
 from gencode.delegation.waits import Waits
 from gencode.delegation.watch import Tell, tell_nobody
 from gencode.delegation.withdrawing import give_up
 from gencode.runtime.fleet import Dispatching, Outlook
 from gencode.surfaces.plain import Notes, note
-from gencode.surfaces.visible import visible_line
 
 T = TypeVar("T")
 

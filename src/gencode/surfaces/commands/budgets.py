@@ -4,12 +4,12 @@ import argparse
 
 import msgspec
 
+from gencode.core.visible import visible_line
 from gencode.delegation.accounts import spent_by
 from gencode.surfaces.bounds import bounded, bounds_page
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json
-from gencode.surfaces.visible import visible_line
 
 
 def budget(args: argparse.Namespace) -> int:

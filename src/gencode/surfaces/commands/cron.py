@@ -7,13 +7,13 @@ from typing import Any
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
+from gencode.core.visible import visible
 from gencode.runtime.agenda import Appointment, Plan
 from gencode.surfaces.commands.opening import flags, opened
 from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json, note, table
 from gencode.surfaces.scheduling import scheduler_of
-from gencode.surfaces.visible import visible
 
 
 def listed(args: argparse.Namespace) -> int:

@@ -23,6 +23,7 @@ from gencode.core.errors import GenCodeError
 from gencode.core.extras import installing
 from gencode.core.spec import Workspace
 from gencode.core.task import Task
+from gencode.core.visible import visible_line
 from gencode.delegation.leaving import in_use, is_used, named
 from gencode.permissions.trust import Standing
 from gencode.places import database
@@ -37,7 +38,6 @@ from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.log import log_file
 from gencode.surfaces.plain import answer, answer_json
 from gencode.surfaces.streams import answers
-from gencode.surfaces.visible import visible_line
 
 EXTRAS = {
     "tui": ("textual", "the terminal app"),

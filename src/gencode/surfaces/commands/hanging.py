@@ -6,10 +6,10 @@ from msgspec import UNSET
 
 from gencode.app import GenCode
 from gencode.core.outcome import Outcome
+from gencode.core.visible import visible_line
 from gencode.runtime.one_task import runs_one_task
 from gencode.runtime.owner import process_of, suspended
 from gencode.surfaces.plain import seconds
-from gencode.surfaces.visible import visible_line
 
 
 async def ways_out(gen: GenCode, tasks: Sequence[Outcome]) -> list[str]:

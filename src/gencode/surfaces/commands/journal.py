@@ -10,6 +10,7 @@ from msgspec import to_builtins
 from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.outcome import Outcome
+from gencode.core.visible import exact_line
 from gencode.core.wire import wire
 from gencode.delegation.differences import Comparison, Pair
 from gencode.surfaces.commands.opening import opened
@@ -17,7 +18,6 @@ from gencode.surfaces.commands.piped import whole_input
 from gencode.surfaces.follow import tell_ending
 from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import Steps, answer, answer_json, answer_raw, has_terminal, note
-from gencode.surfaces.visible import exact_line
 
 LARGEST_FILE = 200_000_000
 

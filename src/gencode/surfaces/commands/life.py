@@ -15,6 +15,7 @@ from gencode.core.outcome import Outcome, RunOutcome, page_of
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.core.visible import visible_line
 from gencode.core.wire import wire, wire_line
 from gencode.delegation.cache import AGAIN
 from gencode.delegation.earlier import is_here
@@ -33,7 +34,6 @@ from gencode.surfaces.notices import all_named
 from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json, answer_raw, note, turns
 from gencode.surfaces.striking import STOPPED, with_ids
-from gencode.surfaces.visible import visible_line
 
 USUAL_MS = 30_000
 LONGEST_MS = 600_000

@@ -10,13 +10,13 @@ from gencode.app import SCREEN_WAIT as SCREEN_WAIT
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec
+from gencode.core.visible import visible_line
 from gencode.permissions.brought import SERVERS
 from gencode.runtime.asking import Asker
 from gencode.runtime.ports import Store
 from gencode.runtime.traces import standing
 from gencode.settings import waiting
 from gencode.surfaces.plain import note
-from gencode.surfaces.visible import visible_line
 
 FLAGS = (
     *("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds"),

@@ -18,6 +18,7 @@ from gencode.core.events import unicode_text
 from gencode.core.outcome import as_json
 from gencode.core.rules import Action
 from gencode.core.spec import same_name
+from gencode.core.visible import exact_line
 from gencode.permissions.cases import Judged, judge_file
 from gencode.permissions.decision import check_tool
 from gencode.permissions.explain import Explanation
@@ -25,7 +26,6 @@ from gencode.runtime.toolbox import MCP
 from gencode.surfaces.commands.opening import flags, servers_tried
 from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json, answer_raw, note, table
-from gencode.surfaces.visible import exact_line
 
 BATCH = 100
 """How many lines are written at once."""

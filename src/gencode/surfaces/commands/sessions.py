@@ -12,12 +12,12 @@ from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome, refusals
 from gencode.core.task import Task
+from gencode.core.visible import visible_line
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json, note, table, turns
-from gencode.surfaces.visible import visible_line
 
 
 def listed(args: argparse.Namespace) -> int:

@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from gencode.app import forgetful
 from gencode.core.skill import Skill, SkillEntry
+from gencode.core.visible import visible_line
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json, table
-from gencode.surfaces.visible import visible_line
 
 
 class SkillLine(Struct, frozen=True, rename="camel"):

@@ -12,6 +12,7 @@ from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome, refusals, titled
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
+from gencode.core.visible import visible_line
 from gencode.runtime.models import elsewhere
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.commands.awaiting import all_awaited, awaited, handing_over
@@ -25,7 +26,6 @@ from gencode.surfaces.follow import follow, painter_for
 from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json, note, seconds, table, turns
-from gencode.surfaces.visible import visible_line
 
 RECENT = timedelta(hours=24)
 

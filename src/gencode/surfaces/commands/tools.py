@@ -3,11 +3,11 @@
 import argparse
 
 from gencode.app import forgetful
+from gencode.core.visible import visible_line
 from gencode.runtime.toolbox import Tool
 from gencode.surfaces.commands.opening import opened, servers_tried, servers_untrusted
 from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import answer, answer_json, note, table
-from gencode.surfaces.visible import visible_line
 
 
 def show(args: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from gencode.app import Change as ToolChange
 from gencode.app import ServerState, agents_if_trusted, forgetful, started_if_trusted, told_servers
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
+from gencode.core.visible import exact, exact_line
 from gencode.permissions.brought import SERVERS, SETTINGS
 from gencode.permissions.started import Started, digests
 from gencode.permissions.trust import Change, Standing, revoke, standing, trust, trusted_folders
@@ -27,7 +28,6 @@ from gencode.surfaces.commands.opening import opened, servers_tried
 from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.person import somebody_is_there
 from gencode.surfaces.plain import answer, answer_json, note, table
-from gencode.surfaces.visible import exact, exact_line
 
 if TYPE_CHECKING:
     from gencode.app import Candidate

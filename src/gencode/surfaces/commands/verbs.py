@@ -9,6 +9,7 @@ import msgspec
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
+from gencode.core.visible import visible_line
 from gencode.delegation.forks import Fork
 from gencode.delegation.work import Kept
 from gencode.runtime.fleet import Dispatching
@@ -33,7 +34,6 @@ from gencode.surfaces.notices import all_named
 from gencode.surfaces.person import asker_for
 from gencode.surfaces.plain import answer, answer_json, note
 from gencode.surfaces.striking import INTERRUPTED, with_ids
-from gencode.surfaces.visible import visible_line
 
 
 def send(args: argparse.Namespace) -> int:

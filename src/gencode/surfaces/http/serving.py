@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gencode.app import GenCode
+from gencode.core.visible import visible_line
 from gencode.delegation.live import Job
 from gencode.delegation.vigil import Vigil
 from gencode.runtime.broker import Broker, Waiting
@@ -25,7 +26,6 @@ from gencode.surfaces.http.web import web_app
 from gencode.surfaces.http.web_channel import WEB, WebChannel, unreachable
 from gencode.surfaces.plain import answer, answer_json, note
 from gencode.surfaces.scheduling import scheduler_of
-from gencode.surfaces.visible import visible_line
 
 PATIENCE = 3600.0
 """Seconds after which a question that nobody answers is a no."""

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from gencode.core.rules import DecidedBy
+from gencode.core.visible import exact_line, visible
 from gencode.runtime.asking import Answer, Inquiry, Question
 from gencode.runtime.broker import silence
 from gencode.surfaces.questions import (
@@ -35,7 +36,6 @@ from gencode.surfaces.questions import (
     reason,
     who,
 )
-from gencode.surfaces.visible import exact, exact_line
 
 PATIENCE = 600.0
 """Seconds after which a question that nobody answers is a no."""
@@ -184,7 +184,7 @@ def _inquired(inquiries: Sequence[Inquiry]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for number, inquiry in enumerate(inquiries):
         offered = inquiry_choices(inquiry)
-        title = exact(inquiry.question)
+        title = visible(inquiry.question)
         meant = "; ".join(f"{label}: {says}" for label, says in offered if says)
         if not offered or inquiry.many:
             named = "; ".join(f"{label}: {says}" if says else label for label, says in offered)

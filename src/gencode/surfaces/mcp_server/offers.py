@@ -15,9 +15,9 @@ from gencode.core.outcome import page_of, titled
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec
 from gencode.core.task import Task
+from gencode.core.visible import visible_line
 from gencode.surfaces.commands.transcript import transcript_text
 from gencode.surfaces.mcp_server.desk import own_tasks, reached
-from gencode.surfaces.visible import visible_line
 
 READ_ONLY_TASK = "TaskReadOnly"
 TOOLS = ("Task", READ_ONLY_TASK, "TaskOutput", "TaskStop", "SendMessage", "task_list")

@@ -10,9 +10,9 @@ from mcp.server.session import ServerSession
 
 from gencode.app import GenCode
 from gencode.core.task import Task
+from gencode.core.visible import visible_line
 from gencode.surfaces.plain import seconds, turns
 from gencode.surfaces.view import AgentView, View, fold, seen
-from gencode.surfaces.visible import visible_line
 
 PAUSE_SECONDS = 0.1
 HEARTBEAT_SECONDS = 3.0

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from gencode.core.ids import stamp
+from gencode.core.visible import visible_line
 from gencode.surfaces.family import path
 from gencode.surfaces.figures import figures, state
 from gencode.surfaces.tui.screens import TranscriptScreen
-from gencode.surfaces.visible import visible_line
 
 if TYPE_CHECKING:
     from gencode.surfaces.tui.app import TerminalApp

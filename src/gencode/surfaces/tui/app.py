@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
+from textual import on
 from textual.binding import Binding, BindingType
+from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
 
 from gencode.core.events import Event
 from gencode.core.rules import Mode
+from gencode.core.visible import visible
 from gencode.delegation.reach import Verb
 from gencode.runtime.asking import Asker
 from gencode.runtime.broker import Broker
@@ -39,7 +42,6 @@ from gencode.surfaces.tui.looks import NO_COLOURS, shortened
 from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.tui.person import ScreenPerson
 from gencode.surfaces.tui.screens import ConversationScreen, TranscriptScreen
-from gencode.surfaces.visible import visible
 
 if TYPE_CHECKING:
     from gencode.app import GenCode
@@ -82,7 +84,7 @@ class TerminalApp(AttentiveApp):
 
         `beside` is done as long as it is open: running what is due, say.
         """
-        super().__init__(driver_class=CarefulDriver)
+        super().__init__(CarefulDriver)
         self._opener = opener
         self._agent = agent
         self._begin = begin
@@ -120,6 +122,11 @@ class TerminalApp(AttentiveApp):
         self.set_interval(1 / FRAMES, self._frame)
         self.main.paint()
         self.call_after_refresh(self._start)
+
+    @on(Driver.SignalResume)
+    def _repaint(self) -> None:
+        """Paint everything after Ctrl+Z and fg: the shell cleared what Textual thinks is still there."""
+        self.refresh(layout=True)
 
     def _start(self) -> None:
         self._serving = asyncio.create_task(self._serve())

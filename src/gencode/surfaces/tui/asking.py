@@ -14,6 +14,7 @@ from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from gencode.core.visible import visible
 from gencode.runtime.asking import Answer, Inquiry, Question
 from gencode.runtime.broker import NOBODY
 from gencode.surfaces import questions
@@ -22,7 +23,6 @@ from gencode.surfaces.tui.attention import GuardedDialog
 from gencode.surfaces.tui.dialogs import Below, Dialog, Sheet, fit, scrolled
 from gencode.surfaces.tui.painting import diff_lines
 from gencode.surfaces.tui.paper import Paper
-from gencode.surfaces.visible import exact
 
 NO = Answer(False)
 LOOK_SECONDS = 0.1
@@ -255,7 +255,7 @@ class InquiryScreen(QuestionScreen):
     def _ask(self) -> None:
         self._asked_at = time.monotonic()
         inquiry = self._inquiry
-        asked = Text(exact(inquiry.question))
+        asked = Text(visible(inquiry.question))
         for line in questions.where(self.question):
             asked.append(f"\n{line}", "dim")
         if inquiry.many:

@@ -1,13 +1,20 @@
-"""Attention: which keys were meant for a question, and which for the text that was typed when it came."""
+"""Input: handled in the order it came, and by what it was meant for: a question, or the text being typed."""
 
 import asyncio
 import time
+from collections import deque
 from typing import Any, TypeVar
 
 from textual import events
+from textual.await_complete import AwaitComplete
+from textual.driver import Driver
+from textual.message import Message
+from textual.message_pump import MessagePump
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widgets import Input
 
+from gencode.core.visible import UNFINISHED
 from gencode.surfaces.tui.border import BorderedApp
 from gencode.surfaces.tui.composer import Editor
 from gencode.surfaces.tui.dialogs import Dialog, PageScreen
@@ -16,6 +23,11 @@ from gencode.surfaces.tui.tree import TreePanel
 Given = TypeVar("Given")
 QUIET_SECONDS = 1.0
 """A question takes no key before there was a pause of this length, which every key begins anew."""
+ROUNDS = 2
+"""The next key waits for what a key does, and for the messages which that sends: a choice, a change."""
+LOOK_SECONDS = 0.05
+MOST_LOOKS = 40
+"""So often a key is looked for while others wait behind it; each look proves that the app itself goes on."""
 _ERASES = "backspace"
 _READS = frozenset({"pageup", "pagedown"})
 _NEVER = float("-inf")
@@ -56,7 +68,104 @@ class GuardedDialog(Dialog[Given]):
         return not self._awake and time.monotonic() - max(self._pressed_at, self._seen_at) < QUIET_SECONDS
 
 
-class AttentiveApp(BorderedApp):
+class Probe(Message):
+    """Follows an input event through the queues of the widgets that may handle it."""
+
+    def __init__(self, target: MessagePump, rounds: int) -> None:
+        super().__init__()
+        self.target = target
+        self.rounds = rounds
+        self.looks = 0
+
+
+class OrderedApp(BorderedApp):
+    """An app that handles input one event at a time, in the order in which it was read.
+
+    Textual hands a key to the focused widget and goes on with the next one. A letter is inserted there, but a
+    key that is bound to an action first passes the queues of all ancestors, and one that is bound with
+    priority passes none: of keys that arrive together, some overtake others. So the next event waits here
+    until a probe, which was sent the same way behind the one before it, has come back.
+    """
+
+    _probe: Probe | None = None
+    """Follows the event that is being handled."""
+    _letters = False
+    """Whether that event is a letter."""
+    _watch: Timer | None = None
+
+    def __init__(self, driver_class: type[Driver]) -> None:
+        super().__init__(driver_class=driver_class)
+        self._waiting_input: deque[events.Event] = deque()
+
+    async def on_event(self, event: events.Event) -> None:
+        """Handle an event; input waits until the input before it was handled."""
+        if isinstance(event, events.InputEvent | events.Paste) and not event.is_forwarded:
+            self._waiting_input.append(_typed(event))
+            await self._handle_waiting()
+        else:
+            await super().on_event(event)
+
+    async def handle_input(self, event: events.Event) -> None:
+        """Handle a key, a paste or what the mouse did; the input before it was handled."""
+        await super().on_event(event)
+
+    async def on_probe(self, probe: Probe) -> None:
+        """The event was handled, then in another round the messages which that sent."""
+        if probe is self._probe:
+            self._send(probe.target, probe.rounds - 1)
+            await self._handle_waiting()
+
+    async def _handle_waiting(self) -> None:
+        while self._waiting_input and self._may_handle(self._waiting_input[0]):
+            event = self._waiting_input.popleft()
+            await self.handle_input(event)
+            if not isinstance(event, events.MouseMove):
+                self._letters = _is_letter(event)
+                self._send(self.focused or self.screen, ROUNDS)
+        if self._waiting_input and self._watch is None:
+            self._watch = self.set_interval(LOOK_SECONDS, self._look_for_probe)
+        elif not self._waiting_input and self._watch is not None:
+            self._watch.stop()
+            self._watch = None
+
+    def _may_handle(self, event: events.Event) -> bool:
+        """Whether nothing is under way that it could overtake: letters of one text stay in order anyway."""
+        if self._probe is None or not _is_reachable(self._probe.target):
+            return True
+        into_text = self.focused is self._probe.target and isinstance(self.focused, Editor | Input)
+        return into_text and self._letters and _is_letter(event)
+
+    def _send(self, target: MessagePump, rounds: int) -> None:
+        probe = Probe(target, rounds)
+        self._probe = probe if rounds and _is_reachable(target) and target.post_message(probe) else None
+
+    async def _look_for_probe(self) -> None:
+        """A probe whose widget was removed never comes back; nor may one that hangs take all keys with it."""
+        if self._probe is not None:
+            self._probe.looks += 1
+            if self._probe.looks >= MOST_LOOKS:
+                self._probe = None
+        await self._handle_waiting()
+
+
+def _typed(event: events.Event) -> events.Event:
+    """The event; a joiner, which Textual does not insert because it cannot be seen, as a piece of text."""
+    if isinstance(event, events.Key) and event.character and event.character in UNFINISHED:
+        piece = events.Paste(event.character)
+        piece.time = event.time
+        return piece
+    return event
+
+
+def _is_letter(event: events.Event) -> bool:
+    return isinstance(event, events.Key) and event.is_printable
+
+
+def _is_reachable(target: MessagePump) -> bool:
+    return target.is_attached and target.is_running
+
+
+class AttentiveApp(OrderedApp):
     """An app whose guarded dialogs take only the keys that were meant for them.
 
     The time of a key is the one at which it was read, however late the app comes to it.
@@ -67,12 +176,21 @@ class AttentiveApp(BorderedApp):
     typed_at = _NEVER
     """When the last one was pressed that belongs to a text which is being typed."""
 
-    async def on_event(self, event: events.Event) -> None:
+    closed_at = _NEVER
+    """When a guarded dialog was closed last: a key that was pressed before that was meant for it."""
+
+    async def handle_input(self, event: events.Event) -> None:
         """Leave alone what is not meant for the dialog in sight; what belongs to a text goes on into it."""
         acts = isinstance(event, events.Key | events.Paste | events.MouseDown | events.MouseUp)
-        if acts and not event.is_forwarded and not self._is_meant(event):
-            return
-        await super().on_event(event)
+        if not acts or self._is_meant(event):
+            await super().handle_input(event)
+
+    def pop_screen(self) -> AwaitComplete:
+        """Close what is in sight."""
+        screen: Screen[Any] = self.screen
+        if isinstance(screen, GuardedDialog):
+            self.closed_at = max(time.monotonic(), self.pressed_at)
+        return super().pop_screen()
 
     async def ask(self, screen: Screen[Given]) -> Given | None:
         """Show a dialog and wait for what it gives."""
@@ -88,13 +206,14 @@ class AttentiveApp(BorderedApp):
     def _is_meant(self, event: events.Event) -> bool:
         before, self.pressed_at = self.pressed_at, event.time
         screen: Screen[Any] = self.screen
-        if self._leaves_for_text(event, screen):
+        belated = event.time <= self.closed_at
+        if not belated and self._leaves_for_text(event, screen):
             if isinstance(screen, PageScreen):
                 screen.dismiss()
             self.typed_at = event.time
             self._go_on_typing(event, focused=True)
             return False
-        if not isinstance(screen, GuardedDialog) or screen.takes(event.time, before):
+        if not belated and (not isinstance(screen, GuardedDialog) or screen.takes(event.time, before)):
             field = screen.field if isinstance(screen, GuardedDialog) else None
             if field is not None and _begins_text(event):
                 screen.set_focus(field)  # before the next key, which may be the Enter that sends it

@@ -6,10 +6,10 @@ from textwrap import wrap
 
 from rich.text import Text
 
+from gencode.core.visible import visible_line
 from gencode.runtime.broker import Waiting
 from gencode.surfaces.notices import Notice
 from gencode.surfaces.talk import ANSWER_THERE, Talk
-from gencode.surfaces.visible import visible_line
 
 SECONDS = 15.0
 MOST = 4

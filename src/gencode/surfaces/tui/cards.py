@@ -14,11 +14,11 @@ from rich.text import Text
 
 from gencode.core.spec import same_name
 from gencode.core.status import Status
+from gencode.core.visible import visible, visible_line
 from gencode.surfaces.figures import SIGNS, figures, name_of, progress_line, state
 from gencode.surfaces.plain import refused_count, refused_lines
 from gencode.surfaces.transcripts import Call
 from gencode.surfaces.view import AgentView
-from gencode.surfaces.visible import visible, visible_line
 
 RESULT_LINES = 8
 CARD = 35

@@ -12,10 +12,10 @@ from textual.message import Message
 from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option
 
+from gencode.core.visible import visible_line
 from gencode.surfaces.completing import Offer
 from gencode.surfaces.history import History
 from gencode.surfaces.tui.border import ActionBorder
-from gencode.surfaces.visible import visible_line
 
 MOST_PASTED = 2_000_000
 LONGEST_PASTED = 8_000

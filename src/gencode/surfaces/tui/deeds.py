@@ -9,6 +9,7 @@ from textual.app import SuspendNotSupported
 
 from gencode.app import started_if_trusted
 from gencode.core.errors import UserMistake
+from gencode.core.visible import visible_line
 from gencode.permissions.started import digests
 from gencode.permissions.trust import standing, trust
 from gencode.runtime.ports import TaskQuery
@@ -20,7 +21,6 @@ from gencode.surfaces.notices import Notice
 from gencode.surfaces.plain import turns
 from gencode.surfaces.talk import Talk
 from gencode.surfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen
-from gencode.surfaces.visible import visible_line
 
 if TYPE_CHECKING:
     from gencode.surfaces.tui.app import TerminalApp

@@ -14,10 +14,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from gencode.core.visible import visible, visible_line
 from gencode.surfaces.folding import folded
 from gencode.surfaces.tui.border import ActionBorder
 from gencode.surfaces.tui.paper import Paper
-from gencode.surfaces.visible import visible, visible_line
 
 Given = TypeVar("Given")
 _PAPER = Paper(dark=True)

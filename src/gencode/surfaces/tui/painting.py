@@ -10,9 +10,9 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
+from gencode.core.visible import visible, visible_line
 from gencode.surfaces.diffs import diff_of, kind_of
 from gencode.surfaces.transcripts import Call, Remark, Reply, Said, Thought
-from gencode.surfaces.visible import visible, visible_line
 
 RESULT_LINES = 200
 LONGEST_CODE = 60_000

@@ -10,6 +10,7 @@ from textual.screen import Screen
 
 from gencode.core.events import Event
 from gencode.core.ids import stamp
+from gencode.core.visible import visible_line
 from gencode.surfaces.family import busy, spent
 from gencode.surfaces.figures import money, tokens
 from gencode.surfaces.pages import MODES
@@ -25,7 +26,6 @@ from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.tui.reading import TranscriptView
 from gencode.surfaces.tui.tree import TreePanel
 from gencode.surfaces.view import AgentView, View
-from gencode.surfaces.visible import visible_line
 
 if TYPE_CHECKING:
     from gencode.surfaces.tui.app import TerminalApp
@@ -168,9 +168,9 @@ class TranscriptScreen(ActionBorder, Screen[None]):
         else:
             self.host.show_tree(event.tasks[0])
 
-    async def on_transcript_view_more_wanted(self) -> None:
-        """Read further back than what is kept."""
-        await self.load(self.transcript.most * 2)
+    def on_transcript_view_more_wanted(self) -> None:
+        """Read further back than what is kept; keys do not wait for it."""
+        self.host.do(self.load(self.transcript.most * 2))
 
     def on_composer_left(self) -> None:
         """From the text to the transcript."""

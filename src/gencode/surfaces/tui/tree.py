@@ -8,6 +8,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from gencode.core.status import Status
+from gencode.core.visible import visible_line
 from gencode.delegation.verbs import AnyVerb
 from gencode.surfaces.family import Row, rows
 from gencode.surfaces.figures import SIGNS, bar_text, money, state, tokens
@@ -17,7 +18,6 @@ from gencode.surfaces.tui.border import ActionBorder
 from gencode.surfaces.tui.cards import terse
 from gencode.surfaces.tui.paper import Paper
 from gencode.surfaces.view import View
-from gencode.surfaces.visible import visible_line
 
 BACKGROUND = "b"
 _MOVES = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}

@@ -3,7 +3,7 @@
 import { may } from "./api.js";
 import { tell } from "./dialogs.js";
 import { diff } from "./diff.js";
-import { button, el } from "./dom.js";
+import { button, el, exact } from "./dom.js";
 import { clock } from "./format.js";
 import { mono } from "./messages.js";
 import { questions } from "./questions-store.js";
@@ -26,8 +26,8 @@ export function question(asked) {
       "p",
       { class: "asker" },
       el("span", { class: "sign", "aria-hidden": "true" }, "?"),
-      el("a", { href: `#/task/${asked.task}` }, asked.path.join(" › ") || asked.agent),
-      ` ${asked.inquiries.length ? "wants to know" : `wants to use ${asked.tool}`}`,
+      el("a", { href: `#/task/${asked.task}` }, exact(asked.path.join(" › ") || asked.agent)),
+      ` ${asked.inquiries.length ? "wants to know" : `wants to use ${exact(asked.tool)}`}`,
     ),
     where(asked),
     ...(asked.inquiries.length ? asked.inquiries.map(inquiry) : exactly(asked)),
@@ -53,7 +53,7 @@ function where(asked) {
     asked.cwd ? `in ${asked.cwd}` : "",
     asked.place ? `asked by another process on ${asked.place}` : "",
   ].filter(Boolean);
-  return parts.length ? el("p", { class: "where" }, parts.join(" · ")) : null;
+  return parts.length ? el("p", { class: "where" }, exact(parts.join(" · "))) : null;
 }
 
 // What counts, and when, if nobody answers.
@@ -69,25 +69,25 @@ function exactly(asked) {
   const input = { ...asked.input };
   if (asked.preview) for (const each of ["content", "old_string", "new_string", "edits"]) delete input[each];
   const fields = Object.entries(input).map(([name, value]) => [
-    el("dt", {}, name),
-    el("dd", {}, mono(typeof value === "string" ? value : JSON.stringify(value, null, 2))),
+    el("dt", {}, exact(name)),
+    el("dd", {}, mono(exact(typeof value === "string" ? value : JSON.stringify(value, null, 2)))),
   ]);
   return [
     el("dl", { class: "given" }, fields),
-    asked.preview ? diff(asked.preview) : null,
+    asked.preview ? diff(exact(asked.preview)) : null,
     asked.preview
       ? el(
           "details",
           { class: "whole" },
           el("summary", {}, "The exact call"),
-          mono(JSON.stringify(asked.input, null, 2)),
+          mono(exact(JSON.stringify(asked.input, null, 2))),
         )
       : null,
     el(
       "p",
       { class: "why" },
-      asked.decision.why,
-      asked.decision.rule ? el("span", { class: "faint" }, ` (rule ${asked.decision.rule})`) : null,
+      exact(asked.decision.why),
+      asked.decision.rule ? el("span", { class: "faint" }, ` (rule ${exact(asked.decision.rule)})`) : null,
     ),
   ].filter(Boolean);
 }
@@ -137,7 +137,7 @@ function answers(asked) {
         )
       : null;
   const rules = reach
-    ? el("p", { class: "faint rules" }, `More than once allows: ${asked.rules.join(", ")}`)
+    ? el("p", { class: "faint rules" }, `More than once allows: ${exact(asked.rules.join(", "))}`)
     : null;
   const network = asked.network
     ? el(
