@@ -172,7 +172,7 @@ def test_an_agent_that_may_edit_files_cannot_rewrite_what_the_folder_starts(star
     model = script(starting.parent, main=[{"calls": evil}, {"text": "done"}])
     words = ("--permission-mode", "acceptEdits", "--allow", "Bash(cp:*)", "--model", model)
     ended = gen("-p", "go", *words, cwd=starting)
-    assert ended.code == 0, ended.err
+    assert ended.code == 3, ended.err
     assert {path: path.read_text() for path in (starting / "scripts").iterdir()} == before
     assert states(starting) == ["trusted"]
     said = gen(
