@@ -111,7 +111,8 @@ def _refusal(agent: AgentView) -> Notice:
     last = agent.refused[-1]
     call = visible_line(f"{last.tool}({last.summary})", 80)
     text = f"{name_of(agent)} ({agent.id}) was refused {call}: {visible_line(last.why, 200)}"
-    way = " Set background_questions = true to be asked." if last.by.lacks_approval else ""
+    unasked = agent.background and last.by is DecidedBy.NOBODY
+    way = " Set background_questions = true to be asked." if unasked else ""
     return Notice(f"{text}{way}", "warning", agent.id)
 
 
