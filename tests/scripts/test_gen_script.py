@@ -37,11 +37,11 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
-def start(command: Path, folder: Path, **environ: str) -> subprocess.Popen[str]:
+def start(command: Path, folder: Path, *words: str, **environ: str) -> subprocess.Popen[str]:
     """Start `gen --version` as a person would; pip may read their settings, which say where packages are."""
     home = pwd.getpwuid(os.getuid()).pw_dir
     return subprocess.Popen(
-        [command, "--version"],
+        [command, *(words or ("--version",))],
         cwd=folder,
         env={**os.environ, "HOME": home, "PYTHONPATH": str(folder), **environ},
         stdin=subprocess.DEVNULL,
@@ -82,3 +82,44 @@ def test_an_environment_that_cannot_be_made_is_one_sentence(script: Path, worksp
     out, err = run.communicate()
     assert (out, run.returncode) == ("", 2)
     assert err.splitlines()[-1].startswith(f"gen: {clone / '.venv-gen'} cannot be made: ")
+
+
+def test_a_command_adds_its_extra_once_and_it_stays(script: Path, workspace: Path) -> None:
+    """The one test that types a hint: what it prints is run in a fresh environment, without pip."""
+    first = start(script, workspace)
+    assert first.communicate()[0] == VERSION
+    both = [start(script, workspace, "acp"), start(script, workspace, "acp")]
+    said = [run.communicate() for run in both]
+    assert [(run.returncode, out) for run, (out, _) in zip(both, said, strict=True)] == [(0, "")] * 2, said
+    assert sum(err.count("adding acp") for _, err in said) == 1
+    venv = script.parents[1] / ".venv-gen"
+    hint = subprocess.run(
+        [
+            venv / "bin" / "python",
+            "-I",
+            "-c",
+            "from gencode.core.extras import installing as i; print(i('otel'))",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    typed = start(Path(shutil.which("bash") or "bash"), workspace, "-c", hint)
+    out, err = typed.communicate()
+    assert "adding otel" in err, (hint, out, err)
+    pins = script.parents[1] / "requirements" / "runtime.txt"
+    pins.write_text(f"{pins.read_text()}# changed\n")
+    renewed = start(script, workspace)
+    assert renewed.communicate() == (VERSION, "gen: setting up (once)…\n")
+    assert (venv / "extras").read_text() == "acp,otel"
+    has = [venv / "bin" / "python", "-I", "-c", "import acp, opentelemetry.sdk"]
+    assert subprocess.run(has, check=False).returncode == 0
+    last = start(script, workspace)
+    assert last.communicate() == (VERSION, "")
+
+
+def test_an_extra_that_does_not_exist_is_named(script: Path, workspace: Path) -> None:
+    run = start(script, workspace, GEN_EXTRAS="nope")
+    out, err = run.communicate()
+    assert (out, run.returncode) == ("", 2)
+    assert "'nope'" in err and "server" in err

@@ -98,8 +98,8 @@ VENDORS = (
 
 
 EXTRAS = {
-    "pydantic-ai": "PROVIDER:MODEL of everybody pydantic-ai speaks with; needs gencode-ai[providers]",
-    "local": "a GGUF file of yours (experimental); needs gencode-ai[local]",
+    "pydantic-ai": "PROVIDER:MODEL of everybody pydantic-ai speaks with; needs the extra providers",
+    "local": "a GGUF file of yours (experimental); needs the extra local",
 }
 """What can be asked through an optional package, and how it is named."""
 

@@ -16,7 +16,6 @@ from gencode.stores.sqlite import SqliteStore
 if TYPE_CHECKING:
     from gencode.stores.pg_fleet import FleetStore
 
-NEEDS_EXTRA = f"Postgres needs an extra package; install it with: {installing('postgres')}"
 LEASE_SECONDS = 15.0
 
 
@@ -36,4 +35,4 @@ async def open_postgres(url: str, lease_seconds: float = LEASE_SECONDS) -> "Flee
 def check_extra() -> None:
     """UserMistake where the packages for Postgres are missing."""
     if any(find_spec(name) is None for name in ("asyncpg", "pgqueuer")):
-        raise UserMistake(NEEDS_EXTRA)
+        raise UserMistake(f"Postgres needs an extra package; install it with: {installing('postgres')}")

@@ -24,7 +24,6 @@ CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 ROOM = 16_384
 PATIENCE = 1.0
 """Seconds that closing waits at most for a collector."""
-MISSING = f"The setting telemetry needs an extra; install it with: {installing('otel')}"
 
 
 class Telling:
@@ -41,7 +40,9 @@ class Telling:
         self.on = (wanted or named) and not disabled
         if self.on and not installed():
             if wanted:
-                raise UserMistake(MISSING)
+                raise UserMistake(
+                    f"The setting telemetry needs an extra; install it with: {installing('otel')}"
+                )
             self.on = False
         self._content = content or environ.get(CONTENT, "").casefold() == "true"
         self._exporting: Exporting | None = None

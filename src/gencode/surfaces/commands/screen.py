@@ -8,7 +8,6 @@ from gencode.core.errors import UserMistake
 from gencode.core.extras import installing
 
 NO_TERMINAL = 'The terminal app needs a terminal; to ask without one: gen -p "your question"'
-NO_TEXTUAL = f"The terminal app is an extra; use --plain, or install it with: {installing('tui')}"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -23,7 +22,9 @@ def run(args: argparse.Namespace) -> int:
     if not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
         raise UserMistake(NO_TERMINAL)
     if find_spec("textual") is None:
-        raise UserMistake(NO_TEXTUAL)
+        raise UserMistake(
+            f"The terminal app is an extra; use --plain, or install it with: {installing('tui')}"
+        )
     from gencode.surfaces.tui.start import run as show
 
     return show(args)
