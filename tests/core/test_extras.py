@@ -74,7 +74,7 @@ def installed(prefix: Path, monkeypatch: pytest.MonkeyPatch, url: dict[str, obje
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: gencode-ai\nVersion: 0.1\n")
     if url is not None:
         (folder / "direct_url.json").write_text(json.dumps(url))
-    monkeypatch.syspath_prepend(str(folder.parent))
+    monkeypatch.setattr(sys, "path", [str(folder.parent), *sys.path])
 
 
 def test_a_clone_of_scripts_gen_names_the_command_that_adds_it(
