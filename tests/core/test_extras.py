@@ -35,7 +35,7 @@ def test_a_tool_of_uv_is_installed_again_with_what_it_had(
         '[tool]\nrequirements = [{ name = "gencode-ai", extras = ["tui"], directory = "/a clone" }, '
         '{ name = "cowsay", specifier = ">=6" }]\n'
     )
-    url = {"url": "file:///a%20clone", "dir_info": {"editable": False}}
+    url: dict[str, object] = {"url": "file:///a%20clone", "dir_info": {"editable": False}}
     installed(prefix, monkeypatch, url)
     assert shlex.split(installing("server")) == [
         *("uv", "tool", "install", "/a clone[server,tui]", "--with", "cowsay>=6"),
