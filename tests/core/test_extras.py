@@ -35,7 +35,7 @@ def test_a_tool_of_uv_is_installed_again_with_what_it_had(
         '[tool]\nrequirements = [{ name = "gencode-ai", extras = ["tui"], directory = "/a clone" }, '
         '{ name = "cowsay", specifier = ">=6" }]\n'
     )
-    url = {"url": "file:///a%20clone", "dir_info": {"editable": False}}
+    url: dict[str, object] = {"url": "file:///a%20clone", "dir_info": {"editable": False}}
     installed(prefix, monkeypatch, url)
     assert shlex.split(installing("server")) == [
         *("uv", "tool", "install", "/a clone[server,tui]", "--with", "cowsay>=6"),
@@ -74,7 +74,7 @@ def installed(prefix: Path, monkeypatch: pytest.MonkeyPatch, url: dict[str, obje
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: gencode-ai\nVersion: 0.1\n")
     if url is not None:
         (folder / "direct_url.json").write_text(json.dumps(url))
-    monkeypatch.syspath_prepend(str(folder.parent))
+    monkeypatch.setattr(sys, "path", [str(folder.parent), *sys.path])
 
 
 def test_a_clone_of_scripts_gen_names_the_command_that_adds_it(

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
+from gencode.core.extras import installing
 from gencode.core.status import Status
 from gencode.runtime.processes.environment import INSIDE
 from gencode.surfaces.cli import build_parser
@@ -174,7 +176,7 @@ async def test_nothing_is_written_to_a_client_that_has_closed_its_end(tmp_path: 
 
 def test_without_the_package_a_sentence_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
-    with pytest.raises(UserMistake, match=r"install it with: pip install 'gencode-ai\[mcp\]'"):
+    with pytest.raises(UserMistake, match=re.escape(installing("mcp"))):
         mcp.run(build_parser().parse_args(["mcp"]))
 
 
