@@ -57,6 +57,12 @@ def disarmed_line(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[: max(most - 1, 0)]}…"
 
 
+def unquoted(text: str) -> str:
+    """What is quoted in `text`, without the `>`; empty where nothing is."""
+    lines = (line for line in text.split("\n") if line.startswith(">"))
+    return "\n".join(line.removeprefix("> ") if line != ">" else "" for line in lines)
+
+
 def quoted(text: str) -> str:
     """Every line of `text` behind a `>`."""
     return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))

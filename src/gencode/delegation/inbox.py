@@ -13,20 +13,24 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gencode.core.messages import ToolCall, ToolResult, Trace, UserMessage
-from gencode.core.outcome import output_file
+from gencode.core.outcome import how_ended, outcome_of, output_file, report_lines
+from gencode.core.quoting import disarmed_line
 from gencode.core.status import Status
 from gencode.core.task import Task, comes_later, receipt
 from gencode.delegation.live import Live
-from gencode.delegation.spawning import TELL_THE_USER, posted
+from gencode.delegation.spawning import LONGEST_LABEL, TELL_THE_USER, posted
 from gencode.delegation.unheard import ends_untold
 from gencode.runtime.ports import Letter
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seen import changed_under
-from gencode.runtime.toolbox import clip
 
 MOST_TOGETHER = 24_000
 """So many characters of results come in one message; each gets its share, the rest is paged."""
 LEAST_EACH = 500
+STOPPED_WITH = (
+    "\nTask {task} of {agent} was stopped with it. To go on with that: "
+    'Task(subagent_type="{agent}", prompt=…, resume="{task}").'
+)
 JUST_THEN = "Interrupted. Task {task} of {agent} ended as {status} just then: its result follows by itself."
 
 
@@ -80,9 +84,16 @@ class Arrivals:
             self._news.set()  # somebody else may have woken it while the agent waits for others
 
     def cut_off(self, call: ToolCall, job: Live) -> None:
-        """A task that was waited for was to end with its sender; one that came to its own end is heard of."""
+        """A task that was waited for was to end with its sender; one that came to its own end is heard of.
+
+        Of one that was stopped the sender reads what it said until then, and by which id it goes on.
+        """
         task = job.task
-        if not task.status.ended or task.status in (Status.CANCELLED, Status.INTERRUPTED):
+        if not task.status.ended:
+            return
+        if task.status in (Status.CANCELLED, Status.INTERRUPTED):
+            said = f"\n{report_lines(outcome_of(task), self._cap(task.agent))}" if task.result.strip() else ""
+            self._record.remarks[call.id] = STOPPED_WITH.format(task=task.id, agent=task.agent) + said
             return
         text = JUST_THEN.format(task=task.id, agent=task.agent, status=task.status)
         left = Trace(left=(task.id,))
@@ -139,7 +150,7 @@ class Arrivals:
         job = self._jobs.get(task.id)
         newest = job.task if job else self._earlier[task.id]
         last = newest.ended_at == task.ended_at
-        return announced(task, cap, f'TaskOutput(task_id="{task.id}")' if last else file)
+        return announced(task, cap, "" if last else file)
 
     async def more(self) -> bool:
         """Wait until there is something to take; False when nothing is out any more."""
@@ -191,12 +202,10 @@ class Arrivals:
         return task in self._given or receipt(task, ended_at) in self._given
 
 
-def announced(task: Task, cap: int, whole: str) -> str:
-    """One result as its sender reads it; where a long one is `whole` is said with what is left of it."""
-    title = f" ({task.description})" if task.description else ""
-    why = f": {task.error.rstrip('.')}" if task.error else ""
-    head = f"[The background task {task.id} of {task.agent}{title} ended as {task.status}{why}]"
-    text = task.result.strip()
-    if len(text) > cap:
-        text = f"{clip(text, cap)}\n[all of it: {whole}]"
-    return f"{head}\n{text}" if text else head
+def announced(task: Task, cap: int, rest: str = "") -> str:
+    """One result as the parent's model reads it; `rest` says where a long one is, if not in TaskOutput."""
+    outcome = outcome_of(task)
+    title = f" ({disarmed_line(task.description, LONGEST_LABEL)})" if task.description else ""
+    how = "has finished" if outcome.success else how_ended(outcome)
+    head = f"[The background task {task.id} of {task.agent}{title} {how}]"
+    return f"{head}\n{report_lines(outcome, cap, rest=rest)}"
