@@ -5,6 +5,7 @@ async with scripted(folder, main=[says("", call("Task", subagent_type="Explore",
     outcome = await gen.ask("go").outcome()
 """
 
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,12 +14,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from gencode.app import GenCode
+from gencode.core.quoting import unquoted
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.asking import Asker
 from gencode.runtime.ports import Part, Provider, Request, Store
 from gencode.stores.memory import MemoryStore
 
 Turns = Sequence[Mapping[str, Any]]
+_FRAME = re.compile(r"Report of .+:\Z|\[Task [0-9a-f]{8} \(.+\): .+\]\Z")
 
 
 def call(name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -29,6 +32,12 @@ def call(name: str, /, **arguments: Any) -> dict[str, Any]:
 def says(text: str = "", *calls: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """A scripted turn: text, calls, and `delay_ms`, `error` or `usage`."""
     return {"text": text, "calls": list(calls), **more}
+
+
+def reported(text: str) -> str:
+    """What its parent's model reads of an agent, without the frame: no heading, no quotes, no receipt."""
+    lines = [line for line in text.split("\n") if not _FRAME.match(line)]
+    return "\n".join(unquoted(line) if line.startswith(">") else line for line in lines)
 
 
 class Overhearing:

@@ -20,12 +20,12 @@ def test_every_built_in_agent_has_its_tools_mode_turns_and_cap(registry: Registr
     assert {
         spec.name: (spec.mode, spec.tools, spec.max_turns, spec.result_cap) for spec in registry.spawnable()
     } == {
-        "Explore": (Mode.PLAN, LOOKING, 30, 2_000),
-        "Plan": (Mode.PLAN, LOOKING, 50, 2_000),
+        "Explore": (Mode.PLAN, LOOKING, 30, 8_000),
+        "Plan": (Mode.PLAN, LOOKING, 50, 12_000),
         "Bash": (None, ToolChoice(("Bash", "Read", "Glob", "Grep")), 30, 8_000),
         "Review": (Mode.PLAN, ToolChoice(("Read", "Glob", "Grep", "Bash")), 30, 8_000),
         "general-purpose": (None, ToolChoice(None, ("Task",)), 50, 8_000),
-        "researcher": (Mode.PLAN, ToolChoice(("WebFetch", "WebSearch", "Read")), 10, 2_000),
+        "researcher": (Mode.PLAN, ToolChoice(("WebFetch", "WebSearch", "Read")), 10, 8_000),
     }
 
 
@@ -35,7 +35,7 @@ def test_every_built_in_file_is_clean_and_tells_its_agent_how_to_reply(registry:
         assert spec is not None
         assert (spec.warnings, spec.extra, spec.rules, spec.model) == ((), {}, (), "inherit")
         assert (spec.builtin, spec.source, Path(entry.path).stem) == (True, entry.path, spec.name)
-        assert "under 2,000 characters" in spec.prompt
+        assert ("Reply with:" in spec.prompt, "characters" in spec.prompt) == (True, False)
         assert "`path:line`" in spec.prompt
 
 

@@ -32,7 +32,7 @@ def test_everything_that_was_asked_for_is_in_the_file(tmp_path: Path):
 def test_a_file_with_only_a_description_is_clean_and_tells_its_agent_how_to_reply(tmp_path: Path):
     read = write_agent(NewAgent("scout", "Finds things."), tmp_path)
     assert read.findings == ()
-    assert read.spec is not None and "under 2,000 characters" in read.spec.prompt
+    assert read.spec is not None and "Reply with:" in read.spec.prompt
 
 
 @pytest.mark.parametrize("described", ["Runs tests.", "Use after edits", "Go-Experte", "The API's reviewer!"])

@@ -165,7 +165,7 @@ async def test_a_question_that_nobody_answers_is_a_no_and_too_long_ones_are_not_
     assert await asker.ask(about(task)) == silence(0.3)
     assert list(await store.questions.waiting("")) == []
     long = replace(about(task), call=ToolCall("c1", "Bash", {"command": "x" * 400_000}))
-    assert await asker.ask(long) == Answer(False, why="It is too long to be asked", by=DecidedBy.NOBODY)
+    assert await asker.ask(long) == unasked("It is too long to be asked")
     shown = replace(about(task), preview="line\n" * 100_000)
     assert await asker.ask(shown) == silence(0.3)
     await store.questions.gone(ME.name)
@@ -174,11 +174,16 @@ async def test_a_question_that_nobody_answers_is_a_no_and_too_long_ones_are_not_
     assert asker.parked == 0
 
 
+def unasked(why: str) -> Answer:
+    """What stands for an answer that nobody could give."""
+    return Answer(False, why=why, by=DecidedBy.NOBODY)
+
+
 @pytest.mark.parametrize(
     ("said", "counts"),
     [
-        (Answer(True, "agent"), Answer(False, why="A yes to this can only stand for call")),
-        (Answer(True, words=("x",)), Answer(False, why="A yes or a no is asked for, and no answer in words")),
+        (Answer(True, "agent"), unasked("A yes to this can only stand for call")),
+        (Answer(True, words=("x",)), unasked("A yes or a no is asked for, and no answer in words")),
         (Answer(True, network=True), Answer(True, network=True)),
         (Answer(False, why="no"), Answer(False, why="no")),
     ],
@@ -287,7 +292,7 @@ async def test_who_answers_where_the_task_is_not_run_any_more_is_told_so(store: 
     with pytest.raises(UserMistake, match="its agent has ended: this answer does not count") as told:
         await broker.answered(waiting.number, Answer(True))
     assert late == [str(told.value)]
-    assert await asked == Answer(False, why="The task is not run here any more")
+    assert await asked == unasked("The task is not run here any more")
 
 
 async def test_an_answer_from_elsewhere_that_says_too_much_leaves_the_question_to_the_person_here(

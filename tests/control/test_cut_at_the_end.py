@@ -18,7 +18,7 @@ from tests.waiting import until
 
 SEND = call("Task", subagent_type="Explore", prompt="look")
 CUT = "Interrupted. Task {task} of Explore ended as completed just then: its result follows by itself."
-FOUND = "[The background task {task} of Explore ended as completed]\nfound it"
+FOUND = "[The background task {task} of Explore has finished]\nfound it"
 
 
 class Slow(MemoryStore):

@@ -19,7 +19,7 @@ from gencode.testing import call, says, scripted
 from tests.control.test_queue_story import write_agent
 from tests.control.words import results, said
 from tests.http.serving import served
-from tests.mcp_server.offices import office, text
+from tests.mcp_server.offices import office, report
 from tests.surfaces.running import gen as command
 from tests.surfaces.running import script
 from tests.waiting import Gate, until
@@ -66,7 +66,7 @@ async def test_what_an_agent_sends_counts_beside_itself(tmp_path: Path, home: Pa
 async def test_a_client_of_the_mcp_server_sends_no_more_agents_than_its_session_may(tmp_path: Path) -> None:
     request: dict[str, Any] = {"subagent_type": "Explore", "prompt": "look"}
     async with office(tmp_path, {"Explore": EXPLORE}, TWO) as here, here.client() as client:
-        answers = [text(await client.call_tool("Task", request)) for _ in range(3)]
+        answers = [report(await client.call_tool("Task", request)) for _ in range(3)]
     assert answers == ["found", "found", SPENT]
 
 

@@ -29,7 +29,7 @@ MAIN, CHILD = "00000001", "00000002"
 MAY = {"allow": ["Task"]}
 SEND = says("", call("Task", subagent_type="Talker", prompt="talk", run_in_background=True))
 AGAIN = says("", call("Task", subagent_type="Talker", prompt="more", resume=CHILD))
-BACK = "[The background task {} of Talker ended as {}]"
+BACK = "[The background task {} of Talker {}]"
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ async def test_every_end_is_told_however_often_an_agent_was_woken_before_its_sen
     tmp_path: Path, talker: Path, at_rest: bool
 ) -> None:
     replies = [says(text) for text in ("FIRST", "SECOND", "THIRD")]
-    done = BACK.format(CHILD, "completed")
+    done = BACK.format(CHILD, "has finished")
     words = await told_after(tmp_path, 2, *replies, at_rest=at_rest)
     assert words == [f"{done}\nFIRST\n\n{done}\nSECOND\n\n{done}\nTHIRD"]
 
@@ -113,8 +113,8 @@ async def test_what_an_agent_reported_at_its_limit_is_told_although_it_was_woken
     )
     replies = (says("", call("LS", path=".")), says("SO FAR"), says("you are welcome"))
     words = await told_after(tmp_path, 1, *replies)
-    limit = BACK.format(CHILD, "limit_reached: the limit of 1 turn was reached")
-    assert words == [f"{limit}\nSO FAR\n\n{BACK.format(CHILD, 'completed')}\nyou are welcome"]
+    limit = BACK.format(CHILD, "ended as limit_reached: the limit of 1 turn was reached")
+    assert words == [f"{limit}\nSO FAR\n\n{BACK.format(CHILD, 'has finished')}\nyou are welcome"]
 
 
 async def test_what_was_told_is_not_told_again_when_its_agent_goes_on_in_the_foreground(
@@ -126,7 +126,7 @@ async def test_what_was_told_is_not_told_again_when_its_agent_goes_on_in_the_for
     ) as gen:
         outcome = await gen.ask("go").outcome()
         words = await told(gen)
-    assert (outcome.result, words) == ("noted", [f"{BACK.format(CHILD, 'completed')}\nFIRST"])
+    assert (outcome.result, words) == ("noted", [f"{BACK.format(CHILD, 'has finished')}\nFIRST"])
 
 
 async def test_what_answered_a_call_is_not_told_again_when_the_next_call_for_its_agent_is_cut(
@@ -159,7 +159,7 @@ async def test_a_run_that_says_nothing_does_not_hand_over_once_more_what_the_one
         await gen.ask("and?", session=MAIN).outcome()
         first, second = await told(gen)
         kept = await gen.outcome_of(await gen.watch.task(CHILD))
-    assert first == f"{BACK.format(CHILD, 'completed')}\nFIRST"
+    assert first == f"{BACK.format(CHILD, 'has finished')}\nFIRST"
     assert second.startswith(f"[The background task {CHILD} of Talker ended as failed: ")
     assert ("FIRST" in second, kept.status, kept.result) == (False, Status.FAILED, "FIRST")
 
@@ -186,7 +186,7 @@ async def test_both_answers_are_heard_by_another_process_than_those_in_which_the
     async with opened(main=[says("noted")]) as gen:
         await gen.ask("and?", session=job.id).outcome()
         words = await told(gen, job.id)
-    done = BACK.format(child, "completed")
+    done = BACK.format(child, "has finished")
     assert words == [f"{done}\nFIRST\n\n{done}\nSECOND"]
 
 
@@ -196,7 +196,7 @@ async def test_a_long_answer_of_an_earlier_run_is_said_to_be_where_it_is(
     long = "\n".join(f"line {number}" for number in range(5_000))
     [words] = await told_after(tmp_path, 1, says(long), says("SECOND"))
     file = talker / ".gen" / "outputs" / f"{CHILD}.md"
-    assert f"[all of it: {file}]\n\n{BACK.format(CHILD, 'completed')}\nSECOND" in words
+    assert f" characters follow: {file}]\n\n{BACK.format(CHILD, 'has finished')}\nSECOND" in words
     assert (long in file.read_text(), "TaskOutput" in words) == (True, False)
 
 

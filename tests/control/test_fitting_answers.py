@@ -123,7 +123,7 @@ async def test_a_sender_hears_the_value_and_what_was_said_after_it(tmp_path: Pat
         told = heard(await said(gen, outcome.agent_id))[-1].text
         child = await gen.get(CHILD)
     assert (child.status, child.output) == (Status.COMPLETED, ANSWERED)
-    head = f"[The background task {CHILD} of Talker ended as completed]"
+    head = f"[The background task {CHILD} of Talker has finished]"
     assert told == f"{head}\n{FITS}\n\nYou are welcome."
 
 

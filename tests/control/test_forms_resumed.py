@@ -20,7 +20,7 @@ from tests.control.test_forms_story import agent
 from tests.control.words import heard, numbered, results, said
 from tests.delegation.test_isolation import played
 from tests.http.serving import served
-from tests.mcp_server.offices import office, task_of, text
+from tests.mcp_server.offices import office, report, task_of, text
 from tests.stories.test_detached_story import wait_for, worker_of
 from tests.surfaces.running import gen as typed
 
@@ -215,4 +215,4 @@ async def test_for_another_assistant_an_agent_goes_on_in_another_form(tmp_path: 
         refused = await client.call_tool("Task", {**words, "output_schema": NO_SCHEMA})
         counted = await client.call_tool("Task", {**words, "output_schema": COUNT})
     assert (refused.is_error, REFUSAL in text(refused)) == (True, True)
-    assert text(counted) == COUNTED
+    assert report(counted) == COUNTED

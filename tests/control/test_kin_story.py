@@ -209,7 +209,7 @@ async def test_who_was_stopped_is_not_woken_by_an_agent_beside_it(tmp_path: Path
         f"Here (task {FIRST}) has ended as cancelled and is not woken by this; it hears it when it goes on."
     )
     assert (answer.text, answer.error, here.status) == (kept, False, Status.CANCELLED)
-    assert [each.text for each in waiting] == [f"[Other (task {SECOND}) says]\nand?"]
+    assert [each.text for each in waiting] == [f"[Other (task {SECOND}) says]\n> and?"]
 
 
 async def test_two_that_write_to_each_other_do_not_wake_each_other_for_ever(
@@ -273,7 +273,7 @@ async def test_one_in_a_process_of_its_own_does_not_wake_what_its_sender_would_n
         here = next(each for each in await gen.tasks(parent=outcome.agent_id) if each.agent == "Here")
         waiting = await gen.store.waiting(here.agent_id)
     assert (outcome.result, here.status, here.result, here.turns) == ("Done.", Status.COMPLETED, "one", 1)
-    assert [letter.text.splitlines()[1:] for letter in waiting] == [["and?"]]
+    assert [letter.text.splitlines()[1:] for letter in waiting] == [["> and?"]]
 
 
 @pytest.mark.parametrize("by", ["sibling", "person"])

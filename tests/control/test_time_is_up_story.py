@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gencode.app import GenCode
 from gencode.core.budget import Budget
@@ -19,7 +20,7 @@ from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
 from gencode.runtime.toolbox import ToolContext, tool
 from gencode.stores.memory import MemoryStore
-from gencode.testing import call, says, scripted
+from gencode.testing import call, reported, says, scripted
 from tests.control.test_queue_story import write_agent
 from tests.control.words import heard, numbered, results, said
 from tests.delegation.test_isolation import played
@@ -90,10 +91,12 @@ async def test_the_agents_of_calls_that_were_answered_are_named_with_them(tmp_pa
         assert isinstance(answers, ToolMessage)
         kids = {task.agent: (task.status, task.error) for task in await gen.tasks()}
         found, at = ("00000002",), (await gen.find("00000002")).ended_at or ""
-    assert answers.results == (
+    named = "\nTask 00000003 of Plan was stopped with it."
+    assert [replace(each, text=reported(each.text).partition(named)[0]) for each in answers.results] == [
         ToolResult("call_0_0", "Task", "found it", trace=Trace(children=found, delivered=found, ends=(at,))),
         ToolResult("call_0_1", "Task", CUT.format(why=RUN), error=True),
-    )
+    ]
+    assert named in answers.results[1].text
     assert (outcome.status, kids) == (
         Status.TIMED_OUT,
         {

@@ -3,10 +3,13 @@
 import itertools
 from typing import Any
 
+from msgspec.structs import replace
+
 from gencode.app import GenCode
 from gencode.core.messages import Message, ToolMessage, UserMessage
 from gencode.core.task import transcript_of
 from gencode.stores.memory import MemoryStore
+from gencode.testing import reported
 
 
 def numbered() -> MemoryStore:
@@ -21,14 +24,15 @@ async def said(gen: GenCode, task: str) -> list[Message]:
 
 
 def heard(messages: list[Message]) -> list[UserMessage]:
-    """What an agent was told."""
-    return [each for each in messages if isinstance(each, UserMessage)]
+    """What an agent was told, without the frames around what others said."""
+    found = [each for each in messages if isinstance(each, UserMessage)]
+    return [replace(each, text=reported(each.text)) for each in found]
 
 
 def results(messages: list[Message]) -> list[str]:
-    """What its calls gave."""
+    """What its calls gave, of reports only what the agents said."""
     found = [each for each in messages if isinstance(each, ToolMessage)]
-    return [result.text for each in found for result in each.results]
+    return [reported(result.text) for each in found for result in each.results]
 
 
 def settings(**words: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.delegation import remote
 from gencode.runtime.ports import Wish
-from gencode.testing import call, says, scripted
+from gencode.testing import call, reported, says, scripted
 
 SEND = call("Task", subagent_type="Explore", prompt="look", isolation="process")
 LOOK = says("I look around.", call("Glob", pattern="*"))
@@ -74,7 +74,7 @@ async def test_an_agent_is_told_the_result_of_one_that_was_sent_apart(tmp_path: 
         told = transcript_of(await gen.store.events(outcome.agent_id))
         sent = await gen.tasks(parent=outcome.agent_id)
     (answers,) = [message for message in told if isinstance(message, ToolMessage)]
-    assert [each.text for each in answers.results] == ["found it", "found it"]
+    assert [reported(each.text) for each in answers.results] == ["found it", "found it"]
     assert (outcome.result, [child.status for child in sent]) == ("both are back", [Status.COMPLETED] * 2)
 
 

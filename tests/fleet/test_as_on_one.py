@@ -21,6 +21,7 @@ from gencode.delegation import apart
 from gencode.delegation.forks import Fork
 from gencode.runtime.asking import Answer, Question
 from gencode.runtime.broker import Broker
+from gencode.testing import reported
 from tests.fleet.driving import Fleet, ended
 from tests.waiting import until
 
@@ -40,7 +41,9 @@ class Stage:
     async def told(self, session: str) -> list[str]:
         """What the calls of the conversation came to."""
         messages = transcript_of(await self.gen.store.events(session))
-        return [each.text for said in messages if isinstance(said, ToolMessage) for each in said.results]
+        return [
+            reported(each.text) for said in messages if isinstance(said, ToolMessage) for each in said.results
+        ]
 
     async def handed_over(self, session: str) -> int:
         """How often the child's result was handed to the conversation, however that came about."""
@@ -123,7 +126,7 @@ async def test_an_agent_on_a_worker_writes_to_its_sender_and_is_told_whom_it_rea
         facts = transcript_of(await gen.store.events(job.id))
     assert told == f"main (task {job.id}) hears that before its next reply."
     assert refused.endswith(f"You also reach: main (task {job.id}), which sent you.")
-    assert [each.text for each in facts if isinstance(each, UserMessage) and each.mail] == [
+    assert [reported(each.text) for each in facts if isinstance(each, UserMessage) and each.mail] == [
         f"[talker (task {child.agent_id}) says]\nhello"
     ]
 
@@ -204,7 +207,7 @@ async def test_a_task_goes_on_at_a_worker_in_the_form_that_is_asked_for_now(stan
 
 def said_to(events: list[Event]) -> list[str]:
     """What an agent was told."""
-    return [each.text for each in transcript_of(events) if isinstance(each, UserMessage)]
+    return [reported(each.text) for each in transcript_of(events) if isinstance(each, UserMessage)]
 
 
 class Saying:

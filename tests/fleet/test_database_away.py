@@ -26,6 +26,7 @@ from gencode.runtime.stop import Stop
 from gencode.settings import gen_home
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_link import Connection
+from gencode.testing import reported
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, ended, submit
 from tests.waiting import PATIENCE, Gate, until
@@ -120,7 +121,9 @@ async def told(listener: Listener, words: str = steady.WAITS) -> None:
 def answers(events: list[Event]) -> list[tuple[str, bool, tuple[str, ...]]]:
     """The results of calls, whether they are errors, and which agents they left behind."""
     said = [each for each in transcript_of(events) if isinstance(each, ToolMessage)]
-    return [(each.text, each.error, each.trace.left) for message in said for each in message.results]
+    return [
+        (reported(each.text), each.error, each.trace.left) for message in said for each in message.results
+    ]
 
 
 async def test_who_waits_for_an_agent_goes_on_to_wait_when_the_database_was_away(fleet: Fleet) -> None:
@@ -214,9 +217,11 @@ async def test_the_result_of_an_agent_that_could_not_be_followed_any_more_comes_
         await gen.watch.ended(sub, PATIENCE)
         again = await gen.outcome(await gen.start_turn("next", job.id))
         said = [
-            each.text for each in transcript_of(await store.events(job.id)) if isinstance(each, UserMessage)
+            reported(each.text)
+            for each in transcript_of(await store.events(job.id))
+            if isinstance(each, UserMessage)
         ]
-        news = f"[The background task {sub} of general-purpose ended as completed]\nsub done"
+        news = f"[The background task {sub} of general-purpose has finished]\nsub done"
         assert (again.result, said) == ("heard", ["go", "next", news])
 
 

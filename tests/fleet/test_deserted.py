@@ -16,6 +16,7 @@ from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.delegation.orphans import SENDER_GONE
 from gencode.stores.pg_fleet import CLOSED_SECONDS, FleetStore
+from gencode.testing import reported
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet
 from tests.surfaces.running import gen as command
@@ -97,7 +98,7 @@ async def test_what_nobody_waits_for_any_more_is_interrupted_and_can_go_on(fleet
         outcome = await gen.resume(task, "begin after all")
         messages = transcript_of(await gen.store.events(task))
     assert deliveries(told) == [
-        (f"[The background task {task} of Explore ended as interrupted: {SENDER_GONE}]", (task,))
+        (f"[The background task {task} of Explore ended as interrupted: {SENDER_GONE}]\n(no output)", (task,))
     ]
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "found it")
     heard = [each.text for each in messages if isinstance(each, UserMessage) and each.sender == "user"]
@@ -105,7 +106,8 @@ async def test_what_nobody_waits_for_any_more_is_interrupted_and_can_go_on(fleet
 
 
 def deliveries(told: Sequence[Message]) -> list[tuple[str, tuple[str, ...]]]:
-    return [(each.text, each.delivers) for each in told if isinstance(each, UserMessage) and each.delivers]
+    found = [each for each in told if isinstance(each, UserMessage) and each.delivers]
+    return [(reported(each.text), each.delivers) for each in found]
 
 
 async def test_who_goes_on_with_the_conversation_gets_what_the_agent_comes_to(fleet: Fleet) -> None:
@@ -120,9 +122,7 @@ async def test_who_goes_on_with_the_conversation_gets_what_the_agent_comes_to(fl
     assert again.returncode == 0, err
     async with fleet.open() as gen:
         told = transcript_of(await gen.store.events(session))
-    assert deliveries(told) == [
-        (f"[The background task {task} of Explore ended as completed]\nfound it", (task,))
-    ]
+    assert deliveries(told) == [(f"[The background task {task} of Explore has finished]\nfound it", (task,))]
 
 
 async def test_only_a_sender_that_died_takes_its_agents_along_and_none_whose_turn_was_interrupted(
@@ -174,9 +174,7 @@ async def test_what_a_conversation_at_rest_has_out_works_on_when_its_process_is_
     assert again.code == 0, again.err
     async with fleet.open() as gen:
         told = transcript_of(await gen.store.events(session))
-    assert deliveries(told) == [
-        (f"[The background task {task} of Explore ended as completed]\nfound it", (task,))
-    ]
+    assert deliveries(told) == [(f"[The background task {task} of Explore has finished]\nfound it", (task,))]
 
 
 async def test_a_sender_that_stood_still_past_its_lease_is_only_gone_after_a_while(fleet: Fleet) -> None:

@@ -12,6 +12,7 @@ from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
+from gencode.testing import reported
 from tests.fleet.driving import Fleet, runs
 from tests.surfaces.running import gen as command
 from tests.surfaces.running import start
@@ -61,8 +62,10 @@ async def test_what_its_agent_came_to_before_it_went_on_or_meanwhile_is_told_onc
         assert (await gen.find(task)).status is Status.COMPLETED
     (answers,) = [each for each in told if isinstance(each, ToolMessage)]
     assert f"Task {task} of {agent} " in answers.results[0].text
-    given = [(each.text, each.delivers) for each in told if isinstance(each, UserMessage) and each.delivers]
-    assert given == [(f"[The background task {task} of {agent} ended as completed]\nfound it", (task,))]
+    given = [each for each in told if isinstance(each, UserMessage) and each.delivers]
+    assert [(reported(each.text), each.delivers) for each in given] == [
+        (f"[The background task {task} of {agent} has finished]\nfound it", (task,))
+    ]
 
 
 async def test_who_waits_for_an_agent_goes_on_waiting_when_another_worker_takes_it_over(fleet: Fleet) -> None:
@@ -79,7 +82,7 @@ async def test_who_waits_for_an_agent_goes_on_waiting_when_another_worker_takes_
         told = transcript_of(await gen.store.events(turn.id))
         events = await gen.store.events(task)
     (answers,) = [each for each in told if isinstance(each, ToolMessage)]
-    assert (outcome.result, [each.text for each in answers.results]) == ("all", ["found it"])
+    assert (outcome.result, [reported(each.text) for each in answers.results]) == ("all", ["found it"])
     assert runs(events) == 2
     assert [each for each in events if isinstance(each.fact, TaskBackgrounded)] == []
 

@@ -19,6 +19,7 @@ from gencode.runtime.ports import Handover
 from gencode.runtime.queries import TaskQuery
 from gencode.runtime.sandbox.choose import chosen
 from gencode.stores.pg_fleet import FleetStore
+from gencode.testing import reported
 from tests.fleet.country import Country, call, detached, results, says, told
 from tests.fleet.driving import Fleet, Process, ended
 from tests.postgres import Postgres
@@ -157,7 +158,7 @@ async def test_in_a_shared_folder_one_worker_runs_both(postgres: Postgres, tmp_p
             [found] = await ended(gen, [(await gen.detach(TaskRequest("mason", "work"))).agent_id])
             seen = await results(gen, found.id)
         assert (found.status, found.result) == (Status.COMPLETED, "done"), found
-        assert (seen[0], "made" in seen[1]) == ("built", True)
+        assert (reported(seen[0]), "made" in seen[1]) == ("built", True)
     finally:
         fleet.close()
 

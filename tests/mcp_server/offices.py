@@ -16,7 +16,7 @@ from gencode.providers.scripted import ScriptedProvider
 from gencode.surfaces.mcp_server.asking import Carrier
 from gencode.surfaces.mcp_server.reception import Reception
 from gencode.surfaces.mcp_server.rooms import Rooms
-from gencode.testing import Turns, call, says
+from gencode.testing import Turns, call, reported, says
 from mcp import Client
 
 MODERN = "2026-07-28"
@@ -61,6 +61,11 @@ def program(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> 
         cwd=folder,
         env={**os.environ, **(env or {})},
     )
+
+
+def report(result: types.CallToolResult) -> str:
+    """What the agent said whose report a result is."""
+    return reported(text(result))
 
 
 def text(result: types.CallToolResult) -> str:

@@ -16,7 +16,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from gencode.testing import call, says
 from mcp import Client
-from tests.mcp_server.offices import ERAS, text
+from tests.mcp_server.offices import ERAS, report, text
 from tests.mcp_server.test_asking import YES, Person
 from tests.mcp_server.test_bounds import rooted
 from tests.surfaces.running import script
@@ -79,7 +79,7 @@ async def sends_agents(folder: Path, where: str, token: dict[str, str], era: str
     more = {"elicitation_callback": person, "list_roots_callback": rooted(folder)}
     async with client_of(where, token, era, **more) as client:
         result = await client.call_tool("Task", wish, progress_callback=hear)
-        assert (text(result), (folder / "made.txt").exists(), len(person.shown)) == ("Done.", True, 1)
+        assert (report(result), (folder / "made.txt").exists(), len(person.shown)) == ("Done.", True, 1)
         assert told[0].startswith("general-purpose (task ")
         begun = await client.call_tool(
             "Task", {"subagent_type": "Plan", "prompt": "x", "run_in_background": True}

@@ -14,7 +14,7 @@ from gencode.core.rules import Action, Decision
 from gencode.runtime.asking import Answer, Inquiry, Option, Question
 from gencode.surfaces.mcp_server.asking import LONGEST, can_elicit, elicitation, understood
 from gencode.testing import call, says
-from tests.mcp_server.offices import ERAS, MODERN, WRITES, office, task_of, text
+from tests.mcp_server.offices import ERAS, MODERN, WRITES, office, report, task_of
 
 YES, NO = "yes, this once", "no"
 
@@ -52,7 +52,7 @@ async def test_a_permission_question_of_a_child_is_answered_by_elicitation(
     agents = {"*": WRITES}
     async with office(tmp_path, agents) as here, here.client(era, elicitation_callback=person) as client:
         result = await client.call_tool("Task", {"subagent_type": "general-purpose", "prompt": "Write"})
-    assert (text(result), (tmp_path / "made.txt").exists()) == ("Done.", made)
+    assert (report(result), (tmp_path / "made.txt").exists()) == ("Done.", made)
     (shown,) = person.shown
     assert isinstance(shown, types.ElicitRequestFormParams)
     assert shown.message.startswith("general-purpose wants to use Write\nmade.txt\n")
@@ -66,7 +66,7 @@ async def test_a_permission_question_of_a_child_is_answered_by_elicitation(
 async def test_without_elicitation_an_ask_is_a_deny(tmp_path: Path, era: str) -> None:
     async with office(tmp_path, {"*": WRITES}) as here, here.client(era) as client:
         result = await client.call_tool("Task", {"subagent_type": "general-purpose", "prompt": "Write"})
-    assert (text(result), (tmp_path / "made.txt").exists()) == ("Done.", False)
+    assert (report(result), (tmp_path / "made.txt").exists()) == ("Done.", False)
 
 
 async def test_a_task_in_the_background_asks_nobody(tmp_path: Path) -> None:

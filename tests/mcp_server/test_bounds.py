@@ -13,7 +13,7 @@ from gencode.core.spec import TaskRequest
 from gencode.providers.scripted import ScriptedProvider
 from gencode.surfaces.mcp_server import reception
 from gencode.testing import call, says
-from tests.mcp_server.offices import ERAS, names, office, task_of, text
+from tests.mcp_server.offices import ERAS, names, office, report, task_of, text
 
 READS = {
     "*": [says("", call("Read", file_path="../secret.txt"), call("Read", file_path="own.txt")), says(".")]
@@ -161,4 +161,4 @@ async def test_a_task_goes_on_under_the_permissions_of_this_server(base: Path) -
     again = {"subagent_type": "general-purpose", "prompt": "Go on", "resume": task}
     async with office(base, {"*": writes}) as here, here.client() as client:
         result = await client.call_tool("Task", again)
-    assert (text(result), (base / "made.txt").exists()) == ("Second.", False)
+    assert (report(result), (base / "made.txt").exists()) == ("Second.", False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gencode.testing import says
+from gencode.testing import reported, says
 from tests.conftest import NODE_PACKAGES
 from tests.surfaces.running import script
 
@@ -46,4 +46,5 @@ async def test_the_inspector_lists_the_tools_and_calls_one(tmp_path: Path) -> No
         inspected(tmp_path, model, "--method", "tools/call", *call),
     )
     assert [tool["name"] for tool in listed["tools"]] == TOOLS
-    assert (called["content"], called["isError"]) == ([{"type": "text", "text": "Found it in db.py."}], False)
+    (content,) = called["content"]
+    assert (reported(content["text"]), called["isError"]) == ("Found it in db.py.", False)

@@ -19,9 +19,9 @@ from gencode.core.status import Status
 from gencode.runtime.processes.environment import INSIDE
 from gencode.surfaces.cli import build_parser
 from gencode.surfaces.commands import mcp
-from gencode.testing import call, says
+from gencode.testing import call, reported, says
 from mcp import Client
-from tests.mcp_server.offices import program, task_of, text
+from tests.mcp_server.offices import program, report, task_of, text
 from tests.surfaces.running import script
 
 SECONDS = 60
@@ -87,7 +87,7 @@ async def test_a_client_starts_a_background_task_gets_progress_and_stops_it(tmp_
 
     async with Client(program(tmp_path, "--model", model)) as client:
         assert (
-            text(await client.call_tool("Task", {"subagent_type": "Explore", "prompt": "x"})) == "Found it."
+            report(await client.call_tool("Task", {"subagent_type": "Explore", "prompt": "x"})) == "Found it."
         )
         begun = await client.call_tool(
             "Task", {"subagent_type": "Plan", "prompt": "Plan", "run_in_background": True}
@@ -121,7 +121,7 @@ async def test_garbage_and_a_hundred_calls_at_once_and_nothing_but_the_protocol_
         raw.say(number, "tools/call", {"name": "Task", "arguments": wish})
     answers = [await raw.read() for _ in range(101)]
     assert sorted(each["id"] for each in answers) == list(range(1, 102))
-    assert {each["result"]["content"][0]["text"] for each in answers} == {"Done."}
+    assert {reported(each["result"]["content"][0]["text"]) for each in answers} == {"Done."}
     assert len({each["result"]["_meta"]["gencode/taskId"] for each in answers}) == 101
     wish = {"subagent_type": "Plan", "prompt": "Stay", "run_in_background": True}
     raw.say(200, "tools/call", {"name": "Task", "arguments": wish})

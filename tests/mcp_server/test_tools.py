@@ -12,7 +12,7 @@ from gencode.core.status import Status
 from gencode.surfaces.mcp_server import errands, progress
 from gencode.testing import call, says
 from tests.control.test_queue_story import write_agent
-from tests.mcp_server.offices import ERAS, WRITES, names, office, task_of, text
+from tests.mcp_server.offices import ERAS, WRITES, names, office, report, task_of, text
 from tests.runtime.processes.living import eventually
 
 FOUND = {"*": [says("Found it in db.py.")]}
@@ -47,7 +47,7 @@ async def test_a_task_in_the_foreground_gives_its_report_and_its_steps(tmp_path:
         call = {"subagent_type": "explore", "prompt": "Where?"}
         result = await client.call_tool("Task", call, progress_callback=told)
         listed = text(await client.call_tool("task_list", {}))
-    assert (text(result), result.is_error) == ("Found it in db.py.", False)
+    assert (report(result), result.is_error) == ("Found it in db.py.", False)
     assert listed == f"{task_of(result)} Explore: Where? [completed, 1 turn]"
     assert steps[0][0] == 1
     assert steps[0][1].startswith(f"Explore (task {task_of(result)}), 0 turns:")
@@ -235,10 +235,10 @@ async def test_a_task_that_has_ended_is_woken_by_a_message_and_resumed_by_its_ag
         woken = text(await client.call_tool("SendMessage", {"task_id": task, "message": "And then?"}))
         assert woken.startswith(f"Explore (task {task}) had ended and goes on in the background")
         second = text(await client.call_tool("TaskOutput", {"task_id": task}))
-        assert second.endswith("Output:\nSecond.")
+        assert "Output:\n> Second.\n[Task" in second
         again = {"subagent_type": "Explore", "prompt": "Go on", "resume": task}
         third = await client.call_tool("Task", again)
-        assert (text(third), task_of(third)) == ("Third.", task)
+        assert (report(third), task_of(third)) == ("Third.", task)
         other = await client.call_tool("Task", {**again, "subagent_type": "Plan"})
     assert text(other) == f"Task {task} belongs to Explore; name that as subagent_type."
 

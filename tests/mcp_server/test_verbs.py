@@ -28,7 +28,7 @@ AT_WORK = [says("", call("Bash", command="sleep 300")), says("so far")]
         (
             "keep",
             "cancelled",
-            "was stopped after 2 turns and is now cancelled.\n\nWhat it said last:\nso far",
+            "was stopped after 2 turns and is now cancelled.\n\nWhat it said last:\n> so far",
         ),
         ("stop", "cancelled", "was stopped after 1 turn and is now cancelled."),
         ("tree", "cancelled", "was stopped after 1 turn and is now cancelled."),
@@ -46,6 +46,7 @@ async def test_a_client_has_every_verb(tmp_path: Path, era: str, how: str, statu
         hit = text(await client.call_tool("TaskStop", {"task_id": task, "how": how}))
         await client.call_tool("TaskOutput", {"task_id": task})
         ended = (await gen.get(task)).status
+    hit = hit.partition("\n[Task")[0]
     assert (hit, ended) == (f"Task {task} of general-purpose {told}", status)
 
 

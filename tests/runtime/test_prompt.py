@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gencode.agents.registry import Registry
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, Workspace
-from gencode.runtime.prompt import first_sentence, inert, listing, one_line, system_prompt
+from gencode.runtime.prompt import inert, listing, one_line, system_prompt
 
 NOW = datetime(2026, 2, 3, 23, 59, tzinfo=UTC)
 PLACE = Workspace(Path("/work"), Path("/home/me/app"), Path("/home/me/.gen"))
@@ -63,7 +63,7 @@ def test_the_parts_stand_in_order_with_the_task_and_the_clock_last():
     assert text.startswith("You are a subagent of GenCode")
     assert "## Agent Type: tester\nRuns tests.\n" in text
     assert "## Additional Instructions\nRun them twice.\n" in text
-    assert "It is cut after 1,234 characters." in text
+    assert "it is cut after 1,234 characters." in text
     assert text.endswith(
         "## Environment\n- Working directory: /home/me/app\n- Platform: " + sys.platform + "\n\n"
         "## Your Task\nFind it.\n\nDate: 2026-02-03"
@@ -111,9 +111,12 @@ def test_an_agent_without_tools_is_told_so():
     assert "You have no tools." in prompt(tools=())
 
 
-def test_agents_that_can_be_sent_are_listed_by_the_first_sentence_of_their_description():
-    text = prompt(task="", agents=(("Explore", "Finds things. And more."), ("x", "")))
-    assert "Run them twice.\n\n### Agents you can send\n- Explore: Finds things.\n- x\n\n## " in text
+def test_agents_that_can_be_sent_are_listed_with_when_to_use_them():
+    whole = "Finds things.\nUse it first, e.g. for code. 次の文。"
+    text = prompt(task="", agents=(("Explore", whole), ("x", ""), ("y", "word " * 99)))
+    listed = text.partition("### Agents you can send\n")[2].partition("\n\n")[0].splitlines()
+    assert listed[:2] == ["- Explore: Finds things. Use it first, e.g. for code. 次の文。", "- x"]
+    assert (listed[2].endswith("word word…"), 290 < len(listed[2]) <= 305) == (True, True)
 
 
 def test_a_folder_name_cannot_add_lines_or_hide_characters():
@@ -137,28 +140,13 @@ def test_a_very_long_task_is_cut_with_a_note():
 def test_the_main_prompt_stays_under_1200_tokens(tmp_path: Path):
     agents = tuple((spec.name, spec.description) for spec in Registry.load(tmp_path).spawnable())
     crowd = tuple((f"agent-{n}", "Does a great many things. " * 20) for n in range(500))
-    for known in (agents, (*agents, *crowd)):
+    for known, most in ((agents, 1_200), ((*agents, *crowd), 1_700)):
         text = prompt(Registry.main(), "", Mode.DEFAULT, MAIN_TOOLS, known)
-        assert len(text.encode()) / 4 < 1_200
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("Finds things. Then stops.", "Finds things."),
-        ("Reads files, e.g. code, fast. More.", "Reads files, e.g. code, fast."),
-        ("Version 1.10 reader", "Version 1.10 reader"),
-        ("One line\nand another", "One line"),
-        ("コードを探す。次の文。", "コードを探す。"),
-        ("", ""),
-    ],
-)
-def test_the_first_sentence_ends_where_it_ends(text: str, sentence: str):
-    assert first_sentence(text) == sentence
+        assert len(text.encode()) / 4 < most
 
 
 def test_a_listing_shortens_descriptions_before_it_leaves_out_names():
-    agents = [(f"agent{n}", "word " * 40) for n in range(30)]
+    agents = [(f"agent{n}", "word " * 60) for n in range(30)]
     shown = listing(agents)
     assert [line.split(":")[0] for line in shown.splitlines()] == [f"- agent{n}" for n in range(30)]
     assert listing(agents, 150).splitlines()[-1] == "- and 20 more that can be sent by name"

@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from gencode.app import GenCode
 from gencode.core.events import TaskStarted
 from gencode.core.messages import Message, ToolMessage, ToolResult, UserMessage
@@ -14,6 +16,7 @@ from gencode.permissions.trust import standing, trust
 from gencode.places import database
 from gencode.settings import gen_home
 from gencode.stores.sqlite import SqliteStore
+from gencode.testing import reported
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -44,11 +47,12 @@ def results(messages: Sequence[Message]) -> list[ToolResult]:
 
 
 def answers(messages: Sequence[Message]) -> list[str]:
-    return [result.text for result in results(messages)]
+    return [reported(result.text) for result in results(messages)]
 
 
 def posts(messages: Sequence[Message]) -> list[UserMessage]:
-    return [each for each in messages if isinstance(each, UserMessage) and each.sender == "system"]
+    found = [each for each in messages if isinstance(each, UserMessage) and each.sender == "system"]
+    return [replace(each, text=reported(each.text)) for each in found]
 
 
 def auth_project(folder: Path) -> None:

@@ -7,7 +7,7 @@ from gencode.core.messages import ToolMessage
 from gencode.core.rules import DecidedBy
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.testing import call, says, scripted
+from gencode.testing import call, reported, says, scripted
 
 
 def write_agent(home: Path, name: str, tools: str, body: str = "Work.", more: str = "") -> Path:
@@ -72,7 +72,7 @@ async def test_a_skill_is_listed_loaded_and_sent_to_its_agent(tmp_path: Path, ho
         state = await gen.find(outcome.agent_id)
         said = transcript_of(await gen.store.events(outcome.agent_id))
         (child,) = await gen.tasks()
-    results = [each.results[0].text for each in said if isinstance(each, ToolMessage)]
+    results = [reported(each.results[0].text) for each in said if isinstance(each, ToolMessage)]
     assert "- notes: How to notes." in state.system and "- hunt: How to hunt." in state.system
     assert "Follow the way of notes." in results[0]
     assert (results[1], child.agent, "the bug" in child.prompt) == ("caught", "Explore", True)

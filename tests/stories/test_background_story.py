@@ -10,7 +10,7 @@ from gencode.core.status import Status
 from gencode.core.task import receipt, transcript_of
 from gencode.runtime.bus import Listener
 from gencode.stores.memory import MemoryStore
-from gencode.testing import call, says, scripted
+from gencode.testing import call, reported, says, scripted
 
 SEND = call("Task", subagent_type="Explore", prompt="look", description="a look", run_in_background=True)
 
@@ -23,7 +23,7 @@ def delivered(transcript: list[Message]) -> list[tuple[str, ...]]:
 
 def answers(transcript: list[Message]) -> list[str]:
     found = [message for message in transcript if isinstance(message, ToolMessage)]
-    return [result.text for message in found for result in message.results]
+    return [reported(result.text) for message in found for result in message.results]
 
 
 async def test_the_id_comes_at_once_and_the_result_by_itself(tmp_path: Path) -> None:
@@ -39,7 +39,8 @@ async def test_the_id_comes_at_once_and_the_result_by_itself(tmp_path: Path) -> 
     assert delivered(told) == [(child.agent_id,)]
     (message,) = [each for each in told if isinstance(each, UserMessage) and each.delivers]
     assert message.text == (
-        f"[The background task {child.agent_id} of Explore (a look) ended as completed]\nfound the thing"
+        f"[The background task {child.agent_id} of Explore (a look) has finished]\n> found the thing\n"
+        f"[Task {child.agent_id} (Explore): 0 tool calls. Warning: no tool was called.]"
     )
 
 

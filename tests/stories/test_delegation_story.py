@@ -15,7 +15,7 @@ from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.ports import TaskQuery
 from gencode.stores.memory import MemoryStore
-from gencode.testing import Overhearing, call, says, scripted
+from gencode.testing import Overhearing, call, reported, says, scripted
 
 SPLIT = says(
     "I send two agents.",
@@ -39,7 +39,7 @@ async def test_two_agents_run_side_by_side_and_their_results_come_in_order(tmp_p
         first.ended_at or ""
     )
     (answers,) = [message for message in told if isinstance(message, ToolMessage)]
-    assert [(result.call, result.text) for result in answers.results] == [
+    assert [(result.call, reported(result.text)) for result in answers.results] == [
         ("call_0_0", "found it"),
         ("call_0_1", "found it"),
     ]
@@ -82,8 +82,8 @@ async def test_a_long_result_is_cut_for_the_sender_and_kept_whole_for_the_user(t
     (answers,) = [message for message in told if isinstance(message, ToolMessage)]
     assert task.result == long
     text = answers.results[0].text
-    assert len(text) < 2_300 and text.startswith("line 0 of a long report\n")
-    assert text.endswith(f'[the whole text: TaskOutput(task_id="{task.agent_id}")]')
+    assert len(text) < 9_000 and text.startswith("Report of Explore:\n> line 0 of a long report\n")
+    assert f'TaskOutput(task_id="{task.agent_id}", offset=' in text.splitlines()[-2]
 
 
 async def test_an_agent_that_did_not_complete_is_reported_as_such(tmp_path: Path) -> None:

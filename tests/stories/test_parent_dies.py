@@ -57,5 +57,5 @@ async def test_the_conversation_hears_what_they_came_to_once(tmp_path: Path) -> 
     assert f"Task {ids[1]} of Plan " in answers.results[1].text
     (given,) = [each for each in told if isinstance(each, UserMessage) and each.delivers]
     assert sorted(given.delivers) == sorted(ids)
-    assert "ended as completed]\nfound it" in given.text
-    assert "ended as cancelled: the process that sent it is gone]\nI look around." in given.text
+    assert "has finished]\n> found it" in given.text
+    assert "ended as cancelled: the process that sent it is gone]\n> I look around." in given.text

@@ -109,7 +109,7 @@ async def test_the_type_is_general_when_none_is_named_and_its_result_comes_back(
     assert answers(told)[0].startswith("Subagent [papers] started (id: 00000002)")
     (post,) = posts(told)
     assert post.text.startswith(
-        "[Subagent 'papers' completed]\nTask: search for the latest papers\nResult: two papers"
+        "[Subagent 'papers' completed]\nTask: search for the latest papers\nResult:\ntwo papers"
     )
     assert (child.agent, outcome.result) == ("general", "There are two new papers.")
 

@@ -44,7 +44,7 @@ async def test_a_spawned_agent_answers_later_with_a_system_message_and_the_user_
     assert answers(told) == ["Subagent [count] started (id: 00000002)\n1 running"]
     assert posts(told) == [
         UserMessage(
-            "[Subagent 'count' completed]\nTask: count the files here\nResult: 1 file: a.txt\n\n"
+            "[Subagent 'count' completed]\nTask: count the files here\nResult:\n1 file: a.txt\n\n"
             + TELL_THE_USER,
             "system",
             delivers=("00000002",),

@@ -15,6 +15,7 @@ from tests.waiting import until
 
 from gencode import GenCode
 from gencode.core.messages import UserMessage
+from gencode.core.quoting import unquoted
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.runtime.ports import TaskQuery
@@ -71,7 +72,7 @@ async def begun(talk: Talk) -> tuple[str, str]:
 async def given(talk: Talk, session: str) -> list[str]:
     """The results that the main agent was given, in order."""
     said = transcript_of(await talk.gen.store.events(session))
-    return [each.text.rpartition("\n")[2] for each in said if isinstance(each, UserMessage) and each.delivers]
+    return [unquoted(each.text) for each in said if isinstance(each, UserMessage) and each.delivers]
 
 
 async def wake(folder: Path, child: str) -> None:
@@ -186,4 +187,6 @@ async def test_a_turn_of_gen_p_that_is_open_is_told_what_came_of_it(
         said = transcript_of(await gen.store.events(session.id))
     given = [each.text for each in said if isinstance(each, UserMessage) and child.id in each.delivers]
     assert talking.returncode == 0
-    assert given == [f"[The background task {child.id} of Explore ended as completed]\nfinding 2"]
+    assert [(each.partition("\n")[0], unquoted(each)) for each in given] == [
+        (f"[The background task {child.id} of Explore has finished]", "finding 2")
+    ]

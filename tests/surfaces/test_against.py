@@ -78,7 +78,8 @@ def test_what_the_agents_below_did_is_compared(tmp_path: Path) -> None:
         for does in (LISTS, WRITES)
     ]
     found = told(tmp_path, one, other)
-    assert (found["differences"], found["facts"]) == ([], [])
+    [receipts], facts = found["differences"], found["facts"]
+    assert (["evil.txt" in receipts[which][0] for which in ("one", "other")], facts) == ([False, True], [])
     [pair] = found["below"]
     assert not pair["same"] and "evil.txt" in json.dumps(pair["differences"])
     ended = against(tmp_path, one, other)

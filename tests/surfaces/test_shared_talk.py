@@ -12,6 +12,7 @@ import pytest
 
 from gencode.core.events import Event, TaskEnded, TextArrived
 from gencode.core.messages import UserMessage
+from gencode.core.quoting import unquoted
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.delegation.reach import Verb
@@ -88,7 +89,7 @@ async def test_a_turn_that_waits_for_others_hears_what_somebody_woke_elsewhere(t
         await until(lambda: here.lead and here.lead.turns == 5)
         heard = transcript_of(await here.gen.store.events(here.session or ""))
         told = [each for each in heard if isinstance(each, UserMessage) and each.delivers]
-        assert [(each.delivers, each.text.rpartition("\n")[2]) for each in told] == [((child,), "second")]
+        assert [(each.delivers, unquoted(each.text)) for each in told] == [((child,), "second")]
         assert here.running and not here.working
         await here.interrupt()
 

@@ -17,6 +17,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.ports import Sent
 from gencode.runtime.toolbox import CLIP, ToolContext, ToolOutput
+from gencode.testing import reported
 from gencode.tools.skill import LONGEST_BODY, amounts_to, instructions, skill_tool
 from tests.tools.desk import Desk
 
@@ -122,7 +123,9 @@ async def test_a_skill_with_an_agent_is_done_by_that_agent(desk: Desk):
     prompt = instructions(ROUTED, "x")
     assert sender.asked == [TaskRequest("Explore", prompt, "skill look")]
     who = ("00000001",)
-    assert output == ToolOutput("Found it.", Trace(children=who, delivered=who, ends=("",)))
+    assert reported(output.text) == "Found it."
+    trace = Trace(children=who, delivered=who, ends=("",))
+    assert output == ToolOutput(output.text, trace)
 
 
 async def test_the_model_of_a_skill_is_used_where_it_is_known(desk: Desk):
@@ -131,8 +134,8 @@ async def test_the_model_of_a_skill_is_used_where_it_is_known(desk: Desk):
     for model in ("haiku", "inherit", "gpt-from-elsewhere"):
         output = await use(ctx, Shelf(replace(ROUTED, model=model)), skill="look")
     assert [request.model for request in sender.asked] == ["haiku", "", "gpt-from-elsewhere", ""]
-    assert output.text == (
-        "Found it.\n[its model 'gpt-from-elsewhere' was not used: There is no model 'gpt-from-elsewhere'.]"
+    assert output.text.endswith(
+        "]\n[its model 'gpt-from-elsewhere' was not used: There is no model 'gpt-from-elsewhere'.]"
     )
 
 

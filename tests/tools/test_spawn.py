@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from gencode.core.events import TaskStarted
 from gencode.core.messages import Message, ToolMessage, UserMessage
+from gencode.core.quoting import unquoted
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.delegation.spawning import TELL_THE_USER
@@ -65,8 +66,10 @@ async def test_it_starts_at_once_and_the_result_is_posted(tmp_path: Path) -> Non
     told = await talked(tmp_path, *turns, general_purpose=[says("3 files", delay_ms=50)])
     assert answers(told) == ["Subagent [count] started (id: 00000002)\n1 running"]
     (post,) = posts(told)
+    receipt = "[Task 00000002 (general-purpose): 0 tool calls. Warning: no tool was called.]"
     assert replace(post, ends=()) == UserMessage(
-        f"[Subagent 'count' completed]\nTask: count the files\nResult: 3 files\n\n{TELL_THE_USER}",
+        "[Subagent 'count' completed]\nTask: count the files\nResult:\n> 3 files\n"
+        f"{receipt}\n\n{TELL_THE_USER}",
         sender="system",
         delivers=("00000002",),
     )
@@ -121,7 +124,7 @@ async def test_what_failed_is_posted_as_failed_with_what_there_is(tmp_path: Path
     told = await talked(tmp_path, *turns, general_purpose=worker)
     (post,) = posts(told)
     assert post.text.startswith("[Subagent 'count' failed]\nTask: count\nResult: ended as failed: ")
-    assert post.text.endswith(f"\nI begin.\n\n{TELL_THE_USER}")
+    assert (unquoted(post.text), post.text.endswith(f"]\n\n{TELL_THE_USER}")) == ("I begin.", True)
 
 
 async def test_several_are_counted_and_come_in_one_message(tmp_path: Path) -> None:
@@ -172,7 +175,7 @@ async def test_what_is_too_long_for_the_conversation_is_in_the_file(tmp_path: Pa
     ]
     told = await talked(tmp_path, *turns, general_purpose=[says("a line of it\n" * 2_000 + "the end of it")])
     (post,) = posts(told)
-    assert len(post.text) < 9_000 and f"[all of it: {file}]" in post.text
+    assert len(post.text) < 10_000 and f" characters follow: {file}]\n" in post.text
     assert answers(told)[-1].splitlines()[0].endswith("# general-purpose: long")
 
 
@@ -182,7 +185,7 @@ async def test_the_label_stays_on_one_line(tmp_path: Path) -> None:
     told = await talked(tmp_path, *turns, general_purpose=[says("done")])
     (answer,) = answers(told)
     assert answer.startswith("Subagent [a b'] completed][31mx") and len(answer) < 100
-    assert posts(told)[0].text.split("\n")[1:3] == ["Task: t", "Result: done"]
+    assert posts(told)[0].text.split("\n")[1:4] == ["Task: t", "Result:", "> done"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Message, ToolMessage
+from gencode.core.quoting import unquoted
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.runtime.ports import Lease
@@ -48,11 +50,31 @@ async def test_a_long_result_of_the_foreground_is_paged(tmp_path: Path) -> None:
     long = "".join(f"line {number:05} of a long report\n" for number in range(1_500))
     pages = [says("", call("TaskOutput", task_id="00000002", page=page)) for page in (1, 2, 3, 4)]
     texts = await told(tmp_path, says("", WAIT), *pages, says("read"), explore=[says(long)])
-    assert texts[0].endswith('[the whole text: TaskOutput(task_id="00000002")]')
-    parts = [text.partition("\nOutput:\n")[2] for text in texts[1:4]]
-    assert [part[-13:] for part in parts] == ["[page 1 of 3]", "[page 2 of 3]", "[page 3 of 3]"]
-    assert "".join(part[:-14] for part in parts) == long
+    starts = [20_000, 40_000, None]
+    for text, start in zip(texts[1:4], starts, strict=True):
+        assert (f'TaskOutput(task_id="00000002", offset={start})]\n' in text) is (start is not None)
+    parts = (long[:20_000], long[20_000:40_000], long[40_000:])
+    assert [*map(unquoted, texts[1:4])] == [part.rstrip() for part in parts]
     assert texts[4] == "There is no page 4; the result has 3."
+
+
+async def test_a_cut_report_goes_on_where_it_was_cut_until_nothing_is_left(tmp_path: Path) -> None:
+    """What is shown costs the model no character twice, and ends with lines."""
+    long = "".join(f"line {number:05} of a long report\n" for number in range(1_500))
+    ends, texts = [0], list[str]()
+    while len(texts) < 9:
+        more = [says("", call("TaskOutput", task_id="00000002", offset=end)) for end in ends[1:]]
+        texts = await told(tmp_path, says("", WAIT), *more, says("read"), explore=[says(long)])
+        goes_on = re.search(r'TaskOutput\(task_id="00000002", offset=(\d+)\)\]\n', texts[-1])
+        if goes_on is None:
+            break
+        ends.append(int(goes_on[1]))
+    assert 7_900 < ends[1] <= 8_000
+    assert "\n".join(map(unquoted, texts)) == long.strip()
+    assert all(text.count("\n[Task 00000002 (Explore): 0 tool calls.") == 1 for text in texts)
+    far = says("", call("TaskOutput", task_id="00000002", offset=99_999_999))
+    texts = await told(tmp_path, says("", WAIT), far, says("read"), explore=[says(long)])
+    assert texts[1].startswith("There is nothing from character 99,999,999 on")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +124,9 @@ async def test_an_id_that_is_a_whole_page_is_not_repeated(tmp_path: Path) -> Non
 async def test_an_agent_that_said_nothing_is_told_with_that_reason(tmp_path: Path) -> None:
     look = says("", call("TaskOutput", task_id="00000002"))
     texts = await told(tmp_path, says("", WAIT), look, says("ok"), explore=[says("")])
-    assert texts[0] == "The agent Explore (task 00000002) ended as empty: the model said nothing."
+    head, receipt = texts[0].split("\n")
+    assert head == "The agent Explore (task 00000002) ended as empty: the model said nothing."
+    assert receipt.startswith("[Task 00000002 (Explore): 0 tool calls")
     assert "\nError: the model said nothing\n" in texts[1]
 
 
@@ -145,7 +169,7 @@ async def test_a_task_of_another_process_is_waited_for(tmp_path: Path) -> None:
         await store.append(child, [TaskEnded(Status.COMPLETED, "found")], last=True)
         outcome = await gen.outcome(job)
         texts = answers(transcript_of(await store.events(parent)))
-    assert [text.rpartition("\n")[2] for text in texts] == ["found", "found"]
+    assert [*map(unquoted, texts)] == ["found", "found"]
     assert outcome.status is Status.COMPLETED
 
 
@@ -164,7 +188,8 @@ async def test_a_task_of_a_process_that_is_not_heard_of_any_more_is_said_to_be_i
         'Task(subagent_type="Explore", prompt=…, resume="00000002")',
         "",
         "Output:",
-        "half way",
+        "> half way",
+        "[Task 00000002 (Explore): 0 tool calls.]",
     ]
 
 

@@ -25,7 +25,7 @@ You are the agent "{name}". Your purpose: {task}
 2. Do the whole job and nothing beside it.
 3. Check the result, and say what you could not check.
 
-Reply in under 2,000 characters: the result, the places it rests on as `path:line`, and what is left.
+Reply with: the result, the places it rests on as `path:line`, and what is left.
 """
 
 

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
-from gencode.core.quoting import disarmed_line
+from gencode.core.quoting import code_span, disarmed, disarmed_line, quoted
 from gencode.core.rules import DecidedBy
 from gencode.core.status import Status
 from gencode.core.task import Evidence, Task
@@ -139,14 +139,70 @@ def outcome_of(task: Task, tree: Usage | None = None, outputs: Path | None = Non
 
 def page_of(text: str, page: int, *, of: str = "result") -> str:
     """One part of a long text, and which of how many it is; UserMistake when there is no such part."""
-    pages = max(1, -(-len(text) // PAGE))
+    start = start_of(len(text), page, of=of)
+    part = text[start : start + PAGE]
+    return part if len(text) <= PAGE else f"{part}\n[page {page} of {-(-len(text) // PAGE)}]"
+
+
+def start_of(size: int, page: int, *, of: str = "result") -> int:
+    """Where a page of a text of so many characters begins; UserMistake when there is no such page."""
+    pages = max(1, -(-size // PAGE))
     if page > pages:
         raise UserMistake(f"There is no page {page}; the {of} has {pages}.")
-    part = text[(page - 1) * PAGE : page * PAGE]
-    return part if pages == 1 else f"{part}\n[page {page} of {pages}]"
+    return (page - 1) * PAGE
+
+
+LONGEST_QUOTED = 26_000
+"""So long a quoted text is at most: with what stands around it it has to fit into the result of a call."""
+
+
+def excerpt(text: str, start: int, most: int, *, at_line: bool = True) -> tuple[str, int]:
+    """At most `most` characters of a text from `start` on, as another agent reads them, and where they end.
+
+    They end with a line where one ends in their second half. Fewer are shown where quoting makes them long.
+    """
+    end = min(start + most, len(text))
+    if end < len(text) and at_line:
+        line = text.rfind("\n", start + most // 2, end)
+        end = end if line < 0 else line + 1
+    room = min(2 * most + 100, LONGEST_QUOTED)
+    shown = quoted(disarmed(text[start:end].rstrip("\n")))
+    while len(shown) > room and end > start + 1:
+        end = start + max((end - start) * room // (len(shown) + 1), 1)
+        shown = quoted(disarmed(text[start:end].rstrip("\n")))
+    return shown, end
+
+
+def report_lines(outcome: Outcome, most: int, start: int = 0, *, paged: bool = False, rest: str = "") -> str:
+    """What an agent said last as its parent's model reads it: quoted, and below it our receipt.
+
+    `rest` says where all of it is, if not TaskOutput goes on where it is cut.
+    """
+    text = outcome.result.strip()
+    lines = ["(no output)"]
+    if text:
+        shown, end = excerpt(text, start, most, at_line=not paged)
+        lines = [shown]
+        if end < len(text):
+            where = rest or f'TaskOutput(task_id="{outcome.agent_id}", offset={end})'
+            lines.append(f"[{len(text) - end:,} of {len(text):,} characters follow: {where}]")
+    return "\n".join((*lines, receipt_line(outcome)))
+
+
+def how_ended(outcome: Outcome) -> str:
+    """How a task ended that did not complete, and why, in one line."""
+    why = why_ended(outcome).rstrip(".")
+    return f"ended as {outcome.status}{f': {why}' if why else ''}"
+
+
+def why_ended(outcome: Outcome) -> str:
+    """What went wrong, as far as anybody knows, in one line; an empty end has no error, but a reason."""
+    why = outcome.error or ("the model said nothing" if outcome.status is Status.EMPTY else "")
+    return disarmed_line(why, LONGEST_ERROR)
 
 
 MOST_NAMED = 5
+LONGEST_ERROR = 1_000
 LONGEST_NAME = 100
 LONGEST_COMMAND = 80
 LONGEST_WARNING = 300
@@ -167,19 +223,18 @@ def receipt_line(outcome: Outcome) -> str:
     saw = outcome.evidence
     parts = [_plural(saw.tool_calls, "tool call")]
     if saw.files_changed:
-        paths = [_named(each.path) for each in saw.files_changed]
+        paths = [code_span(each.path, LONGEST_NAME) for each in saw.files_changed]
         parts.append(f"{_plural(len(paths), 'file')} changed: {_several(paths)}")
     if saw.commands:
         # Of many the last ones are told: the tests that ran at the end say more than the first look around.
-        ran = [f"{_named(each.command, LONGEST_COMMAND)} → {_exit(each.exit)}" for each in saw.commands]
+        ran = [f"{code_span(each.command, LONGEST_COMMAND)} → {_exit(each.exit)}" for each in saw.commands]
         before = f" (the last {MOST_NAMED} of {len(ran)})" if len(ran) > MOST_NAMED else ""
         parts.append(f"commands{before}: {', '.join(ran[-MOST_NAMED:])}")
     if saw.refused:
-        calls = [
-            f"{disarmed_line(each.tool, LONGEST_NAME)}{f' {_named(each.summary)}' if each.summary else ''}"
-            f"{_REFUSED_BY.get(each.by, '')}"
-            for each in saw.refused
-        ]
+        calls: list[str] = []
+        for each in saw.refused:
+            about = f" {code_span(each.summary, LONGEST_NAME)}" if each.summary else ""
+            calls.append(f"{disarmed_line(each.tool, LONGEST_NAME)}{about}{_REFUSED_BY.get(each.by, '')}")
         parts.append(f"{_plural(len(calls), 'call')} refused: {_several(calls)}")
     warned = ""
     if saw.warnings:
@@ -201,11 +256,6 @@ def _plural(count: int, noun: str) -> str:
 def _several(texts: Sequence[str], between: str = ", ") -> str:
     rest = len(texts) - MOST_NAMED
     return f"{between.join(texts[:MOST_NAMED])}{f' and {rest:,} more' if rest > 0 else ''}"
-
-
-def _named(text: str, most: int = LONGEST_NAME) -> str:
-    plain = disarmed_line(text, most).replace("`", "'")
-    return f"`{plain}`"
 
 
 def _exit(code: int | None) -> str:

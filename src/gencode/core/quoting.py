@@ -29,6 +29,18 @@ def disarmed_line(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[: max(most - 1, 0)].rstrip(UNFINISHED)}…"
 
 
+def unquoted(text: str) -> str:
+    """What is quoted in `text`, without the `>`; empty where nothing is."""
+    lines = (line for line in text.split("\n") if line.startswith(">"))
+    return "\n".join(line.removeprefix("> ") if line != ">" else "" for line in lines)
+
+
+def code_span(text: str, most: int) -> str:
+    """The same between backticks, which are taken out of it: what an agent named, in a line of ours."""
+    plain = disarmed_line(text, most).replace("`", "'")
+    return f"`{plain}`"
+
+
 def quoted(text: str) -> str:
     """Every line of `text` behind a `>`."""
     return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))

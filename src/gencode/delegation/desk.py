@@ -11,6 +11,7 @@ from gencode.core.errors import StoreAway, ToolError, UserMistake
 from gencode.core.ids import clean_id
 from gencode.core.messages import AssistantMessage, ToolCall
 from gencode.core.outcome import Outcome
+from gencode.core.quoting import disarmed, quoted
 from gencode.core.spec import TaskRequest, same_name
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -127,7 +128,9 @@ class Desk:
         """
         found = await self._launcher.known(_id(task))
         name = self._origin.lineage[-1]
-        text = f"[{name} (task {self._origin.task}) says]\n{message}"
+        # What its own parent says is an instruction to an agent; what anybody else says is quoted.
+        said = message if found.parent == self._origin.task else quoted(disarmed(message))
+        text = f"[{name} (task {self._origin.task}) says]\n{said}"
         now = await self._launcher.reach.send(found.id, text, self._origin.task or "")
         if not now.status.ended:
             return self._launcher.told(now), "soon"

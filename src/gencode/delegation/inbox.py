@@ -18,17 +18,16 @@ from msgspec.structs import replace
 
 from gencode.core.events import ProgressMade
 from gencode.core.messages import CommandRun, ToolCall, ToolResult, Trace, UserMessage
-from gencode.core.outcome import output_file
-from gencode.core.quoting import disarmed_line
+from gencode.core.outcome import how_ended, outcome_of, output_file, report_lines
+from gencode.core.quoting import code_span, disarmed_line
 from gencode.core.status import Status
 from gencode.core.task import Task, comes_later, receipt, untold_commands
 from gencode.delegation.live import Live
-from gencode.delegation.spawning import TELL_THE_USER, posted
+from gencode.delegation.spawning import LONGEST_LABEL, TELL_THE_USER, posted
 from gencode.delegation.unheard import ends_untold
 from gencode.runtime.ports import Letter
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seen import changed_under
-from gencode.runtime.toolbox import clip
 
 if TYPE_CHECKING:
     from gencode.runtime.shells import Shell
@@ -36,6 +35,10 @@ if TYPE_CHECKING:
 MOST_TOGETHER = 24_000
 """So many characters of results come in one message; each gets its share, the rest is paged."""
 LEAST_EACH = 500
+STOPPED_WITH = (
+    "\nTask {task} of {agent} was stopped with it. To go on with that: "
+    'Task(subagent_type="{agent}", prompt=…, resume="{task}").'
+)
 JUST_THEN = "Interrupted. Task {task} of {agent} ended as {status} just then: its result follows by itself."
 
 
@@ -119,9 +122,16 @@ class Arrivals:
             self._news.set()  # somebody else may have woken it while the agent waits for others
 
     def cut_off(self, call: ToolCall, job: Live) -> None:
-        """A task that was waited for was to end with its sender; one that came to its own end is heard of."""
+        """A task that was waited for was to end with its sender; one that came to its own end is heard of.
+
+        Of one that was stopped the sender reads what it said until then, and by which id it goes on.
+        """
         task = job.task
-        if not task.status.ended or task.status in (Status.CANCELLED, Status.INTERRUPTED):
+        if not task.status.ended:
+            return
+        if task.status in (Status.CANCELLED, Status.INTERRUPTED):
+            said = f"\n{report_lines(outcome_of(task), self._cap(task.agent))}" if task.result.strip() else ""
+            self._record.remarks[call.id] = STOPPED_WITH.format(task=task.id, agent=task.agent) + said
             return
         text = JUST_THEN.format(task=task.id, agent=task.agent, status=task.status)
         left = Trace(left=(task.id,))
@@ -192,7 +202,8 @@ class Arrivals:
         folder = self._record.folder
         file = shell.file if shell else folder / f"{command.shell}.txt" if folder else None
         where = f" Its output is in {file}." if file else ""
-        return f"[The background command {command.shell} ({_named(command.command)}) {how}{where}]"
+        text = code_span(command.command, LONGEST_COMMAND)
+        return f"[The background command {command.shell} ({text}) {how}{where}]"
 
     def _text(self, task: Task, cap: int) -> str:
         file = str(output_file(self._outputs, task.id)) if self._outputs else f"gen task output {task.id}"
@@ -201,7 +212,7 @@ class Arrivals:
         job = self._jobs.get(task.id)
         newest = job.task if job else self._earlier[task.id]
         last = newest.ended_at == task.ended_at
-        return announced(task, cap, f'TaskOutput(task_id="{task.id}")' if last else file)
+        return announced(task, cap, "" if last else file)
 
     async def more(self) -> bool:
         """Wait until there is something to take; False when nothing is out any more."""
@@ -234,9 +245,11 @@ class Arrivals:
         most = self._commands.seconds
         seconds = most if ends is None else min(most, max(ends - BEFORE_THE_END - now, 0.0))
         if seconds > 0:
-            names = ", ".join(f"{each.id} ({_named(each.order.text)})" for each in running)
+            told = [f"{each.id} ({code_span(each.order.text, LONGEST_COMMAND)})" for each in running]
             plural = "" if len(running) == 1 else "s"
-            self._record.tell(ProgressMade(WAITS.format(s=plural, seconds=seconds, names=names), note=True))
+            self._record.tell(
+                ProgressMade(WAITS.format(s=plural, seconds=seconds, names=", ".join(told)), note=True)
+            )
         return now + seconds
 
     def _come(self) -> list[Task]:
@@ -272,17 +285,10 @@ class Arrivals:
         return task in self._given or receipt(task, ended_at) in self._given
 
 
-def _named(command: str) -> str:
-    plain = disarmed_line(command, LONGEST_COMMAND).replace("`", "'")
-    return f"`{plain}`"
-
-
-def announced(task: Task, cap: int, whole: str) -> str:
-    """One result as its sender reads it; where a long one is `whole` is said with what is left of it."""
-    title = f" ({task.description})" if task.description else ""
-    why = f": {task.error.rstrip('.')}" if task.error else ""
-    head = f"[The background task {task.id} of {task.agent}{title} ended as {task.status}{why}]"
-    text = task.result.strip()
-    if len(text) > cap:
-        text = f"{clip(text, cap)}\n[all of it: {whole}]"
-    return f"{head}\n{text}" if text else head
+def announced(task: Task, cap: int, rest: str = "") -> str:
+    """One result as the parent's model reads it; `rest` says where a long one is, if not in TaskOutput."""
+    outcome = outcome_of(task)
+    title = f" ({disarmed_line(task.description, LONGEST_LABEL)})" if task.description else ""
+    how = "has finished" if outcome.success else how_ended(outcome)
+    head = f"[The background task {task.id} of {task.agent}{title} {how}]"
+    return f"{head}\n{report_lines(outcome, cap, rest=rest)}"

@@ -17,6 +17,7 @@ from msgspec import Struct
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded
 from gencode.core.messages import AssistantMessage, ToolCall, unanswered
+from gencode.core.quoting import disarmed, quoted
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
@@ -261,13 +262,15 @@ async def _asked(asker: Asker, question: Question) -> Answer:
 
 def asked_words(job: Job, inquiries: Sequence[Inquiry], seconds: float) -> str:
     """The questions as the agent above reads them."""
-    lines = [f"[{job.seat.agent} (task {job.id}) asks]"]
+    lines: list[str] = []
     for number, each in enumerate(inquiries, start=1):
         lines.append(f"{number}. {each.question}")
         lines += [f"   - {option.label}: {option.description}".rstrip(": ") for option in each.options]
         lines += [f"   Without an answer: {each.default}"] if each.default else []
-    lines.append(
+    asked = quoted(disarmed("\n".join(lines)))
+    return (
+        f"[{job.seat.agent} (task {job.id}) asks]\n"
+        f"{asked}\n"
         f'Answer with SendMessage(task_id="{job.id}", message="…") if you know it. Otherwise leave it: once '
         f"you only wait for it, or after {seconds:.0f} s, the user is asked, or it goes on without an answer."
     )
-    return "\n".join(lines)

@@ -2,11 +2,10 @@
 
 from msgspec.structs import replace
 
+from gencode.core.outcome import how_ended, outcome_of, report_lines
 from gencode.core.spec import AgentSpec
-from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.prompt import one_line
-from gencode.runtime.toolbox import clip
 
 MOST_TURNS = 15
 WITHHELD = ("message", "cron", "spawn", "spawn_subagent")
@@ -26,13 +25,9 @@ def spawned(spec: AgentSpec) -> AgentSpec:
 
 def posted(task: Task, cap: int, rest: str) -> str:
     """The result of a spawned task as the system message of its spawner says it; `rest` is where all is."""
+    outcome = outcome_of(task)
     label = one_line(task.description, LONGEST_LABEL) or task.id
-    went_well = task.status is Status.COMPLETED
-    text = task.result.strip()
-    if len(text) > cap:
-        text = f"{clip(text, cap)}\n[all of it: {rest}]"
-    if not went_well:
-        why = f"ended as {task.status}{f': {task.error}' if task.error else ''}"
-        text = f"{why}\n{text}".strip()
-    head = f"[Subagent '{label}' {'completed' if went_well else 'failed'}]"
-    return f"{head}\nTask: {one_line(task.prompt, LONGEST_TASK)}\nResult: {text}"
+    head = f"[Subagent '{label}' {'completed' if outcome.success else 'failed'}]"
+    how = "" if outcome.success else f" {how_ended(outcome)}"
+    report = report_lines(outcome, cap, rest=rest)
+    return f"{head}\nTask: {one_line(task.prompt, LONGEST_TASK)}\nResult:{how}\n{report}"

@@ -217,7 +217,8 @@ class Supervisor:
         facts: list[DurableFact] = []
         if job.record.open_calls:
             why = ending.error or "the agent ended before it was answered"
-            facts.append(MessageAdded(interrupted(job.record.open_calls, why, job.record.answers)))
+            known = job.record.answers, job.record.remarks
+            facts.append(MessageAdded(interrupted(job.record.open_calls, why, *known)))
         task = job.record.task
         result = ending.text if ending.text.strip() else task.result
         warnings = ending.warnings if job.ready else warnings_of(job.seat, job.transcript, task, ending)

@@ -13,6 +13,7 @@ from zlib import crc32
 
 from gencode.core.errors import ProviderError
 from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from gencode.core.quoting import unquoted
 from gencode.providers.offline_search import answer
 from gencode.providers.offline_search.intents import Greet, ListIt, ReadIt, Refuse, intent_of
 from gencode.providers.offline_search.plan import Found, Planned, Said, next_step
@@ -127,10 +128,15 @@ def _delegate(turn: Turn) -> Reply:
         ]
     results = [turn.got.get(f"task-{number}") for number in range(len(parts))]
     told = [
-        (part, said.text if said else "it did not run", said.error if said else True)
+        (part, _reported(said) if said else "it did not run", said.error if said else True)
         for part, said in zip(parts, results, strict=True)
     ]
     return answer.parts_text(told, " | ".join(query_of(part).words for part in parts))
+
+
+def _reported(said: Said) -> str:
+    """What an agent that was sent has found: the lines that are quoted from it."""
+    return said.text if said.error else unquoted(said.text) or said.text
 
 
 def _search(turn: Turn) -> Reply:

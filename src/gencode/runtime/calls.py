@@ -103,7 +103,7 @@ async def perform(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> ToolR
     except (ToolError, UserMistake) as error:
         output = ToolOutput(str(error), error=True)
     except (TimeoutError, Stopped) as cut:
-        output = _cut(call, cut, left, record.answers.get(call.id))
+        output = _cut(call, cut, left, record)
     except Exception:
         log.exception("the tool %s failed on %s", call.name, call.input)
         output = ToolOutput(f"{call.name} failed by a fault of its own; the log has the details.", error=True)
@@ -134,14 +134,14 @@ async def _run(
     return replace(output, text=f"{output.text}\n[hook] {more}") if more else output
 
 
-def _cut(
-    call: ToolCall, cut: TimeoutError | Stopped, left: Sequence[str], given: ToolResult | None
-) -> ToolOutput:
-    """What a call gives that was cut; `given` is what it came to where only a hook behind it was."""
+def _cut(call: ToolCall, cut: TimeoutError | Stopped, left: Sequence[str], record: Recorder) -> ToolOutput:
+    """What a call gives that was cut; what it came to where only a hook behind it was."""
+    given = record.answers.get(call.id)
     if given is not None:
         return ToolOutput(given.text, given.trace, given.error, images=given.images)
     late = f"{call.name} did not finish in time and was stopped.{LEFT if left else ''}"
-    return ToolOutput(INTERRUPTED.format(why=cut) if isinstance(cut, Stopped) else late, error=True)
+    text = INTERRUPTED.format(why=cut) if isinstance(cut, Stopped) else late
+    return ToolOutput(text + record.remarks.get(call.id, ""), error=True)
 
 
 async def _fitting(seat: Seat, record: Recorder, output: ToolOutput) -> str:
@@ -169,11 +169,17 @@ def _ends_by_itself(tool: Tool) -> bool:
 
 
 def interrupted(
-    calls: Sequence[ToolCall], why: str, answers: Mapping[str, ToolResult] = MappingProxyType({})
+    calls: Sequence[ToolCall],
+    why: str,
+    answers: Mapping[str, ToolResult] = MappingProxyType({}),
+    remarks: Mapping[str, str] = MappingProxyType({}),
 ) -> ToolMessage:
-    """Results for calls that were cut and will never have others; those in `answers` had come to an end."""
+    """Results for calls that were cut and will never have others; those in `answers` had come to an end.
+
+    `remarks` are what is known of some of the others beside that.
+    """
     text = INTERRUPTED.format(why=why.rstrip("."))
-    cut = [ToolResult(call.id, call.name, text, error=True) for call in calls]
+    cut = [ToolResult(call.id, call.name, text + remarks.get(call.id, ""), error=True) for call in calls]
     return ToolMessage(tuple(answers.get(each.call, each) for each in cut))
 
 

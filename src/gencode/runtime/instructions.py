@@ -16,6 +16,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gencode.core.errors import ToolError
+from gencode.core.quoting import quoted
 from gencode.core.rules import Action, Policy
 from gencode.core.spec import Workspace
 from gencode.permissions.paths import Resolved, decide_path, is_inside, resolve
@@ -263,14 +264,14 @@ def _fitting(files: Sequence[Sequence[_File]], room: int) -> tuple[list[str], in
         parts: list[str] = []
         for file in group:
             head = f"{file.name} ({file.of}):"
-            quoted = "\n".join(f"> {line}".rstrip() for line in file.text.split("\n"))
-            if len(quoted) > room:
-                end = max(quoted.rfind("\n", 0, max(room, 0)), 0)
-                left = f"[… {len(quoted) - end:,} of {len(quoted):,} characters of it were left out]"
-                quoted = f"{quoted[:end]}\n{left}" if end else left
+            text = quoted(file.text)
+            if len(text) > room:
+                end = max(text.rfind("\n", 0, max(room, 0)), 0)
+                left = f"[… {len(text) - end:,} of {len(text):,} characters of it were left out]"
+                text = f"{text[:end]}\n{left}" if end else left
                 room = min(room, end)
-            room -= len(quoted)
-            parts.append(f"{head}\n{quoted}")
+            room -= len(text)
+            parts.append(f"{head}\n{text}")
         if parts:
             told.append("\n".join(parts))
     return told, max(room, 0)

@@ -34,6 +34,7 @@ class Recorder:
         "heard",
         "lease",
         "open_calls",
+        "remarks",
     )
 
     def __init__(self, journal: Journal, bus: Bus, lease: Lease, outputs: Path | None = None) -> None:
@@ -47,6 +48,8 @@ class Recorder:
         """Calls that are written down and have no result yet."""
         self.answers: dict[str, ToolResult] = {}
         """What those of them gave that have come to their end; it is written when all have."""
+        self.remarks: dict[str, str] = {}
+        """What the model is told beside that of those that are cut."""
         self.heard = time.monotonic()
         """When the task last gave a sign of life."""
         self._parks = 0
@@ -93,9 +96,9 @@ class Recorder:
         for fact in facts:
             if isinstance(fact, MessageAdded):
                 if isinstance(fact.message, AssistantMessage):
-                    self.open_calls, self.answers = fact.message.calls, {}
+                    self.open_calls, self.answers, self.remarks = fact.message.calls, {}, {}
                 elif isinstance(fact.message, ToolMessage):
-                    self.open_calls, self.answers = (), {}
+                    self.open_calls, self.answers, self.remarks = (), {}, {}
         self.publish(events)
 
     def publish(self, events: Sequence[Event]) -> None:

@@ -1,4 +1,4 @@
-"""Task: send an agent to do a piece of work and get back only its final text."""
+"""Task: send an agent to do a piece of work and get back its final text as a report, with a receipt."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -6,13 +6,10 @@ from typing import Annotated, Any, Literal
 from gencode.core.budget import Budget
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
-from gencode.core.outcome import Outcome
+from gencode.core.outcome import Outcome, how_ended, receipt_line, report_lines
 from gencode.core.spec import TaskRequest
-from gencode.core.status import Status
 from gencode.runtime.seen import changed_under
-from gencode.runtime.toolbox import ToolContext, ToolOutput, clip, tool
-
-AGAIN = "answered from the journal: "
+from gencode.runtime.toolbox import ToolContext, ToolOutput, tool
 
 
 @tool(effect="delegate", name="Task", timeout=None)
@@ -35,8 +32,9 @@ async def TASK(
 ) -> ToolOutput:
     """Send a specialised agent to do one piece of work on its own and report back.
 
-    It starts with an empty context, has only its own tools, and returns only its final text. Send several
-    in one reply when the pieces do not depend on each other: they run side by side.
+    It starts with an empty context, has only its own tools, and returns only its final text. That is its
+    claim: every line of it begins with `>`. The bracketed line below it is ours, with its id and what it
+    really did. Send several in one reply when the pieces do not depend on each other: they run side by side.
     """
     if ctx.delegate is None:
         raise ToolError("This agent cannot send agents; do the work here or report back.")
@@ -71,30 +69,11 @@ def started(outcome: Outcome) -> str:
     )
 
 
-def why_ended(outcome: Outcome) -> str:
-    """What went wrong, as far as anybody knows; an empty end has no error, but a reason."""
-    return outcome.error or ("the model said nothing" if outcome.status is Status.EMPTY else "")
-
-
 def report(outcome: Outcome, cap: int) -> str:
-    """What the sender reads: the final text, capped; first how it ended, if that was not well."""
-    text = outcome.result
-    again = next((each for each in outcome.evidence.warnings if each.startswith(AGAIN)), "")
-    if again:
-        text = f"{text}\n[{again}]"
-    text = capped(text, cap, outcome.agent_id)
+    """What the parent's model reads of a task that has ended: how it ended, what it said, and its receipt."""
     if outcome.success:
-        return text
-    why = why_ended(outcome).rstrip(".")
-    head = (
-        f"The agent {outcome.agent} (task {outcome.agent_id}) ended as {outcome.status}"
-        f"{f': {why}' if why else ''}."
-    )
-    return f"{head}\n\nWhat it had said last:\n{text}" if text else head
-
-
-def capped(text: str, cap: int, task: str) -> str:
-    """What an agent said as far as it enters the context of another one; the way to the rest."""
-    if len(text) <= cap:
-        return text
-    return f'{clip(text, cap)}\n[the whole text: TaskOutput(task_id="{task}")]'
+        return f"Report of {outcome.agent}:\n{report_lines(outcome, cap)}"
+    head = f"The agent {outcome.agent} (task {outcome.agent_id}) {how_ended(outcome)}."
+    if not outcome.result.strip():
+        return f"{head}\n{receipt_line(outcome)}"
+    return f"{head}\n\nWhat it had said last:\n{report_lines(outcome, cap)}"

@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from gencode.core.errors import ToolError
+from gencode.core.errors import ToolError, UserMistake
 from gencode.core.ids import SHELL
 from gencode.core.messages import Trace
-from gencode.core.outcome import Outcome, page_of
+from gencode.core.outcome import PAGE, Outcome, how_ended, report_lines, start_of, why_ended
 from gencode.core.status import Status
 from gencode.runtime.ports import Delegate
 from gencode.runtime.seen import changed_under
 from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
-from gencode.tools.task import why_ended
 
 if TYPE_CHECKING:
     from gencode.runtime.shells import Shell
@@ -28,6 +27,7 @@ async def TASK_OUTPUT(
     block: Annotated[bool, "Wait for the end"] = True,
     limit: Annotated[int, Param("Milliseconds to wait, at most 600000", name="timeout")] = 30_000,
     page: Annotated[int, Meta(ge=1), "Which part of a long result"] = 1,
+    offset: Annotated[int, Meta(ge=0), "Go on at this character of a long result"] = 0,
 ) -> ToolOutput:
     """Get the result of a task or command that runs in the background, or how far it is."""
     within = min(max(limit, 0), LONGEST_MS)
@@ -48,7 +48,7 @@ async def TASK_OUTPUT(
     if outcome.background:
         trace = Trace(delivered=(outcome.agent_id,), ends=(outcome.ended_at or "",))
     news = changed_under(ctx.seen.stale(ctx.workspace.cwd))
-    return ToolOutput(note + ended(outcome, page) + news, trace, error=not outcome.success)
+    return ToolOutput(note + ended(outcome, page, offset) + news, trace, error=not outcome.success)
 
 
 def in_foreground(outcome: Outcome) -> str:
@@ -80,8 +80,12 @@ def _how_far(outcome: Outcome) -> str:
     return f"waits for its turn{f', {place}. in line' if (place := outcome.queue_position) else ''}"
 
 
-def ended(outcome: Outcome, page: int) -> str:
-    """The result of a task; what went wrong comes before what it had said."""
+def ended(outcome: Outcome, page: int, offset: int = 0) -> str:
+    """The result of a task, from a page or a character on; what went wrong comes before what it had said."""
+    size = len(outcome.result.strip())
+    if offset and offset >= size:
+        raise UserMistake(f"There is nothing from character {offset:,} on; the result has {size:,}.")
+    start = offset or start_of(size, page)
     lines = [
         f"Agent: {outcome.agent}",
         f"Status: {outcome.status}",
@@ -90,8 +94,8 @@ def ended(outcome: Outcome, page: int) -> str:
         f"Duration: {(outcome.duration_ms or 0) / 1000:.0f}s",
     ]
     if outcome.status is not Status.COMPLETED:
-        lines.append(f"Error: {why_ended(outcome) or f'it ended as {outcome.status}'}{_way_on(outcome)}")
-    return "\n".join((*lines, "", "Output:", page_of(outcome.result or "(nothing)", page)))
+        lines.append(f"Error: {why_ended(outcome) or how_ended(outcome)}{_way_on(outcome)}")
+    return "\n".join((*lines, "", "Output:", report_lines(outcome, PAGE, start, paged=not offset)))
 
 
 async def _shell(shell: "Shell", seconds: float) -> str:

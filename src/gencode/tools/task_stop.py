@@ -6,11 +6,11 @@ from typing import Annotated
 from gencode.core.errors import ToolError
 from gencode.core.ids import SHELL
 from gencode.core.messages import Trace
+from gencode.core.outcome import report_lines
 from gencode.core.status import Status
 from gencode.runtime.ports import Sent, Struck, Verb
 from gencode.runtime.toolbox import ToolContext, ToolOutput, tool
 from gencode.tools.bash import told_end
-from gencode.tools.task import capped
 from gencode.tools.task_output import delegate_of, in_foreground
 
 MOST_NAMED = 8
@@ -46,7 +46,7 @@ async def TASK_STOP(
     text = _told(struck, how)
     if how != "keep" or not outcome.result or not _itself(struck):
         return ToolOutput(text)
-    said = capped(outcome.result, delegate_of(ctx).result_cap(outcome.agent), outcome.agent_id)
+    said = report_lines(outcome, delegate_of(ctx).result_cap(outcome.agent))
     trace = Trace(delivered=(outcome.agent_id,), ends=(outcome.ended_at or "",))
     return ToolOutput(f"{text}\n\nWhat it said last:\n{said}", trace)
 
