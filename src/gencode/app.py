@@ -452,8 +452,8 @@ class GenCode:
         return price if room is None or model == OFFLINE else msgspec.structs.replace(price, context=room)
 
     def _guarded_workspace(self) -> Workspace:
-        """The workspace, with the files in it that hooks and servers start as things are now."""
-        agents = self.agents
+        """The workspace, with the files in it that hooks and servers start."""
+        agents = self.library.last_agents
         if self._guarded is None or self._guarded[0] is not agents:
             specs = (entry.spec for entry in agents.listing())
             hooks = self.settings.hooks or None

@@ -10,9 +10,9 @@ from tests.control.words import numbered
 from tests.waiting import until
 
 from gencode.core.messages import Message, ToolMessage, UserMessage
+from gencode.core.quoting import unquoted
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.core.quoting import unquoted
 from gencode.core.visible import visible
 from gencode.testing import call, says, scripted
 

@@ -125,7 +125,7 @@ async def test_a_long_replay_is_cut_and_paged(tmp_path: Path) -> None:
     told = await talked(tmp_path, *turns, looker=looks)
     assert "[… 5 more characters]" in told[1] and told[1].endswith("[page 1 of 2]")
     assert told[2].endswith("agent said: done\n[page 2 of 2]")
-    assert told[3] == "There is no page 3; the result has 2."
+    assert told[3] == "There is no page 3; the transcript has 2."
 
 
 @pytest.mark.parametrize("tool", [TASK_LIST, TASK_REPLAY])

@@ -42,7 +42,14 @@ class Library:
     @property
     def agents(self) -> Registry:
         """The agents there are now."""
-        files = self._agents.current()
+        return self._typed(self._agents.current())
+
+    @property
+    def last_agents(self) -> Registry:
+        """The agents there were when somebody last looked, which whoever sends one does."""
+        return self._typed(self._agents.last)
+
+    def _typed(self, files: Registry) -> Registry:
         return files if self._with_typed is None else self._with_typed(files)
 
     @property

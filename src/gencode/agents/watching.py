@@ -170,7 +170,8 @@ class Living(Generic[R]):
         self._home = home
         self._trust = Watch([home / TRUST])
         self._projects = tuple(projects)
-        self._registry = load(self._projects)
+        self.last = load(self._projects)
+        """What counted when it was last looked at."""
         self.note = ""
         """Why what a project brings counts as it was before; empty when it counts as it is."""
 
@@ -182,8 +183,8 @@ class Living(Generic[R]):
             self._projects = tuple(each.counts for each in looked_at)
             self.note = next((each.note for each in looked_at if each.note), "")
             waiting = (each.waits for each in looked_at if each.waits)
-            self._registry = self._keep(self._load((*self._projects, *waiting)), self._registry, self.note)
-        return self._registry
+            self.last = self._keep(self._load((*self._projects, *waiting)), self.last, self.note)
+        return self.last
 
     def _look_at(self, project: Standing) -> "_Look":
         """A project as it stands now, unless it was trusted and has changed since; then why it does not."""

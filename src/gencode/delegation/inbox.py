@@ -186,7 +186,8 @@ class Arrivals:
 
     def _untold_commands(self) -> "tuple[list[CommandRun], list[Shell]]":
         """The background commands that have ended and were not told, and those that still run."""
-        untold = untold_commands(self._record.task)
+        task = self._record.task
+        untold = task.evidence.commands and untold_commands(task)  # asked before every turn of every agent
         if not untold:
             return [], []
         here = self._commands.here()
