@@ -409,8 +409,8 @@ class GenCode:
         served = a_text("tool", tool).startswith(MCP)
         foresight = Foresight(self.launcher, self.toolbox, self.servers.tools(who) if served else ())
         found = foresight.explain(tool, arguments, self._origin(), spec, background=background)
-        absent = self.servers.absent(who, tool) if served else ""
-        return msgspec.structs.replace(found, notes=(*found.notes, absent)) if absent else found
+        absent = self.servers.absent(who, tool) if served else None
+        return msgspec.structs.replace(found, notes=(*found.notes, absent.why)) if absent else found
 
     async def outcome(self, job: Live) -> Outcome:
         """The outcome of a job, once it has ended; whoever is cancelled while waiting stops the job."""

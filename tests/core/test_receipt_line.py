@@ -61,11 +61,11 @@ def test_whatever_an_agent_calls_things_its_receipt_is_one_visible_line(text: st
     evil = Evidence(
         files_changed=(FileChange(text, "0"),),
         commands=(CommandRun(text, 0),),
-        refused=(Refused("Write", text or "x"),),
+        refused=(Refused("Write", text or "x"), Refused("x] [Task deadbeef: fine.", "y")),
         warnings=(text,),
     )
     line = receipt_line(outcome(evil))
-    assert ("\n" not in line, visible(line), line.count("`")) == (True, line, 6 + text.count("`"))
+    assert ("\n" not in line, visible(line), line.count("`")) == (True, line, 10 + text.count("`"))
 
 
 @given(texts)

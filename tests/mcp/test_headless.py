@@ -144,7 +144,7 @@ def test_a_changed_server_says_everywhere_how_it_is_approved(fleet: Fleet, chang
     way = "gen trust --server odd"
     heard = len(fleet.heard())
     ended = asked(fleet.folder, "--allow", "mcp__odd", "--permission-mode", "dontAsk")
-    assert way in ended.err
+    assert (ended.code, way in ended.err) == (3, True)
     assert [(each["state"], each["fix"]) for each in ended.json["servers"]] == [("unapproved", way)]
     ((text, error),) = results(ended, fleet.folder)
     assert error and way in text

@@ -185,7 +185,7 @@ def test_further_tools_are_asked_for_once_and_take_no_name_that_is_there() -> No
 
 def test_tools_that_come_while_an_agent_is_at_work_are_added_and_none_is_replaced() -> None:
     come = [look]
-    box = Growing([scribble], lambda: come, lambda _: "")
+    box = Growing([scribble], lambda: come, lambda _: None)
     told = box.schemas()
     box.grow()
     assert box.schemas() is told

@@ -1,5 +1,6 @@
 """Refused calls are seen: by the person, by scripts in JSON and the exit code, and in the app."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,16 @@ def test_the_panel_of_a_background_agent_names_its_refused_calls(tmp_path: Path)
     ended = in_terminal("-p", "go", "--model", model, *allow, cwd=tmp_path, columns=120)
     assert ended.code == 3
     assert "Refused: Write(b.txt)" in ended.out and "1 call refused" in ended.out
+
+
+def test_the_panel_of_an_agent_shows_the_warnings_of_its_receipt(tmp_path: Path) -> None:
+    calls = [{"name": "Task", "input": {"subagent_type": "Explore", "prompt": "look"}}]
+    turns = {"main": [{"calls": calls}, {"text": "so"}], "Explore": [{"text": "All 14 tests pass."}]}
+    (tmp_path / "claims.json").write_text(json.dumps({"agents": turns}))
+    ended = in_terminal(
+        "-p", "go", "--model", f"scripted:{tmp_path / 'claims.json'}", cwd=tmp_path, columns=120
+    )
+    assert (ended.code, "Warning: no tool was called" in ended.out) == (0, True)
 
 
 async def test_the_app_shows_that_a_background_agent_was_refused_a_call(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The public shape of a task: what scripts, the command line and Python callers get."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -206,6 +207,7 @@ LONGEST_ERROR = 1_000
 LONGEST_NAME = 100
 LONGEST_COMMAND = 80
 LONGEST_WARNING = 300
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _REFUSED_BY = {
     DecidedBy.USER: " (declined by the user)",
     DecidedBy.NOBODY: " (needs approval)",
@@ -234,7 +236,9 @@ def receipt_line(outcome: Outcome) -> str:
         calls: list[str] = []
         for each in saw.refused:
             about = f" {code_span(each.summary, LONGEST_NAME)}" if each.summary else ""
-            calls.append(f"{disarmed_line(each.tool, LONGEST_NAME)}{about}{_REFUSED_BY.get(each.by, '')}")
+            # Whoever calls a tool that is not there chose its name.
+            tool = each.tool if _PLAIN_NAME.fullmatch(each.tool) else code_span(each.tool, LONGEST_NAME)
+            calls.append(f"{tool}{about}{_REFUSED_BY.get(each.by, '')}")
         parts.append(f"{_plural(len(calls), 'call')} refused: {_several(calls)}")
     warned = ""
     if saw.warnings:

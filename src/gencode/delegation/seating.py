@@ -29,7 +29,7 @@ from gencode.runtime.prompt import system_prompt
 from gencode.runtime.purse import NO_PRICE
 from gencode.runtime.seat import USUAL_CONTEXT, Seat
 from gencode.runtime.seen import Seen
-from gencode.runtime.toolbox import Growing, Tool, Toolbox
+from gencode.runtime.toolbox import Absence, Growing, Tool, Toolbox
 
 if TYPE_CHECKING:
     from gencode.runtime.hooks import Hooks
@@ -99,8 +99,8 @@ class Outside(Protocol):
         """What its receipt should say about servers."""
         ...
 
-    def absent(self, spec: AgentSpec, tool: str) -> str:
-        """Why a tool is not there now, for whoever calls it; empty if no server explains it."""
+    def absent(self, spec: AgentSpec, tool: str) -> Absence | None:
+        """Why a tool is not there now, for whoever calls it; None if no server explains it."""
         ...
 
 

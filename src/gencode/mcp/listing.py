@@ -174,13 +174,24 @@ def _tidy(value: Any, deeper: int) -> Any:
         raise _Unusable(f"what it says about its arguments is nested more than {DEEPEST_SCHEMA} times")
     match value:
         case dict():
-            return {str(key): _tidy(each, deeper - 1) for key, each in cast("Message", value).items()}
+            tidy = {str(key): _tidy(each, deeper - 1) for key, each in cast("Message", value).items()}
+            return _with_typed_enum(tidy)
         case list():
             return [_tidy(each, deeper - 1) for each in cast("list[Any]", value)]
         case str():
             return cleaned(value, LONGEST_TEXT)
         case _:
             return value
+
+
+def _with_typed_enum(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema whose enum of texts has a type and no empty value: some providers refuse any other."""
+    values = schema.get("enum")
+    if not isinstance(values, list) or not all(isinstance(each, str) for each in cast("list[Any]", values)):
+        return schema
+    named = [each for each in cast("list[str]", values) if each]
+    rest = {key: each for key, each in schema.items() if key != "enum"}
+    return {"type": "string", **rest, **({"enum": named} if named else {})}
 
 
 def _mirrored(schema: dict[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], str]:

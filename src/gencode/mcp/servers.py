@@ -24,7 +24,7 @@ from gencode.permissions.trust import trusted_folders
 from gencode.runtime.processes.commands import Commands
 from gencode.runtime.processes.environment import Scrub
 from gencode.runtime.processes.sweep import sweep
-from gencode.runtime.toolbox import Tool
+from gencode.runtime.toolbox import Absence, Tool
 
 _APPROVED_WAIT = 30.0
 
@@ -134,17 +134,18 @@ class Servers:
                 said.append(f"no tool {pattern} is there")
         return said
 
-    def absent(self, spec: AgentSpec, tool: str) -> str:
+    def absent(self, spec: AgentSpec, tool: str) -> Absence | None:
         """Why a tool of a server is not there now, for the model that calls it.
 
-        It is empty if no server explains it: one that is ready has no such tool.
+        None if no server explains it: one that is ready has no such tool.
         """
         servers = self._of(spec)
         for name, label in server_labels(servers).items():
             if tool.startswith(f"{PREFIX}{label}__") and self._wanted(spec, name, label, tool):
                 there = [each.name for each in self._tools_of(servers[name], label)]
-                return "" if tool in there else _why_absent(servers[name])
-        return ""
+                why = "" if tool in there else _why_absent(servers[name])
+                return Absence(why, servers[name].state == "unapproved") if why else None
+        return None
 
     def status(self) -> list[Status]:
         """Every server, by name."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
-from gencode.runtime.toolbox import Tool
+from gencode.runtime.toolbox import Absence, Tool
 
 if TYPE_CHECKING:
     from gencode.mcp.server import Status
@@ -143,9 +143,9 @@ class Session:
             return self._all().tools() if self._tables or self._files else ()
         return self._all().tools(spec) if self.serves(spec) else ()
 
-    def absent(self, spec: AgentSpec, tool: str) -> str:
-        """Why a tool of a server is not there now, for whoever calls it; empty if no server explains it."""
-        return self._all().absent(spec, tool) if self.serves(spec) else ""
+    def absent(self, spec: AgentSpec, tool: str) -> Absence | None:
+        """Why a tool of a server is not there now, for whoever calls it; None if no server explains it."""
+        return self._all().absent(spec, tool) if self.serves(spec) else None
 
     def warnings(self, spec: AgentSpec) -> Sequence[str]:
         """What its receipt should say about servers."""

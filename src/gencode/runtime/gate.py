@@ -319,8 +319,10 @@ class Gate(Struct, kw_only=True, eq=False):
         return WRITES in self.named and WRITES in self.toolbox
 
     def _absent(self, call: ToolCall) -> Decision:
-        if why := self.toolbox.why_absent(call.name):
-            return Decision(Action.DENY, f"{shown(call.name)} is not there now. {why}", lifts="its server")
+        if absence := self.toolbox.why_absent(call.name):
+            why = f"{shown(call.name)} is not available now. {absence.why}"
+            by = DecidedBy.NOBODY if absence.unapproved else DecidedBy.RULES
+            return Decision(Action.DENY, why, lifts="its server", by=by)
         there = ", ".join(self.toolbox) or "none"
         why = f"There is no tool {shown(call.name)} for {self.agent}. The tools are: {there}."
         if call.name in SPAWN_TOOLS and call.name in self.named:

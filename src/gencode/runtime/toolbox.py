@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, 
 from contextlib import AbstractContextManager, nullcontext
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import msgspec
 
@@ -239,6 +239,13 @@ More = Callable[[Container[str]], Iterable[Tool]]
 """Gives further tools, which have to be named too, for whom these names are not enough."""
 
 
+class Absence(NamedTuple):
+    """Why a tool of a server is not there; `unapproved`: because nobody has approved its server."""
+
+    why: str
+    unapproved: bool = False
+
+
 class Toolbox(Mapping[str, Tool]):
     """An immutable set of tools by name; look-ups know aliases and do not care for case or separators.
 
@@ -334,9 +341,9 @@ class Toolbox(Mapping[str, Tool]):
     def grow(self) -> None:
         """Take in what has come since it was made: here nothing does."""
 
-    def why_absent(self, name: str) -> str:
+    def why_absent(self, name: str) -> Absence | None:
         """Why a tool that an agent may have is not here at this moment; here nothing comes later."""
-        return ""
+        return None
 
     def _named(self, name: str) -> str | None:
         """The own name of a tool that is called so here."""
@@ -370,7 +377,10 @@ class Growing(Toolbox):
     __slots__ = ("_absent", "_come")
 
     def __init__(
-        self, tools: Iterable[Tool], come: Callable[[], Iterable[Tool]], absent: Callable[[str], str]
+        self,
+        tools: Iterable[Tool],
+        come: Callable[[], Iterable[Tool]],
+        absent: Callable[[str], Absence | None],
     ) -> None:
         super().__init__((*tools, *come()))
         self._come = come
@@ -383,10 +393,10 @@ class Growing(Toolbox):
             self._index(fresh.values())
             self._schemas = None
 
-    def why_absent(self, name: str) -> str:
+    def why_absent(self, name: str) -> Absence | None:
         """Why a tool of a server is not here: it came just now, or its server is not ready."""
         if any(tool.name == name for tool in self._come()):
-            return f"{name} came while you wrote this; call it again."
+            return Absence(f"{name} came while you wrote this; call it again.")
         return self._absent(name)
 
 

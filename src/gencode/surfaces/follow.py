@@ -36,8 +36,8 @@ NOT_APPROVED = 3
 """The exit code of a run that completed, but was refused calls which nobody could approve."""
 MOST_REFUSED = 20
 APPROVE = (
-    "To approve such calls beforehand: --allow RULE or --permission-mode MODE (gen permissions explain says "
-    "which rule); or run it where you can be asked."
+    "Most calls can be approved beforehand with --allow RULE or --permission-mode MODE; gen permissions "
+    "explain names the rule. Or run it where you can be asked."
 )
 LOOK_SECONDS = 1.0
 """So long it may take to find out who is below agents in other processes."""

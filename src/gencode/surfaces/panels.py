@@ -17,7 +17,7 @@ from gencode.core.messages import AssistantMessage
 from gencode.core.spec import same_name
 from gencode.core.status import Status
 from gencode.core.visible import visible, visible_line
-from gencode.surfaces.plain import bare_terminal, command_end, ending, noted, refused_lines, seconds
+from gencode.surfaces.plain import bare_terminal, command_end, ending, noted, receipt_lines, seconds
 from gencode.surfaces.view import AgentView, View, fold
 
 WIDEST = 100
@@ -158,7 +158,7 @@ def result_panel(agent: AgentView, now: str, width: int, most: int | None, more:
         body.append(f"\n… {len(lines) - most} more lines{more}", "dim")
     if not well and agent.error and agent.result.strip():
         body.append(f"\n{visible_line(agent.error)}", "red")
-    for line in refused_lines(agent):
+    for line in receipt_lines(agent):
         body.append(f"\n{line}", "yellow")
     title = f"Subagent Result · {visible_line(agent.agent)}: {visible_line(agent.title, 60)}"
     panel = _panel(body, title, "green" if well else "red", width)

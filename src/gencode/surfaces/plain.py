@@ -15,6 +15,7 @@ from gencode.surfaces.streams import answers
 from gencode.surfaces.view import AgentView, View, fold
 
 MOST_REFUSED = 3
+MOST_WARNINGS = 3
 """So many refused calls of an agent are named where there is little room."""
 
 
@@ -90,7 +91,13 @@ def refused_count(agent: AgentView) -> str:
     return f"{count} {'call' if count == 1 else 'calls'} refused" if count else ""
 
 
-def refused_lines(agent: AgentView, most: int = MOST_REFUSED) -> list[str]:
+def receipt_lines(agent: AgentView) -> list[str]:
+    """What a person has to know besides an agent's own words: warnings of its receipt, and refused calls."""
+    warned = [f"Warning: {visible_line(each, 240)}" for each in agent.warnings[:MOST_WARNINGS]]
+    return [*warned, *_refused_lines(agent)]
+
+
+def _refused_lines(agent: AgentView, most: int = MOST_REFUSED) -> list[str]:
     """Every refused call of an agent in a line: the call, and why."""
     told = [
         f"Refused: {visible_line(f'{each.tool}({each.summary})', 80)}: {visible_line(each.why, 240)}"

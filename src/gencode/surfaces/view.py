@@ -56,7 +56,7 @@ class AgentView(Struct, frozen=True):
     silent when that was noticed. It is `resting` when it has answered and waits for what comes back to it.
     `unanswered` are the results it has got since its last reply: receipts of what agents came to, and the
     bare ids of those that it has sent since. `ends` are how its last few runs ended, `refused` the calls that
-    it was refused.
+    it was refused, `warnings` what its receipt warns of.
     """
 
     id: str
@@ -83,6 +83,7 @@ class AgentView(Struct, frozen=True):
     since: str | None = None
     worked: float = 0.0
     refused: tuple[Refused, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def elapsed(self, now: str) -> float:
         """The seconds of all its runs, of one that goes on until `now`; not those between two."""
@@ -145,6 +146,7 @@ def seen(task: Task) -> AgentView:
         since=task.running_since,
         worked=task.worked_ms / 1000,
         refused=task.evidence.refused,
+        warnings=task.evidence.warnings,
     )
 
 
@@ -182,6 +184,7 @@ def _after(agent: AgentView, event: Event) -> AgentView:
             return replace(agent, background=True)
         case TaskEnded() as fact:
             end = replace(agent, status=fact.status, result=fact.result, error=fact.error)
+            end = replace(end, warnings=fact.warnings)
             end = replace(end, ended_at=event.at, since=None, worked=agent.elapsed(event.at))
             last = End(event.at, fact.status, fact.result, fact.error)
             return replace(end, step="", place=0, resting=False, ends=(*agent.ends, last)[-MOST_ENDS:])

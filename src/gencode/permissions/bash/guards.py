@@ -31,6 +31,7 @@ _TRIGGER = re.compile(
     r"|id_|git~|/(?:etc|boot|sys|proc|dev)|\x01"
 )
 _UNKNOWN_DOT_NAME = re.compile(r"(?:\A|[/\n=:,@]|(?:\A|\n)-[A-Za-z0-9])\.[^/\n=:,@\x00]*\x00")
+_UNKNOWN_ROOT = re.compile(r"(?:\A|[\n=:,@]|(?:\A|\n)-[A-Za-z0-9])/[^/\n]*\x00")
 _PLAIN_PATH = re.compile(r"(?!\.{1,2}(?:/|\Z))[^/~]+(?:/(?!\.{0,2}(?:/|\Z))[^/]+)*\Z")
 
 
@@ -114,7 +115,7 @@ def _changes(unit: Unit) -> bool:
 def _may_trigger(text: str) -> bool:
     if not text.isascii() or _TRIGGER.search(text.lower()):
         return True
-    return _DYNAMIC in text and _UNKNOWN_DOT_NAME.search(text) is not None
+    return _DYNAMIC in text and bool(_UNKNOWN_DOT_NAME.search(text) or _UNKNOWN_ROOT.search(text))
 
 
 def _masked(word: Word) -> str:
@@ -136,6 +137,8 @@ def _hidden(components: tuple[str, ...], *, absolute: bool) -> bool:
     if not unknown:
         return False
     if absolute and components[0] == "proc" and (unknown[-1] > 1 or unknown[-1] == len(components) - 1):
+        return True
+    if absolute and unknown[0] == 0 and len(components) > 1:  # `/p*/1/environ`
         return True
     return any(components[at].startswith(".") for at in unknown)
 

@@ -232,11 +232,8 @@ async def _decide_server(server: "Candidate", name: str, args: argparse.Namespac
             return 1
         await server.start()
     if server.state != "ready":
-        note(
-            exact_line(
-                f"{name} is {server.state}: {server.why or 'it is disabled'}. Its tools are not known."
-            )
-        )
+        why = f"{name} is {server.state}: {server.why or 'it is disabled'}."
+        note(exact_line(f"{why} How it is started is approved; its tools are not known yet."))
         return 1
     open_ones = [(tool, change, says) for tool, change, says in server.tools() if change != "approved"]
     if not quiet and open_ones:

@@ -16,7 +16,7 @@ from gencode.core.spec import same_name
 from gencode.core.status import Status
 from gencode.core.visible import visible, visible_line
 from gencode.surfaces.figures import SIGNS, figures, name_of, progress_line, state
-from gencode.surfaces.plain import refused_count, refused_lines
+from gencode.surfaces.plain import receipt_lines, refused_count
 from gencode.surfaces.transcripts import Call
 from gencode.surfaces.view import AgentView
 
@@ -102,7 +102,7 @@ def result_panel(agent: AgentView, now: str, width: int, most: int = RESULT_LINE
         body.append(f"\n… {len(lines) - most} more lines (Enter opens it)", "faint")
     if not well and agent.error and agent.result.strip():
         body.append(f"\n{visible_line(agent.error)}", "bad")
-    for line in refused_lines(agent):
+    for line in receipt_lines(agent):
         body.append(f"\n{line}", "warn")
     panel = _panel(body, f"Subagent Result · {name_of(agent, 50)}", "good" if well else "bad", width)
     parts = (str(agent.status), figures(agent, now), refused_count(agent))
