@@ -4,7 +4,7 @@ import fcntl
 import gzip
 import json
 import shutil
-import tarfile
+import subprocess
 from collections import Counter
 from collections.abc import Generator
 from itertools import zip_longest
@@ -34,8 +34,7 @@ def recorded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         fcntl.flock(lock, fcntl.LOCK_EX)
         root = PLACE / request.param
         shutil.rmtree(root, ignore_errors=True)
-        with tarfile.open(RECORDED / request.param / "data.tar.gz") as archive:
-            archive.extractall(PLACE, filter="fully_trusted")  # noqa: S202 (our own archive)
+        subprocess.run(["tar", "xzf", RECORDED / request.param / "data.tar.gz", "-C", PLACE], check=True)
         monkeypatch.setenv("GEN_HOME", str(root / "home"))
         yield root
         shutil.rmtree(root)

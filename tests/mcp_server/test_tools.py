@@ -224,7 +224,7 @@ async def test_where_the_server_is_in_plan_mode_every_agent_only_reads(tmp_path:
     async with office(tmp_path, {"*": WRITES}, plan) as here, here.client() as client:
         sent = {"subagent_type": "general-purpose", "prompt": "Write it"}
         result = await client.call_tool("TaskReadOnly", sent)
-    assert (text(result), result.is_error) == ("Done.", False)
+    assert (report(result), result.is_error) == ("Done.", False)
     assert not (tmp_path / "made.txt").exists()
 
 

@@ -1,5 +1,6 @@
 """Other providers through pydantic-ai: its OpenAI class over real HTTP, its function model for the rest."""
 
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gencode.core.errors import ProviderError, UserMistake
+from gencode.core.extras import installing
 from gencode.core.messages import (
     AssistantMessage,
     Image,
@@ -376,7 +378,7 @@ def test_a_name_without_provider_and_model_is_the_users_mistake(name: str) -> No
 
 def test_a_missing_package_is_told_with_its_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
-    with pytest.raises(UserMistake, match=r"pip install 'gencode-ai\[providers\]'"):
+    with pytest.raises(UserMistake, match=re.escape(installing("providers"))):
         PydanticAIProvider("mistral:mistral-large-latest")
 
 

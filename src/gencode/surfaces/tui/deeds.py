@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
-from gencode.app import started_if_trusted
 from gencode.core.errors import UserMistake
 from gencode.core.visible import visible_line
 from gencode.permissions.started import digests
@@ -130,6 +129,8 @@ async def _trust(app: "TerminalApp", talk: Talk, shown: str) -> None:
         return
     if MARK in os.environ:
         raise UserMistake("Only a person trusts a folder, and this was run by an agent.")
+    from gencode.app import started_if_trusted  # the first frame does not wait for it
+
     started = digests(started_if_trusted(project).files, folder)
     if not await app.ask(ConfirmScreen(shown, "trust it as it is now")):
         return
