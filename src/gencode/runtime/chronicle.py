@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from gencode.core.errors import CorruptFact
-from gencode.core.events import Event, decode_fact
+from gencode.core.events import Event
 from gencode.core.messages import Usage
+from gencode.core.old_events import stored_fact
 from gencode.core.status import Status
 
 END = 2**62
@@ -75,6 +76,6 @@ def found(place: int, task: str, seq: int, at: str, body: str | bytes) -> Found:
     """One stored fact; what cannot be read keeps its place."""
     mark = Mark(place, task, seq)
     try:
-        return Found(mark, Event(task, seq, at, decode_fact(body)))
+        return Found(mark, Event(task, seq, at, stored_fact(body)))
     except CorruptFact:
         return Found(mark, None)

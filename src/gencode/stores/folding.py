@@ -5,7 +5,8 @@ from collections.abc import Iterable
 import msgspec
 
 from gencode.core.errors import CorruptFact
-from gencode.core.events import Event, decode_fact
+from gencode.core.events import Event
+from gencode.core.old_events import stored_fact
 from gencode.core.task import Task, fold
 from gencode.stores.facts import is_moment
 
@@ -23,7 +24,7 @@ def event_of(task: str, row: StoredFact, expected: int) -> Event:
     if not is_moment(at):
         raise CorruptFact(f"Fact {seq} of task {task} cannot be read: {at!r} is not a moment.")
     try:
-        return Event(task, seq, at, decode_fact(body))
+        return Event(task, seq, at, stored_fact(body))
     except CorruptFact as error:
         raise CorruptFact(f"Fact {seq} of task {task} {error}") from None
 

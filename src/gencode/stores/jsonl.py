@@ -11,6 +11,7 @@ from msgspec import Struct
 from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import DurableFact, Event, TaskCreated, TaskEnded, TaskImported, plain
 from gencode.core.ids import ID_LENGTH, clean_id, moment, stamp
+from gencode.core.old_events import translated
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
 
@@ -160,7 +161,7 @@ def _ours(line: dict[str, Any]) -> DurableFact | None:
     if line["kind"] not in _OUR_KINDS:
         return None
     fields = {name: each for name, each in line.items() if name not in ("task", "seq", "at")}
-    return msgspec.convert(fields, type=DurableFact)
+    return translated(msgspec.convert(fields, type=DurableFact))
 
 
 def _foreign(line: dict[str, Any]) -> DurableFact | None:
