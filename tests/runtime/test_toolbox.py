@@ -147,6 +147,16 @@ def test_a_parameter_is_also_known_by_names_of_other_products() -> None:
             parsed(shelf_look, **twice)
 
 
+def test_a_hidden_parameter_is_not_shown_to_a_model_and_is_taken_all_the_same() -> None:
+    @tool(effect="read", name="Dig")
+    async def dig(ctx: ToolContext, deep: Annotated[int, Param("How deep", hidden=True)] = 1) -> str:
+        """Dig here."""
+        return f"{deep}"
+
+    assert dig.as_schema().parameters["properties"] == {}
+    assert parsed(dig, deep=3) == {"deep": 3}
+
+
 def test_a_tool_on_the_shelf_is_loaded_once_and_only_when_it_is_named() -> None:
     loaded: list[str] = []
 

@@ -12,12 +12,14 @@ from gencode.core.errors import UserMistake
 class Param(msgspec.Struct, frozen=True):
     """What a model is told about a parameter, and its public name where that is no Python name.
 
-    `also` are names that models know it by from other products; the schema does not show them.
+    `also` are names that models know it by from other products; the schema does not show them. A parameter
+    that is `hidden` is taken, and not shown to models.
     """
 
     description: str = ""
     name: str = ""
     also: tuple[str, ...] = ()
+    hidden: bool = False
 
 
 class Signature(NamedTuple):
@@ -26,6 +28,7 @@ class Signature(NamedTuple):
     arguments: type[msgspec.Struct]
     schema: dict[str, Any]
     synonyms: dict[str, str]
+    hidden: frozenset[str]
 
 
 def signature_of(title: str, function: Callable[..., Awaitable[object]]) -> Signature:
@@ -34,6 +37,7 @@ def signature_of(title: str, function: Callable[..., Awaitable[object]]) -> Sign
     fields: list[tuple[str, Any, Any]] = []
     renamed: dict[str, str] = {}
     synonyms: dict[str, str] = {}
+    hidden: set[str] = set()
     for position, parameter in enumerate(inspect.signature(function).parameters.values()):
         if position == 0:
             continue
@@ -43,6 +47,8 @@ def signature_of(title: str, function: Callable[..., Awaitable[object]]) -> Sign
         if param.name:
             renamed[parameter.name] = param.name
         synonyms |= dict.fromkeys(param.also, param.name or parameter.name)
+        if param.hidden:
+            hidden.add(param.name or parameter.name)
         default = msgspec.NODEFAULT if parameter.default is parameter.empty else parameter.default
         fields.append((parameter.name, hint, default))
     arguments = msgspec.defstruct(
@@ -54,7 +60,7 @@ def signature_of(title: str, function: Callable[..., Awaitable[object]]) -> Sign
         rename=renamed or None,
     )
     (_,), defs = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
-    return Signature(arguments, _inline(defs[arguments.__name__], defs), synonyms)
+    return Signature(arguments, _inline(defs[arguments.__name__], defs), synonyms, frozenset(hidden))
 
 
 def _described(hint: Any) -> tuple[Any, Param]:

@@ -119,6 +119,8 @@ class Tool(msgspec.Struct, frozen=True, eq=False):
     on_request: bool = False
     synonyms: dict[str, str] = {}
     """Names of parameters that models know from other products, and what they are called here."""
+    hidden: frozenset[str] = frozenset()
+    """Parameters that are taken, and that models are not told of."""
     local: bool = False
     """Whether it is a program on this machine, to which a path is one of this machine."""
     server: str = ""
@@ -185,7 +187,11 @@ class Tool(msgspec.Struct, frozen=True, eq=False):
 
     def as_schema(self) -> ToolSchema:
         """What the model sees."""
-        return ToolSchema(self.name, self.description, self.schema)
+        if not self.hidden:
+            return ToolSchema(self.name, self.description, self.schema)
+        known = self.schema["properties"].items()
+        shown = {name: each for name, each in known if name not in self.hidden}
+        return ToolSchema(self.name, self.description, {**self.schema, "properties": shown})
 
 
 def tool(
@@ -207,7 +213,7 @@ def tool(
             raise UserMistake(f"The tool {title!r} needs a docstring: it is what the model reads.")
         if not inspect.iscoroutinefunction(function):
             raise UserMistake(f"The tool {title!r} must be an async function.")
-        arguments, schema, synonyms = signature_of(title, function)
+        arguments, schema, synonyms, hidden = signature_of(title, function)
         source = "builtin" if function.__module__.startswith("gencode.") else "plugin"
         return Tool(
             name=title,
@@ -222,6 +228,7 @@ def tool(
             preview=preview,
             on_request=on_request,
             synonyms=synonyms,
+            hidden=hidden,
         )
 
     return make

@@ -43,8 +43,7 @@ async def ASK_USER_QUESTION(
     ],
     default: Annotated[
         str,
-        "What to go on with when nobody answers: for the only question, or those of several that offer it; a "
-        "question's own default comes before it. Without a default nothing is decided then",
+        "What to go on with if nobody answers, for questions that name none themselves",
     ] = "",
 ) -> ToolOutput:
     """Ask what only the user, or the agent that sent you, can decide. The work waits for the answer, for a

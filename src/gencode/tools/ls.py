@@ -28,8 +28,7 @@ async def LS(
 ) -> str:
     """List one folder: its folders first (`name/`), then files with their size and links with their target.
 
-    What ignore files (.gitignore, .ignore) name is left out and told at the end. To find files in all the
-    folders below use Glob.
+    What ignore files name is left out and told at the end. Glob finds files at any depth.
     """
     return await asyncio.to_thread(_list, ctx, path or ".", ignore or [], Page(offset, head_limit))
 

@@ -42,8 +42,8 @@ async def READ(
     """Read a text file. Every line comes with its number and a tab before it.
 
     At most 30,000 characters come at once; the last line then says which offset goes on. Lines longer than
-    2,000 characters are cut. Images and other binary files are described, not shown. Several files are read
-    side by side by calling this several times in one reply. For folders use LS or Glob.
+    2,000 characters are cut. Images and other binary files are described, not shown. For folders use
+    LS or Glob.
     """
     stop = threading.Event()
     try:

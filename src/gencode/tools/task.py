@@ -9,15 +9,13 @@ from gencode.core.messages import Trace
 from gencode.core.outcome import Outcome, how_ended, receipt_line, report_lines
 from gencode.core.spec import TaskRequest
 from gencode.runtime.seen import changed_under
-from gencode.runtime.toolbox import ToolContext, ToolOutput, tool
+from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
 
 
 @tool(effect="delegate", name="Task", timeout=None)
 async def TASK(
     ctx: ToolContext,
-    subagent_type: Annotated[
-        str, "Which agent: Explore, Plan, Bash, Review, general-purpose, or another one"
-    ],
+    subagent_type: Annotated[str, "Which agent, by its name"],
     prompt: Annotated[str, "The whole task; the agent sees nothing else of this conversation"],
     description: Annotated[str, "The task in three to five words"] = "",
     model: Annotated[str, "Another model or tier for this task"] = "",
@@ -28,13 +26,13 @@ async def TASK(
         Literal["", "process", "worktree"], "In a process, or a git worktree, of its own"
     ] = "",
     output_schema: Annotated[dict[str, Any] | None, "A JSON Schema that its result must fit"] = None,
-    budget: Annotated[Budget | None, "What it and all below it may spend"] = None,
+    budget: Annotated[Budget | None, Param("What it and all below it may spend", hidden=True)] = None,
 ) -> ToolOutput:
     """Send a specialised agent to do one piece of work on its own and report back.
 
-    It starts with an empty context, has only its own tools, and returns only its final text. That is its
-    claim: every line of it begins with `>`. The bracketed line below it is ours, with its id and what it
-    really did. Send several in one reply when the pieces do not depend on each other: they run side by side.
+    It starts with an empty context, has only its own tools, and returns only its final text: its claim,
+    quoted with `>`. The bracketed line below that is ours, with its id and what it really did. Send several
+    in one reply when the pieces do not depend on each other: they run side by side.
     """
     if ctx.delegate is None:
         raise ToolError("This agent cannot send agents; do the work here or report back.")
