@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
+from tests.doors import reaches_inside
+
 if TYPE_CHECKING:
     from tests.postgres import Postgres
 
@@ -90,7 +92,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "needs(name, …): programs, packages, or the folder 'shared', the test cannot do without"
     )
+    config.addinivalue_line("markers", "behaviour: uses the public doors only (set by tests/doors.py)")
+    config.addinivalue_line("markers", "mechanism: reaches behind them (set by tests/doors.py)")
     config.pluginmanager.register(Unmet(), "unmet-needs")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("markexpr"):
+        return  # to read every test file again takes two seconds, and nobody asked
+    for item in items:
+        if isinstance(item, pytest.Function):
+            item.add_marker("mechanism" if reaches_inside(item.path, item.originalname) else "behaviour")
 
 
 @pytest.hookimpl(wrapper=True)
