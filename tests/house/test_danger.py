@@ -13,6 +13,9 @@ BROAD_PLACES = {
     "gencode.delegation.supervisor",
     "gencode.surfaces.cli",
     "gencode.surfaces.notices",
+    "gencode.surfaces.http.endpoints",
+    "gencode.surfaces.acp.agent",
+    "gencode.surfaces.mcp_server.reception",
 }
 
 NEVER_IMPORTED = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}

@@ -4,7 +4,7 @@ import logging
 from io import TextIOWrapper
 from pathlib import Path
 
-from gencode.core.visible import exact
+from gencode.core.visible import exact, visible_line
 from gencode.settings import gen_home
 
 LARGEST = 5_000_000
@@ -51,3 +51,15 @@ def start_log(*, verbose: bool) -> None:
     if not any(isinstance(each, LogFile) for each in root.handlers):
         root.addHandler(LogFile(log_file()))
     logging.getLogger("gencode").setLevel(logging.DEBUG if verbose else logging.WARNING)
+
+
+def logged_fault(bug: Exception) -> str:
+    """Log a bug with its traceback where it meets a person or a client, and give the line for them."""
+    logging.getLogger(__name__).error("an action or a request failed unexpectedly", exc_info=bug)
+    return fault_line(bug)
+
+
+def fault_line(bug: Exception) -> str:
+    """A bug of ours in one line, with where to find the rest of it."""
+    what = visible_line(": ".join(filter(None, (type(bug).__name__, str(bug)))), 200)
+    return f"That did not work, by a fault in GenCode ({what}). Details: {log_file()}"

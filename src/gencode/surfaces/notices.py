@@ -1,6 +1,5 @@
 """What a person should hear of although they look elsewhere: one line for what happens beside them."""
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -28,14 +27,12 @@ from gencode.core.visible import visible, visible_line
 from gencode.delegation.family import as_sent
 from gencode.delegation.unheard import unheard
 from gencode.surfaces.figures import name_of
-from gencode.surfaces.log import log_file
+from gencode.surfaces.log import logged_fault
 from gencode.surfaces.plain import command_end, ending, noted
 from gencode.surfaces.view import AgentView, View
 
 if TYPE_CHECKING:
     from gencode.runtime.shells import Shell
-
-log = logging.getLogger(__name__)
 
 MOST_NAMED = 10
 MOST_SAID = 800
@@ -55,21 +52,14 @@ async def guarded(action: Awaitable[None], tell: Callable[[Notice], None]) -> No
     """Do what a person asked for. What goes wrong is told in a line; a bug is logged as well.
 
     This is the border of every surface that has a person: nothing that fails here is lost in a task that
-    nobody awaits.
+    nobody awaits. Requests and messages of protocols have borders of their own, with the same line.
     """
     try:
         await action
     except GenCodeError as trouble:
         tell(Notice(visible(str(trouble)), "error"))
-    except Exception as bug:
-        log.exception("an action failed unexpectedly")
-        tell(unexpected(bug))
-
-
-def unexpected(bug: BaseException) -> Notice:
-    """A fault of ours as one line for the person, with where to find the rest of it."""
-    what = visible_line(": ".join(filter(None, (type(bug).__name__, str(bug)))), 200)
-    return Notice(f"That did not work, by a fault in GenCode ({what}). Details: {log_file()}", "error")
+    except Exception as bug:  # noqa: BLE001 (a border; `logged_fault` logs it)
+        tell(Notice(logged_fault(bug), "error"))
 
 
 def notice_of(view: View, event: Event) -> Notice | None:

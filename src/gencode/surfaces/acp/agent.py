@@ -53,6 +53,7 @@ from gencode.surfaces.acp.editor import Editor
 from gencode.surfaces.acp.prompts import Block
 from gencode.surfaces.acp.wire import INTERNAL_ERROR, NOT_FOUND, Message
 from gencode.surfaces.commands.opening import flags
+from gencode.surfaces.log import logged_fault
 
 INVALID_PARAMS = -32_602
 PAGE = 50
@@ -76,6 +77,10 @@ def asked(method: Callable[Given, Awaitable[Answer]]) -> Callable[Given, Awaitab
             raise RequestError(INVALID_PARAMS, visible(str(mistake))) from None
         except GenCodeError as trouble:
             raise RequestError(INTERNAL_ERROR, visible(str(trouble))) from None
+        except RequestError:
+            raise
+        except Exception as bug:  # noqa: BLE001 (the border of a message; `logged_fault` logs it)
+            raise RequestError(INTERNAL_ERROR, logged_fault(bug)) from None
 
     return answered
 

@@ -45,7 +45,7 @@ from gencode.surfaces.acp.turns import Prompts
 from gencode.surfaces.commands.opening import check, flags
 from gencode.surfaces.family import busy
 from gencode.surfaces.follow import CLOSING
-from gencode.surfaces.notices import Notice
+from gencode.surfaces.notices import Notice, guarded
 from gencode.surfaces.talk import Talk
 
 log = logging.getLogger(__name__)
@@ -229,7 +229,7 @@ class Conversation:
             self._talk = talk
             work = [asyncio.create_task(talk.listen()), asyncio.create_task(self.out.pump())]
             work[0].add_done_callback(self._deaf)
-            work.append(asyncio.create_task(self._try_servers(gen)))
+            work.append(asyncio.create_task(guarded(self._try_servers(gen), self._tell)))
             for line in (*told.splitlines(), *wish.notes):
                 self._tell(Notice(line, "warning"))
             await asyncio.sleep(0)  # so that it listens before anything is said

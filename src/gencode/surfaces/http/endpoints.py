@@ -19,6 +19,7 @@ from gencode.core.errors import Conflict, CorruptFact, GenCodeError, StoreTroubl
 from gencode.surfaces.http.guard import LARGEST_BODY, Refused
 from gencode.surfaces.http.tokens import Right
 from gencode.surfaces.http.wording import body_mistake, query_mistake
+from gencode.surfaces.log import logged_fault
 
 if TYPE_CHECKING:
     from gencode.surfaces.http.site import Site
@@ -87,6 +88,8 @@ class Endpoint:
             return Refused(503, f"This took longer than {CALL_SECONDS:.0f} s.").response()
         except GenCodeError as trouble:
             return refusal(trouble).response()
+        except Exception as bug:  # noqa: BLE001 (the border of a request; `logged_fault` logs it)
+            return Refused(500, logged_fault(bug)).response()
         if isinstance(answer, Response):
             return answer
         return Response(msgspec.json.encode(answer), self.status, media_type="application/json")

@@ -1,10 +1,11 @@
 """The reception: what clients ask for goes to the room of their folder, and comes back as MCP says it."""
 
 import asyncio
+import functools
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 import mcp_types as types
 from mcp.server.lowlevel.server import Server
@@ -16,6 +17,7 @@ from pydantic import ValidationError
 from gencode import __version__
 from gencode.app import GenCode
 from gencode.core.errors import GenCodeError
+from gencode.surfaces.log import logged_fault
 from gencode.surfaces.mcp_server import offers
 from gencode.surfaces.mcp_server.asking import AtOnce, InRounds, Line, can_elicit
 from gencode.surfaces.mcp_server.errands import Errands, MoreNeeded
@@ -24,6 +26,9 @@ from gencode.surfaces.mcp_server.roots import bounded
 from gencode.surfaces.mcp_server.verbs import Requested, Said, Verbs
 
 log = logging.getLogger(__name__)
+
+Params = TypeVar("Params")
+Answer = TypeVar("Answer")
 
 ROOTS = "roots"
 ROOTS_SECONDS = 30.0
@@ -34,6 +39,23 @@ MOST_CALLS = 1000
 MOST_CLIENTS = 1000
 SESSION = "mcp-session-id"
 NO_ROOTS = "The client says that it has roots and did not tell them: {}"
+
+
+def answered(
+    handler: Callable[["Reception", Requested, Params], Awaitable[Answer]],
+) -> Callable[["Reception", Requested, Params], Awaitable[Answer]]:
+    """The border of a client's request: a bug is logged, and is one line of the protocol's error."""
+
+    @functools.wraps(handler)
+    async def answer(reception: "Reception", ctx: Requested, params: Params) -> Answer:
+        try:
+            return await handler(reception, ctx, params)
+        except MCPError:
+            raise
+        except Exception as bug:  # noqa: BLE001 (`logged_fault` logs it)
+            raise MCPError(types.INTERNAL_ERROR, logged_fault(bug)) from None
+
+    return answer
 
 
 class Client:
@@ -76,16 +98,19 @@ class Reception:
         server.add_notification_handler(changed, types.NotificationParams, self._roots_changed)
         return server
 
+    @answered
     async def _list_tools(
         self, ctx: Requested, _: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         return types.ListToolsResult(tools=offers.tools(await self._room_or_base(ctx)))
 
+    @answered
     async def _list_prompts(
         self, ctx: Requested, _: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=offers.prompts(await self._room_or_base(ctx)))
 
+    @answered
     async def _get_prompt(
         self, ctx: Requested, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult | types.InputRequiredResult:
@@ -95,6 +120,7 @@ class Reception:
             return _asked_back(more)
         return offers.prompt(gen, params.name, params.arguments or {})
 
+    @answered
     async def _list_resources(
         self, ctx: Requested, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
@@ -104,11 +130,13 @@ class Reception:
             return types.ListResourcesResult(resources=[])
         return await offers.resources(gen, params.cursor if params else None)
 
+    @answered
     async def _list_templates(
         self, _: Requested, __: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(resource_templates=offers.templates())
 
+    @answered
     async def _read_resource(
         self, ctx: Requested, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult | types.InputRequiredResult:
@@ -118,6 +146,7 @@ class Reception:
             return _asked_back(more)
         return await offers.resource(gen, params.uri)
 
+    @answered
     async def _call_tool(
         self, ctx: Requested, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
@@ -209,6 +238,7 @@ class Reception:
                 raise MCPError(types.INVALID_PARAMS, NO_ROOTS.format("they are no file:// folders")) from None
         return tuple(str(root.uri) for root in found.roots)
 
+    @answered
     async def _roots_changed(self, ctx: Requested, _: types.NotificationParams) -> None:
         client = self._client(ctx)
         client.roots, client.silent = None, False

@@ -27,7 +27,8 @@ from gencode.settings import remember
 from gencode.surfaces.acts import act, strike
 from gencode.surfaces.completing import Offer, Words, files_below, offers
 from gencode.surfaces.history import History
-from gencode.surfaces.notices import Notice, guarded, named, unexpected
+from gencode.surfaces.log import fault_line
+from gencode.surfaces.notices import Notice, guarded, named
 from gencode.surfaces.pages import MODES, next_mode
 from gencode.surfaces.slash import is_command, parse
 from gencode.surfaces.talk import Talk
@@ -179,7 +180,7 @@ class TerminalApp(AttentiveApp):
         loop.default_exception_handler(context)
         error = context.get("exception")
         if isinstance(error, Exception) and self.is_running:
-            self.tell(unexpected(error))
+            self.tell(Notice(fault_line(error), "error"))
 
     async def closed(self) -> None:
         """Wait until GenCode is closed, also when the screen is gone already."""
