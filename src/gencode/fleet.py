@@ -25,7 +25,7 @@ from gencode.core.ids import new_id
 from gencode.core.status import Status
 from gencode.delegation.accounts import NO_BUDGET, tightest
 from gencode.delegation.lifeline import Lifeline
-from gencode.delegation.live import Job, Live
+from gencode.delegation.live import Live
 from gencode.delegation.lodgings import House, Lodgings, Wanted
 from gencode.delegation.orphans import SENDER_GONE, close_task
 from gencode.delegation.waits import Vigil
@@ -265,8 +265,8 @@ class Worker:
             await job.ended()
         finally:
             self._bound.pop(task, None)
-            if isinstance(job, Job) and not job.over:
-                self._left.append(job.record.lease)
+            if (lease := job.unfinished) is not None:
+                self._left.append(lease)
                 with suppress(StoreTrouble):
                     await self._release()
 

@@ -17,10 +17,9 @@ from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.delegation.accounts import NO_BUDGET
 from gencode.delegation.far_asking import FarAsker
-from gencode.delegation.live import Job, Live
+from gencode.delegation.live import Live
 from gencode.delegation.lodged import Lodged
 from gencode.delegation.lodgings import Folders
-from gencode.delegation.remote import Remote
 from gencode.engines.fleet import Away, FleetEngine
 from gencode.runtime.away.packing import Around
 from gencode.runtime.fleet import BUDGETS
@@ -119,8 +118,8 @@ class Room:
     def _waiting(self) -> int:
         """How many tasks wait for agents elsewhere, and nothing of theirs is at work here."""
         lives = {live.id: live for live in self.opened.supervisor} if self.opened else {}
-        sent = {_first(live, lives) for live in lives.values() if isinstance(live, Remote)}
-        at_work = {_first(live, lives) for live in lives.values() if isinstance(live, Job) and _works(live)}
+        sent = {_first(live, lives) for live in lives.values() if live.elsewhere}
+        at_work = {_first(live, lives) for live in lives.values() if live.at_work}
         return len(sent - at_work)
 
     def close(self) -> None:
@@ -158,8 +157,3 @@ def _first(live: Live, lives: Mapping[str, Live]) -> str:
     while (above := lives.get(live.task.parent or "")) is not None:
         live = above
     return live.id
-
-
-def _works(job: Job) -> bool:
-    slot = job.seat.slot
-    return slot is None or slot.held or slot.waits

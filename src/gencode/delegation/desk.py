@@ -18,7 +18,7 @@ from gencode.core.task import Task
 from gencode.delegation.ends import heard_by, while_in_line
 from gencode.delegation.forms import formed
 from gencode.delegation.inbox import Arrivals
-from gencode.delegation.live import Job, Live
+from gencode.delegation.live import Live
 from gencode.delegation.origin import Origin
 from gencode.delegation.reach import Rouse
 from gencode.delegation.words import Kept
@@ -74,7 +74,7 @@ class Desk:
         try:
             return await self._launcher.outcome(job)
         except StoreAway:
-            if isinstance(job, Job):
+            if not job.elsewhere:
                 raise
             return self._launcher.told(job.task)
 
@@ -168,8 +168,8 @@ class Desk:
         beside = found.parent is not None and found.parent == own.parent
         if not (beside and await self._launcher.reach.may_be_roused(found)):
             return None
-        sender = self._launcher.live(found.parent or "")
-        if isinstance(sender, Job) and not sender.over and isinstance(sender.seat.delegate, Desk):
+        sender = self._launcher.local(found.parent or "")
+        if sender is not None and not sender.over and isinstance(sender.seat.delegate, Desk):
             return sender.seat.delegate.rouse
         above = await self._launcher.watch.task(found.parent or "")
         return self._launcher.reach.rouse if above.status.ended else None
@@ -220,12 +220,12 @@ class Desk:
     def _here(self) -> Origin:
         """Where its agent sits, and when what it sends to the background has to end with it."""
         live = self._launcher.live(self._origin.task or "")
-        return self._origin.ending(live.until if isinstance(live, Job) else None)
+        return self._origin.ending(live.until if live is not None else None)
 
     def _beside(self, call: ToolCall) -> int:
         """How many agents the same reply sends to processes of their own, from this call on."""
-        live = self._launcher.live(self._origin.task or "")
-        said = live.transcript[-1] if isinstance(live, Job) and live.transcript else None
+        job = self._launcher.local(self._origin.task or "")
+        said = job.transcript[-1] if job is not None and job.transcript else None
         calls = said.calls if isinstance(said, AssistantMessage) else ()
         at = next((place for place, each in enumerate(calls) if each.id == call.id), len(calls))
         specs = self._launcher.spawnable(self._origin)

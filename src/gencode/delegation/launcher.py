@@ -71,6 +71,7 @@ class Launcher:
         self.apart = Apart(store, bus, supervisor, means.engine)
         self.watch = Watch(store, supervisor.owner, self._outputs)
         self.live, self.owner, self.purse_of = supervisor.find, supervisor.owner, supervisor.purse_of
+        self.local = supervisor.local
         self.heeds = supervisor.heeds
         self.check_model = seating.check_model
         self.borrow, self.settled = self.starting.borrow, self.starting.settled

@@ -10,6 +10,7 @@ from gencode.core.messages import FileChange, Message
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.trees import Workplace
+from gencode.runtime.ports import Lease
 from gencode.runtime.purse import Purse
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Ending, Seat
@@ -30,6 +31,10 @@ class Live(ABC):
         """Why its time is up, if it is."""
         self.unwanted = False
         """Whether somebody in another process asked for its end."""
+        self.until: float | None = None
+        """The moment at which what it sends to the background ends with it; None where that is none."""
+        self.when_late: Callable[[], None] | None = None
+        """Called when its time is up here, before anything is cut for that."""
         self.sent_back: asyncio.Future[None] | None = None
         """Done when the task is sent to the background; None while nobody waits who would have to know."""
 
@@ -51,6 +56,31 @@ class Live(ABC):
     @abstractmethod
     def tell(self, fact: PassingFact) -> None:
         """Let something be heard that is not written down."""
+
+    @property
+    @abstractmethod
+    def elsewhere(self) -> bool:
+        """Whether another process works on it."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether only its turn was cut, and nothing else was stopped with it."""
+        return False
+
+    @property
+    def at_work(self) -> bool:
+        """Whether it works in this process, or waits for its turn to."""
+        return False
+
+    @property
+    def news(self) -> str:
+        """What a person should know of the folder it works in."""
+        return ""
+
+    @property
+    def unfinished(self) -> Lease | None:
+        """The lease of a task whose end could not be written down here."""
+        return None
 
     @property
     def over(self) -> bool:
@@ -151,10 +181,6 @@ class Job(Live):
         """The moment at which its time is up, once it is at work; None where that has no limit."""
         self.late = ""
         """What is said when its time is up: what ran out, and the way out."""
-        self.until: float | None = None
-        """The moment at which what it sends to the background ends with it; None where that is none."""
-        self.when_late: Callable[[], None] | None = None
-        """Called when its time is up, before anything is cut for that."""
         self.reports = False
         self.began = record.task
         """The task as it was before this run."""
@@ -169,6 +195,27 @@ class Job(Live):
     def queued(self) -> bool:
         """Whether it waits for its turn to begin."""
         return bool(self.first)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another process works on it."""
+        return False
+
+    @property
+    def at_work(self) -> bool:
+        """Whether it works in this process, or waits for its turn to."""
+        slot = self.seat.slot
+        return slot is None or slot.held or slot.waits
+
+    @property
+    def news(self) -> str:
+        """What a person should know of the folder it works in."""
+        return self.workplace.news if self.workplace is not None else ""
+
+    @property
+    def unfinished(self) -> Lease | None:
+        """The lease of a task whose end could not be written down here."""
+        return None if self.over else self.record.lease
 
     @property
     def paid_itself(self) -> dict[str, int]:

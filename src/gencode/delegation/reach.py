@@ -10,7 +10,6 @@ from gencode.core.errors import Conflict, Fenced, UserMistake
 from gencode.core.events import TaskStarted
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.live import Job
 from gencode.delegation.orphans import close_task
 from gencode.delegation.supervisor import REPORT_SECONDS, Supervisor
 from gencode.delegation.turns import places
@@ -125,8 +124,7 @@ class Reach:
         hit = await self.hits(task, "interrupt")
         if message and not (await self._watch.task(task)).status.ended:
             await self.send(task, message)
-        job = self._supervisor.find(task)
-        if isinstance(job, Job):
+        if (job := self._supervisor.local(task)) is not None:
             job.interrupt(why)
             if job.task.conversation:
                 await job.wait(STOP_SECONDS)
@@ -150,8 +148,8 @@ class Reach:
     async def post(self, task: str, text: str, sender: str) -> int:
         """Leave a letter for a task, whoever runs it; its number."""
         number = await self._store.post(task, text, sender)
-        job = self._supervisor.find(task)
-        if isinstance(job, Job) and job.seat.inbox is not None:
+        job = self._supervisor.local(task)
+        if job is not None and job.seat.inbox is not None:
             for letter in await self._store.waiting(task):  # with those that came before it from elsewhere
                 job.seat.inbox.put(letter)
         return number
@@ -191,8 +189,8 @@ class Reach:
     async def _stopped(self, task: str, why: str, *, report: bool) -> None:
         """Stop one task: here, or by asking its process, or in the place of one that does not answer."""
         job = self._supervisor.find(task)
-        if report and isinstance(job, Job):
-            job.report(why)
+        if report and (local := self._supervisor.local(task)) is not None:
+            local.report(why)
         elif report:
             await self._store.ask(task, Wish.REPORT)
         if job is not None:

@@ -57,6 +57,11 @@ class Followed(Live):
         """The task as it was written when the journal was last looked at."""
         return self._task
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another process works on it."""
+        return True
+
     async def has_ended(self) -> bool:
         """Whether its end is written, also where that was after the last look."""
         if self._task.status.ended:

@@ -51,7 +51,7 @@ class Returns:
 
     async def _look(self) -> int:
         """Tell what has ended since; how many tasks were read for that."""
-        senders = {live.id: live for live in self._supervisor if isinstance(live, Job) and _has_sent(live)}
+        senders = {job.id: job for job in self._supervisor.local_tasks() if _has_sent(job)}
         now = datetime.now(UTC)
         ended: list[Task] = []
         if senders:

@@ -55,6 +55,7 @@ class Supervisor:
         self.stop = Stop()
         self._journal = journal
         self._jobs: dict[str, Live] = {}
+        self._local: dict[str, Job] = {}
         self._group = asyncio.TaskGroup()
         self._chores: list[asyncio.Task[None]] = []
         self.heeds: list[Callable[[], Awaitable[None]]] = []
@@ -84,6 +85,7 @@ class Supervisor:
 
     def start(self, job: Job) -> Job:
         """Begin to run a job; it ends by itself, by its limits, or by its branch being stopped."""
+        self._local[job.id] = job
         self.watch(job, lambda: self._lived(job))
         return job
 
@@ -123,9 +125,18 @@ class Supervisor:
                 await live.pay()
         return purse
 
+    def local(self, task: str) -> Job | None:
+        """The live task of this id, if it runs in this process."""
+        return self._local.get(task)
+
+    def local_tasks(self) -> list[Job]:
+        """The live tasks that run in this process."""
+        return list(self._local.values())
+
     def elsewhere(self, task: str) -> bool:
         """Whether a task is looked after here and worked on by another process."""
-        return not isinstance(self._jobs.get(task), Job | None)
+        live = self.find(task)
+        return live is not None and live.elsewhere
 
     async def settle(self) -> None:
         """Wait for stopped work to end; what has not after the grace time is cancelled."""
@@ -147,6 +158,7 @@ class Supervisor:
         finally:
             live.fall()
             self._jobs.pop(live.id, None)
+            self._local.pop(live.id, None)
 
     async def _lived(self, job: Job) -> None:
         ending = await self._ran(job)
@@ -241,11 +253,12 @@ class Supervisor:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 for letter in await self._journal.letters(self.owner) if self._jobs else ():
-                    if isinstance(job := self._jobs.get(letter.task), Job) and job.seat.inbox is not None:
+                    if (job := self.local(letter.task)) is not None and job.seat.inbox is not None:
                         job.seat.inbox.put(letter)
                 for task, wish in await self._journal.asked(self.owner) if self._jobs else ():
-                    if isinstance(live := self._jobs.get(task), Job):
-                        await self._grant(live, wish)
+                    live = self.find(task)
+                    if (job := self.local(task)) is not None:
+                        await self._grant(job, wish)
                     elif live is not None and wish in (Wish.STOP, Wish.REPORT) and not live.stop.stopped:
                         live.unwanted = True
                         self._group.create_task(live.halt(ELSEWHERE))
@@ -260,7 +273,7 @@ class Supervisor:
         while True:
             await asyncio.sleep(self._pulse.seconds)
             self._pulse.tell_places({live.id: live for live in self})
-            for job in [live for live in self if isinstance(live, Job)]:
+            for job in self.local_tasks():
                 try:
                     await self._pulse.feel(job)
                 except GenCodeError as trouble:
@@ -295,10 +308,10 @@ class Supervisor:
         A task that somebody else has by now (this process hung) is stopped: it can write nothing more, and
         nobody is to answer what it asks. One that has just ended is missing, too, but not twice.
         """
-        missing = set[Live]()
+        missing = set[Job]()
         while True:
             await asyncio.sleep(RENEW_SECONDS)
-            jobs = {live for live in self if isinstance(live, Job)}
+            jobs = set(self.local_tasks())
             try:
                 held = await self._journal.renew(self.owner)
             except GenCodeError as trouble:

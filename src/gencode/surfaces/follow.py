@@ -18,8 +18,7 @@ from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
-from gencode.delegation.live import Job, Live
-from gencode.delegation.remote import Remote
+from gencode.delegation.live import Live
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.surfaces import plain
 from gencode.surfaces.commands.opening import telling_of_servers
@@ -100,8 +99,7 @@ class Signals:
         def late() -> None:
             self.tell(job.id)
 
-        if isinstance(job, Job):
-            job.when_late = late
+        job.when_late = late
 
 
 @contextmanager
@@ -233,7 +231,7 @@ async def _ended(gen: GenCode, job: Live) -> None:
     """
     if job.work is not None:
         await asyncio.wait([job.work])
-    interrupted = isinstance(job, Job) and job.interrupted
+    interrupted = job.interrupted
     completed = job.task.status is Status.COMPLETED
     if not interrupted and not job.stopped_elsewhere and not completed:
         return
@@ -265,7 +263,7 @@ def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "")
     running = [each.task for each in working if each.id != beside]
     running = [each for each in running if conversations or not each.conversation]
     commands = gen.shells.running() if gen.shells else []
-    apart = [each.id for each in working if isinstance(each, Remote)]
+    apart = [each.id for each in working if each.elsewhere]
     stopping = Stopping(_work(running, commands))
     if apart:
         telling = _tell_all(gen.store, running, commands, apart, stopping)

@@ -19,7 +19,7 @@ from gencode.core.visible import visible_line
 from gencode.core.wire import wire, wire_line
 from gencode.delegation.cache import AGAIN
 from gencode.delegation.earlier import is_here
-from gencode.delegation.live import Job, Live
+from gencode.delegation.live import Live
 from gencode.delegation.reach import SENT_BACK, STOP_SECONDS, Verb
 from gencode.delegation.supervisor import REPORT_SECONDS
 from gencode.delegation.trees import told_now
@@ -178,8 +178,8 @@ async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
 async def with_news(start: Callable[[], Awaitable[Live]]) -> Live:
     """Start a job, and tell what a person should know of the folder it works in."""
     job = await start()
-    if isinstance(job, Job) and job.workplace is not None and job.workplace.news:
-        note(f"Task {job.id}: {job.workplace.news}")
+    if job.news:
+        note(f"Task {job.id}: {job.news}")
     return job
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from gencode.app import GenCode
 from gencode.core.visible import visible_line
-from gencode.delegation.live import Job
 from gencode.delegation.vigil import Vigil
 from gencode.runtime.broker import Broker, Waiting
 from gencode.settings import gen_home, remember
@@ -115,7 +114,7 @@ class Serving:
         return 128 + self._signal if self._signal else 0
 
     def _is_here(self, task: str) -> bool:
-        return isinstance(self._gen.supervisor.find(task), Job)
+        return self._gen.supervisor.local(task) is not None
 
     def end(self) -> None:
         """Let it end in an orderly way."""

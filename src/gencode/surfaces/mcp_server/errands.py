@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from gencode.app import GenCode
 from gencode.core.errors import GenCodeError
 from gencode.core.outcome import Outcome
-from gencode.delegation.live import Job, Live
+from gencode.delegation.live import Live
 from gencode.surfaces.mcp_server.asking import PATIENCE, InRounds
 
 log = logging.getLogger(__name__)
@@ -61,8 +61,8 @@ class Errand:
         if self.job.task.status.ended:
             return False
         try:
-            if isinstance(self.job, Job):
-                await self.gen.supervisor.send_back(self.job)
+            if (local := self.gen.supervisor.local(self.job.id)) is not None:
+                await self.gen.supervisor.send_back(local)
             else:
                 await self.gen.launcher.reach.send_back(self.job.id)
         except GenCodeError as trouble:
