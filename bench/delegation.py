@@ -22,6 +22,7 @@ from gencode import GenCode, ToolContext, tool
 from gencode.core.errors import UserMistake
 from gencode.core.events import MessageAdded, TaskCreated, TaskStarted
 from gencode.core.messages import AssistantMessage, UserMessage
+from gencode.core.reasons import stop_cause
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
@@ -102,7 +103,7 @@ async def stop_at(folder: Path, main: list[dict[str, object]], ready: Callable[[
         listener.close()
         await asyncio.sleep(0.02)
         began = time.perf_counter()
-        job.stop.stop("the benchmark stopped it")
+        job.stop.stop(stop_cause("the benchmark stopped it"))
         task = await job.ended()
         took = (time.perf_counter() - began) * 1000
         assert task.status is Status.CANCELLED, task.status

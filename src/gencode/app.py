@@ -15,6 +15,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import CommandEnded
 from gencode.core.outcome import Outcome
 from gencode.core.prices import Price
+from gencode.core.reasons import Cause, EndReason
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
 from gencode.delegation.foresight import Foresight
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     from gencode.runtime.shells import Shell, Shells
 
 SCHEMA_VERSION = VERSION
+CALLER_CANCELLED = Cause(EndReason.CALLER_GONE, "whoever waited for it was cancelled")
 forgetful: Callable[[], Store] = MemoryStore
 """A journal in memory, for what should leave no trace."""
 
@@ -417,7 +419,7 @@ class GenCode:
         try:
             return await self.outcome_of(await job.ended())
         except asyncio.CancelledError:
-            await job.halt("whoever waited for it was cancelled")
+            await job.halt(CALLER_CANCELLED)
             raise
 
     def _handle(self, job: Live) -> Handle:

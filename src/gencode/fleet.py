@@ -22,12 +22,13 @@ from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
 from gencode.core.events import TaskEnded
 from gencode.core.ids import new_id
+from gencode.core.reasons import PARENT_GONE, Cause, EndReason
 from gencode.core.status import Status
 from gencode.delegation.accounts import NO_BUDGET, tightest
 from gencode.delegation.lifeline import Lifeline
 from gencode.delegation.live import Live
 from gencode.delegation.lodgings import House, Lodgings, Wanted
-from gencode.delegation.orphans import SENDER_GONE, close_task
+from gencode.delegation.orphans import close_task
 from gencode.delegation.waits import Vigil
 from gencode.delegation.withdrawing import give_up, not_begun
 from gencode.engines.luggage import FarOrder, read_order
@@ -55,8 +56,8 @@ MOST_TAKES = 10
 """A task that was taken so often and never ended takes its workers down with it; it is given up."""
 RECONCILE_SECONDS = 30.0
 PRUNE_SECONDS = 3_600.0
-STOPPED = "its worker could not renew its lease"
-HANDED_BACK = "its worker was told to end"
+STOPPED = Cause(EndReason.LEASE_LOST, "its worker could not renew its lease")
+HANDED_BACK = Cause(EndReason.CLOSING, "its worker was told to end")
 HARD_END = 70
 _LAST_MOMENT = 0.15
 """The part of the lease time that everything has to stop; after it the process ends as a whole."""
@@ -182,7 +183,7 @@ class Worker:
         if not self.lifeline.settled or not await self._store.deserted([sender], silent=CLOSED_SECONDS):
             raise Later("whoever waits for it was cut off a moment ago")
         try:
-            await close_task(self._store, task, self.name, why=SENDER_GONE)
+            await close_task(self._store, task, self.name, why=PARENT_GONE)
         except UserMistake:
             raise Later("somebody else is at it") from None
         return True
@@ -283,7 +284,7 @@ class Worker:
         gone = await self._store.deserted([sender for _, sender in self._bound.values()])
         for job, sender in list(self._bound.values()):
             if sender in gone:
-                job.stop.stop(SENDER_GONE)
+                job.stop.stop(PARENT_GONE)
 
     async def _refuse(self, found: Dispatch, why: UserMistake) -> None:
         """End a task that cannot be run, unless somebody else is at it by now."""
@@ -292,13 +293,16 @@ class Worker:
             return
         if not now.free:
             raise Later("somebody else is at it", self._shape.lease_seconds / 3)
+        spent = isinstance(why, BudgetSpent)
+        cause = Cause(EndReason.BUDGET if spent else EndReason.NOT_STARTED, str(why))
         if now.status is Status.RUNNING:
-            await close_task(self._store, found.task, self.name, why=str(why))
+            await close_task(self._store, found.task, self.name, why=cause)
             return
         lease = await self._store.take(found.task, self.name)
         facts = await not_begun(self._store, lease.state, now.prompt)
-        status = Status.LIMIT_REACHED if isinstance(why, BudgetSpent) else Status.FAILED
-        await self._store.append(lease, [*facts, TaskEnded(status, error=str(why))], last=True)
+        status = Status.LIMIT_REACHED if spent else Status.FAILED
+        ended = TaskEnded(status, error=str(cause), reason=cause.reason)
+        await self._store.append(lease, [*facts, ended], last=True)
 
     def _is_sent_on(self, order: FarOrder) -> bool:
         """Whether a task was sent by one that runs here: the two know each other only as strangers do."""
@@ -370,7 +374,7 @@ class Worker:
         self.last_word()
         os._exit(HARD_END)
 
-    def _give_up(self, why: str, then: Callable[[], None] | None = None) -> None:
+    def _give_up(self, why: Cause, then: Callable[[], None] | None = None) -> None:
         self._lodgings.abandon()
         rooms, self._rooms = list(self._rooms.values()), {}
         for room in rooms:

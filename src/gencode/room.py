@@ -15,6 +15,7 @@ from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
+from gencode.core.reasons import Cause
 from gencode.delegation.accounts import NO_BUDGET
 from gencode.delegation.far_asking import FarAsker
 from gencode.delegation.live import Live
@@ -126,7 +127,7 @@ class Room:
         """Close it; `life` is over when that is done."""
         self._closing.set()
 
-    def give_up(self, why: str) -> None:
+    def give_up(self, why: Cause) -> None:
         """Stop everything in it at once and write nothing more: others may take its tasks over."""
         self.given_up = True
         if (gen := self.opened) is not None:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from gencode.core.events import AnyFact, Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage, Image, UserMessage
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.visible import visible
 from gencode.surfaces.acp.outbox import Outbox
@@ -127,11 +128,11 @@ SAID = MessageAdded(UserMessage("go"))
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
-        (TaskEnded(Status.COMPLETED), "end_turn"),
-        (TaskEnded(Status.EMPTY), "end_turn"),
-        (TaskEnded(Status.LIMIT_REACHED), "max_turn_requests"),
-        (TaskEnded(Status.TIMED_OUT), "max_turn_requests"),
-        (TaskEnded(Status.CANCELLED), "cancelled"),
+        (TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED), "end_turn"),
+        (TaskEnded(Status.EMPTY, reason=EndReason.NO_ANSWER), "end_turn"),
+        (TaskEnded(Status.LIMIT_REACHED, reason=EndReason.TURN_LIMIT), "max_turn_requests"),
+        (TaskEnded(Status.TIMED_OUT, reason=EndReason.TIME_LIMIT), "max_turn_requests"),
+        (TaskEnded(Status.CANCELLED, reason=EndReason.STOPPED), "cancelled"),
     ],
 )
 async def test_how_a_turn_ended_is_the_stop_reason(end: TaskEnded, reason: str) -> None:
@@ -145,20 +146,25 @@ async def test_how_a_turn_ended_is_the_stop_reason(end: TaskEnded, reason: str) 
 async def test_what_the_model_says_about_its_end_counts(stop: str, reason: str) -> None:
     prompts = Prompts()
     prompt = prompts.begin()
-    heard(prompts, SAID, MessageAdded(AssistantMessage("do", stop=stop)), TaskEnded(Status.COMPLETED))
+    heard(
+        prompts,
+        SAID,
+        MessageAdded(AssistantMessage("do", stop=stop)),
+        TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED),
+    )
     assert await prompt.over == reason
 
 
 async def test_a_turn_that_failed_is_an_error_unless_it_was_cancelled() -> None:
     prompts = Prompts()
     first = prompts.begin()
-    heard(prompts, SAID, TaskEnded(Status.FAILED, error="no model"))
+    heard(prompts, SAID, TaskEnded(Status.FAILED, error="no model", reason=EndReason.FAILED))
     with pytest.raises(RequestError, match="no model"):
         await first.over
     prompts.forget(first)
     second = prompts.begin()
     prompts.cancel()
-    heard(prompts, SAID, TaskEnded(Status.FAILED, error="no model"))
+    heard(prompts, SAID, TaskEnded(Status.FAILED, error="no model", reason=EndReason.FAILED))
     assert await second.over == "cancelled"
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Usage, UserMessage
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.runtime.chronicle import Found, Mark
 from gencode.runtime.ports import Store, TaskQuery
@@ -156,7 +157,12 @@ async def test_what_was_spent_is_told_by_minutes_and_tasks_are_counted(open_stor
         text = "a zero \0 and \\u0000, and \\\0"
         used = Usage(10, 2, 1, usd)
         await store.append(
-            lease, [said("x"), MessageAdded(AssistantMessage(text, usage=used)), TaskEnded(Status.FAILED)]
+            lease,
+            [
+                said("x"),
+                MessageAdded(AssistantMessage(text, usage=used)),
+                TaskEnded(Status.FAILED, reason=EndReason.FAILED),
+            ],
         )
 
     async def total(cwd: str | None, since: str = "2000") -> Usage:

@@ -30,6 +30,7 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
 )
+from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule
 from gencode.core.status import Status
 
@@ -99,6 +100,7 @@ ended = st.builds(
     words,
     st.none() | words,
     several_words,
+    reason=st.sampled_from(EndReason),
 )
 added = st.builds(MessageAdded, messages)
 decided = st.builds(

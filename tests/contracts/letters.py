@@ -10,6 +10,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import Event, MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.ids import moment
 from gencode.core.messages import UserMessage
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
 from gencode.runtime.ports import Letter
@@ -69,7 +70,9 @@ async def test_a_task_that_has_ended_can_be_written_to_and_whoever_takes_it_find
 ) -> None:
     store = await open_store()
     lease = await store.create(TaskCreated(), "me")
-    await store.append(lease, [TaskStarted(), TaskEnded(Status.COMPLETED, "done")], last=True)
+    await store.append(
+        lease, [TaskStarted(), TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED)], last=True
+    )
     assert await store.post(lease.task, "one more thing", "user") == 1
     [letter] = await store.waiting(lease.task)
     assert told([letter]) == [(lease.task, 1, "one more thing", "user")]

@@ -21,6 +21,7 @@ from gencode.core.events import (
 )
 from gencode.core.ids import clean_id, new_id
 from gencode.core.messages import AssistantMessage, ToolCall, UserMessage
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task, replay
 from gencode.runtime.ports import Lease, Store, TaskQuery
@@ -131,7 +132,10 @@ async def test_a_task_that_is_not_there_has_no_facts(open_store: OpenStore) -> N
     [
         [said("fine"), TaskCreated()],
         [TaskStarted(), TaskStarted()],
-        [TaskEnded(Status.COMPLETED), TaskEnded(Status.FAILED)],
+        [
+            TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED),
+            TaskEnded(Status.FAILED, reason=EndReason.FAILED),
+        ],
         [said("fine"), TextArrived("passing")],
         [MessageAdded(AssistantMessage("", (ToolCall("1", "t", {"no": object()}),)))],
     ],
@@ -229,10 +233,14 @@ async def test_the_same_owner_may_take_again_and_the_first_lease_is_fenced(open_
 async def test_an_ended_task_can_be_taken_and_started_again(open_store: OpenStore) -> None:
     store = await open_store()
     lease = await store.create(TaskCreated(), "me")
-    await store.append(lease, [TaskStarted(model="m"), TaskEnded(Status.FAILED, error="no")])
+    await store.append(
+        lease, [TaskStarted(model="m"), TaskEnded(Status.FAILED, error="no", reason=EndReason.FAILED)]
+    )
     await store.release(lease)
     again = await store.take(lease.task, "you")
-    await store.append(again, [TaskStarted(), TaskEnded(Status.COMPLETED, result="yes")])
+    await store.append(
+        again, [TaskStarted(), TaskEnded(Status.COMPLETED, result="yes", reason=EndReason.FINISHED)]
+    )
     task = await store.task(lease.task)
     assert task == replay(await store.events(lease.task))
     assert task and (task.status, task.result, task.error) == (Status.COMPLETED, "yes", None)
@@ -240,7 +248,9 @@ async def test_an_ended_task_can_be_taken_and_started_again(open_store: OpenStor
 
 async def test_a_task_that_waits_to_go_on_is_listed_as_pending(open_store: OpenStore) -> None:
     store = await open_store()
-    lease = await store.create(TaskCreated(), "me", [TaskStarted(), TaskEnded(Status.COMPLETED, "a")])
+    lease = await store.create(
+        TaskCreated(), "me", [TaskStarted(), TaskEnded(Status.COMPLETED, "a", reason=EndReason.FINISHED)]
+    )
     await store.append(lease, [TaskQueued("n"), said("more")])
     waits = await store.tasks(TaskQuery(statuses=(Status.PENDING,)))
     assert waits == [await store.task(lease.task)] == [replay(await store.events(lease.task))]
@@ -284,9 +294,9 @@ async def test_every_field_of_a_query_narrows_the_list(open_store: OpenStore) ->
     done = await store.create(TaskCreated(parent=talk.task, cwd="/a"), "me")
     running = await store.create(TaskCreated(parent=talk.task, cwd="/b"), "me")
     lost = await store.create(TaskCreated(parent="0badcafe", cwd="/b"), "me")
-    await store.append(done, [TaskStarted(), TaskEnded(Status.COMPLETED)])
+    await store.append(done, [TaskStarted(), TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)])
     await store.append(running, [TaskStarted()])
-    await store.append(lost, [TaskEnded(Status.CANCELLED)])
+    await store.append(lost, [TaskEnded(Status.CANCELLED, reason=EndReason.STOPPED)])
     ended_at = done.state.ended_at
 
     async def found(**wanted: Any) -> list[str]:
@@ -311,7 +321,14 @@ async def test_every_field_of_a_query_narrows_the_list(open_store: OpenStore) ->
 async def test_an_adopted_journal_folds_to_the_same_task_and_goes_on(open_store: OpenStore) -> None:
     here, there = await open_store(), await open_store()
     lease = await there.create(TaskCreated(prompt="travel", parent="0badcafe"), "there")
-    await there.append(lease, [TaskStarted(model="m"), said("hello"), TaskEnded(Status.COMPLETED, "done")])
+    await there.append(
+        lease,
+        [
+            TaskStarted(model="m"),
+            said("hello"),
+            TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED),
+        ],
+    )
     await here.adopt(await there.events(lease.task))
     assert await everything(here, lease.task) == await everything(there, lease.task)
     assert await here.tasks(TaskQuery(parent="0badcafe")) == [lease.state]
@@ -390,7 +407,9 @@ async def test_a_long_life_is_told_exactly(open_store: OpenStore) -> None:
 async def test_the_last_facts_give_the_lease_back_in_the_same_breath(open_store: OpenStore) -> None:
     store = await open_store()
     lease = await store.create(TaskCreated(prompt="go"), "me")
-    await store.append(lease, [TaskStarted(), TaskEnded(Status.COMPLETED, "done")], last=True)
+    await store.append(
+        lease, [TaskStarted(), TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED)], last=True
+    )
     assert await store.owned() == []
     with pytest.raises(Fenced):
         await store.append(lease, [TaskStarted()])

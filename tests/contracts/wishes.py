@@ -6,6 +6,7 @@ import pytest
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.runtime.ports import Ownership, Store, TaskQuery, Wish
 from tests.contracts.store import OpenStore, everything, said
@@ -96,7 +97,9 @@ async def family(store: Store) -> dict[str, str]:
     below = await store.create(TaskCreated(parent=one.task), "me")
     stranger = await store.create(TaskCreated(), "me")
     for lease in (talk, one, two, below, stranger):
-        await store.append(lease, [TaskStarted(), TaskEnded(Status.COMPLETED)], last=True)
+        await store.append(
+            lease, [TaskStarted(), TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)], last=True
+        )
     leases = {"talk": talk, "one": one, "two": two, "below": below, "stranger": stranger}
     return {name: lease.task for name, lease in leases.items()}
 
@@ -146,7 +149,9 @@ async def test_nobody_can_be_asked_to_stop_what_nobody_runs(open_store: OpenStor
 async def test_who_owns_what_and_what_has_not_ended_though_nobody_owns_it(open_store: OpenStore) -> None:
     store = await open_store()
     mine, left = await store.create(TaskCreated(), "me"), await store.create(TaskCreated(), "me")
-    ended = await store.create(TaskCreated(), "me", [TaskStarted(), TaskEnded(Status.COMPLETED)])
+    ended = await store.create(
+        TaskCreated(), "me", [TaskStarted(), TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)]
+    )
     await store.release(left)
     await store.release(ended)
     assert sorted(await store.owned(), key=lambda held: held.owner) == [

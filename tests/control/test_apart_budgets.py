@@ -11,6 +11,7 @@ from gencode.core.budget import Budget, Part
 from gencode.core.errors import UserMistake
 from gencode.core.events import BudgetShared, MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Usage
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.delegation.family import Rejoined
 from gencode.delegation.live import Live
@@ -174,7 +175,9 @@ async def test_one_that_is_only_followed_here_keeps_what_it_took_along_from_a_se
 async def test_one_that_goes_on_later_no_longer_has_to_fit_and_others_know_that() -> None:
     store, budget = MemoryStore(), Budget(tokens=100_000)
     top = await store.create(TaskCreated(agent="main", conversation=True, budget=budget), "here")
-    await store.append(top, [TaskStarted("m"), TaskEnded(Status.CANCELLED)], last=True)
+    await store.append(
+        top, [TaskStarted("m"), TaskEnded(Status.CANCELLED, reason=EndReason.STOPPED)], last=True
+    )
     own = TaskCreated(agent="Explore", parent=top.task, budget=Budget(tokens=20_000), fits=True)
     first = await store.create(own, "there")
     lasts: list[bool] = []
@@ -186,7 +189,7 @@ async def test_one_that_goes_on_later_no_longer_has_to_fit_and_others_know_that(
         elsewhere = Slices(store, "elsewhere", lambda _: None)
         lasts.append((await elsewhere.look(state, Purse("the session", budget))).last)
         if ends:
-            await store.append(lease, [TaskEnded(Status.COMPLETED)], last=True)
+            await store.append(lease, [TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)], last=True)
     assert lasts == [False, True]
 
 
@@ -247,7 +250,11 @@ async def test_an_agent_that_was_sent_is_no_longer_set_aside_for_who_sent_it() -
     lead = await store.create(TaskCreated(agent="lead", parent=top.task), "there")
     await store.append(lead, [TaskStarted("m", woken=True)])
     part = Part("there", Budget(spawns=3), {lead.task: Budget(spawns=0)})
-    await store.append(top, [BudgetShared((part,)), TaskStarted("m"), TaskEnded(Status.COMPLETED)], last=True)
+    await store.append(
+        top,
+        [BudgetShared((part,)), TaskStarted("m"), TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)],
+        last=True,
+    )
     await store.create(TaskCreated(agent="Explore", parent=lead.task), "there")
     session = await store.task(top.task)
     assert session is not None

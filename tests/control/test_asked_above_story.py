@@ -13,6 +13,7 @@ import pytest
 
 from gencode.app import GenCode
 from gencode.core.messages import AssistantMessage
+from gencode.core.reasons import stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -371,5 +372,5 @@ async def test_a_task_from_a_file_does_not_speak_to_the_sender_that_the_file_nam
         answers = results(await said(gen, taken.agent_id))
         assert (job.id, taken.agent_id) == ("00000001", "00000002")
         assert await gen.store.waiting(job.id) == []
-        await job.halt("enough")
+        await job.halt(stop_cause("enough"))
     assert [each.partition(".")[0] for each in answers] == ["Nobody can be asked here"]

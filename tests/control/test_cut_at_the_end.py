@@ -6,8 +6,10 @@ from pathlib import Path
 
 from gencode.app import GenCode
 from gencode.core.events import DurableFact, Event, TaskEnded
+from gencode.core.reasons import stop_cause
 from gencode.core.status import Status
 from gencode.delegation.live import Job
+from gencode.delegation.supervisor import INTERRUPTED
 from gencode.runtime.ports import Lease, TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.surfaces.handed_back import come_late
@@ -57,7 +59,7 @@ async def test_who_goes_on_hears_what_it_came_to(tmp_path: Path) -> None:
     main = [says("I send one.", SEND), says("Now I know.")]
     async with scripted(tmp_path, store=store, main=main, Explore=[says("found it")]) as gen:
         turn = await gen.start_turn("go")
-        await while_it_ends(gen, store, turn, lambda job: job.stop.stop("enough"))
+        await while_it_ends(gen, store, turn, lambda job: job.stop.stop(stop_cause("enough")))
         [agent] = await gen.tasks(turn.id)
         [answer] = results(await said(gen, turn.id))
         late = come_late(turn.task, await store.tasks(TaskQuery(parent=turn.id)))
@@ -77,7 +79,7 @@ async def test_one_whose_work_was_only_interrupted_goes_on_with_it(tmp_path: Pat
     async with scripted(tmp_path, settings=deep, store=store, lead=lead, Explore=[says("found it")]) as gen:
         handle = await gen.task("lead", "go", background=True)
         [sender] = [live for live in gen.supervisor if isinstance(live, Job)]
-        await while_it_ends(gen, store, sender, lambda job: job.interrupt("a person interrupted it"))
+        await while_it_ends(gen, store, sender, lambda job: job.interrupt(INTERRUPTED))
         [agent] = await gen.tasks(handle.id)
         [answer] = results(await said(gen, handle.id))
         told = [each.text for each in heard(await said(gen, handle.id))]

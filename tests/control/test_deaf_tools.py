@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gencode.app import GenCode
+from gencode.core.reasons import stop_cause
 from gencode.core.status import Status
 from gencode.delegation.live import Job
 from gencode.providers.scripted import ScriptedProvider
@@ -151,6 +152,6 @@ async def test_whoever_stops_an_agent_and_leaves_does_not_wait_for_one(
             turn = await gen.start_turn("go")
             [job] = [live for live in gen.supervisor if isinstance(live, Job)]
             await until(lambda: len(job.record.answers) == 1, "the other call has come to its end")
-            await turn.halt("enough")
+            await turn.halt(stop_cause("enough"))
         wake.set()
     assert turn.task.status is Status.CANCELLED

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from gencode.app import GenCode
 from gencode.core.events import Event, MessageAdded, TaskBackgrounded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, UserMessage
+from gencode.core.reasons import EndReason, stop_cause
 from gencode.core.receipts import MOST_PAST, MOST_PAST_TEXT
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
@@ -84,10 +85,10 @@ async def told_after(folder: Path, wakes: int, *replies: Any, at_rest: bool = Fa
         await ends(gen, CHILD, 1)
         for number in range(2, wakes + 2):
             if at_rest and number == wakes + 1:
-                await job.halt("enough")
+                await job.halt(stop_cause("enough"))
             await gen.send(CHILD, "thanks")
             await ends(gen, CHILD, number)
-        await job.halt("enough")
+        await job.halt(stop_cause("enough"))
         held.free.set()
         await gen.ask("and?", session=MAIN).outcome()
         return await told(gen)
@@ -139,7 +140,7 @@ async def test_what_answered_a_call_is_not_told_again_when_the_next_call_for_its
         await ends(gen, CHILD, 1)
         await until(lambda: gen.supervisor.find(CHILD) is not None, "it goes on")
         sender = await gen.watch.task(MAIN)
-        await job.halt("enough")
+        await job.halt(stop_cause("enough"))
         child = await gen.watch.task(CHILD)
     assert [each.status for each in unheard(replace(sender, left=(CHILD,)), as_sent_from(sender, child))] == [
         Status.CANCELLED
@@ -226,7 +227,7 @@ class Family:
             self._write(TaskBackgrounded())
         if text:
             child = self._write(MessageAdded(AssistantMessage(text)))
-        child = self._write(TaskEnded(status, child.result))
+        child = self._write(TaskEnded(status, child.result, reason=EndReason.FINISHED))
         if status is not Status.COMPLETED and child.result == self.last:
             return  # it said nothing, or only what was said before
         self.last = child.result

@@ -12,6 +12,7 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.events import TaskStarted
 from gencode.core.messages import Message, ToolMessage, ToolResult
+from gencode.core.reasons import stop_cause
 from gencode.core.status import Status
 from gencode.delegation.kinship import Kinship
 from gencode.providers.scripted import ScriptedProvider
@@ -181,7 +182,7 @@ async def test_it_is_woken_also_while_its_sender_rests_and_that_hears_of_it_in_i
     ) as gen:
         job = await gen.start_turn("go")
         await until(lambda: gen.supervisor.find(SECOND) is not None)
-        await job.halt("enough")
+        await job.halt(stop_cause("enough"))
         await gen.watch.ended(SECOND, 30)
         await gen.watch.ended(FIRST, 30)
         outcome = await gen.ask("and?", session=job.id).outcome()

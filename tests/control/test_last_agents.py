@@ -7,6 +7,7 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.events import TaskCreated, TaskEnded, TaskStarted
+from gencode.core.reasons import EndReason
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.forks import Fork
@@ -89,7 +90,9 @@ async def test_the_last_agent_may_be_a_fork_elsewhere_which_sends_nobody(tmp_pat
 async def test_one_that_may_send_nobody_has_nothing_to_give_to_others() -> None:
     store, budget = MemoryStore(), Budget(tokens=100_000, spawns=1)
     top = await store.create(TaskCreated(agent="main", conversation=True, budget=budget), "here")
-    await store.append(top, [TaskStarted("m"), TaskEnded(Status.COMPLETED)], last=True)
+    await store.append(
+        top, [TaskStarted("m"), TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)], last=True
+    )
     own = Budget(tokens=20_000, spawns=0)
     await store.create(TaskCreated(agent="Explore", parent=top.task, budget=own), "there", [TaskStarted("m")])
     session = await store.task(top.task)

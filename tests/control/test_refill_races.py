@@ -17,6 +17,7 @@ from gencode.core.events import (
     TaskEnded,
     TaskStarted,
 )
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.delegation.live import Live
 from gencode.delegation.refills import Refills
@@ -39,7 +40,7 @@ TOOK = 300
 CALL = {"turns": 1, "tokens": 50, "usd": 0}
 DEAR = {"turns": 1, "tokens": 400, "usd": 0}
 Step = Callable[[], Awaitable[None]]
-ENDED = TaskEnded(Status.COMPLETED)
+ENDED = TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)
 
 
 class Halting(SqliteStore):

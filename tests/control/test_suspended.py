@@ -13,6 +13,7 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
+from gencode.core.reasons import stop_cause
 from gencode.delegation import petitions
 from gencode.delegation.orphans import BUSY, taken_up
 from gencode.runtime.owner import new_owner
@@ -69,7 +70,7 @@ def test_a_stop_frees_a_task_at_rest_that_a_process_has_which_does_not_answer(
             leases_run_out(home)
             with pytest.raises(UserMistake) as busy:
                 await taken_up(opened.store, task, "me")
-            await opened.launcher.reach.stop(task, "it hangs")
+            await opened.launcher.reach.stop(task, stop_cause("it hangs"))
             await opened.store.release(await taken_up(opened.store, task, "me"))
             return str(busy.value)
 

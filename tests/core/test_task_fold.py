@@ -34,6 +34,7 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
 )
+from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.status import Status
 from gencode.core.task import Evidence, Refused, Task, fold, replay, whole_transcript
@@ -69,7 +70,7 @@ def test_a_whole_life_is_told_exactly() -> None:
         CallDecided("2", "Bash", refused, target="rm x"),
         MessageAdded(ToolMessage(results)),
         MessageAdded(AssistantMessage(" ", usage=Usage(1, 1))),
-        TaskEnded(Status.COMPLETED, result="found", warnings=("cut",)),
+        TaskEnded(Status.COMPLETED, result="found", warnings=("cut",), reason=EndReason.FINISHED),
     )
     assert replay(events) == Task(
         id="9f3a1c2e",
@@ -92,6 +93,7 @@ def test_a_whole_life_is_told_exactly() -> None:
         turns=2,
         usage=Usage(11, 6, 2, 0.5),
         result="found",
+        reason=EndReason.FINISHED,
         evidence=Evidence(
             tool_calls=2,
             files_read=("a", "b"),
@@ -108,9 +110,11 @@ def test_what_a_report_was_warned_of_is_taken_back_when_the_task_goes_on() -> No
     first = (
         TaskCreated(),
         TaskStarted(warnings=("old model",)),
-        TaskEnded(Status.COMPLETED, "a", warnings=("no tool was called", "old model")),
+        TaskEnded(
+            Status.COMPLETED, "a", warnings=("no tool was called", "old model"), reason=EndReason.FINISHED
+        ),
     )
-    then = (TaskStarted(), TaskEnded(Status.COMPLETED, "b", warnings=("cut",)))
+    then = (TaskStarted(), TaskEnded(Status.COMPLETED, "b", warnings=("cut",), reason=EndReason.FINISHED))
     warned = [
         task.evidence.warnings for task in (replay(journal(*first)), replay(journal(*first, *then))) if task
     ]
@@ -131,7 +135,7 @@ def test_a_task_that_is_started_again_keeps_its_beginning_and_forgets_its_end() 
         journal(
             TaskCreated(),
             TaskStarted(model="m", system="s"),
-            TaskEnded(Status.FAILED, "half", "broke"),
+            TaskEnded(Status.FAILED, "half", "broke", reason=EndReason.FAILED),
             TaskStarted(),
         )
     )
@@ -140,14 +144,20 @@ def test_a_task_that_is_started_again_keeps_its_beginning_and_forgets_its_end() 
 
 
 def test_a_task_that_has_to_wait_to_go_on_is_pending_and_keeps_what_it_said_before() -> None:
-    first = (TaskCreated(), TaskStarted(model="m"), TaskEnded(Status.COMPLETED, "a", warnings=("cut",)))
+    first = (
+        TaskCreated(),
+        TaskStarted(model="m"),
+        TaskEnded(Status.COMPLETED, "a", warnings=("cut",), reason=EndReason.FINISHED),
+    )
     queued = TaskQueued("n", Budget(tokens=9), woken=True, output_schema={"type": "object"})
     waits = replay(journal(*first, queued, MessageAdded(UserMessage("more", mail=3))))
     assert waits and (waits.status, waits.result, waits.error) == (Status.PENDING, "a", None)
     assert (waits.ended_at, waits.queued_at, waits.mailed) == (None, at(4), 3)
     assert (waits.model, waits.chosen_model, waits.evidence.warnings) == ("m", "n", ())
     assert (waits.budget, waits.woken, waits.output_schema) == (Budget(tokens=9), True, {"type": "object"})
-    stopped = replay(journal(*first, queued, TaskEnded(Status.CANCELLED, "a", "enough")))
+    stopped = replay(
+        journal(*first, queued, TaskEnded(Status.CANCELLED, "a", "enough", reason=EndReason.STOPPED))
+    )
     assert stopped and (stopped.status, stopped.worked_ms, stopped.ended_at) == (Status.CANCELLED, 0, at(5))
 
 
@@ -159,7 +169,11 @@ def test_a_task_that_has_to_wait_to_go_on_is_pending_and_keeps_what_it_said_befo
         [TaskCreated(), TaskStarted(), TaskQueued()],
         [TaskCreated(), TaskCreated()],
         [TaskCreated(), TaskStarted(), TaskStarted()],
-        [TaskCreated(), TaskEnded(Status.EMPTY), TaskEnded(Status.EMPTY)],
+        [
+            TaskCreated(),
+            TaskEnded(Status.EMPTY, reason=EndReason.NO_ANSWER),
+            TaskEnded(Status.EMPTY, reason=EndReason.NO_ANSWER),
+        ],
         [TaskCreated(), TextArrived("passing")],
     ],
 )
@@ -231,10 +245,14 @@ def test_the_time_worked_is_that_of_the_runs_and_not_of_the_pauses_between() -> 
         [
             event(1, "10:00:00", TaskCreated(prompt="p")),
             event(2, "10:00:01", TaskStarted()),
-            event(3, "10:00:03", TaskEnded(Status.COMPLETED, "first")),
+            event(3, "10:00:03", TaskEnded(Status.COMPLETED, "first", reason=EndReason.FINISHED)),
             event(4, "11:00:00", TaskStarted()),
             event(5, "11:00:05", MessageAdded(UserMessage("x"))),
-            event(6, "23:00:00", TaskEnded(Status.INTERRUPTED, "second", "it died")),
+            event(
+                6,
+                "23:00:00",
+                TaskEnded(Status.INTERRUPTED, "second", "it died", reason=EndReason.PROCESS_DIED),
+            ),
         ]
     )
     assert task is not None

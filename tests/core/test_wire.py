@@ -4,6 +4,7 @@ import pytest
 
 from gencode.core.events import AnyFact, Event, MessageAdded, TaskCreated, TaskEnded, TaskStarted, TextArrived
 from gencode.core.messages import UserMessage
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.wire import wire
 
@@ -30,15 +31,15 @@ IDS = {"subSessionId": "c0ffee00", "parentSessionId": "beef0000"}
         ),
         (TextArrived("hm"), {"type": "SubSessionProgress", "partType": "text", "content": "hm"}),
         (
-            TaskEnded(Status.COMPLETED, "found"),
+            TaskEnded(Status.COMPLETED, "found", reason=EndReason.FINISHED),
             {"type": "SubSessionCompleted", "result": "found", "error": None, "status": "completed"},
         ),
         (
-            TaskEnded(Status.LIMIT_REACHED, "half", "too long"),
+            TaskEnded(Status.LIMIT_REACHED, "half", "too long", reason=EndReason.TURN_LIMIT),
             {"type": "SubSessionFailed", "result": "half", "error": "too long", "status": "limit_reached"},
         ),
         (
-            TaskEnded(Status.CANCELLED, "half", "stopped"),
+            TaskEnded(Status.CANCELLED, "half", "stopped", reason=EndReason.STOPPED),
             {"type": "SubSessionCancelled", "result": "half", "error": "stopped", "status": "cancelled"},
         ),
     ],

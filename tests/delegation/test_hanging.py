@@ -15,10 +15,18 @@ from tests.waiting import until
 from gencode import GenCode, UserMistake
 from gencode.core.events import Event, PassingFact, TaskCreated, TaskStalled
 from gencode.core.messages import ToolMessage, UserMessage
+from gencode.core.reasons import Cause
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.delegation import apart
-from gencode.delegation.heartbeat import BLIND_SECONDS, LATE_SECONDS, LOOK_SECONDS, Heartbeat
+from gencode.delegation.heartbeat import (
+    BLIND_SECONDS,
+    LATE_SECONDS,
+    LOOK_SECONDS,
+    Heartbeat,
+    silent_process,
+    unended,
+)
 from gencode.delegation.pulse import Liveness
 from gencode.engines import process as engine
 from gencode.runtime.bus import Listener
@@ -122,9 +130,9 @@ class Looks:
         self._heartbeat = Heartbeat(store, Liveness(20.0, 60.0), seconds, lambda: self._now)
         self.told: list[PassingFact] = []
 
-    async def after(self, *pauses: float) -> str:
+    async def after(self, *pauses: float) -> Cause | None:
         """What the last of several looks came to, each after a pause."""
-        why = ""
+        why = None
         for pause in pauses:
             self._now += pause
             why = await self._heartbeat.look(self._task, self.told.append)
@@ -142,9 +150,8 @@ async def test_one_that_lives_may_take_as_long_as_it_may_and_a_little_longer(
     leases: tuple[Leases, str],
 ) -> None:
     looks = Looks(*leases, seconds=30.0)
-    assert await looks.after(*[LOOK_SECONDS] * int(30 + LATE_SECONDS - 1)) == ""
-    why = "it took longer than 30 s, and its process did not end it"
-    assert (await looks.after(LOOK_SECONDS), looks.told) == (why, [])
+    assert await looks.after(*[LOOK_SECONDS] * int(30 + LATE_SECONDS - 1)) is None
+    assert (await looks.after(LOOK_SECONDS), looks.told) == (unended(30.0), [])
 
 
 async def test_silence_is_told_once_and_ends_with_the_next_sign_of_life(leases: tuple[Leases, str]) -> None:
@@ -152,11 +159,11 @@ async def test_silence_is_told_once_and_ends_with_the_next_sign_of_life(leases: 
     looks = Looks(store, task, None)
     for _ in range(2):
         store.renewed = False
-        assert await looks.after(*[LOOK_SECONDS] * 59) == ""
+        assert await looks.after(*[LOOK_SECONDS] * 59) is None
         store.renewed = True
-        assert await looks.after(LOOK_SECONDS) == ""
+        assert await looks.after(LOOK_SECONDS) is None
     store.renewed = False
-    assert await looks.after(*[LOOK_SECONDS] * 60) == "its process gave no sign of life for 60 s"
+    assert await looks.after(*[LOOK_SECONDS] * 60) == silent_process(60.0)
     assert looks.told == [TaskStalled(20.0)] * 3
 
 
@@ -166,6 +173,6 @@ async def test_who_was_suspended_itself_gives_others_time_to_show_that_they_live
     store, task = leases
     looks = Looks(store, task, 3_600.0)
     store.renewed = False
-    assert (await looks.after(100_000.0), looks.told) == ("", [])
+    assert (await looks.after(100_000.0), looks.told) == (None, [])
     store.renewed = True
-    assert await looks.after(*[BLIND_SECONDS] * 100) == ""
+    assert await looks.after(*[BLIND_SECONDS] * 100) is None

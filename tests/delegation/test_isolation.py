@@ -16,6 +16,7 @@ from tests.waiting import Gate, until
 from gencode import GenCode, UserMistake
 from gencode.core.events import TaskBackgrounded, TaskEnded
 from gencode.core.messages import AssistantMessage, ToolMessage, UserMessage
+from gencode.core.reasons import stop_cause
 from gencode.core.rules import Mode
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
@@ -113,7 +114,7 @@ async def test_a_stop_reaches_the_other_process(tmp_path: Path) -> None:
         job = await gen.start_turn("go")
         child = await child_of(gen, job.id)
         process = await owner_of(gen, child)
-        await job.halt("enough")
+        await job.halt(stop_cause("enough"))
         outcome, stopped = await gen.get(job.id), await gen.watch.ended(child, 60)
     assert (outcome.status, stopped.status) == (Status.CANCELLED, Status.CANCELLED)
     assert stopped.result == "I look around."

@@ -2,6 +2,7 @@
 
 from gencode.core.events import AnyFact, CallDecided, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage
+from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, Decision
 from gencode.core.status import Status
 from gencode.delegation.remote import Unanswered
@@ -39,4 +40,4 @@ def test_it_waits_while_somebody_is_asked_what_it_may_do() -> None:
 
 
 def test_it_waits_no_more_when_it_has_ended() -> None:
-    assert waits(SPEAKS, TaskEnded(Status.CANCELLED)) == [True, False]
+    assert waits(SPEAKS, TaskEnded(Status.CANCELLED, reason=EndReason.STOPPED)) == [True, False]

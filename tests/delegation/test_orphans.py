@@ -26,6 +26,7 @@ from gencode.core.events import (
     TaskStarted,
 )
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.delegation.orphans import close_orphans
@@ -139,7 +140,11 @@ async def test_a_task_that_could_not_be_closed_is_closed_by_the_next_who_looks()
 async def test_a_call_counts_only_where_one_may_have_been_made(goes_on: DurableFact, costs: int) -> None:
     store = MemoryStore(lease_seconds=0)
     reply = AssistantMessage("seen", usage=Usage(90, 10))
-    before = [TaskStarted(), MessageAdded(reply), TaskEnded(Status.COMPLETED, "seen")]
+    before = [
+        TaskStarted(),
+        MessageAdded(reply),
+        TaskEnded(Status.COMPLETED, "seen", reason=EndReason.FINISHED),
+    ]
     created = TaskCreated(prompt="go", budget=Budget(tokens=9_000))
     lease = await store.create(created, "elsewhere|b|1|1|x", before)
     await store.append(lease, [goes_on, MessageAdded(UserMessage("more"))])

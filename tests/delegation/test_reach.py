@@ -15,6 +15,7 @@ from tests.waiting import Gate, until
 from gencode import GenCode
 from gencode.core.events import Event, TaskEnded
 from gencode.core.messages import AssistantMessage, ToolMessage, UserMessage
+from gencode.core.reasons import stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
@@ -23,6 +24,7 @@ from gencode.runtime.ports import Wish
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 
+ENOUGH = stop_cause("enough")
 LOOK = says("I look around.", call("Glob", pattern="*"))
 SLOW = says("never said", delay_ms=600_000)
 SEND = call("Task", subagent_type="Explore", prompt="look")
@@ -53,10 +55,10 @@ async def test_a_stop_hits_the_work_that_is_waited_for_and_says_so(tmp_path: Pat
     ):
         job = await one.start_turn("go")
         sent = await children(one, job.id, 2)
-        first = await two.launcher.reach.stop(job.id, "enough")
+        first = await two.launcher.reach.stop(job.id, ENOUGH)
         plan = await two.get(sent["Plan"])
-        second = await two.launcher.reach.stop(job.id, "enough", tree=True)
-        third = await two.launcher.reach.stop(job.id, "enough", tree=True)
+        second = await two.launcher.reach.stop(job.id, ENOUGH, tree=True)
+        third = await two.launcher.reach.stop(job.id, ENOUGH, tree=True)
     assert {task.id for task in first.hit} == {job.id, sent["Explore"]}
     assert (first.task.status, plan.status) == (Status.CANCELLED, Status.RUNNING)
     assert [(task.id, task.status) for task in second.hit] == [(sent["Plan"], Status.CANCELLED)]
@@ -74,9 +76,9 @@ async def test_one_that_is_stopped_may_say_what_it_has_found(tmp_path: Path) -> 
             handle = await one.task("Explore", "look", background=True)
             await reached(one, handle.id, 1)
             stopper = two if elsewhere else one
-            stops = await stopper.launcher.reach.stop(handle.id, "enough", report=True)
+            stops = await stopper.launcher.reach.stop(handle.id, ENOUGH, report=True)
             told = transcript_of(await store.events(handle.id))
-        why = "it was stopped from another process" if elsewhere else "enough"
+        why = "it was stopped from another process" if elsewhere else str(ENOUGH)
         assert (stops.task.status, stops.task.error) == (Status.CANCELLED, why)
         assert [task.id for task in stops.hit] == [handle.id]
         notes = [each.text for each in told if isinstance(each, UserMessage) and each.sender == "system"]
@@ -101,7 +103,7 @@ async def test_a_job_knows_whether_another_process_stopped_it_whatever_the_reaso
         before = job.stopped_elsewhere
         stopper = two if elsewhere else one
         stops = await stopper.launcher.reach.stop(job.id, ELSEWHERE, report=report)
-    assert (stops.task.status, stops.task.error) == (Status.CANCELLED, ELSEWHERE)
+    assert (stops.task.status, stops.task.error) == (Status.CANCELLED, str(ELSEWHERE))
     assert (before, job.stopped_elsewhere) == (False, elsewhere)
 
 
@@ -203,7 +205,7 @@ async def test_an_interrupt_names_only_what_it_cut(tmp_path: Path) -> None:
             await two.watch.ended(sent["general-purpose"])
 
         store.before = ends
-        stops = await two.launcher.reach.interrupt(job.id, "enough")
+        stops = await two.launcher.reach.interrupt(job.id, ENOUGH)
         done = await two.get(sent["general-purpose"])
     assert (done.status, stops.task.status) == (Status.COMPLETED, Status.CANCELLED)
     assert [each.id for each in stops.hit] == [job.id, sent["Explore"]]
@@ -231,7 +233,7 @@ async def test_a_process_that_hangs_is_fenced(tmp_path: Path) -> None:
         await until(has_looked, "it waits for its model")  # and has not just the database for itself
         await asyncio.sleep(0.2)
         os.kill(process.pid, signal.SIGSTOP)
-        stops = await gen.launcher.reach.stop(task, "enough")
+        stops = await gen.launcher.reach.stop(task, ENOUGH)
         written = await gen.store.events(task)
         os.kill(process.pid, signal.SIGCONT)
         process.terminate()

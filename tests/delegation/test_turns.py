@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from gencode.core.events import DurableFact, TaskBackgrounded, TaskCreated, TaskEnded, TaskQueued, TaskStarted
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.delegation.turns import places
 from gencode.runtime.owner import QUEUE
@@ -27,7 +28,7 @@ async def test_a_parent_whose_agent_began_last_has_its_next_turn_after_the_other
     a1 = [await born(store, "a") for _ in range(2)]
     b1 = [await born(store, "b") for _ in range(2)]
     assert await places(store, a1, {}) == {a1[0]: 1, b1[0]: 2, a1[1]: 3, b1[1]: 4}
-    await born(store, "a", facts=[TaskStarted(), TaskEnded(Status.COMPLETED)])
+    await born(store, "a", facts=[TaskStarted(), TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)])
     assert await places(store, a1, {}) == {b1[0]: 1, a1[0]: 2, b1[1]: 3, a1[1]: 4}
 
 
@@ -67,7 +68,7 @@ async def test_who_has_an_agent_in_the_background_is_at_work() -> None:
 
 async def test_who_goes_on_stands_behind_those_who_waited_before_it() -> None:
     store = MemoryStore()
-    ended = [TaskStarted(), TaskEnded(Status.COMPLETED)]
+    ended = [TaskStarted(), TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)]
     early = await store.create(TaskCreated(parent="a"), "them", ended)
     first = await born(store, "a")
     await store.append(early, [TaskQueued()])

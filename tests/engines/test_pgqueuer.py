@@ -13,6 +13,7 @@ from tests.waiting import until
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated, TaskEnded, TaskStarted
+from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, Policy, parse_rule
 from gencode.core.status import Status
 from gencode.engines.fleet import TAKEN_BACK
@@ -135,7 +136,7 @@ async def test_an_earlier_task_goes_to_the_workers_unless_somebody_is_at_it(
     again = Handover(model="offline", task=lease.task, prompt="more")
     with pytest.raises(UserMistake, match="is being worked on"):
         await engine(store, tmp_path).start(again)
-    await store.append(lease, [TaskEnded(Status.COMPLETED)], last=True)
+    await store.append(lease, [TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)], last=True)
     away = await engine(store, tmp_path).queue(again, delay=timedelta(0))
     assert away.task == lease.task
     assert await queued(store) == [("gencode.agent.plan", lease.task, 0)]
@@ -148,7 +149,9 @@ async def test_an_earlier_task_is_queued_although_the_queue_has_not_heard_of_its
 ) -> None:
     away = await engine(store, tmp_path).start(handover())
     lease = await store.take(away.task, "worker")
-    await store.append(lease, [TaskStarted(), TaskEnded(Status.COMPLETED, "done")], last=True)
+    await store.append(
+        lease, [TaskStarted(), TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED)], last=True
+    )
     again = Handover(model="offline", task=away.task, prompt="more")
     await engine(store, tmp_path).queue(again, delay=timedelta(0))
     assert await queued(store) == [("gencode.agent.explore", away.task, 0)] * 2
@@ -158,7 +161,9 @@ async def test_a_bound_task_is_gone_when_it_has_ended(store: Any, tmp_path: Path
     away = await engine(store, tmp_path).start(handover(bound=True))
     lease = await store.take(away.task, "worker")
     assert not away.gone
-    await store.append(lease, [TaskStarted(), TaskEnded(Status.COMPLETED, "done")], last=True)
+    await store.append(
+        lease, [TaskStarted(), TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED)], last=True
+    )
     await until(lambda: away.gone, "it is gone")
     assert (await store.dispatched(away.task)).order is None
 
@@ -187,7 +192,7 @@ async def test_a_sender_that_is_stopped_while_it_gives_a_task_away_takes_it_back
     with pytest.raises(asyncio.CancelledError):
         await cancelled[0]
     found = {task.agent: task for task in await store.tasks(TaskQuery())}
-    assert (found["Explore"].status, found["Explore"].error) == (Status.CANCELLED, TAKEN_BACK)
+    assert (found["Explore"].status, found["Explore"].reason) == (Status.CANCELLED, TAKEN_BACK.reason)
     assert (await store.dispatched(found["Explore"].id)).order is None
 
 
@@ -209,7 +214,7 @@ async def test_a_task_that_goes_on_is_sent_all_rules_of_its_sender_also_for_wher
     sent: list[dict[str, Any]] = []
     for flags in ({"deny": ["Read(way/**)"]}, {}):
         lease = await store.create(created, "an owner")
-        await store.append(lease, [TaskEnded(Status.COMPLETED)], last=True)
+        await store.append(lease, [TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)], last=True)
         again = Handover(model="offline", task=lease.task, background=True)
         away = FleetEngine(store, tmp_path, flags, tmp_path, policy)
         await away.queue(again, delay=timedelta(hours=1))

@@ -17,6 +17,7 @@ from gencode import GenCode
 from gencode.core.budget import Budget
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Usage
+from gencode.core.reasons import EndReason
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -146,9 +147,9 @@ async def test_whoever_looks_at_a_session_from_elsewhere_knows_what_is_out(postg
         return abroad.spent.tokens, abroad.kept.get("tokens", 0)
 
     assert await out() == (2_000, None)  # whoever leads it may spend all that is left
-    await one.append(lead, [said, TaskEnded(Status.COMPLETED)], last=True)
+    await one.append(lead, [said, TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)], last=True)
     assert await out() == (3_000, 4_000 - 1_000)
-    await one.append(child, [said, TaskEnded(Status.COMPLETED)], last=True)
+    await one.append(child, [said, TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)], last=True)
     assert await out() == (4_000, 0)
     await one.close()
     await other.close()

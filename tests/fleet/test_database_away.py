@@ -11,6 +11,7 @@ from gencode import GenCode
 from gencode.core.errors import StoreAway, StoreTrouble
 from gencode.core.events import Event, ProgressMade, TaskCreated
 from gencode.core.messages import ToolMessage, UserMessage
+from gencode.core.reasons import stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
@@ -164,7 +165,7 @@ async def test_an_agent_that_may_be_queued_is_called_off_when_nobody_tries_any_m
         job = await gen.start_turn("go")
         await until(lambda: len(fleet.rows("SELECT id FROM gen_task")) == 2, "the agent is queued")
         if away > 1:
-            job.stop.stop("enough")
+            job.stop.stop(stop_cause("enough"))
         await gen.outcome(job)
         [sub] = await gen.store.tasks(TaskQuery(parent=job.id))
         assert (sub.status, sub.error) == (Status.CANCELLED, CUT_SHORT)
@@ -192,7 +193,7 @@ async def test_an_agent_that_waited_for_its_turn_and_may_be_queued_is_called_off
     remote.lease = lease
     following = asyncio.ensure_future(remote.follow("keeper"))
     await until(queued, "it is queued")
-    stop.stop("enough")
+    stop.stop(stop_cause("enough"))
     await following
     assert (remote.task.status, remote.task.error) == (Status.CANCELLED, "enough")
     await store.close()
@@ -287,7 +288,7 @@ async def test_an_agent_whose_sender_is_stopped_while_the_database_is_away_is_ca
         assert isinstance(remote, Remote)
         fleet.postgres.stop()
         try:
-            await remote.halt("enough")
+            await remote.halt(stop_cause("enough"))
             await remote.wait(PATIENCE)
             assert gen.supervisor.find(sub) is None
         finally:

@@ -12,9 +12,9 @@ import pytest
 from gencode import GenCode
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.messages import Message, UserMessage
+from gencode.core.reasons import PARENT_GONE, EndReason
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.delegation.orphans import SENDER_GONE
 from gencode.stores.pg_fleet import CLOSED_SECONDS, FleetStore
 from gencode.testing import reported
 from tests.fleet.conftest import PATIENT
@@ -92,13 +92,13 @@ async def test_what_nobody_waits_for_any_more_is_interrupted_and_can_go_on(fleet
     fleet.write({"Explore": [{"text": "found it"}]})
     async with fleet.open() as gen:
         found = await gen.find(task)
-        assert (found.status, found.error) == (Status.INTERRUPTED, SENDER_GONE)
+        assert (found.status, found.reason) == (Status.INTERRUPTED, EndReason.PARENT_GONE)
         assert not [each for each in await gen.store.events(task) if isinstance(each.fact, TaskStarted)]
         told = transcript_of(await gen.store.events(session))
         outcome = await gen.resume(task, "begin after all")
         messages = transcript_of(await gen.store.events(task))
     assert deliveries(told) == [
-        (f"[The background task {task} of Explore ended as interrupted: {SENDER_GONE}]\n(no output)", (task,))
+        (f"[The background task {task} of Explore ended as interrupted: {PARENT_GONE}]\n(no output)", (task,))
     ]
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "found it")
     heard = [each.text for each in messages if isinstance(each, UserMessage) and each.sender == "user"]
@@ -140,7 +140,7 @@ async def test_only_a_sender_that_died_takes_its_agents_along_and_none_whose_tur
         long_ago(fleet)
         await until(lambda: state(fleet, left) != "running", "the worker has looked who waits")
         stopped, goes_on = await gen.find(left), await gen.find(kept)
-    assert (stopped.status.ended, stopped.error) == (True, SENDER_GONE)
+    assert (stopped.status.ended, stopped.reason) == (True, EndReason.PARENT_GONE)
     assert (goes_on.status, goes_on.agent) == (Status.RUNNING, "Plan")
 
 

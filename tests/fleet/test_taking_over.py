@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import UserMessage
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.delegation.lodged import HERE, NAMES, copies_told
 from gencode.runtime.away.lodging import Guest, lodge
@@ -30,7 +31,7 @@ async def ended(store: FleetStore, cwd: str, told: Returned | None) -> str:
     lease = await store.create(TaskCreated(agent="Explore", prompt="look", cwd=cwd), "me", begun)
     if told is not None:
         assert await store.parcels.hand_in(replace(told, task=lease.task), b"", "me")
-    await store.append(lease, [TaskEnded(Status.COMPLETED)], last=True)
+    await store.append(lease, [TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)], last=True)
     return lease.task
 
 
@@ -73,7 +74,7 @@ async def test_merge_names_what_was_too_large_to_come_along(postgres: Postgres, 
     lodging.leave(tmp_path / "home")
     found = await parcels.returned(lease.task)
     assert found and await parcels.hand_in(replace(found[0], left="made.bin"), found[1], "me")
-    await store.append(lease, [TaskEnded(Status.COMPLETED)], last=True)
+    await store.append(lease, [TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)], last=True)
     await store.close()
     words = ("task", "merge", lease.task)
     seen = typed(*words, "--preview", cwd=repo, GEN_DATABASE_URL=url)

@@ -15,6 +15,7 @@ from gencode.core.errors import StoreAway, UserMistake
 from gencode.core.events import MessageAdded, PassingFact, ProgressMade, TaskEnded, TaskQueued, TaskStarted
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage, UserMessage
+from gencode.core.reasons import EndReason, stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
@@ -52,7 +53,11 @@ async def gen(empty: Fleet) -> AsyncIterator[GenCode]:
 async def answered(gen: GenCode, task: str, text: str) -> None:
     """What a worker writes that begins with a task and comes to its end."""
     lease = await gen.store.take(task, "a worker")
-    facts = (TaskStarted(), MessageAdded(AssistantMessage(text)), TaskEnded(Status.COMPLETED, text))
+    facts = (
+        TaskStarted(),
+        MessageAdded(AssistantMessage(text)),
+        TaskEnded(Status.COMPLETED, text, reason=EndReason.FINISHED),
+    )
     await gen.store.append(lease, facts, last=True)
 
 
@@ -157,7 +162,7 @@ async def test_a_task_that_was_woken_can_be_stopped_before_a_worker_begins_and_k
     gen: GenCode,
 ) -> None:
     task = await woken(gen)
-    stops = await gen.launcher.reach.stop(task, "a person stopped it")
+    stops = await gen.launcher.reach.stop(task, stop_cause("a person stopped it"))
     assert [each.id for each in stops.hit] == [task]
     assert (stops.task.status, stops.task.result) == (Status.CANCELLED, "old")
     assert (await heard(gen, task))[-1] == "again"

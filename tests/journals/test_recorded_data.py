@@ -15,6 +15,7 @@ import pytest
 
 from gencode import GenCode
 from gencode.core.outcome import as_json
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from tests.journals.record import PLACE, Json
 from tests.postgres import Postgres
@@ -112,6 +113,28 @@ async def test_exports_are_imported_and_replay(scenario: str, tmp_path: Path) ->
             assert problems == []
             assert {key: now[key] for key in fields} == {key: before[key] for key in fields}
             assert (await gen.replay(task)).same
+
+
+REASONS = {
+    "The budget of": EndReason.BUDGET,
+    "it took longer than": EndReason.TIME_LIMIT,
+    "its result does not fit": EndReason.WRONG_FORM,
+    "the limit of": EndReason.TURN_LIMIT,
+    "the process that ran it died": EndReason.PROCESS_DIED,
+    "it was stopped from another process": EndReason.STOPPED,
+    "scripted:": EndReason.FAILED,
+}
+"""Why tasks ended, by how the sentences in their records begin."""
+
+
+@pytest.mark.parametrize("recorded", in_sqlite(), indirect=True)
+async def test_the_end_of_every_recorded_task_has_a_reason(recorded: Path) -> None:
+    ended = {"completed": EndReason.FINISHED, "empty": EndReason.NO_ANSWER}
+    async with GenCode.open(recorded / "ws", model="offline") as gen:
+        for task in expected(recorded.name):
+            now = await gen.find(task)
+            why = [reason for words, reason in REASONS.items() if (now.error or "").startswith(words)]
+            assert now.reason is (why[0] if why else ended.get(now.status))
 
 
 def script(folder: Path, turns: int = 12) -> str:

@@ -10,6 +10,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from gencode.core.messages import ToolCall
+from gencode.core.reasons import stop_cause
 from gencode.core.rules import Action, Decision
 from gencode.runtime.asking import Answer, Inquiry, Option, Question
 from gencode.surfaces.mcp_server.asking import LONGEST, can_elicit, elicitation, understood
@@ -105,7 +106,7 @@ async def test_a_state_that_was_guessed_answers_nothing(tmp_path: Path) -> None:
             await client.session.call_tool(*wish, request_state="guessed", allow_input_required=True)
         gen = await here.rooms.at(tmp_path)
         (job,) = gen.supervisor
-        job.stop.stop("the test is over")
+        job.stop.stop(stop_cause("the test is over"))
         await asyncio.wait_for(job.ended(), 60)
     assert (person.shown, (tmp_path / "made.txt").exists()) == ([], False)
 

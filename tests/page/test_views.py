@@ -6,6 +6,7 @@ import pytest
 from playwright.async_api import Browser
 
 from gencode.core.events import TaskCreated, TaskEnded, TaskStarted
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.testing import call, says
 from tests.http.serving import Served, served
@@ -54,7 +55,7 @@ async def test_nothing_that_an_agent_makes_acts(browser: Browser, tmp_path: Path
 
 async def many(site: Served, number: int) -> None:
     """So many tasks that have ended."""
-    ends = (TaskStarted(model="scripted"), TaskEnded(Status.COMPLETED, "found it"))
+    ends = (TaskStarted(model="scripted"), TaskEnded(Status.COMPLETED, "found it", reason=EndReason.FINISHED))
     cwd = str(site.gen.workspace.cwd)
     for place in range(number):
         created = TaskCreated(agent="Explore", prompt=f"look at part {place}", cwd=cwd)

@@ -9,6 +9,7 @@ import pytest
 from gencode.core.events import CallDecided, MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
 from gencode.core.outcome import Outcome
+from gencode.core.reasons import stop_cause
 from gencode.core.status import Status
 from gencode.core.task import replay, transcript_of
 from gencode.runtime.toolbox import ToolContext, ToolOutput, tool
@@ -178,7 +179,7 @@ async def test_every_call_has_one_result_even_when_the_task_is_stopped_in_a_tool
     async with GenCode.open(tmp_path, model=provider, tools=[wait], store=MemoryStore()) as gen:
         job = await gen.start_task(TaskRequest("general-purpose", "wait"))
         await started.wait()
-        job.stop.stop("the user pressed Esc")
+        job.stop.stop(stop_cause("the user pressed Esc"))
         outcome = await gen.outcome(job)
         answered = results(await messages(gen, outcome.agent_id))
     assert told(outcome) == (Status.CANCELLED, "I wait", "the user pressed Esc", 1)
@@ -196,7 +197,7 @@ async def test_a_stop_inside_the_models_answer_keeps_the_half_reply(tmp_path: Pa
         async for event in listener:
             if isinstance(event.fact, MessageAdded) and isinstance(event.fact.message, ToolMessage):
                 break
-        job.stop.stop("enough")
+        job.stop.stop(stop_cause("enough"))
         outcome = await gen.outcome(job)
     assert told(outcome) == (Status.CANCELLED, "first part", "enough", 1)
 

@@ -16,6 +16,7 @@ from gencode.core.events import (
     TaskStarted,
 )
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, UserMessage
+from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, Decision
 from gencode.core.status import Status
 from gencode.core.task import Task, replay
@@ -35,7 +36,7 @@ LIFE: tuple[DurableFact, ...] = (
     MessageAdded(ToolMessage((ToolResult("2", "Bash", "", error=True),))),
     MessageAdded(UserMessage("Hurry.", sender="system")),
     MessageAdded(AssistantMessage("It is \x1b[31mthere\x07.")),
-    TaskEnded(Status.COMPLETED, "It is \x1b[31mthere\x07."),
+    TaskEnded(Status.COMPLETED, "It is \x1b[31mthere\x07.", reason=EndReason.FINISHED),
 )
 WHOLE = f"""# Explore: a look
 
@@ -99,7 +100,7 @@ def test_a_run_that_goes_on_is_set_apart_from_the_one_before(tmp_path: Path) -> 
     again = (
         TaskStarted(model="n"),
         MessageAdded(UserMessage("And?")),
-        TaskEnded(Status.COMPLETED, "No more."),
+        TaskEnded(Status.COMPLETED, "No more.", reason=EndReason.FINISHED),
     )
     events = journal(*LIFE, *again)
     file = grown(tmp_path / "a.md", events[:9], 9)
@@ -169,7 +170,10 @@ def test_a_long_life_is_cut_and_its_result_is_there_all_the_same(
 
 
 def test_a_task_that_failed_says_why_before_what_it_said(tmp_path: Path) -> None:
-    rewrite(tmp_path / "a.md", journal(*LIFE[:3], TaskEnded(Status.FAILED, "half", "no network")))
+    rewrite(
+        tmp_path / "a.md",
+        journal(*LIFE[:3], TaskEnded(Status.FAILED, "half", "no network", reason=EndReason.FAILED)),
+    )
     assert (
         (tmp_path / "a.md")
         .read_text()
@@ -201,5 +205,8 @@ def test_a_full_disk_is_told_and_stops_nobody() -> None:
 
 
 def test_half_a_surrogate_pair_does_not_keep_a_file_from_being_written(tmp_path: Path) -> None:
-    rewrite(tmp_path / "a.md", journal(LIFE[0], TaskEnded(Status.COMPLETED, "half \ud800 pair")))
+    rewrite(
+        tmp_path / "a.md",
+        journal(LIFE[0], TaskEnded(Status.COMPLETED, "half \ud800 pair", reason=EndReason.FINISHED)),
+    )
     assert "half ? pair" in (tmp_path / "a.md").read_text()

@@ -5,34 +5,37 @@ import asyncio
 import pytest
 
 from gencode.core.errors import Stopped
+from gencode.core.reasons import stop_cause
 from gencode.runtime.stop import Stop
+
+ENOUGH = stop_cause("enough")
 
 
 async def test_stopping_a_branch_stops_its_leaves_and_nothing_beside_it() -> None:
     root = Stop()
     left, right = root.branch(), root.branch()
     leaf = left.branch()
-    left.stop("enough")
-    assert [each.reason for each in (root, left, leaf, right)] == [None, "enough", "enough", None]
+    left.stop(ENOUGH)
+    assert [each.cause for each in (root, left, leaf, right)] == [None, ENOUGH, ENOUGH, None]
 
 
 async def test_a_branch_of_a_stopped_branch_is_stopped_from_the_start() -> None:
     root = Stop()
-    root.stop("closing")
+    root.stop(stop_cause("closing"))
     with pytest.raises(Stopped, match="closing"):
         root.branch().check()
 
 
 async def test_the_first_reason_stays() -> None:
     stop = Stop()
-    stop.stop("first")
-    stop.stop("second")
-    assert stop.reason == "first"
+    stop.stop(stop_cause("first"))
+    stop.stop(stop_cause("second"))
+    assert stop.cause == stop_cause("first")
 
 
 async def test_a_stop_cuts_an_await_and_shows_as_stopped() -> None:
     stop = Stop()
-    asyncio.get_running_loop().call_soon(stop.stop, "by the user")
+    asyncio.get_running_loop().call_soon(stop.stop, stop_cause("by the user"))
     with pytest.raises(Stopped, match="by the user"), stop.interrupts():
         await asyncio.sleep(60)
     await asyncio.sleep(0)
@@ -59,7 +62,7 @@ async def test_work_that_ended_is_not_cut_by_a_later_stop() -> None:
     stop = Stop()
     with stop.interrupts():
         await asyncio.sleep(0)
-    stop.stop("late")
+    stop.stop(stop_cause("late"))
     await asyncio.sleep(0)
     assert stop.stopped
 
@@ -68,7 +71,7 @@ async def test_a_fallen_branch_is_forgotten_by_its_parent() -> None:
     root = Stop()
     branch = root.branch()
     branch.fall()
-    root.stop("gone")
+    root.stop(stop_cause("gone"))
     assert not branch.stopped
 
 
@@ -78,15 +81,15 @@ async def test_a_branch_that_moves_is_stopped_with_its_new_parent_only() -> None
     job = turn.branch()
     leaf = job.branch()
     job.move(session)
-    turn.stop("interrupted")
-    assert (job.reason, leaf.reason) == (None, None)
-    session.stop("closing")
-    assert (job.reason, leaf.reason) == ("closing", "closing")
+    turn.stop(stop_cause("interrupted"))
+    assert (job.cause, leaf.cause) == (None, None)
+    session.stop(ENOUGH)
+    assert (job.cause, leaf.cause) == (ENOUGH, ENOUGH)
 
 
 async def test_a_branch_that_moves_below_a_stopped_one_is_stopped() -> None:
     stopped, other = Stop(), Stop()
-    stopped.stop("closed")
+    stopped.stop(ENOUGH)
     job = other.branch()
     job.move(stopped)
-    assert job.reason == "closed"
+    assert job.cause is ENOUGH

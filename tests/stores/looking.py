@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gencode.core.events import DurableFact, TaskCreated, TaskEnded, TaskStarted
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.runtime.ports import Lease
 from gencode.stores.sqlite import SqliteStore
@@ -26,7 +27,7 @@ async def ended_task(store: SqliteStore, prompt: str) -> Lease:
         TaskStarted(model="m"),
         said("a"),
         said("b"),
-        TaskEnded(Status.COMPLETED, "ok"),
+        TaskEnded(Status.COMPLETED, "ok", reason=EndReason.FINISHED),
     ]
     await store.append(lease, facts)
     return lease

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gencode.core.errors import UserMistake
 from gencode.core.events import DurableFact, Event, MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import UserMessage
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
 from gencode.stores.jsonl import Imported, export_task, import_task
@@ -45,7 +46,9 @@ def test_any_journal_comes_back_the_same(life: list[DurableFact]) -> None:
 async def test_an_imported_task_is_the_exported_one_in_another_store() -> None:
     here, there = MemoryStore(), MemoryStore()
     lease = await here.create(TaskCreated(prompt="travel"), "me")
-    await here.append(lease, [TaskStarted(model="m"), TaskEnded(Status.COMPLETED, "there")])
+    await here.append(
+        lease, [TaskStarted(model="m"), TaskEnded(Status.COMPLETED, "there", reason=EndReason.FINISHED)]
+    )
     await there.adopt(import_task(export_task(await here.events(lease.task))).events)
     assert await there.task(lease.task) == lease.state
 

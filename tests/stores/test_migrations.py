@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted, kind_of, settle
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
 from gencode.runtime.ports import Ownership, TaskQuery, Wish
@@ -16,7 +17,12 @@ from tests.contracts.store import everything, said
 from tests.stores.looking import rows
 
 AT = "2026-01-01T00:00:00.000000Z"
-LIFE = (TaskCreated(prompt="old"), TaskStarted(model="m"), said("hello"), TaskEnded(Status.COMPLETED, "done"))
+LIFE = (
+    TaskCreated(prompt="old"),
+    TaskStarted(model="m"),
+    said("hello"),
+    TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED),
+)
 
 
 def made_by_version(version: int, path: Path) -> list[Event]:

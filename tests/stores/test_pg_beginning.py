@@ -10,6 +10,7 @@ import pytest
 from gencode.core.errors import Fenced, UserMistake
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import UserMessage
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task, replay
 from gencode.runtime.ports import Lease, Wish
@@ -58,7 +59,7 @@ async def test_its_first_facts_are_written_and_its_lease_is_good_for_more(opened
     assert [event.fact for event in events] == [*FIRST]
     assert (lease.owner, lease.epoch, lease.state) == ("me", 1, await store.task(seen.id))
     assert (await store.dispatched(seen.id)).seen is None
-    await store.append(lease, [TaskEnded(Status.COMPLETED, "done")], last=True)
+    await store.append(lease, [TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED)], last=True)
     written = await store.events(seen.id)
     assert [event.seq for event in written] == [1, 2, 3, 4]
     assert replay(written) == lease.state
@@ -81,7 +82,7 @@ async def test_it_is_not_begun_while_somebody_has_it_or_when_it_is_not_as_it_was
     lease = await store.take(seen.id, "other")
     with pytest.raises(UserMistake, match="is being worked on"):
         await store.begin(seen, "me", FIRST)
-    await store.append(lease, [TaskEnded(Status.CANCELLED)], last=True)
+    await store.append(lease, [TaskEnded(Status.CANCELLED, reason=EndReason.STOPPED)], last=True)
     with pytest.raises(Fenced):
         await store.begin(seen, "me", FIRST)
     await store.delete(seen.id)
@@ -116,4 +117,4 @@ async def test_a_reply_that_got_lost_is_not_taken_for_somebody_else(opened: Any)
         lease, events = await store.begin(seen, "me", FIRST)
     assert isinstance(lease, Lease) and lease.epoch == 1
     assert await store.events(seen.id, 1) == events
-    await store.append(lease, [TaskEnded(Status.COMPLETED, "done")], last=True)
+    await store.append(lease, [TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED)], last=True)

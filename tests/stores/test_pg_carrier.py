@@ -8,6 +8,7 @@ import pytest
 
 from gencode.core.errors import StoreAway, StoreTrouble, UserMistake
 from gencode.core.events import TaskCreated, TaskEnded, TaskStarted, WorkReturned
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.runtime.ports import TaskQuery
 from tests.postgres import Postgres
@@ -120,7 +121,9 @@ async def test_a_task_that_waited_for_its_turn_is_given_to_workers_once(store: A
             await store.hand_on(lease.task, "keeper", b"{}" + b" " * number, putting(1))
     assert (await store.dispatched(lease.task)).order == b"{}"
     worker = await store.take(lease.task, "worker")
-    await store.append(worker, [TaskStarted(), TaskEnded(Status.COMPLETED, "done")], last=True)
+    await store.append(
+        worker, [TaskStarted(), TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED)], last=True
+    )
     await store.hand_on(lease.task, "keeper", b"{}", putting(1))  # the answer comes after its end
     assert (await store.dispatched(lease.task)).order is None
     assert await there(store) == ([lease.task], [lease.task])
@@ -157,7 +160,7 @@ async def test_a_note_on_a_task_that_workers_were_given_again_does_not_take_it_f
     store: Any,
 ) -> None:
     lease = await store.create(TaskCreated(), "me")
-    ends = (TaskStarted(), TaskEnded(Status.COMPLETED, "done"))
+    ends = (TaskStarted(), TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED))
     await store.append(lease, ends, last=True)
     await store.submit_again(lease.task, b"{}", putting(1))
     await store.append(await store.take(lease.task, "you"), [WorkReturned("taken over")], last=True)

@@ -11,6 +11,7 @@ import pytest
 from gencode.core.address import Address
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import UserMessage
+from gencode.core.reasons import EndReason
 from gencode.core.rules import Policy
 from gencode.core.status import Status
 from gencode.runtime.agenda import Appointment
@@ -49,10 +50,18 @@ async def lived(store: SqliteStore) -> list[str]:
     talk = await store.create(TaskCreated(conversation=True, cwd="/a", prompt="hi"), "me", [TaskStarted("m")])
     child = await store.create(TaskCreated(parent=talk.task, prompt="\0 \udc80", cwd="/a"), "me")
     many = [MessageAdded(UserMessage(f"{n} \0 é")) for n in range(150)]
-    await store.append(child, [TaskStarted("m"), *many, TaskEnded(Status.COMPLETED, "done")], last=True)
+    await store.append(
+        child,
+        [TaskStarted("m"), *many, TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED)],
+        last=True,
+    )
     for text in ("one", "two \0", "three"):
         await store.post(talk.task, text, "user")
-    await store.append(talk, [MessageAdded(UserMessage("one", mail=1)), TaskEnded(Status.FAILED)], last=True)
+    await store.append(
+        talk,
+        [MessageAdded(UserMessage("one", mail=1)), TaskEnded(Status.FAILED, reason=EndReason.FAILED)],
+        last=True,
+    )
     await store.agenda.plan(
         Appointment("@daily", "look", "UTC", "/a", Policy(), talk.state.created_at, None), 10
     )
@@ -101,7 +110,9 @@ async def test_what_was_written_here_since_is_added(there: Any, path: Path) -> N
     _, child = await lived(here)
     await copy_database(path, there)
     lease = await here.take(child, "me")
-    await here.append(lease, [TaskStarted("m"), TaskEnded(Status.COMPLETED, "more")], last=True)
+    await here.append(
+        lease, [TaskStarted("m"), TaskEnded(Status.COMPLETED, "more", reason=EndReason.FINISHED)], last=True
+    )
     again = await copy_database(path, there)
     assert (again.facts, again.new, again.problems) == (159, 2, ())
     assert await everything(there) == await everything(here)
@@ -129,7 +140,7 @@ async def test_a_task_that_somebody_is_at_waits_for_the_next_copy(there: Any, pa
     lease = await here.create(TaskCreated(), new_owner(), [TaskStarted()])
     assert (await copy_database(path, there)).busy == (lease.task,)
     assert await there.task(lease.task) is None
-    await here.append(lease, [TaskEnded(Status.COMPLETED, "done")], last=True)
+    await here.append(lease, [TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED)], last=True)
     assert (await copy_database(path, there)).busy == ()
     assert await there.task(lease.task) == lease.state
     await here.close()

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gencode.core.events import TaskCreated, TaskEnded, TaskStarted, WorkReturned
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.runtime.away.homecoming import Arrival
 from gencode.runtime.away.parcel import Parcel, Returned
@@ -110,7 +111,7 @@ async def test_what_became_of_it_is_written_to_the_end_of_the_result_and_offers_
     branch = f"gencode/{lease.task}"
     how = (f"git -C /there merge {branch}", f"git -C /there diff --binary 1 {branch} | git -C /there apply")
     offered = Arrival("offered", "/there", branch=branch, why="it would conflict", how=how)
-    ending = TaskEnded(Status.COMPLETED, f"done\n\n[It changed:]\n{offer}\n+ a")
+    ending = TaskEnded(Status.COMPLETED, f"done\n\n[It changed:]\n{offer}\n+ a", reason=EndReason.FINISHED)
     await noted(store, lease.task, offered)
     await store.append(lease, [TaskStarted(), ending], last=True)
     await noted(store, lease.task, offered)

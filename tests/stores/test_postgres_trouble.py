@@ -10,6 +10,7 @@ import pytest
 from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import UserMessage
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
 from gencode.runtime.ports import Lease, Wish
@@ -174,7 +175,7 @@ async def test_a_reply_that_got_lost_is_neither_written_twice_nor_taken_for_a_lo
     await store.append(lease, [TaskStarted(), MessageAdded(UserMessage("once"))])
     child = await store.create(TaskCreated(parent=lease.task), "me")
     assert await store.post(child.task, "hello", "user") == 1
-    await store.append(lease, [TaskEnded(Status.COMPLETED, "done")], last=True)
+    await store.append(lease, [TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED)], last=True)
     assert losses == 4
     events = await other.events(lease.task)
     assert [event.seq for event in events] == [1, 2, 3, 4]

@@ -13,6 +13,7 @@ from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.ids import new_id
 from gencode.core.messages import AssistantMessage, UserMessage
+from gencode.core.reasons import EndReason
 from gencode.core.rules import Mode, Policy
 from gencode.core.status import Status
 from gencode.core.task import replay
@@ -76,7 +77,9 @@ async def test_subsessions_rows_tell_what_openfork_tells(store: SqliteStore, pat
     fact = TaskCreated(agent="Explore", prompt="p", parent=talk.task, call="call-7", policies=policies)
     child = await store.create(fact, "me")
     lone = await store.create(TaskCreated(parent="0badcafe"), "me")
-    await store.append(child, [TaskStarted(), TaskEnded(Status.FAILED, "half", "broke")])
+    await store.append(
+        child, [TaskStarted(), TaskEnded(Status.FAILED, "half", "broke", reason=EndReason.FAILED)]
+    )
     every = "SELECT * FROM SubSessions ORDER BY rowid"
     permissions = '[{"mode":"plan","rules":[],"owner":"session"}]'
     created, ended = child.state.created_at, child.state.ended_at
@@ -119,7 +122,7 @@ async def test_deleting_a_conversation_deletes_everything_below_it(store: Sqlite
     below = await store.create(TaskCreated(parent=child.task), "me")
     other = await store.create(TaskCreated(), "me")
     for lease in (talk, child, below, other):
-        await store.append(lease, [TaskStarted(), TaskEnded(Status.COMPLETED)])
+        await store.append(lease, [TaskStarted(), TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)])
     rows(path, "DELETE FROM Sessions WHERE Id = ?", talk.task)
     assert await store.tasks(TaskQuery()) == [other.state]
     for table in ("DISTINCT Task FROM Events", "Task FROM Snapshots", "Id FROM SubSessions"):

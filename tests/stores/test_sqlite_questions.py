@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gencode.core.events import TaskEnded
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.runtime.asking import NobodyThere
 from gencode.runtime.owner import fate
@@ -45,6 +46,6 @@ async def test_questions_go_with_the_task_that_is_deleted(store: SqliteStore, pa
     await store.questions.put(post(about(task)))
     assert rows(path, "SELECT count(*) FROM Questions") == [(1,)]
     lease = await store.take(task, "worker")
-    await store.append(lease, [TaskEnded(Status.COMPLETED)], last=True)
+    await store.append(lease, [TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)], last=True)
     await store.delete(task)
     assert rows(path, "SELECT count(*) FROM Questions") == [(0,)]

@@ -10,6 +10,7 @@ from tests.waiting import until
 from gencode import GenCode, Outcome, UserMistake
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TextArrived
 from gencode.core.messages import ToolMessage, UserMessage
+from gencode.core.reasons import stop_cause
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
@@ -148,7 +149,7 @@ async def test_stopping_the_main_agent_stops_its_children(tmp_path: Path) -> Non
             created += isinstance(event.fact, TaskCreated)
             if created == 3:
                 break
-        job.stop.stop("interrupted by the user")
+        job.stop.stop(stop_cause("interrupted by the user"))
         outcome = await gen.outcome(job)
         await gen.supervisor.settle()
         children = await gen.tasks(parent=outcome.agent_id)

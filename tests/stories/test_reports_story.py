@@ -11,6 +11,7 @@ from tests.waiting import until
 
 from gencode.core.messages import Message, ToolMessage, UserMessage
 from gencode.core.quoting import unquoted
+from gencode.core.reasons import stop_cause
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.core.visible import visible
@@ -150,7 +151,7 @@ async def test_an_agent_that_was_stopped_with_its_call_is_named_and_goes_on(tmp_
             return found is not None and found.turns == 1
 
         await until(half, "it has said something")
-        await job.halt("a person interrupted it")
+        await job.halt(stop_cause("a person interrupted it"))
         (text,) = given(transcript_of(await gen.store.events(job.id)))
         assert (f'resume="{CHILD}"' in text, unquoted(text), len(receipts(text))) == (True, "I have half.", 1)
         outcome = await gen.ask("go on", session=job.id).outcome()

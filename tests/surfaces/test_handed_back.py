@@ -8,6 +8,7 @@ import pytest
 
 from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Trace, UserMessage
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.task import fold as fold_task
@@ -98,7 +99,7 @@ def test_what_each_run_of_an_agent_came_to_is_shown_by_itself(
 ) -> None:
     view = View({"a": AgentView("a", status=Status.TIMED_OUT, unanswered=unanswered)})
     for at, said in (("1", "found"), ("2", "you are welcome")):
-        view = fold(view, Event("b", 1, at, TaskEnded(Status.COMPLETED, said)))
+        view = fold(view, Event("b", 1, at, TaskEnded(Status.COMPLETED, said, reason=EndReason.FINISHED)))
     assert [each.result for each in handed_back(view, "a")] == shown
 
 
@@ -132,7 +133,10 @@ def lives(task: str, parent: str | None = None, *said: str) -> Task:
     found = fold_task(None, Event(task, 1, at(1), born))
     for seq, text in zip(count(2, 2), said, strict=False):
         found = fold_task(found, Event(task, seq, at(seq), TaskStarted("m")))
-        found = fold_task(found, Event(task, seq + 1, at(seq + 1), TaskEnded(Status.COMPLETED, text)))
+        found = fold_task(
+            found,
+            Event(task, seq + 1, at(seq + 1), TaskEnded(Status.COMPLETED, text, reason=EndReason.FINISHED)),
+        )
     return found
 
 

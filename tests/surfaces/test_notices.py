@@ -10,6 +10,7 @@ from gencode.core.events import (
     TaskStalled,
     TaskStarted,
 )
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.surfaces.notices import Notice, all_named, ended_meanwhile, named, notice_of
@@ -37,12 +38,18 @@ def test_a_launch_in_the_background_tells_its_id() -> None:
 
 
 def test_what_somebody_waits_for_needs_no_word() -> None:
-    assert [last(BORN), last(BORN, TaskStarted()), last(BORN, TaskEnded(Status.COMPLETED))] == [None] * 3
+    assert [
+        last(BORN),
+        last(BORN, TaskStarted()),
+        last(BORN, TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)),
+    ] == [None] * 3
 
 
 def test_the_end_of_background_work_is_told() -> None:
-    well = last(BORN, TaskStarted(), TaskBackgrounded(), TaskEnded(Status.COMPLETED, "ok"))
-    badly = last(BORN, TaskBackgrounded(), TaskEnded(Status.FAILED, error="gone"))
+    well = last(
+        BORN, TaskStarted(), TaskBackgrounded(), TaskEnded(Status.COMPLETED, "ok", reason=EndReason.FINISHED)
+    )
+    badly = last(BORN, TaskBackgrounded(), TaskEnded(Status.FAILED, error="gone", reason=EndReason.FAILED))
     assert well == Notice("Explore: find it (9f3a1c2e) completed · 0 turns · 0.0 s", "result", "9f3a1c2e")
     assert badly == Notice("Explore: find it (9f3a1c2e) failed · 0 turns · 0.0 s: gone", "error", "9f3a1c2e")
 

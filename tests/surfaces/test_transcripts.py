@@ -26,6 +26,7 @@ from gencode.core.messages import (
     Trace,
     UserMessage,
 )
+from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, Decision
 from gencode.core.status import Status
 from gencode.surfaces.transcripts import Call, Remark, Reply, Said, Thought, Transcript, adopt, hear, retold
@@ -121,8 +122,8 @@ def test_calls_of_one_reply_that_send_agents_know_of_each_other() -> None:
 
 
 def test_a_bad_end_is_remarked_and_a_good_one_is_not() -> None:
-    good = told(TaskEnded(Status.COMPLETED, "x"))
-    bad = told(TaskEnded(Status.FAILED, error="the model is gone."))
+    good = told(TaskEnded(Status.COMPLETED, "x", reason=EndReason.FINISHED))
+    bad = told(TaskEnded(Status.FAILED, error="the model is gone.", reason=EndReason.FAILED))
     assert good.entries == ()
     assert bad.entries == (Remark("Ended as failed: the model is gone.", bad=True),)
 

@@ -17,6 +17,7 @@ from gencode.core.events import (
     TextArrived,
 )
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
 from gencode.surfaces.view import AgentView, End, View, fold, seen
@@ -51,13 +52,13 @@ def test_the_time_between_two_runs_is_no_time_of_work() -> None:
     facts = [
         TaskCreated(agent="Explore", prompt="find it"),
         TaskStarted(),
-        TaskEnded(Status.COMPLETED, "found"),
+        TaskEnded(Status.COMPLETED, "found", reason=EndReason.FINISHED),
         ProgressMade("nothing"),
         TaskQueued(),
         ProgressMade("nothing"),
         TaskStarted(),
         ProgressMade("nothing"),
-        TaskEnded(Status.COMPLETED, "found again"),
+        TaskEnded(Status.COMPLETED, "found again", reason=EndReason.FINISHED),
     ]
     elapsed = [
         heard(*(("b", fact) for fact in facts[:end])).agents["b"].elapsed(at(end)) for end in range(1, 10)
@@ -76,7 +77,7 @@ def test_a_whole_life_is_folded_into_one_agent() -> None:
         ("b", MessageAdded(AssistantMessage("", (GLOB, GREP), model="m2"))),
         ("b", MessageAdded(ToolMessage(()))),
         ("b", MessageAdded(AssistantMessage("found"))),
-        ("b", TaskEnded(Status.COMPLETED, "found")),
+        ("b", TaskEnded(Status.COMPLETED, "found", reason=EndReason.FINISHED)),
     )
     expected = AgentView(
         id="b",
@@ -105,7 +106,7 @@ def test_the_last_step_is_told_in_a_few_words() -> None:
         (ProgressMade("half of it"), "half of it"),
         (MessageAdded(ToolMessage(())), "thinking"),
         (TextArrived("I "), "answering"),
-        (TaskEnded(Status.FAILED, error="no"), ""),
+        (TaskEnded(Status.FAILED, error="no", reason=EndReason.FAILED), ""),
     ]
     view = View()
     told: list[str] = []
@@ -156,7 +157,11 @@ def test_usage_budget_queue_and_silence_are_known() -> None:
 
 
 def test_who_had_ended_and_waits_to_go_on_is_in_line() -> None:
-    ended = (TaskCreated(agent="Explore"), TaskStarted(), TaskEnded(Status.FAILED, "half", "broke"))
+    ended = (
+        TaskCreated(agent="Explore"),
+        TaskStarted(),
+        TaskEnded(Status.FAILED, "half", "broke", reason=EndReason.FAILED),
+    )
     view = heard(*(("b", fact) for fact in (*ended, TaskQueued(budget=Budget(tokens=9)), QueueMoved(1))))
     agent = view.agents["b"]
     assert (agent.status, agent.place, agent.error, agent.ended_at) == (Status.PENDING, 1, None, None)
@@ -171,7 +176,7 @@ def test_who_has_answered_and_waits_for_more_is_resting() -> None:
         MessageAdded(AssistantMessage("it runs")),
         MessageAdded(UserMessage("and?")),
         MessageAdded(AssistantMessage("soon")),
-        TaskEnded(Status.COMPLETED),
+        TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED),
     ]
     view = View()
     working: list[tuple[bool, bool]] = []
@@ -187,7 +192,7 @@ def test_a_task_that_was_only_read_looks_like_one_that_was_heard() -> None:
         Event("b", 1, at(0), TaskCreated(agent="Explore", prompt="find it", parent="a")),
         Event("b", 2, at(1), TaskStarted(model="m1")),
         Event("b", 3, at(2), MessageAdded(AssistantMessage("found", usage=Usage(2, 1)))),
-        Event("b", 4, at(3), TaskEnded(Status.COMPLETED, "found")),
+        Event("b", 4, at(3), TaskEnded(Status.COMPLETED, "found", reason=EndReason.FINISHED)),
     ]
     view = View()
     for event in events:

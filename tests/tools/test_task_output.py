@@ -12,6 +12,7 @@ import pytest
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Message, ToolMessage
 from gencode.core.quoting import unquoted
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.runtime.ports import Lease
@@ -147,7 +148,7 @@ async def test_one_turn_is_not_called_turns(tmp_path: Path) -> None:
 async def elsewhere(store: MemoryStore, *, background: bool = True) -> tuple[str, Lease]:
     """A conversation that is over, and its task, which another process runs."""
     parent = await store.create(TaskCreated(agent="main", prompt="go", conversation=True), "me")
-    done = (TaskStarted(), TaskEnded(Status.COMPLETED, "sent"))
+    done = (TaskStarted(), TaskEnded(Status.COMPLETED, "sent", reason=EndReason.FINISHED))
     await store.append(parent, done, last=True)
     sent = TaskCreated(agent="Explore", prompt="look", parent=parent.task, background=background)
     child = await store.create(sent, "elsewhere|b|1|1|x")
@@ -166,7 +167,9 @@ async def test_a_task_of_another_process_is_waited_for(tmp_path: Path) -> None:
     async with scripted(tmp_path, store=store, main=main) as gen:
         job = await gen.start_turn("what came of it?", parent)
         await asyncio.sleep(0.2)
-        await store.append(child, [TaskEnded(Status.COMPLETED, "found")], last=True)
+        await store.append(
+            child, [TaskEnded(Status.COMPLETED, "found", reason=EndReason.FINISHED)], last=True
+        )
         outcome = await gen.outcome(job)
         texts = answers(transcript_of(await store.events(parent)))
     assert [*map(unquoted, texts)] == ["found", "found"]

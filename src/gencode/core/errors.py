@@ -19,6 +19,8 @@ Anything else is a bug: it fails the task it happened in, with a traceback in th
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+from gencode.core.reasons import Cause
+
 MOST_NAMES = 20
 
 
@@ -95,7 +97,11 @@ class ProviderError(GenCodeError):
 
 
 class Stopped(GenCodeError):
-    """This branch of work was stopped; the text says by whom or why."""
+    """This branch of work was stopped; the cause says by whom or why."""
+
+    def __init__(self, cause: Cause) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
 
 
 class Interrupted(Stopped):

@@ -5,7 +5,7 @@ Passing facts (text that is still arriving, steps, progress) are only heard. An 
 task, its number in that task (None for passing facts) and its time.
 """
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec import Struct
@@ -13,6 +13,7 @@ from msgspec import Struct
 from gencode.core.budget import Budget, Part
 from gencode.core.errors import CorruptFact
 from gencode.core.messages import FileChange, Message, Usage, UserMessage
+from gencode.core.reasons import EndReason
 from gencode.core.rules import Decision, Mode, Policy
 from gencode.core.spec import Copied, ToolChoice
 from gencode.core.status import Status
@@ -165,8 +166,20 @@ class TaskImported(Fact, tag="TaskImported", frozen=True, omit_defaults=True):
     cwd: str = ""
 
 
-class TaskEnded(Fact, tag="TaskEnded", frozen=True, omit_defaults=True):
-    """The task reached a status it only leaves by being resumed."""
+class _WithReason(Fact, frozen=True, kw_only=True, omit_defaults=True):
+    # Whoever ends a task has to say why. Only 0.1 wrote ends without a reason: `old_events` adds it when they
+    # are read, so that nobody else meets one that is missing.
+    if TYPE_CHECKING:
+        reason: EndReason
+    else:
+        reason: EndReason | None = None
+
+
+class TaskEnded(_WithReason, tag="TaskEnded", frozen=True, omit_defaults=True):
+    """The task reached a status it only leaves by being resumed.
+
+    `reason` says why, for programs; `error` tells people, where it did not end well.
+    """
 
     status: Status
     result: str = ""

@@ -1,6 +1,13 @@
 """Reads stored events, also those of version 0.1, as the facts of today; stored events never change."""
 
-from gencode.core.events import DurableFact, decode_fact
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from gencode.core.events import DurableFact, TaskEnded, decode_fact
+from gencode.core.reasons import EndReason
+from gencode.core.status import Status
+from gencode.core.task import Task
 
 
 def stored_fact(body: bytes | str) -> DurableFact:
@@ -11,5 +18,81 @@ def stored_fact(body: bytes | str) -> DurableFact:
 def translated(fact: DurableFact) -> DurableFact:
     """A fact that 0.1 may have written in today's terms; one that was written today stays as it is."""
     match fact:
+        case TaskEnded() if not fact.reason:
+            return _ended(fact)
         case _:
             return fact
+
+
+def translated_task(task: Task) -> Task:
+    """A fold that 0.1 may have stored in today's terms."""
+    past = tuple(
+        each if each.reason else replace(each, reason=_reason(each.status, each.error)) for each in task.past
+    )
+    reason = task.reason or (_reason(task.status, task.error) if task.status.ended else None)
+    return task if reason is task.reason and past == task.past else replace(task, reason=reason, past=past)
+
+
+def _ended(fact: TaskEnded) -> TaskEnded:
+    return replace(fact, reason=_reason(fact.status, fact.error))
+
+
+_BY_STATUS: Mapping[Status, EndReason] = {
+    Status.COMPLETED: EndReason.FINISHED,
+    Status.EMPTY: EndReason.NO_ANSWER,
+    Status.TIMED_OUT: EndReason.TIME_LIMIT,
+    Status.FAILED: EndReason.FAILED,
+    Status.CANCELLED: EndReason.STOPPED,
+    Status.INTERRUPTED: EndReason.PROCESS_DIED,
+    Status.LIMIT_REACHED: EndReason.BUDGET,
+}
+"""What an end of 0.1 was about where none of its sentences below says more."""
+_BY_ERROR: Mapping[str, EndReason] = {
+    "the reply was cut at the model's limit of tokens": EndReason.REPLY_LIMIT,
+    "the model's vendor withheld the answer": EndReason.WITHHELD,
+    "the process that ran it died": EndReason.PROCESS_DIED,
+    "the process that ran it died, or could not reach the database": EndReason.PROCESS_LOST,
+    "the worker that ran it died, was told to end, or could not reach the database": EndReason.WORKER_LOST,
+    "the process that sent it is gone": EndReason.PARENT_GONE,
+    "it was stopped, and its process did not answer": EndReason.STOP_UNANSWERED,
+    "it was sent to the background": EndReason.BACKGROUNDED,
+    "the server was shut down; it goes on when one runs again": EndReason.SHUT_DOWN,
+    "the server was shut down; whoever sent it goes on when one runs again": EndReason.PARENT_STOPPED,
+    "the agent that sent it was stopped": EndReason.PARENT_STOPPED,
+    "whoever sent it was stopped meanwhile": EndReason.PARENT_STOPPED,
+    "a person interrupted it": EndReason.INTERRUPTED,
+    "the client interrupted it": EndReason.INTERRUPTED,
+    "it was interrupted": EndReason.INTERRUPTED,
+    "the program is closing": EndReason.CLOSING,
+    "the program was told to end": EndReason.CLOSING,
+    "the terminal was closed": EndReason.CLOSING,
+    "its worker was told to end": EndReason.CLOSING,
+    "it was cancelled": EndReason.CLOSING,
+    "its worker could not renew its lease": EndReason.LEASE_LOST,
+    "another process has it now": EndReason.LEASE_LOST,
+    "nobody listened any more": EndReason.CALLER_GONE,
+    "whoever waited for it was cancelled": EndReason.CALLER_GONE,
+    "the client asked for it and did not come back; it can be resumed": EndReason.CALLER_GONE,
+    "the client it worked for has gone; it can be resumed": EndReason.CALLER_GONE,
+}
+"""The sentences of 0.1 that had no particulars in them."""
+_BY_BEGINNING: tuple[tuple[Status, str, EndReason], ...] = (
+    (Status.LIMIT_REACHED, "the limit of ", EndReason.TURN_LIMIT),
+    (Status.TIMED_OUT, "The budget of ", EndReason.BUDGET),
+    (Status.TIMED_OUT, "it gave no sign of life for ", EndReason.SILENT),
+    (Status.TIMED_OUT, "its process gave no sign of life for ", EndReason.SILENT),
+    (Status.FAILED, "its result does not fit the schema: ", EndReason.WRONG_FORM),
+    (Status.FAILED, "a hook did not let it begin: ", EndReason.BLOCKED_BY_HOOK),
+    (Status.FAILED, "a fault in GenCode: ", EndReason.BUG),
+)
+"""Those that had, by how they began: a status goes with each, since models and hooks could write the rest."""
+
+
+def _reason(status: Status, error: str | None) -> EndReason:
+    """Why an end of 0.1 came about, by the sentence that it was told with."""
+    if error is None or status in (Status.COMPLETED, Status.EMPTY):
+        return _BY_STATUS.get(status, EndReason.FAILED)
+    if (known := _BY_ERROR.get(error)) is not None:
+        return known
+    began = (reason for of, words, reason in _BY_BEGINNING if of is status and error.startswith(words))
+    return next(began, _BY_STATUS.get(status, EndReason.FAILED))

@@ -6,6 +6,7 @@ from itertools import zip_longest
 from msgspec import Struct
 
 from gencode.core.messages import ToolResult
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 
 MOST_PAST = 32
@@ -21,6 +22,7 @@ class Past(Struct, frozen=True, gc=False, omit_defaults=True):
     text: str
     error: str | None = None
     background: bool = False
+    reason: EndReason | None = None
 
 
 def with_past(past: tuple[Past, ...], end: Past) -> tuple[Past, ...]:

@@ -41,6 +41,7 @@ from gencode.core.messages import (
     UserMessage,
     beginning,
 )
+from gencode.core.reasons import EndReason
 from gencode.core.receipts import Past, after_calls, handed_over, left_behind, receipt, with_past
 from gencode.core.rules import Action, DecidedBy, Mode, Policy
 from gencode.core.spec import Copied, ToolChoice
@@ -106,6 +107,8 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
     usage: Usage = Usage()
     result: str = ""
     error: str | None = None
+    reason: EndReason | None = None
+    """Why its last run ended; None while it has not."""
     evidence: Evidence = Evidence()
     delivered: tuple[str, ...] = ()
     """The receipts of its background tasks whose results it has been given; those are never given again."""
@@ -324,12 +327,14 @@ def _going_on(task: Task, fact: TaskStarted | TaskQueued) -> Task:
     """A task as it goes on, at once or when it is its turn: it has no end any more."""
     gone, past = set(task.closing), task.past
     if task.ended_at is not None and task.parent is not None:
-        past = with_past(past, Past(task.ended_at, task.status, task.result, task.error, task.background))
+        end = Past(task.ended_at, task.status, task.result, task.error, task.background, task.reason)
+        past = with_past(past, end)
     kept = tuple(each for each in task.evidence.warnings if each not in gone)
     return replace(
         task,
         ended_at=None,
         error=None,
+        reason=None,
         result="" if task.conversation else task.result,  # an answer is to what was asked in this turn
         chosen_model=fact.model or task.chosen_model,
         budget=task.budget if fact.budget is None else fact.budget,
@@ -357,6 +362,7 @@ def _ended(task: Task, at: str, fact: TaskEnded) -> Task:
         status=fact.status,
         result=fact.result,
         error=fact.error,
+        reason=fact.reason,
         ended_at=at,
         running_since=None,
         output=fact.output,

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from gencode.core.errors import GenCodeError, StoreAway, UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.ids import new_id
+from gencode.core.reasons import Cause, EndReason
 from gencode.core.task import Task, fold
 from gencode.delegation.heartbeat import Heartbeat
 from gencode.delegation.live import GRACE_SECONDS
@@ -33,7 +34,7 @@ NOT_HERE = (
 )
 BEGIN_SECONDS = 10.0
 """So much longer than it may be silent a process may take to begin, since it has to be loaded first."""
-CUT_SHORT = "whoever sent it was stopped meanwhile"
+CUT_SHORT = Cause(EndReason.PARENT_STOPPED, "whoever sent it was stopped meanwhile")
 
 Timed = Callable[[Handover], Handover]
 """What a process is handed, with the seconds that its task has from this moment on."""
@@ -94,8 +95,8 @@ class Apart:
         try:
             await remote.follow(self._supervisor.owner)
         finally:
-            if self.far and remote.stop.reason is not None and not remote.task.status.ended:
-                self._supervisor.see_to(self._call_off(remote.id, remote.stop.reason))
+            if self.far and remote.stop.cause is not None and not remote.task.status.ended:
+                self._supervisor.see_to(self._call_off(remote.id, remote.stop.cause))
 
     async def _at_once(self, handover: Handover, stop: Stop, slot: Slot) -> Remote:
         begun = False
@@ -137,7 +138,7 @@ class Apart:
         """Call off a task that was just given away; that goes on when it takes longer than anybody waits."""
         await asyncio.wait([self._supervisor.see_to(self._call_off(task, CUT_SHORT))], timeout=GRACE_SECONDS)
 
-    async def _call_off(self, task: str, why: str) -> None:
+    async def _call_off(self, task: str, why: Cause) -> None:
         """Stop a task wherever it is, also when the database is away at first."""
         try:
             step = partial(call_off, self._store, task, self._supervisor.owner, why)

@@ -24,6 +24,7 @@ from gencode.core.messages import (
     beginning,
     is_summed_up,
 )
+from gencode.core.reasons import EndReason
 from gencode.core.rules import Action
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
@@ -51,7 +52,7 @@ _LITERAL = re.compile(r"(?:[^*?\[{\\/]*/)*")
 def given_again(task: Task) -> Ending:
     """The end of a task that another one is answered with."""
     mark = f"{AGAIN}task {task.id} of {task.ended_at}; nothing it rests on has changed"
-    return Ending(Status.COMPLETED, task.result, warnings=(mark,), output=task.output)
+    return Ending(Status.COMPLETED, EndReason.FINISHED, task.result, warnings=(mark,), output=task.output)
 
 
 def said_again(task: Task | None) -> tuple[MessageAdded, ...]:

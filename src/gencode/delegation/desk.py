@@ -12,6 +12,7 @@ from gencode.core.ids import clean_id
 from gencode.core.messages import AssistantMessage, ToolCall
 from gencode.core.outcome import Outcome
 from gencode.core.quoting import disarmed, quoted
+from gencode.core.reasons import PARENT_STOPPED, Cause, EndReason, stop_cause
 from gencode.core.spec import TaskRequest, same_name
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -65,7 +66,7 @@ class Desk:
             self._inbox.expect(job)
             return self._launcher.told(job.task)
         except asyncio.CancelledError:  # the sender was stopped or ran out of time, and its agent ends first
-            await job.halt("the agent that sent it was stopped")
+            await job.halt(PARENT_STOPPED)
             self._inbox.cut_off(call, job)
             raise
 
@@ -100,14 +101,17 @@ class Desk:
 
     async def strike(self, task: str, verb: Verb) -> Struck:
         """Cut or stop a task in the background, and the work it waits for."""
-        does = "interrupted" if verb == "interrupt" else "stopped"
-        return await self._struck(_id(task), verb, f"the agent {self._origin.lineage[-1]} {does} it")
+        agent = self._origin.lineage[-1]
+        why = stop_cause(f"the agent {agent} stopped it")
+        if verb == "interrupt":
+            why = Cause(EndReason.INTERRUPTED, f"the agent {agent} interrupted it")
+        return await self._struck(_id(task), verb, why)
 
     async def hits(self, task: str, verb: Verb) -> Sequence[Sent]:
         """What a verb would hit at this moment, the task itself first."""
         return [_as_sent(each) for each in await self._launcher.reach.hits(_id(task), verb)]
 
-    async def _struck(self, task: str, verb: Verb, why: str) -> Struck:
+    async def _struck(self, task: str, verb: Verb, why: Cause) -> Struck:
         reach = self._launcher.reach
         hit = (await reach.strike(task, verb, why)).hit
         over = {task, *(each.id for each in hit)}

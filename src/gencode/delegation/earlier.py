@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from gencode.core.errors import Conflict
 from gencode.core.events import Event, MessageAdded, TaskQueued, TaskStarted
 from gencode.core.messages import Message, UserMessage
+from gencode.core.reasons import EndReason
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
@@ -21,6 +22,12 @@ _CUT = {
     Status.TIMED_OUT: "You were stopped, because your time was up",
     Status.FAILED: "Your last run failed",
 }
+_TO_ITSELF = {
+    EndReason.PROCESS_DIED: "the process that ran you died",
+    EndReason.PROCESS_LOST: "the process that ran you died, or could not reach the database",
+    EndReason.WORKER_LOST: "the worker that ran you died, was told to end, or could not reach the database",
+}
+"""Why it ended, as its own agent is told it."""
 
 
 def busy(task: str, *, waits: bool) -> Conflict:
@@ -38,7 +45,8 @@ def told_first(task: Task) -> list[UserMessage]:
     """What an agent hears before anything else when its last run did not end by itself."""
     if task.status not in _CUT:
         return []
-    why = f": {task.error.rstrip('.').replace('that ran it', 'that ran you')}" if task.error else ""
+    error = _TO_ITSELF.get(task.reason, task.error) if task.reason else task.error
+    why = f": {error.rstrip('.')}" if error else ""
     text = f"{_CUT[task.status]}{why}. Go on from there; calls that were cut are marked as interrupted."
     return [UserMessage(text, sender="system")]
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import Stopped
 from gencode.core.events import TaskCreated
+from gencode.core.reasons import Cause, EndReason
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin
 from gencode.delegation.time_left import spent_words
@@ -72,7 +73,7 @@ def while_in_line(job: Live, heard: float | None) -> Generator[None, None, None]
 
     def late() -> None:
         if job.queued:
-            job.overdue = NOT_BEGUN.format(why=WHY["waits"])
+            job.overdue = Cause(EndReason.TIME_LIMIT, NOT_BEGUN.format(why=WHY["waits"]))
             job.stop.stop(job.overdue)
 
     if heard is not None and not isinstance(job, Job):
@@ -121,7 +122,8 @@ def set_end(job: Job, find: Find) -> None:
     by = limits.by if job.task.conversation else by  # which ends with nobody
     seconds = limits.seconds if by == limits.by else max(job.ends - now, 0.0)
     late = LATE if seconds and (by == limits.by or seconds > BLINK_SECONDS) else NOT_BEGUN
-    job.late = spent_words(job.task) if by == "budget" else late.format(seconds=seconds, why=WHY[by])
+    words = spent_words(job.task) if by == "budget" else late.format(seconds=seconds, why=WHY[by])
+    job.late = Cause(EndReason.BUDGET if by == "budget" else EndReason.TIME_LIMIT, words)
 
 
 def due(limits: Limits, find: Find) -> tuple[float | None, Clock]:
@@ -183,8 +185,8 @@ class Alarm:
         if not self._rang or self._task is None:
             return
         ours = self._task.uncancel() <= self._before  # nobody else has cut it as well
-        if ours and isinstance(error, asyncio.CancelledError):
-            job = self._job
+        job = self._job
+        if ours and isinstance(error, asyncio.CancelledError) and job.late is not None:
             job.overdue = job.late
             job.stop.stop(job.late)
             raise Stopped(job.late) from None

@@ -7,6 +7,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
+from gencode.core.reasons import Cause, EndReason
 from gencode.core.spec import Isolation, TaskRequest
 from gencode.core.task import Task
 from gencode.delegation.accounts import NO_BUDGET
@@ -19,6 +20,7 @@ from gencode.runtime.ports import Archive
 Amounts = Mapping[str, float | None]
 """A budget as a dictionary."""
 _ISOLATIONS = get_args(Isolation)
+NOT_HEARD = Cause(EndReason.CALLER_GONE, "nobody listened any more")
 
 
 class Words(TypedDict, total=False):
@@ -91,7 +93,7 @@ class Asking:
         finally:
             listener.close()
             if self._job is not None:
-                self._job.stop.stop("nobody listened any more")
+                self._job.stop.stop(NOT_HEARD)
 
 
 class Handle:

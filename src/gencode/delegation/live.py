@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from gencode.core.errors import GenCodeError
 from gencode.core.events import DurableFact, PassingFact
 from gencode.core.messages import FileChange, Message
+from gencode.core.reasons import Cause
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.trees import Workplace
@@ -27,7 +28,7 @@ class Live(ABC):
         self.purse = purse
         self.trouble: GenCodeError | None = None
         self.work: asyncio.Task[None] | None = None
-        self.overdue = ""
+        self.overdue: Cause | None = None
         """Why its time is up, if it is."""
         self.unwanted = False
         """Whether somebody in another process asked for its end."""
@@ -141,7 +142,7 @@ class Live(ABC):
         if self.purse is not None:
             self.purse.close()
 
-    async def halt(self, why: str) -> None:
+    async def halt(self, why: Cause) -> None:
         """Stop the task and wait until it has ended, or has been cut off after the grace time."""
         self.stop.stop(why)
         if self.work is not None:
@@ -179,7 +180,7 @@ class Job(Live):
         """Says what it rests on, where that is written down so that its result may be given again."""
         self.ends: float | None = None
         """The moment at which its time is up, once it is at work; None where that has no limit."""
-        self.late = ""
+        self.late: Cause | None = None
         """What is said when its time is up: what ran out, and the way out."""
         self.reports = False
         self.began = record.task
@@ -239,12 +240,12 @@ class Job(Live):
         if self.seat.slot is not None:
             self.seat.slot.give_back()
 
-    def report(self, why: str) -> None:
+    def report(self, why: Cause) -> None:
         """Stop the work, and let the agent say in one last turn what it has found."""
         self.reports = True
         self.turns.stop(why)
 
-    def interrupt(self, why: str) -> None:
+    def interrupt(self, why: Cause) -> None:
         """Cut what it does at this moment. An agent goes on from there; a conversation's turn is over.
 
         One that waits for its turn does nothing that could be cut.

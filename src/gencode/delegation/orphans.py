@@ -22,6 +22,7 @@ from gencode.core.messages import (
     Usage,
     unanswered,
 )
+from gencode.core.reasons import DIED, LOST, Cause
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.accounts import bounded_above
@@ -33,12 +34,6 @@ from gencode.runtime.spending import USUAL_TOKEN, taken
 
 log = logging.getLogger(__name__)
 
-DIED = "the process that ran it died"
-LOST = "the process that ran it died, or could not reach the database"
-"""What can be said of a process of another machine of which nothing was heard for too long."""
-TAKEN_OVER = "the worker that ran it died, was told to end, or could not reach the database"
-"""The same of a worker in whose place another one goes on, perhaps itself."""
-SENDER_GONE = "the process that sent it is gone"
 BUSY = "Task {task} is being worked on by another process; wait for it, or stop it first."
 
 
@@ -79,7 +74,7 @@ async def taken_up(store: Store, task: str, owner: str, instead_of: str | None =
 def interruption(
     task: Task,
     transcript: list[Message],
-    why: str = DIED,
+    why: Cause = DIED,
     children: Sequence[Task] = (),
     *,
     bounded: bool,
@@ -91,11 +86,11 @@ def interruption(
     """
     if task.status.ended:
         return []
-    ended = TaskEnded(status, task.result, why)
+    ended = TaskEnded(status, task.result, str(why), reason=why.reason)
     open_calls = unanswered(transcript)
     if not open_calls:
         return [*(_in_flight(task, transcript) if bounded else ()), ended]
-    answers = interrupted(open_calls, why).results
+    answers = interrupted(open_calls, str(why)).results
     named = [_naming(task, *each, children) for each in zip(open_calls, answers, strict=True)]
     return [MessageAdded(ToolMessage(tuple(named))), ended]
 
@@ -135,7 +130,7 @@ async def close_task(
     task: str,
     owner: str,
     instead_of: str | None = None,
-    why: str = DIED,
+    why: Cause = DIED,
     outputs: Path | None = None,
 ) -> None:
     """End a task that nobody works on any more; one that has ended stays as it is."""
@@ -153,7 +148,7 @@ async def close_task(
 
 
 async def interrupting(
-    store: Store, task: Task, why: str, status: Status = Status.INTERRUPTED
+    store: Store, task: Task, why: Cause, status: Status = Status.INTERRUPTED
 ) -> list[DurableFact]:
     """The facts that end a task which is leased here and that nobody works on any more."""
     transcript = transcript_of(await store.events(task.id))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from gencode.core.events import QueueMoved, TaskStalled
+from gencode.core.reasons import Cause, EndReason
 from gencode.delegation.live import Job, Live
 from gencode.runtime.slots import Slots
 
@@ -29,7 +30,8 @@ class Pulse:
         """Note how a job is; one that is silent for too long is overdue."""
         silent = job.record.silent
         if silent >= self._liveness.over and not job.overdue:
-            job.overdue = f"it gave no sign of life for {silent:.0f} s; silence_seconds allows no more"
+            why = f"it gave no sign of life for {silent:.0f} s; silence_seconds allows no more"
+            job.overdue = Cause(EndReason.SILENT, why)
         elif silent >= self._liveness.stalled and not job.task.stalled and not job.task.status.ended:
             heard = job.record.heard
             await job.record.commit(TaskStalled(round(silent, 1)))

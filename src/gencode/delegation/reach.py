@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from gencode.core.errors import Conflict, Fenced, UserMistake
 from gencode.core.events import TaskStarted
+from gencode.core.reasons import Cause, EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.orphans import close_task
@@ -24,11 +25,11 @@ STOP_SECONDS = 3.0
 LET_GO_SECONDS = 20.0
 """So long it has to send it to the background, and another process to begin: nobody is cut off meanwhile."""
 HEARD_SECONDS = 0.25
-SENT_BACK = "it was sent to the background"
+SENT_BACK = Cause(EndReason.BACKGROUNDED, "it was sent to the background")
 MOST_LIVES = 10
 """So often an agent begins before only its sender and a person can let it go on: two that write to each other
 would wake each other for ever."""
-SILENT = "it was stopped, and its process did not answer"
+SILENT = Cause(EndReason.STOP_UNANSWERED, "it was stopped, and its process did not answer")
 
 
 Rouse = Callable[[Task], Awaitable[Task]]
@@ -51,13 +52,13 @@ class Reach:
         self._watch = watch
         self.rouse: Rouse = _nobody_wakes
 
-    async def strike(self, task: str, verb: Verb, why: str, message: str = "") -> Stops:
+    async def strike(self, task: str, verb: Verb, why: Cause, message: str = "") -> Stops:
         """Do one of the verbs that cut or end; only a task that is interrupted can be told a message."""
         if verb == "interrupt":
             return await self.interrupt(task, why, message)
         return await self.stop(task, why, tree=verb == "tree", report=verb == "keep")
 
-    async def stop(self, task: str, why: str, *, tree: bool = False, report: bool = False) -> Stops:
+    async def stop(self, task: str, why: Cause, *, tree: bool = False, report: bool = False) -> Stops:
         """Stop a task and the work it waits for; with `tree` also what it sent to the background.
 
         With `report` it says in one last turn what it has found. What has ended is freed where a process has
@@ -116,7 +117,7 @@ class Reach:
         """The place of a task that waits for its turn; None for any other, and where there is no line."""
         return (await places(self._store, [task], self._supervisor.slots.caps)).get(task)
 
-    async def interrupt(self, task: str, why: str, message: str = "") -> Stops:
+    async def interrupt(self, task: str, why: Cause, message: str = "") -> Stops:
         """Cut what a task does at this moment, and what it waits for; it goes on, with what is said to it.
 
         A conversation's turn is over; what it sent to the background goes on in both cases.
@@ -180,13 +181,13 @@ class Reach:
     async def _handed_over(self, task: Task) -> Task:
         """A task that was sent to the background; one that changes its process for that, once it goes on."""
         for _ in range(round(LET_GO_SECONDS / LOOK_SECONDS)):
-            if task.error != SENT_BACK:
+            if task.reason is not EndReason.BACKGROUNDED:
                 break
             await asyncio.sleep(LOOK_SECONDS)
             task = await self._watch.task(task.id)
         return task
 
-    async def _stopped(self, task: str, why: str, *, report: bool) -> None:
+    async def _stopped(self, task: str, why: Cause, *, report: bool) -> None:
         """Stop one task: here, or by asking its process, or in the place of one that does not answer."""
         job = self._supervisor.find(task)
         if report and (local := self._supervisor.local(task)) is not None:
@@ -215,7 +216,7 @@ class Reach:
         await close_task(self._store, task, self._supervisor.owner, owner, SILENT)
         now = await self._store.task(task)
         beside = {held.task for held in owned if held.owner == owner}
-        if now is not None and now.error == SILENT and now.parent not in beside:
+        if now is not None and now.reason is EndReason.STOP_UNANSWERED and now.parent not in beside:
             await one_task.end(owner)
 
     async def _below(self, task: str) -> list[Task]:

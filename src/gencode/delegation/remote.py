@@ -16,6 +16,7 @@ from gencode.core.events import (
     TaskEnded,
 )
 from gencode.core.messages import AssistantMessage, ToolMessage
+from gencode.core.reasons import CANCELLED, Cause, EndReason
 from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
@@ -134,7 +135,7 @@ class Remote(Followed):
         self._unanswered = Unanswered()
         self._returning: asyncio.Task[None] | None = None
         self._waits = Waits(self.tell)
-        self._calling_off = ""
+        self._calling_off: Cause | None = None
         self.slot: Slot | None = None
         """Its right to be at work, in the process that sent it."""
         self.lease: Lease | None = None
@@ -166,8 +167,8 @@ class Remote(Followed):
                 with self.stop.interrupts():
                     await self._followed()
             except Stopped as stopped:
-                patience, self._calling_off = GRACE_SECONDS / 2, str(stopped)
-                await self._call_off(owner)
+                patience, self._calling_off = GRACE_SECONDS / 2, stopped.cause
+                await self._call_off(owner, stopped.cause)
                 async with asyncio.timeout(GRACE_SECONDS):
                     await self._followed()
             patience = GRACE_SECONDS
@@ -178,7 +179,7 @@ class Remote(Followed):
 
     async def _has_begun(self, owner: str) -> bool:
         """Wait for its turn and let a process take it; one that cannot begin any more ends here."""
-        ended = TaskEnded(Status.CANCELLED, error="it was cancelled")
+        status, why = Status.CANCELLED, CANCELLED
         try:
             with self.stop.interrupts():
                 if self.slot is not None:
@@ -186,25 +187,26 @@ class Remote(Followed):
                 await self._steady.patiently(self.begin, QUEUES)
             return True
         except Stopped as stopped:
-            ended = TaskEnded(Status.TIMED_OUT if self.overdue else Status.CANCELLED, error=str(stopped))
+            status, why = Status.TIMED_OUT if self.overdue else Status.CANCELLED, stopped.cause
         except UserMistake as mistake:
-            ended = TaskEnded(Status.FAILED, error=str(mistake))
+            status, why = Status.FAILED, Cause(EndReason.NOT_STARTED, str(mistake))
         except asyncio.CancelledError:
             pass
         try:
             if self.lease is not None:
+                ended = TaskEnded(status, error=str(why), reason=why.reason)
                 await self._store.append(self.lease, [ended], last=True)
         except Fenced:  # workers have it, or a process took it and died before it had begun
-            if ended.status is not Status.FAILED:
-                await call_off(self._store, self.id, owner, ended.error or "")
+            if status is not Status.FAILED:
+                await call_off(self._store, self.id, owner, why)
             await close_if_orphan(self._store, self.id, owner)
         await self._hear()
         return False
 
-    async def _call_off(self, owner: str) -> None:
+    async def _call_off(self, owner: str, why: Cause) -> None:
         """Stop it wherever it is. One that workers were given and that none is at ends here."""
         if isinstance(self._process, Queued):
-            await call_off(self._store, self.id, owner, self._calling_off)
+            await call_off(self._store, self.id, owner, why)
         else:
             await self._store.ask(self.id, Wish.STOP)
 
@@ -238,7 +240,7 @@ class Remote(Followed):
             return
         if why := await self.heartbeat.look(self.id, self.tell):
             try:
-                await time_out(self._store, self.id, f"{why}; it was killed")
+                await time_out(self._store, self.id, why)
             except GenCodeError as trouble:  # whoever looks at it next ends it, as one whose process died
                 log.warning("the end of task %s could not be written down: %s", self.id, trouble)
             finally:
@@ -272,7 +274,7 @@ class Remote(Followed):
             await asyncio.sleep(LOOK_SECONDS / 10)
         await self._hear()
         if self._calling_off and not self._task.status.ended:  # it may have been cut short
-            await self._call_off(owner)
+            await self._call_off(owner, self._calling_off)
         await close_if_orphan(self._store, self.id, owner)
         await self._hear()
         await self.pay()

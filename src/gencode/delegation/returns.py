@@ -10,13 +10,12 @@ from datetime import UTC, datetime, timedelta
 
 from gencode.core.errors import GenCodeError
 from gencode.core.ids import stamp
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.family import as_sent
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job
-from gencode.delegation.orphans import SENDER_GONE
-from gencode.delegation.reach import SILENT
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.unheard import unheard
 from gencode.runtime.ports import Store, TaskQuery
@@ -75,7 +74,9 @@ def to_be_told(sender: Task, children: Sequence[Task]) -> bool:
 
 
 def _was_stopped(task: Task) -> bool:
-    return task.error == SILENT or (task.status is Status.CANCELLED and task.error != SENDER_GONE)
+    if task.reason is EndReason.STOP_UNANSWERED:
+        return True
+    return task.status is Status.CANCELLED and task.reason is not EndReason.PARENT_GONE
 
 
 def _has_sent(job: Job) -> bool:

@@ -16,6 +16,7 @@ from gencode.core.events import DurableFact, Event, MessageAdded, TaskBackground
 from gencode.core.ids import stamp
 from gencode.core.messages import Image, Message, UserMessage
 from gencode.core.prices import Price
+from gencode.core.reasons import DIED, TAKEN_OVER
 from gencode.core.spec import AgentSpec
 from gencode.core.task import Task, fold, transcript_of, whole_transcript
 from gencode.delegation.accounts import bounded_above, shares
@@ -30,7 +31,7 @@ from gencode.delegation.inbox import Arrivals, Commands
 from gencode.delegation.knowing import know_again, knowing
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin
-from gencode.delegation.orphans import DIED, TAKEN_OVER, close_if_orphan, given_up, interruption, taken_up
+from gencode.delegation.orphans import close_if_orphan, given_up, interruption, taken_up
 from gencode.delegation.returns import Returns
 from gencode.delegation.seating import Seating
 from gencode.delegation.sharing import Woken

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from gencode.core.errors import GenCodeError, ProviderError, Stopped
 from gencode.core.events import DurableFact, MessageAdded, TaskBackgrounded, TaskEnded, TaskStarted
 from gencode.core.messages import FileChange
+from gencode.core.reasons import CANCELLED, Cause, EndReason, stop_cause
 from gencode.core.status import Status
 from gencode.delegation.ends import Alarm, set_end
 from gencode.delegation.leaving import leaving
@@ -34,9 +35,10 @@ RENEW_SECONDS = 3.0
 REPORT_SECONDS = 60.0
 """So long an agent that was stopped may take to say what it has found."""
 
-ELSEWHERE = "it was stopped from another process"
-INTERRUPTED = "a person interrupted it"
-LOST = "another process has it now"
+ELSEWHERE = stop_cause("it was stopped from another process")
+INTERRUPTED = Cause(EndReason.INTERRUPTED, "a person interrupted it")
+LOST = Cause(EndReason.LEASE_LOST, "another process has it now")
+CLOSING = Cause(EndReason.CLOSING, "the program is closing")
 REPORT = (
     "You were stopped: {why}. No tool can be called any more. Say now what you have found and done so far, "
     "and what is still open."
@@ -69,7 +71,7 @@ class Supervisor:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.stop.stop("the program is closing")
+        self.stop.stop(CLOSING)
         await self.settle()
         if self._errands:
             await asyncio.wait(self._errands, timeout=GRACE_SECONDS)
@@ -163,7 +165,7 @@ class Supervisor:
     async def _lived(self, job: Job) -> None:
         ending = await self._ran(job)
         if ending.status is Status.FAILED and job.reports and job.turns.stopped:
-            ending = _without_report(_stopped(job, job.turns.reason or "it was stopped"), ending.error or "")
+            ending = _without_report(_stopped(job, job.turns.cause or CANCELLED), ending.error or "")
         ending = await _with_answers(job, ending)
         async with leaving(self._journal, self, job, ending) as ending:
             await self._close(job, ending)
@@ -187,27 +189,27 @@ class Supervisor:
             with Alarm(job):
                 try:
                     return await run(job.seat, job.transcript, job.record, job.turns)
-                except Stopped as stopped:
-                    return await self._reported(job, str(stopped))
-        except Stopped as stopped:
-            return _stopped(job, str(stopped))
+                except Stopped as cut:
+                    return await self._reported(job, cut.cause)
+        except Stopped as cut:
+            return _stopped(job, cut.cause)
         except BudgetSpent as spent:
-            return Ending(Status.LIMIT_REACHED, error=str(spent))
+            return Ending(Status.LIMIT_REACHED, EndReason.BUDGET, error=str(spent))
         except ProviderError as error:
-            return Ending(Status.FAILED, error=str(error))
+            return Ending(Status.FAILED, EndReason.PROVIDER_ERROR, error=str(error))
         except asyncio.CancelledError:
-            return _stopped(job, job.stop.reason or "it was cancelled")
+            return _stopped(job, job.stop.cause or CANCELLED)
         except GenCodeError:
             raise
         except Exception as bug:
             if words := blamed(bug):  # what a program brought along failed, and says so in its own words
                 log.info("task %s failed: %s", job.id, words, exc_info=bug)
-                return Ending(Status.FAILED, error=words)
+                return Ending(Status.FAILED, EndReason.EXTENSION_ERROR, error=words)
             log.exception("task %s failed by a bug", job.id)
             fault = f"a fault in GenCode: {type(bug).__name__}; the log has the details"
-            return Ending(Status.FAILED, error=fault)
+            return Ending(Status.FAILED, EndReason.BUG, error=fault)
 
-    async def _reported(self, job: Job, why: str) -> Ending:
+    async def _reported(self, job: Job, why: Cause) -> Ending:
         """The end of an agent whose turns were stopped: with a last word, where one was asked for."""
         ending = _stopped(job, why)
         if job.reports and not job.first and not job.stop.stopped:
@@ -235,7 +237,8 @@ class Supervisor:
         result = ending.text if ending.text.strip() else task.result
         warnings = ending.warnings if job.ready else warnings_of(job.seat, job.transcript, task, ending)
         trouble = (job.record.trouble,) if job.record.trouble else ()
-        ended = TaskEnded(ending.status, result, ending.error, (*warnings, *trouble), ending.output)
+        warnings, error = (*warnings, *trouble), ending.error
+        ended = TaskEnded(ending.status, result, error, warnings, ending.output, reason=ending.reason)
         if job.remembers and ending.status is Status.COMPLETED:
             ended = replace(ended, inputs=await _rests_on(job.remembers))
         facts.append(ended)
@@ -363,6 +366,6 @@ def _without_report(ending: Ending, trouble: str) -> Ending:
     return replace(ending, warnings=(*ending.warnings, NO_REPORT.format(why=trouble.rstrip("."))))
 
 
-def _stopped(job: Job, why: str) -> Ending:
+def _stopped(job: Job, why: Cause) -> Ending:
     """The end of an agent that was stopped, by somebody or because its time was up."""
-    return Ending(Status.TIMED_OUT if job.overdue else Status.CANCELLED, error=why)
+    return Ending(Status.TIMED_OUT if job.overdue else Status.CANCELLED, why.reason, error=str(why))

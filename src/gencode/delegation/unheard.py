@@ -39,6 +39,5 @@ def _past(sender: Task, task: Task, was_given: WasGiven) -> Iterator[Task]:
     for each in task.past:
         later = each.background or (each is left and task.id in sender.left)
         if later and not was_given(task.id, each.at):
-            yield replace(
-                task, status=each.status, result=each.text, error=each.error, ended_at=each.at, past=()
-            )
+            end = replace(task, status=each.status, result=each.text, error=each.error, reason=each.reason)
+            yield replace(end, ended_at=each.at, past=())

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
+from gencode.core.reasons import Cause, EndReason, stop_cause
 from gencode.core.task import Task
 from gencode.delegation.reach import Reach, Stops, Verb
 from gencode.delegation.records import Records
@@ -14,6 +15,8 @@ from gencode.delegation.said import MESSAGE, a_text, a_truth
 
 AnyVerb = Verb | Literal["steer"]
 _VERBS = (*get_args(Verb), "steer")
+STOPPED = stop_cause("it was stopped")
+INTERRUPTED = Cause(EndReason.INTERRUPTED, "it was interrupted")
 
 
 class StruckTask(Outcome, frozen=True, rename="camel"):
@@ -45,14 +48,14 @@ class Verbs:
         now, woken = await self._say(task, a_text(MESSAGE, message))
         return await self._records.outcome_of(now), woken
 
-    async def interrupt(self, task: str, message: str = "", *, why: str = "it was interrupted") -> StruckTask:
+    async def interrupt(self, task: str, message: str = "", *, why: Cause = INTERRUPTED) -> StruckTask:
         """Cut what a task does at this moment, and what it waits for."""
         said = a_text(MESSAGE, message)
         found = await self._records.find(task)
         return await self.struck(await self._reach.interrupt(found.id, why, said))
 
     async def stop(
-        self, task: str, *, keep: bool = False, tree: bool = False, why: str = "it was stopped"
+        self, task: str, *, keep: bool = False, tree: bool = False, why: Cause = STOPPED
     ) -> StruckTask:
         """End a task and what it waits for: with `keep` after a last word, with `tree` all that is below."""
         keep, tree = a_truth("keep", keep), a_truth("tree", tree)

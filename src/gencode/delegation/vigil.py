@@ -14,8 +14,9 @@ from pathlib import Path
 from gencode.core.errors import GenCodeError
 from gencode.core.events import Event, TaskStalled
 from gencode.core.ids import stamp
+from gencode.core.reasons import Cause
 from gencode.core.task import Task
-from gencode.delegation.heartbeat import BLIND_SECONDS, LATE_SECONDS
+from gencode.delegation.heartbeat import BLIND_SECONDS, LATE_SECONDS, silent_process, unended
 from gencode.delegation.pulse import Liveness
 from gencode.delegation.withdrawing import time_out
 from gencode.runtime import one_task
@@ -24,7 +25,6 @@ from gencode.runtime.ports import Ownership, Store
 
 log = logging.getLogger(__name__)
 
-SILENT = "its process gave no sign of life for {seconds:.0f} s"
 Tell = Callable[[Event], Awaitable[None]]
 """Hears something that is not written down."""
 
@@ -97,20 +97,20 @@ class Vigil:
         here = [each for each in tasks if each and not each.status.ended and self._is_here(each.cwd)]
         overdue = {each.id: why for each in here if (why := self._overdue(each, owner))}
         for each in here if overdue else ():
-            why = overdue.get(each.id) or SILENT.format(seconds=self._silent[each.id, owner])
-            await time_out(self._store, each.id, f"{why}; it was killed")
+            why = overdue.get(each.id) or silent_process(self._silent[each.id, owner])
+            await time_out(self._store, each.id, why)
         if overdue:
             await one_task.end(owner)
 
-    def _overdue(self, task: Task, owner: str) -> str:
+    def _overdue(self, task: Task, owner: str) -> Cause | None:
         """Why the time of a task is up, if it is: who is silent for as long as it may take has used that up.
 
         What it sent beside itself does not end it.
         """
         silent, beside = self._silent[task.id, owner], (task.parent, owner) in self._silent
         if task.seconds is not None and silent >= task.seconds + LATE_SECONDS and not beside:
-            return f"it took longer than {task.seconds:.4g} s, and its process did not end it"
-        return SILENT.format(seconds=silent) if silent >= self._liveness.over else ""
+            return unended(task.seconds)
+        return silent_process(silent) if silent >= self._liveness.over else None
 
     def _is_here(self, cwd: str) -> bool:
         return Path(cwd).is_relative_to(self._root)

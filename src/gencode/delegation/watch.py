@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import Conflict, CorruptFact, UserMistake
 from gencode.core.events import Event, PassingFact
+from gencode.core.reasons import Cause, EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.orphans import close_if_orphan
@@ -27,7 +28,7 @@ WOKEN = (
     "Task {task} was woken and waits for a worker; say more to it (gen task send {task}), wait for it "
     "(gen task output {task}), or stop it first (gen task stop {task})."
 )
-OUT_OF_TIME = "it was waited for long enough"
+OUT_OF_TIME = Cause(EndReason.TIME_LIMIT, "it was waited for long enough")
 
 Tell = Callable[[PassingFact], None]
 """Hears that the database is away."""

@@ -5,6 +5,7 @@ import logging
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import DurableFact, MessageAdded, TaskEnded, TaskStarted
 from gencode.core.messages import UserMessage
+from gencode.core.reasons import Cause, EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task, replay, transcript_of
 from gencode.delegation.orphans import close_task, interrupting
@@ -19,7 +20,7 @@ MOST_TRIES = 5
 GO_ON = ". To go on with it after that: gen task resume {task} 'go on'"
 
 
-async def call_off(store: Store, task: str, owner: str, why: str) -> None:
+async def call_off(store: Store, task: str, owner: str, why: Cause) -> None:
     """Stop a task wherever it is: whoever is at it is asked, and one that nobody is at ends at once."""
     for _ in range(MOST_TRIES):
         if await store.ask(task, Wish.STOP) or await _withdrawn(store, task, owner, why):
@@ -35,7 +36,8 @@ async def give_up(store: Store, task: str, why: str) -> bool:
         now, found = replay(await store.events(task)), await store.dispatched(task)
         if now is None or found is None or found.order is None:
             return False
-        last = await _out_of_time(store, now, found.prompt, why + GO_ON.format(task=task))
+        cause = Cause(EndReason.NO_WORKER, why + GO_ON.format(task=task))
+        last = await _out_of_time(store, now, found.prompt, cause)
         # Nobody renews this one's leases, so that the task is free soon when the database goes away now.
         return await _written(store, await store.take(task, new_owner()), now, last)
     except GenCodeError as trouble:
@@ -43,7 +45,7 @@ async def give_up(store: Store, task: str, why: str) -> bool:
         return False
 
 
-async def time_out(store: Store, task: str, why: str) -> None:
+async def time_out(store: Store, task: str, why: Cause) -> None:
     """End a task as timed out in the place of a process that hangs; after that it can write nothing more."""
     held = next((each.owner for each in await store.owned() if each.task == task), None)
     lease, last = await store.take(task, new_owner(), held), list[DurableFact]()
@@ -66,11 +68,15 @@ async def _written(store: Store, lease: Lease, seen: Task, last: list[DurableFac
     return written
 
 
-async def _out_of_time(store: Store, now: Task, prompt: str, why: str) -> list[DurableFact]:
+async def _out_of_time(store: Store, now: Task, prompt: str, why: Cause) -> list[DurableFact]:
     """The last facts of a task: not begun yet, cut where it was, or to go on and not begun again."""
     if now.status is Status.RUNNING:
         return await interrupting(store, now, why, Status.TIMED_OUT)
-    return [*await not_begun(store, now, prompt), TaskEnded(Status.TIMED_OUT, now.result, why)]
+    return [*await not_begun(store, now, prompt), _end(Status.TIMED_OUT, now, why)]
+
+
+def _end(status: Status, now: Task, why: Cause) -> TaskEnded:
+    return TaskEnded(status, now.result, str(why), reason=why.reason)
 
 
 async def not_begun(store: Store, task: Task, prompt: str) -> list[DurableFact]:
@@ -87,7 +93,7 @@ async def not_begun(store: Store, task: Task, prompt: str) -> list[DurableFact]:
     return [TaskStarted(), *(MessageAdded(UserMessage(each)) for each in said)]
 
 
-async def _withdrawn(store: Store, task: str, owner: str, why: str) -> bool:
+async def _withdrawn(store: Store, task: str, owner: str, why: Cause) -> bool:
     """End a task that nobody has taken, or that nobody is at any more; False when somebody has it by now."""
     try:
         lease = await store.take(task, owner)
@@ -106,14 +112,14 @@ async def _withdrawn(store: Store, task: str, owner: str, why: str) -> bool:
     return True
 
 
-async def _called_off(store: Store, now: Task, why: str) -> list[DurableFact]:
+async def _called_off(store: Store, now: Task, why: Cause) -> list[DurableFact]:
     """The last facts of a task that nobody has begun with; none where there is nothing to call off."""
     if now.status is Status.PENDING:
-        return [TaskEnded(Status.CANCELLED, now.result, why)]
+        return [_end(Status.CANCELLED, now, why)]
     found = await _queued(store, now.id) if now.status.ended else None
     if found is None:
         return []
-    return [*await not_begun(store, now, found.prompt), TaskEnded(Status.CANCELLED, now.result, why)]
+    return [*await not_begun(store, now, found.prompt), _end(Status.CANCELLED, now, why)]
 
 
 async def _queued(store: Store, task: str) -> Dispatch | None:

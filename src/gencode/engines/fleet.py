@@ -17,6 +17,7 @@ import msgspec
 
 from gencode.core.errors import GenCodeError, StoreAway, UserMistake
 from gencode.core.events import TaskCreated, TaskEnded
+from gencode.core.reasons import Cause, EndReason
 from gencode.core.rules import Action, Policy
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
@@ -36,7 +37,7 @@ AWAY_SECONDS = 300.0
 WAITED_FOR = 10
 """The priority of a task that somebody waits for; of any other it is 0."""
 _PERMISSIONS = ("permission_mode", "allow", "ask", "deny")
-TAKEN_BACK = "whoever sent it was stopped meanwhile"
+TAKEN_BACK = Cause(EndReason.PARENT_STOPPED, "whoever sent it was stopped meanwhile")
 
 
 class Away:
@@ -178,7 +179,8 @@ class FleetEngine:
         except UserMistake:  # a worker has it by now
             await self._store.ask(task, Wish.STOP)
             return
-        await self._store.append(lease, [TaskEnded(Status.CANCELLED, error=TAKEN_BACK)], last=True)
+        ended = TaskEnded(Status.CANCELLED, error=str(TAKEN_BACK), reason=TAKEN_BACK.reason)
+        await self._store.append(lease, [ended], last=True)
 
     def _refused(self, cwd: str) -> dict[str, list[str]]:
         """What a worker asks about or refuses, where permissions were named for a task that goes on.

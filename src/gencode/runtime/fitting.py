@@ -5,6 +5,7 @@ from typing import Any
 
 from gencode.core.answers import Answers
 from gencode.core.errors import ToolError
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.runtime.seat import Ending
 
@@ -37,7 +38,8 @@ def if_silent(ending: Ending, answers: Answers, *, called: bool) -> Ending:
 
     if called and announces(answers.before):
         return ending
-    return Ending(Status.COMPLETED, answers.before, warnings=(*ending.warnings, SAID_NO_MORE))
+    warnings = (*ending.warnings, SAID_NO_MORE)
+    return Ending(Status.COMPLETED, EndReason.FINISHED, answers.before, warnings=warnings)
 
 
 async def fitting_before(answers: Answers, schema: dict[str, Any]) -> tuple[Answers, Any] | None:

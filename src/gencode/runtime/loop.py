@@ -32,6 +32,7 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
 )
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.runtime.calls import answer
 from gencode.runtime.fitting import BEFORE_THAT, fitting_before, if_silent, shaped, unasked
@@ -81,7 +82,8 @@ async def run(seat: Seat, transcript: list[Message], record: Recorder, stop: Sto
         with stop.interrupts():
             said = await seat.hooks.started()
         if said.blocked is not None:
-            return Ending(Status.FAILED, error=f"a hook did not let it begin: {said.blocked}")
+            why = f"a hook did not let it begin: {said.blocked}"
+            return Ending(Status.FAILED, EndReason.BLOCKED_BY_HOOK, error=why)
         if said.note:
             await tell(transcript, record, said.note)
     while not seat.limits.reached(course.turns):
@@ -151,10 +153,12 @@ async def finished(
         return None
     if found := await fitting_before(answers, seat.schema):
         since, output = found
-        return Ending(Status.COMPLETED, since.with_these(reply.text), warnings=(BEFORE_THAT,), output=output)
+        text = since.with_these(reply.text)
+        return Ending(Status.COMPLETED, EndReason.FINISHED, text, warnings=(BEFORE_THAT,), output=output)
     if ending.status is Status.EMPTY:
         return ending
-    return Ending(Status.FAILED, reply.text, f"its result does not fit the schema: {unasked(problem)}")
+    why = f"its result does not fit the schema: {unasked(problem)}"
+    return Ending(Status.FAILED, EndReason.WRONG_FORM, reply.text, why)
 
 
 def merely_announced(reply: AssistantMessage) -> bool:
@@ -174,17 +178,21 @@ async def tell(transcript: list[Message], record: Recorder, text: str) -> None:
 def ending_of(reply: AssistantMessage, warnings: tuple[str, ...] = ()) -> Ending:
     """How a task ends whose agent has nothing left to call: by what happened, never by what it says."""
     if reply.stop == "max_tokens":
-        return Ending(Status.LIMIT_REACHED, reply.text, "the reply was cut at the model's limit of tokens")
+        why = "the reply was cut at the model's limit of tokens"
+        return Ending(Status.LIMIT_REACHED, EndReason.REPLY_LIMIT, reply.text, why)
     if reply.stop == "refusal":
-        return Ending(Status.FAILED, reply.text, "the model's vendor withheld the answer")
-    return Ending(Status.COMPLETED if reply.text.strip() else Status.EMPTY, reply.text, warnings=warnings)
+        return Ending(Status.FAILED, EndReason.WITHHELD, reply.text, "the model's vendor withheld the answer")
+    if not reply.text.strip():
+        return Ending(Status.EMPTY, EndReason.NO_ANSWER, reply.text, warnings=warnings)
+    return Ending(Status.COMPLETED, EndReason.FINISHED, reply.text, warnings=warnings)
 
 
 async def last_word(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop) -> Ending:
     """One more turn without tools, so that a limit never throws away what was found."""
     text = await sum_up(seat, transcript, record, stop, seat.limits.last_word())
     output = (await shaped(text, seat.schema))[0] if seat.schema is not None else None
-    return Ending(Status.LIMIT_REACHED, text, seat.limits.reached_words(), output=output)
+    why = seat.limits.reached_words()
+    return Ending(Status.LIMIT_REACHED, EndReason.TURN_LIMIT, text, why, output=output)
 
 
 async def sum_up(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from gencode.core.prices import Price
+from gencode.core.reasons import EndReason
 from gencode.core.spec import Effort, Workspace
 from gencode.core.status import Status
 from gencode.runtime.gate import Gate
@@ -64,6 +65,7 @@ class Ending(Struct, frozen=True):
     """
 
     status: Status
+    reason: EndReason
     text: str = ""
     error: str | None = None
     warnings: tuple[str, ...] = ()

@@ -4,30 +4,31 @@ import asyncio
 from types import TracebackType
 
 from gencode.core.errors import Interrupted, Stopped
+from gencode.core.reasons import Cause
 
 
 class Stop:
     """One branch. Work below it asks `check()` or runs inside `interrupts()`."""
 
-    __slots__ = ("_branches", "_parent", "_running", "cuts", "reason")
+    __slots__ = ("_branches", "_parent", "_running", "cause", "cuts")
 
     def __init__(self, parent: "Stop | None" = None) -> None:
         self._parent = parent
         self._branches: set[Stop] = set()
         self._running: set[asyncio.Task[object]] = set()
-        self.cuts: dict[asyncio.Task[object], str] = {}
+        self.cuts: dict[asyncio.Task[object], Cause] = {}
         """Whose present block is cut, and why."""
-        self.reason: str | None = None
+        self.cause: Cause | None = None
 
     @property
     def stopped(self) -> bool:
         """Whether somebody stopped this branch or one it hangs from."""
-        return self.reason is not None
+        return self.cause is not None
 
     def branch(self) -> "Stop":
         """A new branch that is stopped with this one; `fall` it when its work has ended."""
         child = Stop(self)
-        child.reason = self.reason
+        child.cause = self.cause
         self._branches.add(child)
         return child
 
@@ -41,35 +42,35 @@ class Stop:
         self.fall()
         self._parent = parent
         parent._branches.add(self)
-        if parent.reason is not None:
-            self.stop(parent.reason)
+        if parent.cause is not None:
+            self.stop(parent.cause)
 
-    def stop(self, reason: str) -> None:
-        """Stop everything on this branch. The first reason stays."""
-        if self.reason is None:
-            self.reason = reason
+    def stop(self, cause: Cause) -> None:
+        """Stop everything on this branch. The first cause stays."""
+        if self.cause is None:
+            self.cause = cause
             for task in self._running:
                 task.cancel()
         for branch in tuple(self._branches):
-            branch.stop(reason)
+            branch.stop(cause)
 
-    def cut(self, reason: str) -> bool:
+    def cut(self, cause: Cause) -> bool:
         """Cut what is being done on this branch at this moment, and nothing that comes after it.
 
         False when nothing was being done that could be cut.
         """
-        if self.reason is not None:
+        if self.cause is not None:
             return False
         for task in self._running:
             if task not in self.cuts:
-                self.cuts[task] = reason
+                self.cuts[task] = cause
                 task.cancel()
         return bool(self._running)
 
     def check(self) -> None:
         """Raise Stopped if this branch was stopped."""
-        if self.reason is not None:
-            raise Stopped(self.reason)
+        if self.cause is not None:
+            raise Stopped(self.cause)
 
     def interrupts(self, seconds: float | None = None) -> "Interruptible":
         """Run a block that a stop may cut inside any await; the cut shows as Stopped, not as a cancel.
@@ -116,10 +117,10 @@ class Interruptible:
         cut = isinstance(error, asyncio.CancelledError)
         if self._stop.cuts and (why := self._stop.cuts.pop(self._task, None)) is not None:
             ours = self._task.uncancel() <= self._before
-            if cut and ours and self._stop.reason is None:
+            if cut and ours and self._stop.cause is None:
                 raise Interrupted(why) from None
         if self._late and self._task.uncancel() <= self._before and cut:
             raise TimeoutError from None
-        reason = self._stop.reason
-        if cut and reason is not None and self._task.uncancel() <= self._before:
-            raise Stopped(reason) from None
+        cause = self._stop.cause
+        if cut and cause is not None and self._task.uncancel() <= self._before:
+            raise Stopped(cause) from None

@@ -12,6 +12,7 @@ from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import DurableFact, Event, TaskCreated, TaskEnded, TaskImported, plain
 from gencode.core.ids import ID_LENGTH, clean_id, moment, stamp
 from gencode.core.old_events import translated
+from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
 
@@ -177,11 +178,10 @@ def _foreign(line: dict[str, Any]) -> DurableFact | None:
             agent = told.task_type or told.agent or TaskCreated().agent
             return TaskCreated(agent=agent, prompt=told.input_text or told.prompt or "")
         case "TASK_COMPLETED":
-            return TaskEnded(Status.COMPLETED, result=_words(told.result))
+            return TaskEnded(Status.COMPLETED, result=_words(told.result), reason=EndReason.FINISHED)
         case "TASK_FAILED":
-            return TaskEnded(
-                Status.FAILED, error=_words(told.error) or "The file does not say why it failed."
-            )
+            error = _words(told.error) or "The file does not say why it failed."
+            return TaskEnded(Status.FAILED, error=error, reason=EndReason.FAILED)
         case _:
             return None
 

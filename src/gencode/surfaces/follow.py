@@ -15,10 +15,12 @@ from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import Event
 from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork
+from gencode.core.reasons import TOLD_TO_END, Cause, EndReason, stop_cause
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.delegation.live import Live
+from gencode.delegation.supervisor import CLOSING
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.surfaces import plain
 from gencode.surfaces.commands.opening import telling_of_servers
@@ -28,7 +30,6 @@ from gencode.surfaces.view import View
 if TYPE_CHECKING:
     from gencode.runtime.shells import Shell
 
-CLOSING = "the program is closing"
 STOPPING = "Stopping what still runs: {names}. What they have said is kept."
 LONGEST_TOLD = 1_000
 NOT_APPROVED = 3
@@ -42,9 +43,9 @@ LOOK_SECONDS = 1.0
 """So long it may take to find out who is below agents in other processes."""
 
 SIGNALS = {
-    signal.SIGINT: "interrupted by the user",
-    signal.SIGTERM: "the program was told to end",
-    signal.SIGHUP: "the terminal was closed",
+    signal.SIGINT: stop_cause("interrupted by the user"),
+    signal.SIGTERM: TOLD_TO_END,
+    signal.SIGHUP: Cause(EndReason.CLOSING, "the terminal was closed"),
 }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from gencode.core.reasons import Cause, EndReason, stop_cause
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
@@ -13,8 +14,8 @@ from gencode.delegation.reach import Verb
 from gencode.delegation.verbs import AnyVerb, StruckTask
 from gencode.surfaces.notices import named
 
-STOPPED = "a person stopped it"
-INTERRUPTED = "a person interrupted it"
+STOPPED = stop_cause("a person stopped it")
+INTERRUPTED = Cause(EndReason.INTERRUPTED, "a person interrupted it")
 
 
 class VerbWords(Struct, frozen=True):

@@ -16,7 +16,7 @@ import msgspec
 from gencode.app import GenCode, WorkOrder
 from gencode.core.errors import GenCodeError
 from gencode.core.outcome import as_json
-from gencode.delegation.orphans import SENDER_GONE
+from gencode.core.reasons import PARENT_GONE, TOLD_TO_END
 from gencode.runtime.asking import Answer, Asker, NobodyThere, Question
 from gencode.surfaces.lifetime import leave, run_to_end
 from gencode.surfaces.log import start_log
@@ -117,7 +117,7 @@ async def _let_end(gen: GenCode) -> None:
 def _listen(gen: GenCode, line: int, *, bound: bool) -> None:
     """Stop softly when told to, and when the caller of a bound task is gone."""
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, gen.supervisor.stop.stop, "the program was told to end")
+    loop.add_signal_handler(signal.SIGTERM, gen.supervisor.stop.stop, TOLD_TO_END)
     for number in (signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, _no_terminal_has_a_say)
     if not bound:
@@ -127,7 +127,7 @@ def _listen(gen: GenCode, line: int, *, bound: bool) -> None:
     def heard() -> None:
         if not os.read(line, 1024):
             loop.remove_reader(line)
-            gen.supervisor.stop.stop(SENDER_GONE)
+            gen.supervisor.stop.stop(PARENT_GONE)
 
     loop.add_reader(line, heard)
 

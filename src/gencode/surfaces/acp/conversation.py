@@ -22,6 +22,7 @@ from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.events import Event
 from gencode.core.ids import stamp
 from gencode.core.visible import visible_line
+from gencode.delegation.supervisor import CLOSING
 from gencode.places import workspace_at
 from gencode.runtime.broker import Broker
 from gencode.settings import gen_home, remember
@@ -44,7 +45,6 @@ from gencode.surfaces.acp.replaying import replay
 from gencode.surfaces.acp.turns import Prompts
 from gencode.surfaces.commands.opening import check, flags
 from gencode.surfaces.family import busy
-from gencode.surfaces.follow import CLOSING
 from gencode.surfaces.notices import Notice, guarded
 from gencode.surfaces.talk import Talk
 

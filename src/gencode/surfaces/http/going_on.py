@@ -7,6 +7,7 @@ from pathlib import Path
 from gencode.app import GenCode
 from gencode.core.errors import GenCodeError
 from gencode.core.ids import stamp
+from gencode.core.reasons import Cause, EndReason
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
@@ -17,8 +18,10 @@ from gencode.surfaces.http.turns import turn_at
 
 log = logging.getLogger(__name__)
 
-SHUT_DOWN = "the server was shut down; it goes on when one runs again"
-SENDER_GOES_ON = "the server was shut down; whoever sent it goes on when one runs again"
+SHUT_DOWN = Cause(EndReason.SHUT_DOWN, "the server was shut down; it goes on when one runs again")
+SENDER_GOES_ON = Cause(
+    EndReason.PARENT_STOPPED, "the server was shut down; whoever sent it goes on when one runs again"
+)
 GO_ON = "The server was shut down while you were at work, and runs again. Go on where you were."
 NOT_OLDER = timedelta(days=7)
 
@@ -36,7 +39,7 @@ async def go_on(gen: GenCode, lock: Path) -> list[Task]:
             statuses=(Status.CANCELLED,),
             ended_after=stamp(datetime.now(UTC) - NOT_OLDER),
         )
-        cut = [task for task in await gen.store.tasks(query) if task.error == SHUT_DOWN]
+        cut = [task for task in await gen.store.tasks(query) if task.reason is EndReason.SHUT_DOWN]
         free = [task for task in cut if not _is_waited_for(task)]
         # In the line they stood in; conversations last, so that they expect what they had sent.
         free.sort(key=lambda each: (each.conversation, as_they_stood(each)))

@@ -17,6 +17,7 @@ from gencode.core.address import Address, parse_address
 from gencode.core.errors import GenCodeError, UnknownName, UserMistake
 from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage
+from gencode.core.reasons import Cause
 from gencode.core.spec import AgentSpec
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -89,7 +90,7 @@ class Inbox:
                 return False
             return await self._gen.work.hear(self._spec(now), session) is not None
 
-    async def interrupt(self, session: str, message: str, why: str) -> StruckTask:
+    async def interrupt(self, session: str, message: str, why: Cause) -> StruckTask:
         """Cut the turn of a conversation; what was said to it, now or just before, begins another one."""
         async with self._locks[session]:
             if message.strip():

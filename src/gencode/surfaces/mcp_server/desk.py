@@ -6,13 +6,14 @@ from gencode.app import GenCode
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
+from gencode.core.reasons import Cause, EndReason, stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
 from gencode.delegation.desk import Desk
 from gencode.runtime.ports import Sent, Struck, TaskQuery, Verb
 
-INTERRUPTED = "the client interrupted it"
-STOPPED = "the client stopped it"
+INTERRUPTED = Cause(EndReason.INTERRUPTED, "the client interrupted it")
+STOPPED = stop_cause("the client stopped it")
 MOST_LISTED = 1000
 FILES = ("scripted:", "local/")
 
