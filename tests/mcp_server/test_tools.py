@@ -120,7 +120,7 @@ async def test_a_task_whose_client_gave_up_waiting_is_stopped_unless_somebody_as
         await client.call_tool("TaskOutput", {"task_id": tasks["fetched"], "block": False})
         assert await eventually(lambda: len(gen.supervisor) == 2)
         left = await gen.get(tasks["left"])
-        assert (left.status, left.error) == (Status.CANCELLED, errands.NOT_BACK)
+        assert (left.status, left.error) == (Status.CANCELLED, errands.NOT_BACK.text)
         assert {live.id for live in gen.supervisor} == {beside, tasks["fetched"]}
 
 
