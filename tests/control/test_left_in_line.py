@@ -21,7 +21,7 @@ from tests.surfaces.running import script
 from tests.waiting import until
 
 EXPLORE = [says("seen"), says("more seen")]
-TOLD_ONCE = [STOPPED.format(why=SHUT_DOWN), GO_ON]
+TOLD_ONCE = [STOPPED.format(why=SHUT_DOWN), GO_ON.text]
 
 
 @pytest.fixture(autouse=True)

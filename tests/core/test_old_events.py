@@ -3,12 +3,29 @@
 import pytest
 from msgspec.structs import replace
 
-from gencode.core.events import TaskCreated, TaskEnded, TaskStarted, encode_fact
+from gencode.core.events import (
+    MessageAdded,
+    TaskCreated,
+    TaskEnded,
+    TaskForked,
+    TaskStarted,
+    encode_fact,
+)
+from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
 from gencode.core.old_events import stored_fact, translated_task
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
+from gencode.delegation.work import COME_BACK
+from gencode.runtime.forms import BEGINNING, NO_MORE
+from gencode.surfaces.http.going_on import GO_ON
 from tests.core.test_task_fold import journal
+
+CUT = "You were {}{}. Go on from there; calls that were cut are marked as interrupted."
+
+
+def ended(reason: EndReason) -> SystemNotice:
+    return SystemNotice(NoticeKind.ENDED, reason=reason)
 
 
 def written(status: str, error: str | None) -> bytes:
@@ -49,6 +66,43 @@ def test_an_end_without_a_reason_has_the_one_that_its_sentence_tells(
 def test_an_end_that_has_a_reason_is_never_read_for_its_words() -> None:
     ended = TaskEnded(Status.CANCELLED, error="it was sent to the background", reason=EndReason.STOPPED)
     assert stored_fact(encode_fact(ended)) == ended
+
+
+@pytest.mark.parametrize(
+    ("text", "notice"),
+    [
+        (f'{BEGINNING}{{\n "type": "object"\n}}', SystemNotice(NoticeKind.FORM, schema={"type": "object"})),
+        (NO_MORE, SystemNotice(NoticeKind.FORM)),
+        (GO_ON.text, GO_ON.notice),
+        (COME_BACK.text, COME_BACK.notice),
+        (CUT.format("cut off", ": the process that ran you died"), ended(EndReason.PROCESS_DIED)),
+        (CUT.format("stopped, because your time was up", ": it was slow"), ended(EndReason.TIME_LIMIT)),
+        (CUT.format("stopped", ": a person stopped it"), ended(EndReason.STOPPED)),
+        (CUT.format("stopped", ""), ended(EndReason.STOPPED)),
+        (f"{BEGINNING}no schema", None),
+        ("You were stopped. Anything else.", None),
+    ],
+)
+def test_a_message_without_a_notice_has_the_one_that_its_words_tell(
+    text: str, notice: SystemNotice | None
+) -> None:
+    old = MessageAdded(UserMessage(text, sender="system"))
+    new = MessageAdded(UserMessage(text, sender="system", notice=notice))
+    assert stored_fact(encode_fact(old)) == new
+    forked = stored_fact(encode_fact(TaskForked("9f3a1c2e", 3, (old.message,))))
+    assert forked == TaskForked("9f3a1c2e", 3, (new.message,))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        UserMessage(NO_MORE),
+        UserMessage(CUT.format("stopped", ""), sender="system", mail=1),
+        UserMessage(NO_MORE, sender="system", notice=SystemNotice(NoticeKind.REMARK)),
+    ],
+)
+def test_what_others_say_in_the_same_words_is_no_notice(message: UserMessage) -> None:
+    assert stored_fact(encode_fact(MessageAdded(message))) == MessageAdded(message)
 
 
 def test_a_fold_that_was_stored_without_reasons_equals_the_one_of_its_facts() -> None:

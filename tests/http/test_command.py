@@ -207,7 +207,7 @@ async def test_each_task_says_whether_it_goes_on_by_itself(tmp_path: Path) -> No
     async with gen_serve(tmp_path, main=[*main[:1], says("Whole.")], Explore=LONG) as server:
         assert (await server.client.ended(session))["result"] == "Whole."
         left = (await server.client.get(f"/api/tasks/{child}")).json
-        assert (left["status"], left["error"]) == ("cancelled", SENDER_GOES_ON)
+        assert (left["status"], left["error"]) == ("cancelled", str(SENDER_GOES_ON))
 
 
 async def test_what_goes_on_and_waits_in_line_is_pending_and_told_so_once(tmp_path: Path) -> None:
@@ -222,8 +222,8 @@ async def test_what_goes_on_and_waits_in_line_is_pending_and_told_so_once(tmp_pa
         async with served(tmp_path, settings={"max_agents": 1}, Explore=LONG) as other:
             for task in tasks:
                 heard = transcript_of(await other.gen.store.events(task))
-                told = [each.text for each in heard if isinstance(each, UserMessage)]
-                assert (told.count(GO_ON), await other.gen.store.waiting(task)) == (1, [])
+                told = [each.notice for each in heard if isinstance(each, UserMessage)]
+                assert (told.count(GO_ON.notice), await other.gen.store.waiting(task)) == (1, [])
 
 
 def test_a_shared_database_that_is_not_there_is_said_to_be_gone(tmp_path: Path) -> None:

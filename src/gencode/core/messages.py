@@ -1,9 +1,12 @@
 """What is said: the messages of a transcript and the pieces inside them."""
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
+
+from gencode.core.reasons import EndReason
 
 
 class Usage(Struct, frozen=True, gc=False, rename="camel"):
@@ -106,6 +109,31 @@ class Thinking(Struct, frozen=True, gc=False, omit_defaults=True):
     signature: str = ""
 
 
+class NoticeKind(StrEnum):
+    """What GenCode itself tells an agent, where something is decided by that later."""
+
+    FORM = "form"
+    """Which form its results have from now on: that of a JSON Schema, or of words."""
+    ENDED = "ended"
+    """Why its last run ended."""
+    RESTARTED = "restarted"
+    """The server it worked on was shut down, and runs again."""
+    RESULTS = "results"
+    """Work in the background has ended, and the person has to hear of that."""
+    REMARK = "remark"
+    """Anything that is only said, by a hook perhaps."""
+
+
+class SystemNotice(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a message of GenCode is about, for programs; its text is for the model."""
+
+    kind: NoticeKind
+    schema: dict[str, Any] | None = None
+    """Of a form, the JSON Schema; None for words."""
+    reason: EndReason | None = None
+    """Of an end, why that was."""
+
+
 class UserMessage(Struct, frozen=True, gc=False, tag="user", tag_field="role", omit_defaults=True):
     """Something said to the agent. `sender` is `user`, `system`, or the id of another agent.
 
@@ -126,6 +154,8 @@ class UserMessage(Struct, frozen=True, gc=False, tag="user", tag_field="role", o
     images: tuple[Image, ...] = ()
     unseen: int = 0
     commands: tuple[CommandRun, ...] = ()
+    notice: SystemNotice | None = None
+    """What it is about, if it is GenCode that says it and anything depends on that."""
 
 
 class AssistantMessage(Struct, frozen=True, gc=False, tag="assistant", tag_field="role", omit_defaults=True):

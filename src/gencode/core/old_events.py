@@ -1,10 +1,13 @@
 """Reads stored events, also those of version 0.1, as the facts of today; stored events never change."""
 
 from collections.abc import Mapping
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
-from gencode.core.events import DurableFact, TaskEnded, decode_fact
+from gencode.core.events import DurableFact, MessageAdded, TaskEnded, TaskForked, decode_fact
+from gencode.core.messages import Message, NoticeKind, SystemNotice, UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -20,6 +23,10 @@ def translated(fact: DurableFact) -> DurableFact:
     match fact:
         case TaskEnded() if not fact.reason:
             return _ended(fact)
+        case MessageAdded():
+            return _message_added(fact)
+        case TaskForked():
+            return _task_forked(fact)
         case _:
             return fact
 
@@ -31,6 +38,16 @@ def translated_task(task: Task) -> Task:
     )
     reason = task.reason or (_reason(task.status, task.error) if task.status.ended else None)
     return task if reason is task.reason and past == task.past else replace(task, reason=reason, past=past)
+
+
+def _message_added(fact: MessageAdded) -> MessageAdded:
+    message = _with_notice(fact.message)
+    return fact if message is fact.message else MessageAdded(message)
+
+
+def _task_forked(fact: TaskForked) -> TaskForked:
+    messages = tuple(map(_with_notice, fact.messages))
+    return fact if messages == fact.messages else replace(fact, messages=messages)
 
 
 def _ended(fact: TaskEnded) -> TaskEnded:
@@ -96,3 +113,46 @@ def _reason(status: Status, error: str | None) -> EndReason:
         return known
     began = (reason for of, words, reason in _BY_BEGINNING if of is status and error.startswith(words))
     return next(began, _BY_STATUS.get(status, EndReason.FAILED))
+
+
+_FORM = "Your last reply must be one JSON value that fits this JSON Schema, and nothing else around it:\n"
+_NOTICES: Mapping[str, SystemNotice] = {
+    "From here on your replies need not be JSON any more.": SystemNotice(NoticeKind.FORM),
+    "The server was shut down while you were at work, and runs again. Go on where you were.": SystemNotice(
+        NoticeKind.RESTARTED
+    ),
+    "Work that you sent to the background has ended. Tell the user what came of it.": SystemNotice(
+        NoticeKind.RESULTS
+    ),
+}
+_CUT: tuple[tuple[str, Status], ...] = (
+    ("You were stopped, because your time was up", Status.TIMED_OUT),
+    ("You were stopped", Status.CANCELLED),
+    ("You were cut off", Status.INTERRUPTED),
+    ("Your last run failed", Status.FAILED),
+)
+_GO_ON = ". Go on from there; calls that were cut are marked as interrupted."
+
+
+def _with_notice(message: Message) -> Message:
+    """A message with what it is about, where 0.1 told that to an agent only in words."""
+    if not isinstance(message, UserMessage) or message.sender != "system" or message.notice is not None:
+        return message
+    notice = _NOTICES.get(message.text) or (None if message.mail else _told(message.text))
+    return message if notice is None else replace(message, notice=notice)
+
+
+def _told(text: str) -> SystemNotice | None:
+    """What 0.1 told an agent about the form of its results, or why its last run had ended."""
+    if text.startswith(_FORM):
+        try:
+            schema = msgspec.json.decode(text.removeprefix(_FORM), type=dict[str, Any])
+        except msgspec.DecodeError:
+            return None
+        return SystemNotice(NoticeKind.FORM, schema=schema)
+    for words, status in _CUT if text.endswith(_GO_ON) else ():
+        if text.startswith(words):
+            error = text.removeprefix(words).removesuffix(_GO_ON).removeprefix(": ")
+            reason = _reason(status, error.replace("that ran you", "that ran it") or None)
+            return SystemNotice(NoticeKind.ENDED, reason=reason)
+    return None

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.budget import Budget
+from gencode.core.messages import SystemNotice
 from gencode.core.rules import Mode, Rule
 
 LONGEST_REMEMBERED = 64
@@ -100,6 +101,8 @@ class TaskRequest(Struct, frozen=True):
     budget: Budget = Budget()
     here: bool = False
     """Whether an earlier task is to go on in the folder that is open, if that is a clone of its own."""
+    notice: SystemNotice | None = None
+    """What the prompt is about, where nobody but GenCode says it."""
 
     def within(self, spec: AgentSpec) -> "TaskRequest":
         """As a model may ask it: for no more turns than the agent's file gives it."""

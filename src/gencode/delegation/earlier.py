@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import Conflict
 from gencode.core.events import Event, MessageAdded, TaskQueued, TaskStarted
-from gencode.core.messages import Message, UserMessage
+from gencode.core.messages import Message, NoticeKind, SystemNotice, UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
@@ -48,7 +48,8 @@ def told_first(task: Task) -> list[UserMessage]:
     error = _TO_ITSELF.get(task.reason, task.error) if task.reason else task.error
     why = f": {error.rstrip('.')}" if error else ""
     text = f"{_CUT[task.status]}{why}. Go on from there; calls that were cut are marked as interrupted."
-    return [UserMessage(text, sender="system")]
+    notice = SystemNotice(NoticeKind.ENDED, reason=task.reason)
+    return [UserMessage(text, sender="system", notice=notice)]
 
 
 def told_last(transcript: Sequence[Message]) -> list[UserMessage]:
@@ -84,11 +85,11 @@ def words_for(
     if not has_heard(events) and task.prompt:
         asked = [UserMessage(task.prompt), *asked]
     mail = [UserMessage(letter.text, letter.sender, mail=letter.number) for letter in letters]
-    known = told_last(transcript_of(events))
+    known = [each.notice for each in told_last(transcript_of(events))]
     why = (
         told_first(task) if task.started_at else ()
     )  # else it was stopped before it had begun: no news to it
-    return [*(each for each in why if each not in known), *asked, *mail]
+    return [*(each for each in why if each.notice not in known), *asked, *mail]
 
 
 def told_place(earlier: Sequence[Message], here: Workspace) -> list[UserMessage]:

@@ -228,7 +228,7 @@ class Launcher:
         order = Order(spec, place, replace(limits, until=place.until), images=said.images, named=named)
         budget = place.purse.budget if place.purse else NO_BUDGET
         if session is not None:
-            more = More(said.text, budget=budget)
+            more = More(said.text, budget=budget, notice=said.notice)
             async with self.starting.alone(session):
                 return await self.starting.go_on(session, order, more, Desk(self))
         if not said.text.strip():
@@ -280,7 +280,7 @@ class Launcher:
             turns = request.max_turns or task.max_turns or spec.max_turns
             limits = self._limits(place, turns, left, seconds, waited=not request.background)
             behind = request.background and not task.background
-            more = More(request.prompt, behind=behind, budget=named, over=over, form=request.output_schema)
+            more = More(request.prompt, behind, named, over, request.output_schema, request.notice)
             with counted_if_begun(purse):
                 self._seating.check_price(place)
                 async with self.workplaces.entered(task):

@@ -14,7 +14,7 @@ from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import DurableFact, Event, MessageAdded, TaskBackgrounded, TaskCreated, settle
 from gencode.core.ids import stamp
-from gencode.core.messages import Image, Message, UserMessage
+from gencode.core.messages import Image, Message, SystemNotice, UserMessage
 from gencode.core.prices import Price
 from gencode.core.reasons import DIED, TAKEN_OVER
 from gencode.core.spec import AgentSpec
@@ -96,6 +96,8 @@ class More(Struct, frozen=True):
     """Whether it goes on in the place of a process that died, with nothing new to do."""
     form: Form = None
     """What its results have to fit from now on; None: what they had to before."""
+    notice: SystemNotice | None = None
+    """What the prompt is about, where nobody but GenCode says it."""
 
 
 class Starting:
@@ -291,7 +293,8 @@ class Starting:
             await self._seating.ready(spec)
             toolbox = self._seating.tools(spec, origin)
             system = "" if lease.state.system else self._seating.system(spec, toolbox, origin, "")
-            said = UserMessage(more.prompt, images=order.images)
+            sender = "system" if more.notice else "user"
+            said = UserMessage(more.prompt, sender, images=order.images, notice=more.notice)
             heard = words_for(before, said, letters, events)
             heard += [note for note in origin.notes() if note not in earlier]
             form = schema_of(lease.state, spec, more.form)

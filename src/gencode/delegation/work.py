@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, StoreTrouble, UserMistake
 from gencode.core.events import BudgetSet
-from gencode.core.messages import UserMessage
+from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
 from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, untold_commands
@@ -38,7 +38,11 @@ from gencode.runtime.ports import Handover, Store, TaskQuery
 from gencode.runtime.purse import BudgetSpent
 from gencode.runtime.seen import Ledger, Seen
 
-COME_BACK = "Work that you sent to the background has ended. Tell the user what came of it."
+COME_BACK = UserMessage(
+    "Work that you sent to the background has ended. Tell the user what came of it.",
+    sender="system",
+    notice=SystemNotice(NoticeKind.RESULTS),
+)
 MOST_LED = 1_000
 """So many conversations are remembered; in older ones what was said yes to for all of one is asked again."""
 BLIND = "The model {model} takes no pictures, so nothing was sent; choose one that does, or say it in words."
@@ -278,21 +282,19 @@ class Work:
             del self._led[next(iter(self._led))]
         return job
 
-    async def hear(self, spec: AgentSpec, session: str) -> Job | None:
-        """Start a turn in which a conversation at rest hears what came back to it, or was said to it.
+    async def hear(self, spec: AgentSpec, session: str, said: UserMessage | None = None) -> Job | None:
+        """Start a turn in which a conversation at rest hears what came back to it, or was `said` to it.
 
         None when nothing waits that is worth a turn; `Kept` when its budget is spent.
         """
         found = await self._records.find(session)
         children = await self._store.tasks(TaskQuery(parent=found.id))
-        letters = [each.text for each in await self._store.waiting(found.id)]
-        come = to_be_told(found, children) or self.commands_ended(found)
-        if come and COME_BACK not in letters:
-            await self._store.post(found.id, COME_BACK, "system")
-        elif not letters:
+        if said is None and (to_be_told(found, children) or self.commands_ended(found)):
+            said = COME_BACK
+        elif said is None and not await self._store.waiting(found.id):
             return None
         try:
-            return await self.turn(spec, "", found.id)
+            return await self.turn(spec, said or "", found.id)
         except BudgetSpent as spent:
             raise Kept(f"{spent} What the conversation has not heard yet is kept.") from None
 

@@ -26,6 +26,8 @@ from gencode.core.events import (
 from gencode.core.messages import (
     AssistantMessage,
     Message,
+    NoticeKind,
+    SystemNotice,
     Thinking,
     ToolCall,
     ToolMessage,
@@ -170,7 +172,7 @@ def merely_announced(reply: AssistantMessage) -> bool:
 
 async def tell(transcript: list[Message], record: Recorder, text: str) -> None:
     """Say something to the agent that nobody but the harness says."""
-    note = UserMessage(text, sender="system")
+    note = UserMessage(text, sender="system", notice=SystemNotice(NoticeKind.REMARK))
     transcript.append(note)
     await record.commit(MessageAdded(note))
 

@@ -4,9 +4,12 @@ import logging
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from gencode.app import GenCode
 from gencode.core.errors import GenCodeError
 from gencode.core.ids import stamp
+from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
@@ -22,7 +25,11 @@ SHUT_DOWN = Cause(EndReason.SHUT_DOWN, "the server was shut down; it goes on whe
 SENDER_GOES_ON = Cause(
     EndReason.PARENT_STOPPED, "the server was shut down; whoever sent it goes on when one runs again"
 )
-GO_ON = "The server was shut down while you were at work, and runs again. Go on where you were."
+GO_ON = UserMessage(
+    "The server was shut down while you were at work, and runs again. Go on where you were.",
+    sender="system",
+    notice=SystemNotice(NoticeKind.RESTARTED),
+)
 NOT_OLDER = timedelta(days=7)
 
 
@@ -61,14 +68,15 @@ async def _goes_on(gen: GenCode, task: Task) -> bool:
     try:
         if await gen.store.task(task.id) != task:
             return False  # a server of another machine was quicker
-        if not await _was_told(gen, task):
-            await gen.store.post(task.id, GO_ON, "system")
         if task.conversation:
             agents = gen.agents
             spec = agents.main() if task.agent == "main" else agents.find(task.agent)
-            await gen.work.hear(spec, task.id)
-        else:
-            await gen.work.resume(task.id, TaskRequest("", "", resume=task.id, background=task.background))
+            await gen.work.hear(spec, task.id, GO_ON)
+            return True
+        request = TaskRequest("", "", resume=task.id, background=task.background)
+        if not await _was_told(gen, task):
+            request = replace(request, prompt=GO_ON.text, notice=GO_ON.notice)
+        await gen.work.resume(task.id, request)
     except GenCodeError as trouble:
         log.warning("task %s could not go on: %s", task.id, trouble)
         return False
@@ -77,8 +85,5 @@ async def _goes_on(gen: GenCode, task: Task) -> bool:
 
 async def _was_told(gen: GenCode, task: Task) -> bool:
     """Whether a task hears of a shutdown anyway, or need not: it had not begun, or has said nothing since."""
-    if any(letter.text == GO_ON for letter in await gen.store.waiting(task.id)):
-        return True
     known = told_last(transcript_of(await gen.store.events(task.id)))
-    told = task.started_at is None or GO_ON in [each.text for each in known]
-    return told and not task.conversation
+    return task.started_at is None or GO_ON.notice in [each.notice for each in known]
