@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gencode.core.errors import UserMistake
-from gencode.core.rules import Action, Mode, Policy, Rule
+from gencode.core.rules import Action, Mode, Policy, Rule, RuleOrigin, RuleSource, written_in
 from gencode.permissions.brought import LARGEST_SETTINGS
 from gencode.permissions.trust import standing, trust
 from gencode.settings import Settings, gen_home, layers, load, merged, root_policy, waiting
@@ -64,10 +64,10 @@ def test_the_root_policy_is_the_mode_and_every_rule_with_the_place_it_comes_from
     assert root_policy(found, merged(found)) == Policy(
         Mode.PLAN,
         (
-            Rule("LS", "*", Action.ALLOW, str(gen_home(environ) / "settings.toml")),
-            Rule("Read", "b", Action.ASK, str(cwd / ".gen" / "settings.toml")),
-            Rule("Read", "c", Action.DENY, "GEN_DENY"),
-            Rule("Read", "d", Action.DENY, "the flag --deny"),
+            Rule("LS", "*", Action.ALLOW, written_in(str(gen_home(environ) / "settings.toml"))),
+            Rule("Read", "b", Action.ASK, written_in(str(cwd / ".gen" / "settings.toml"))),
+            Rule("Read", "c", Action.DENY, RuleOrigin(RuleSource.ENVIRONMENT, "GEN_DENY")),
+            Rule("Read", "d", Action.DENY, RuleOrigin(RuleSource.FLAG, "--deny")),
         ),
         "session",
     )
@@ -149,7 +149,7 @@ def test_a_trusted_project_counts_between_the_user_and_the_environment(
         model="fast", permission_mode="acceptEdits", max_turns=7, allow=("LS", "Bash(make)")
     )
     found = layers(cwd, environ=environ)
-    assert Rule("Bash", "make", Action.ALLOW, str(cwd / ".gen" / "settings.toml")) in (
+    assert Rule("Bash", "make", Action.ALLOW, written_in(str(cwd / ".gen" / "settings.toml"))) in (
         root_policy(found, merged(found)).rules
     )
 

@@ -43,6 +43,7 @@ from gencode.mcp.session import ServerReport as ServerReport
 from gencode.mcp.session import ServerState as ServerState
 from gencode.mcp.session import told_servers as told_servers
 from gencode.permissions.brought import SETTINGS
+from gencode.permissions.calls import Approval
 from gencode.permissions.chain import Chain, Root
 from gencode.permissions.decision import check_tool
 from gencode.permissions.explain import Explanation
@@ -170,7 +171,7 @@ class GenCode:
         self.root = Root(around.policy)
         """The policy of the session; a change of it reaches every agent that runs."""
         kept = Instructions(gen_home()) if told.instructions else no_instructions
-        self._answered: set[str] = set()
+        self._answered: set[Approval] = set()
         brought = around.project.brought.texts if around.project.trusted else {}
         files = {name: brought[name] for name in FILES if name in brought}
         self._tables, self._files = around.servers, files

@@ -15,7 +15,16 @@ from msgspec import Struct
 from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.prices import Price
-from gencode.core.rules import Action, Policy, merge, parse_mode, parse_rule
+from gencode.core.rules import (
+    Action,
+    Policy,
+    RuleOrigin,
+    RuleSource,
+    merge,
+    parse_mode,
+    parse_rule,
+    written_in,
+)
 from gencode.core.spec import DEEPEST
 from gencode.permissions import answers
 from gencode.permissions.brought import (
@@ -131,13 +140,17 @@ class Layer(Struct, frozen=True):
 
     def place(self, key: str) -> str:
         """Where one setting of this layer was written, as a person would look for it."""
+        return str(self.origin_of(key))
+
+    def origin_of(self, key: str) -> RuleOrigin:
+        """Where one setting of this layer was written."""
         match self.origin:
             case "GEN_":
-                return f"GEN_{key.upper()}"
+                return RuleOrigin(RuleSource.ENVIRONMENT, f"GEN_{key.upper()}")
             case "--":
-                return f"the flag --{key}"
+                return RuleOrigin(RuleSource.FLAG, f"--{key}")
             case _:
-                return self.origin
+                return written_in(self.origin)
 
 
 def gen_home(environ: Mapping[str, str] | None = None) -> Path:
@@ -213,7 +226,7 @@ def server_tables(found: Iterable[Layer]) -> list[tuple[str, dict[str, Any], boo
 def root_policy(found: Iterable[Layer], settings: Settings) -> Policy:
     """The policy of the root: the mode, and the rules of all layers, each with the place it comes from."""
     rules = [
-        parse_rule(text, Action(key), layer.place(key))
+        parse_rule(text, Action(key), layer.origin_of(key))
         for layer in found
         for key in LISTS
         for text in layer.values.get(key, ())

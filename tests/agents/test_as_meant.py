@@ -11,7 +11,7 @@ from gencode.agents.lint import lint
 from gencode.agents.reading import read_agent_file, read_agent_files
 from gencode.agents.registry import Registry
 from gencode.agents.watching import KEPT, living_agents
-from gencode.core.rules import Action, Rule
+from gencode.core.rules import Action, Rule, written_in
 from gencode.core.spec import AgentSpec, ToolChoice
 from gencode.permissions.brought import LARGEST_KEPT
 from gencode.permissions.trust import standing, trust
@@ -118,7 +118,7 @@ def kiro(settings: dict[str, Any]) -> tuple[Rule, ...]:
 
 
 def rule(pattern: str, action: Action = Action.DENY, *unless: str) -> Rule:
-    return Rule("Bash", pattern, action, "x.json", unless)
+    return Rule("Bash", pattern, action, written_in("x.json"), unless)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_agents_inside_the_settings_of_opencode_are_read():
     assert (spec.name, spec.description) == ("reviewer", 'Reviews "code", // carefully.')
     assert spec.prompt.startswith("Your instructions are in the file /p/prompts/review.txt; read it")
     assert spec.tools == ToolChoice(None, ("Write", "Edit", "WebFetch"))
-    assert spec.rules == (Rule("Bash", "*", Action.ASK, "/p/opencode.json"),)
+    assert spec.rules == (Rule("Bash", "*", Action.ASK, written_in("/p/opencode.json")),)
     assert reviewer.findings == ()
     assert broken.why_not == "/p/opencode.json: the agent 'broken' must hold fields."
     assert off.why_not == "/p/opencode.json: it is switched off (disable: true)."

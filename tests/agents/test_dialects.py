@@ -8,7 +8,7 @@ from gencode.agents.places import MODULES, dialect
 from gencode.agents.reading import read_agent_file
 from gencode.agents.registry import Registry
 from gencode.core.budget import Budget
-from gencode.core.rules import Action, Mode, Rule
+from gencode.core.rules import Action, Mode, Rule, written_in
 from gencode.core.spec import AgentSpec, ToolChoice
 from gencode.permissions.agent_places import AGENT_FOLDERS, USER_FOLDERS, agent_dialect
 from gencode.permissions.trust import Standing, standing, trust
@@ -196,7 +196,7 @@ def test_opencodes_permissions_never_let_more_through_than_they_say():
         "permission:\n  edit: deny\n  webfetch: ask\n  bash:\n    '*': deny\n    'git status*': allow\n"
         "  read: {'*.env': deny}\n  task: {'*': deny, scout: allow}"
     )
-    origin = "agents/x.md"
+    origin = written_in("agents/x.md")
     assert spec.tools == ToolChoice(None, ("Edit", "Write"))
     assert spec.mode is Mode.DEFAULT
     assert spec.sends == ("scout",)

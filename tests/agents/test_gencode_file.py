@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gencode.agents.dialects.gencode import DIALECT
 from gencode.agents.reading import read_agent as read
 from gencode.core.errors import UserMistake
-from gencode.core.rules import Action, Mode, Rule
+from gencode.core.rules import Action, Mode, Rule, written_in
 from gencode.core.spec import AgentSpec, ToolChoice
 
 
@@ -64,10 +64,10 @@ Validate first.
         result_cap=4000,
         effort="low",
         rules=(
-            Rule("Bash", "git status:*", Action.ALLOW, "a/b.md"),
-            Rule("Write", "*", Action.ASK, "a/b.md"),
-            Rule("bash", "rm -rf:*", Action.DENY, "a/b.md"),
-            Rule("Read", "secrets, all/**", Action.DENY, "a/b.md"),
+            Rule("Bash", "git status:*", Action.ALLOW, written_in("a/b.md")),
+            Rule("Write", "*", Action.ASK, written_in("a/b.md")),
+            Rule("bash", "rm -rf:*", Action.DENY, written_in("a/b.md")),
+            Rule("Read", "secrets, all/**", Action.DENY, written_in("a/b.md")),
         ),
         source="a/b.md",
         builtin=True,
@@ -137,7 +137,7 @@ def test_tools_are_chosen_as_written(block: str, choice: ToolChoice):
 def test_taking_away_some_calls_of_a_tool_becomes_a_deny_rule():
     spec = agent("tools: {mode: denylist, deny: [Write, 'Bash(rm, -r)']}")
     assert spec.tools == ToolChoice(None, ("Write",))
-    assert spec.rules == (Rule("Bash", "rm, -r", Action.DENY, "agents/tester.md"),)
+    assert spec.rules == (Rule("Bash", "rm, -r", Action.DENY, written_in("agents/tester.md")),)
 
 
 @pytest.mark.parametrize(

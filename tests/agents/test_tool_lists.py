@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from gencode.agents.entries import listed, split_names
 from gencode.agents.tool_lists import EVERY, Chooser, Tooling, Wanted
 from gencode.agents.tool_names import USUAL, known_tools, tools_called
-from gencode.core.rules import Action, Mode, Rule
+from gencode.core.rules import Action, Mode, Rule, written_in
 from gencode.core.spec import ToolChoice
 
+FILE = written_in("f")
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "50"))
 
 
@@ -83,17 +84,17 @@ def test_a_pattern_is_the_tool_with_everything_else_asked():
     assert found.choice == ToolChoice(("Bash", "Write", "Read"))
     assert found.mode is Mode.DEFAULT
     assert found.rules == (
-        Rule("Bash", "git *", Action.ALLOW, "f"),
-        Rule("Bash", "*", Action.ASK, "f", ("git *",)),
-        Rule("Write", "*", Action.ALLOW, "f"),
-        Rule("Read", "*", Action.ALLOW, "f"),
+        Rule("Bash", "git *", Action.ALLOW, FILE),
+        Rule("Bash", "*", Action.ASK, FILE, ("git *",)),
+        Rule("Write", "*", Action.ALLOW, FILE),
+        Rule("Read", "*", Action.ALLOW, FILE),
     )
 
 
 @pytest.mark.parametrize("mode", [Mode.PLAN, Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.UNATTENDED])
 def test_a_pattern_leaves_a_mode_alone_that_asks_about_commands_anyway(mode: Mode):
     found = choose("Bash(git *)", mode=mode)
-    limits = (Rule("Bash", "git *", Action.ALLOW, "f"), Rule("Bash", "*", Action.ASK, "f", ("git *",)))
+    limits = (Rule("Bash", "git *", Action.ALLOW, FILE), Rule("Bash", "*", Action.ASK, FILE, ("git *",)))
     assert (found.mode, found.rules) == (mode, limits)
 
 
@@ -119,7 +120,7 @@ def test_a_tool_that_cannot_be_kept_to_a_pattern_is_always_asked(entry: str, too
     found = choose(entry, mode=mode)
     assert (found.choice.allow, found.rules, found.mode) == (
         (tool,),
-        (Rule(tool, "*", Action.ASK, "f"),),
+        (Rule(tool, "*", Action.ASK, FILE),),
         mode,
     )
 
@@ -146,7 +147,7 @@ def test_tools_of_servers_are_kept():
 def test_what_is_taken_away_is_a_tool_or_a_rule():
     found = Chooser("f").choose(Wanted(None, ("Shell(rm *)", "WriteFile", "mcp__*", "Agent(x)")), None)
     assert found.choice == ToolChoice(None, ("Write", "mcp__*"))
-    assert found.rules == (Rule("Bash", "rm *", Action.DENY, "f"), Rule("Task", "x", Action.DENY, "f"))
+    assert found.rules == (Rule("Bash", "rm *", Action.DENY, FILE), Rule("Task", "x", Action.DENY, FILE))
 
 
 def test_taking_everything_away_leaves_nothing():

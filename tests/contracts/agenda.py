@@ -8,12 +8,14 @@ from msgspec.structs import replace
 from gencode.core.address import Address
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.ids import clean_id, moment
-from gencode.core.rules import Action, Mode, Policy, Rule
+from gencode.core.rules import Action, Mode, Policy, Rule, RuleOrigin, RuleSource
 from gencode.runtime.agenda import Appointment
 from gencode.runtime.channels import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
 from tests.contracts.store import OpenStore
 
-POLICY = Policy(Mode.ACCEPT_EDITS, (Rule("Bash", "git *", Action.ALLOW, "the flag --allow"),))
+POLICY = Policy(
+    Mode.ACCEPT_EDITS, (Rule("Bash", "git *", Action.ALLOW, RuleOrigin(RuleSource.FLAG, "--allow")),)
+)
 EARLY, NOON, LATE = (f"2026-03-10T{hour}:00:00.000000Z" for hour in ("09", "12", "15"))
 FILE = Address("file", "notes")
 WEB = Address("team", "a b")

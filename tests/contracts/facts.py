@@ -31,7 +31,7 @@ from gencode.core.messages import (
     UserMessage,
 )
 from gencode.core.reasons import EndReason
-from gencode.core.rules import Action, Decision, Mode, Policy, Rule
+from gencode.core.rules import Action, DecidedBy, Decision, Mode, Policy, Rule, RuleOrigin, RuleSource
 from gencode.core.status import Status
 
 words = st.text(max_size=12)
@@ -70,12 +70,9 @@ messages = st.one_of(
         st.lists(st.builds(ToolResult, words, words, words, st.booleans(), traces), max_size=2).map(tuple),
     ),
 )
-policies = st.builds(
-    Policy,
-    st.sampled_from(Mode),
-    st.lists(st.builds(Rule, words, words, st.sampled_from(Action), words), max_size=2).map(tuple),
-    words,
-)
+origins = st.builds(RuleOrigin, st.sampled_from(RuleSource), words, words)
+rules = st.lists(st.builds(Rule, words, words, st.sampled_from(Action), origins), max_size=2).map(tuple)
+policies = st.builds(Policy, st.sampled_from(Mode), rules, words)
 created = st.builds(
     TaskCreated,
     agent=words,
@@ -107,8 +104,19 @@ decided = st.builds(
     CallDecided,
     words,
     words,
-    st.builds(Decision, st.sampled_from(Action), words, words, words, words),
+    st.builds(
+        Decision,
+        st.sampled_from(Action),
+        words,
+        words,
+        words,
+        words,
+        by=st.sampled_from(DecidedBy),
+        offers=rules,
+        grants=st.none() | st.sampled_from(Mode),
+    ),
     several_words,
+    words,
 )
 summed_up = st.builds(
     TranscriptCompacted,

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from gencode.core.messages import ToolCall
-from gencode.core.rules import Action, Decision
+from gencode.core.rules import Action, Decision, parse_rule
 from gencode.delegation.far_asking import at_home
 from gencode.runtime.asking import Question
 
@@ -11,7 +11,8 @@ COPY = "/far/.gen-worktrees/repository-1a2b/9f3a-12345678"
 
 
 def asking(*rules: str) -> Question:
-    return Question("9f3a", "tester", ToolCall("1", "Bash", {}), Decision(Action.ASK, "x", "y"), rules=rules)
+    decision = Decision(Action.ASK, "x", "y", offers=tuple(parse_rule(rule, Action.ALLOW) for rule in rules))
+    return Question("9f3a", "tester", ToolCall("1", "Bash", {}), decision, rules=rules)
 
 
 def test_rules_for_a_copy_are_offered_for_the_folder_that_it_is_a_copy_of() -> None:

@@ -13,7 +13,7 @@ from gencode import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.messages import ToolMessage, UserMessage
-from gencode.core.rules import Action, Mode, Rule
+from gencode.core.rules import Action, Mode, Rule, RuleOrigin, RuleSource
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
@@ -109,7 +109,7 @@ async def test_a_fork_that_began_in_a_clone_takes_no_right_of_it_home(repo: Path
         fork = (await gen.fork(task, "more", here=True)).agent_id
         original, found = await gen.find(task), await gen.find(fork)
     first, *links = original.policies
-    strict = Rule("Write", "keep.txt", Action.DENY, "the flag --deny")
+    strict = Rule("Write", "keep.txt", Action.DENY, RuleOrigin(RuleSource.FLAG, "--deny"))
     narrowed = replace(first, mode=Mode.DEFAULT, rules=(*first.rules, strict))
     assert (found.cwd, found.policies) == (str(repo), (narrowed, *links))
     assert (clone / "new.txt").exists()

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from tests.delegation.office import Office
 
 from gencode.core.events import CallDecided
-from gencode.core.rules import Action, Mode, Policy, Rule, parse_rule
+from gencode.core.rules import Action, Mode, Policy, Rule, RuleOrigin, RuleSource, parse_rule, written_in
 from gencode.delegation.scheduler import kept_within
 from gencode.runtime.ports import TaskQuery
 from gencode.testing import call, says
 
+FLAG = RuleOrigin(RuleSource.FLAG, "--allow")
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "50"))
 WRITE = [says("", call("Write", file_path="new.txt", content="x")), says("Tried.")]
 
@@ -28,10 +29,10 @@ WRITE = [says("", call("Write", file_path="new.txt", content="x")), says("Tried.
         (Policy(Mode.ACCEPT_EDITS), {"deny": ["Write"]}, False),
         (Policy(Mode.ACCEPT_EDITS), {"ask": ["Write"]}, False),
         (Policy(Mode.DEFAULT), {"permission_mode": "dontAsk", "allow": ["Write"]}, False),
-        (Policy(Mode.DEFAULT, (parse_rule("Write", Action.ALLOW, "the flag --allow"),)), {}, True),
-        (Policy(Mode.DEFAULT, (parse_rule("Write", Action.ALLOW, "settings.toml"),)), {}, False),
+        (Policy(Mode.DEFAULT, (parse_rule("Write", Action.ALLOW, FLAG),)), {}, True),
+        (Policy(Mode.DEFAULT, (parse_rule("Write", Action.ALLOW, written_in("settings.toml")),)), {}, False),
         (
-            Policy(Mode.DEFAULT, (parse_rule("Write", Action.ALLOW, "settings.toml"),)),
+            Policy(Mode.DEFAULT, (parse_rule("Write", Action.ALLOW, written_in("settings.toml")),)),
             {"allow": ["Write"]},
             True,
         ),
@@ -57,7 +58,7 @@ RULES = st.builds(
     st.sampled_from(["Write", "Bash", "Read"]),
     st.sampled_from(["*", "a/**", "git *"]),
     st.sampled_from(Action),
-    st.sampled_from(["the flag --allow", "settings.toml", "GEN_ALLOW"]),
+    st.sampled_from([FLAG, written_in("settings.toml"), RuleOrigin(RuleSource.ENVIRONMENT, "GEN_ALLOW")]),
 )
 POLICIES = st.builds(Policy, st.sampled_from(Mode), st.lists(RULES, max_size=6).map(tuple))
 
@@ -75,7 +76,7 @@ def test_what_is_kept_is_never_more_than_it_was_nor_less_strict_than_today(
     strict = (Action.DENY, Action.ASK)
     assert spoken(kept, *strict) == spoken(stored, *strict) | spoken(today, *strict)
     assert spoken(kept, Action.ALLOW) <= spoken(stored, Action.ALLOW)
-    by_hand = {rule for rule in stored.rules if rule.origin.startswith("the flag")}
+    by_hand = {rule for rule in stored.rules if rule.origin == FLAG}
     assert spoken(kept, Action.ALLOW) <= spoken(today, Action.ALLOW) | {
         (rule.tool, rule.pattern, rule.action) for rule in by_hand
     }

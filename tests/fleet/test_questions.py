@@ -20,6 +20,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.live import Job
+from gencode.permissions.calls import Approval
 from gencode.runtime.asking import Answer, Question
 from gencode.runtime.broker import Broker
 from gencode.runtime.ports import Handover
@@ -154,8 +155,8 @@ async def test_what_was_answered_for_one_task_is_not_answered_for_another_of_the
     async with GenCode.open(fleet.folder, model=model, store=store, asker=asker) as gen:
         jobs = [await gen.take_on(Handover(model, created)) for _ in range(2)]
         memories = [job.seat.gate.memory for job in jobs if isinstance(job, Job)]
-        memories[0].add("host:example.org")
-        assert memories == [{"host:example.org"}, set()]
+        memories[0].add(Approval("host", "example.org"))
+        assert memories == [{Approval("host", "example.org")}, set()]
     await store.close()
 
 

@@ -11,6 +11,7 @@ from gencode.core.spec import AgentSpec
 from gencode.mcp.definition import Definition, of_settings
 from gencode.mcp.servers import Servers
 from gencode.mcp.tool import ServerTool
+from gencode.permissions.calls import Approval
 from gencode.runtime.toolbox import Tool, ToolOutput
 from tests.tools.desk import Desk
 
@@ -33,7 +34,7 @@ class Fleet:
         self.home = folder / "gen-home"
         self.home.mkdir()
         self.desk = Desk(folder)
-        self.answered: set[str] = set()
+        self.answered: set[Approval] = set()
         self._open: list[Servers] = []
         self._calls = 0
 

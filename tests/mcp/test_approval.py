@@ -10,6 +10,7 @@ from gencode.core.messages import ToolCall
 from gencode.core.spec import AgentSpec, ToolChoice
 from gencode.mcp.approvals import FILE, Approvals
 from gencode.mcp.servers import Servers
+from gencode.permissions.calls import Approval
 from gencode.permissions.trust import standing, trust
 from tests.mcp.fleet import PLENTY, Fleet, box, offer
 from tests.runtime.processes.living import eventually
@@ -191,7 +192,7 @@ async def test_reading_tools_are_those_that_the_server_and_the_person_call_so(fl
         "mcp__odd__get_d": "write",
         "mcp__odd__put": "write",
     }
-    assert fleet.answered == {"reads:mcp__odd__get_a"}
+    assert fleet.answered == {Approval("reads", "mcp__odd__get_a")}
 
 
 async def test_a_server_that_an_agent_of_a_project_brings_waits_for_a_person(

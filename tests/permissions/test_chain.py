@@ -2,12 +2,12 @@
 
 from msgspec.structs import replace
 
-from gencode.core.rules import Action, Mode, Policy, Rule
+from gencode.core.rules import Action, Mode, Policy, Rule, written_in
 from gencode.permissions.chain import Chain, Link, Root, grant_for, rebuilt
 
-LS = Rule("LS", "*", Action.ALLOW, "settings")
-RM = Rule("Bash", "rm:*", Action.DENY, "settings")
-OWN = Rule("Bash", "ls", Action.ALLOW, "file")
+LS = Rule("LS", "*", Action.ALLOW, written_in("settings"))
+RM = Rule("Bash", "rm:*", Action.DENY, written_in("settings"))
+OWN = Rule("Bash", "ls", Action.ALLOW, written_in("file"))
 
 
 def modes(chain: Chain) -> list[str]:

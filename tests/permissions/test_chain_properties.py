@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gencode.core.rules import Action, Mode, Policy, Rule
 from gencode.core.spec import Workspace
-from gencode.permissions.calls import SPAWN_TOOLS, CallFacts
+from gencode.permissions.calls import SPAWN_TOOLS, Approval, CallFacts
 from gencode.permissions.chain import Chain, Link, Root
 from gencode.permissions.decision import decide
 
@@ -56,7 +56,12 @@ LINKS = st.builds(
 )
 ROOTS = st.builds(Root, POLICIES)
 CHAINS = st.builds(Chain, ROOTS, st.lists(LINKS, max_size=5).map(tuple))
-ALREADY = ["host:x.org", "agent:mine", "tool:http_post", "grant::mine:dontAsk"]
+ALREADY = [
+    Approval("host", "x.org"),
+    Approval("agent", "mine"),
+    Approval("tool", "http_post"),
+    Approval("grant", "mine", mode=Mode.DONT_ASK),
+]
 
 
 @st.composite

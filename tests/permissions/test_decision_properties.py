@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gencode.core.rules import Action, Mode, Policy, Rule, child_policy, parse_rule
 from gencode.core.spec import Workspace
-from gencode.permissions.calls import CallFacts
+from gencode.permissions.calls import Approval, CallFacts
 from gencode.permissions.decision import decide
 
 WHERE = Workspace(Path("/ws"), Path("/ws"), Path("/home/me"))
@@ -61,6 +61,9 @@ POLICIES = st.builds(Policy, st.sampled_from(list(Mode)), st.lists(RULES, max_si
 POLICY_LISTS = st.lists(POLICIES, min_size=1, max_size=3)
 
 
+ALREADY = [Approval("host", "x.org"), Approval("agent", "mine"), Approval("tool", "http_post")]
+
+
 @st.composite
 def calls(draw: st.DrawFn) -> CallFacts:
     tool, path = draw(st.sampled_from(TOOLS)), draw(PATHS)
@@ -84,7 +87,7 @@ def calls(draw: st.DrawFn) -> CallFacts:
         named=frozenset({"memory_write"}) if draw(st.booleans()) else frozenset(),
         agent_kind=draw(st.sampled_from(["builtin-reader", "other"])),
         own=draw(st.booleans()),
-        already=draw(st.sets(st.sampled_from(["host:x.org", "agent:mine", "tool:http_post"]))),
+        already=draw(st.sets(st.sampled_from(ALREADY))),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.core.rules import Action, Decision, Mode, Policy, parse_rule
+from gencode.core.rules import Action, Decision, Mode, Policy, parse_rule, written_in
 from gencode.core.spec import Copied, Workspace
 from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
@@ -42,7 +42,10 @@ class Yard:
     def policy(self, *rules: str) -> Policy:
         """Rules as words, `{B}` for the folder of all this: `deny Read({B}/way/secret/**)`."""
         parsed = (text.replace("{B}", str(self.base)).partition(" ") for text in rules)
-        return Policy(Mode.DEFAULT, tuple(parse_rule(rule, Action(act), "a test") for act, _, rule in parsed))
+        return Policy(
+            Mode.DEFAULT,
+            tuple(parse_rule(rule, Action(act), written_in("a test")) for act, _, rule in parsed),
+        )
 
     def decided(self, call: str, *rules: str, where: Workspace | None = None) -> Decision:
         """What the rules say about a command (`$ cat x`) or about reading a file."""

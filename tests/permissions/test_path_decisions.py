@@ -1,10 +1,9 @@
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gencode.core.rules import Action, Decision, Mode, Policy, parse_rule
+from gencode.core.rules import Action, Decision, Mode, Policy, parse_rule, written_in
 from gencode.core.spec import Workspace
 from gencode.permissions.agent_places import USER_PLACES
 from gencode.permissions.calls import CallFacts
@@ -23,7 +22,9 @@ def where(tmp_path: Path) -> Workspace:
 def policy(*rules: str, mode: Mode = Mode.DEFAULT) -> Policy:
     """Rules as words: `allow Read(x)`."""
     parsed = (text.partition(" ") for text in rules)
-    return Policy(mode, tuple(parse_rule(rule, Action(action), "a test") for action, _, rule in parsed))
+    return Policy(
+        mode, tuple(parse_rule(rule, Action(action), written_in("a test")) for action, _, rule in parsed)
+    )
 
 
 def act(tool: str, path: str, where: Workspace, under: Policy | None = None) -> Action:
@@ -192,11 +193,10 @@ def test_an_allow_rule_for_a_link_does_not_allow_what_it_leads_to(where: Workspa
 def test_what_a_decision_says_would_lift_it_lifts_it(tool: str, path: str, where: Workspace) -> None:
     before = decide_path(tool, resolve(path, where), policy(), where)
     if before.action == "ask":
-        flag = re.search(r'--allow "(.*)"', before.lifts)
-        assert flag is not None
-        assert act(tool, path, where, policy(f"allow {flag[1]}")) == "allow"
+        (rule,) = before.offers
+        assert act(tool, path, where, policy(f"allow {rule.spelled}")) == "allow"
     else:
-        assert before.lifts == ""
+        assert (before.lifts, before.offers) == ("", ())
 
 
 @pytest.mark.parametrize(

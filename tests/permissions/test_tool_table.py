@@ -7,7 +7,7 @@ import pytest
 
 from gencode.core.rules import Action, DecidedBy, Decision, Mode, Policy, parse_rule
 from gencode.core.spec import Workspace
-from gencode.permissions.calls import CallFacts, once_key
+from gencode.permissions.calls import Approval, CallFacts, approval_for
 from gencode.permissions.decision import NEEDS_APPROVAL, decide, granted
 
 WHERE = Workspace(Path("/ws"), Path("/ws"), Path("/home/me"))
@@ -90,10 +90,15 @@ def test_a_plugin_that_bears_a_builtin_name_satisfies_both_rows() -> None:
 @pytest.mark.parametrize("tool", ["WebFetch", "http_get"])
 def test_fetching_asks_once_per_host(tool: str) -> None:
     call = facts(tool, URL)
-    assert once_key(call) == "host:docs.example.com"
+    assert approval_for(call) == Approval("host", "docs.example.com")
     assert row(call) == ("ask", "ask", "ask", "allow")
-    assert row(facts(tool, URL, already=frozenset({"host:docs.example.com"}))) == ALLOWED
-    assert row(facts(tool, URL, already=frozenset({"host:example.com"}))) == ("ask", "ask", "ask", "allow")
+    assert row(facts(tool, URL, already=frozenset({Approval("host", "docs.example.com")}))) == ALLOWED
+    assert row(facts(tool, URL, already=frozenset({Approval("host", "example.com")}))) == (
+        "ask",
+        "ask",
+        "ask",
+        "allow",
+    )
 
 
 @pytest.mark.parametrize("tool", ["WebFetch", "http_get"])
@@ -109,7 +114,7 @@ def test_fetching_asks_once_per_host(tool: str) -> None:
 def test_a_url_that_may_never_be_fetched_is_denied_whatever_a_policy_says(
     tool: str, source: str, url: object
 ) -> None:
-    already = frozenset({f"host:{host}" for host in ("", "127.0.0.1", "localhost", "x.org")})
+    already = frozenset({Approval("host", host) for host in ("", "127.0.0.1", "localhost", "x.org")})
     call = facts(tool, {} if url is None else {"url": url}, already=already, source=source)
     assert row(call) == DENIED
     assert decide(call, [policy(f"allow {tool}", "allow *")]).action == "deny"
@@ -128,7 +133,7 @@ def test_a_url_that_is_denied_says_why_without_asking_anybody() -> None:
 
 def test_a_url_without_a_host_is_never_remembered() -> None:
     for url in ("nonsense", "http://[", 7):
-        assert once_key(facts("WebFetch", {"url": url})) == ""
+        assert approval_for(facts("WebFetch", {"url": url})) is None
 
 
 def test_plan_as_a_childs_own_mode_leaves_fetching_to_its_ancestors() -> None:
@@ -139,19 +144,19 @@ def test_plan_as_a_childs_own_mode_leaves_fetching_to_its_ancestors() -> None:
     assert decide(facts("WebFetch", URL), [ROOT, plan, ROOT]).action == "ask"
 
 
-SPAWNS: list[tuple[str, dict[str, Any], str]] = [
-    ("Task", {"subagent_type": "My Agent"}, "agent:myagent"),
-    ("spawn", {"task": "x"}, "agent:generalpurpose"),
-    ("spawn_subagent", {"input": "x"}, "agent:generalpurpose"),
-    ("spawn_subagent", {"type": "planner"}, "agent:plan"),
+SPAWNS: list[tuple[str, dict[str, Any], Approval]] = [
+    ("Task", {"subagent_type": "My Agent"}, Approval("agent", "myagent")),
+    ("spawn", {"task": "x"}, Approval("agent", "generalpurpose")),
+    ("spawn_subagent", {"input": "x"}, Approval("agent", "generalpurpose")),
+    ("spawn_subagent", {"type": "planner"}, Approval("agent", "plan")),
 ]
 
 
 @pytest.mark.parametrize(("tool", "given", "key"), SPAWNS)
 def test_spawning_is_free_for_builtin_readers_and_asked_once_for_others(
-    tool: str, given: dict[str, Any], key: str
+    tool: str, given: dict[str, Any], key: Approval
 ) -> None:
-    assert once_key(facts(tool, given)) == key
+    assert approval_for(facts(tool, given)) == key
     assert row(facts(tool, given, agent_kind="builtin-reader")) == ALLOWED
     assert row(facts(tool, given, agent_kind="other")) == ("ask", "ask", "ask", "allow")
     assert row(facts(tool, given)) == ("ask", "ask", "ask", "allow")
@@ -192,11 +197,16 @@ def test_memory_is_written_by_agents_whose_file_names_the_tool(tool: str) -> Non
 )
 def test_reaching_out_asks_once_per_tool_and_is_denied_in_plan(tool: str) -> None:
     assert row(facts(tool)) == ("ask", "ask", "deny", "allow")
-    assert row(facts(tool, already=frozenset({f"tool:{tool}"}))) == ("allow", "allow", "deny", "allow")
+    assert row(facts(tool, already=frozenset({Approval("tool", tool)}))) == (
+        "allow",
+        "allow",
+        "deny",
+        "allow",
+    )
 
 
 def test_an_mcp_tool_approved_as_reading_is_allowed_in_plan_and_asked_in_default() -> None:
-    approved = frozenset({"reads:mcp__x__get"})
+    approved = frozenset({Approval("reads", "mcp__x__get")})
     assert row(facts("mcp__x__get", source="mcp", already=approved)) == ("ask", "ask", "allow", "allow")
     assert row(facts("mcp__x__get", source="mcp", effect="write", already=approved))[2] == "deny"
 
@@ -309,6 +319,7 @@ def test_what_is_still_asked_is_denied_when_nobody_can_be_asked(how: dict[str, A
         "main",
         '--allow "http_post"',
         by=DecidedBy.NOBODY,
+        offers=(parse_rule("http_post", Action.ALLOW),),
     )
 
 

@@ -120,6 +120,7 @@ async def test_a_yes_admits_exactly_this_call(where: Workspace) -> None:
         asked.policy,
         asked.lifts,
         by=DecidedBy.USER,
+        offers=asked.offers,
     )
     rules = (f"Write({where.root.resolve()}/a.txt)",)
     question = Question("9f3a1c2e", "main", write, asked, rules=rules, cwd=str(where.cwd))

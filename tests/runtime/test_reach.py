@@ -7,8 +7,9 @@ import pytest
 
 from gencode.core.errors import Denied
 from gencode.core.messages import ToolCall
-from gencode.core.rules import Action, Decision, Mode, Policy, Rule, offered_rules, parse_rule
+from gencode.core.rules import Action, Decision, Mode, Policy, Rule, parse_rule
 from gencode.core.spec import Workspace
+from gencode.permissions.calls import Approval
 from gencode.permissions.given import Given, Once
 from gencode.runtime.asking import Answer, Asker, Question, Reach
 from gencode.runtime.gate import Gate
@@ -79,7 +80,7 @@ async def test_an_answer_reaches_as_far_as_it_says(
         ("main", "worker"),
         "what it would do",
     )
-    assert question.rules == offered_rules(question.decision) == ("Bash(make test)",)
+    assert question.rules == tuple(rule.spelled for rule in question.decision.offers) == ("Bash(make test)",)
     found = [
         gate(where, given, person).judge(make("make test")).action for given in (agent, Given(agent), sibling)
     ]
@@ -99,11 +100,11 @@ async def test_a_yes_for_one_session_counts_in_no_other_of_the_same_process(
 
 
 def test_what_is_asked_once_is_remembered_in_its_session_and_what_counts_for_all_in_each() -> None:
-    process: set[str] = set()
+    process: set[Approval] = set()
     one, other = Once(process), Once(process)
-    one.update({"host example.org"})
-    process.add("reads mcp__docs__find")
-    keys = ("host example.org", "reads mcp__docs__find")
+    keys = (Approval("host", "example.org"), Approval("reads", "mcp__docs__find"))
+    one.add(keys[0])
+    process.add(keys[1])
     assert [key in one for key in keys] == [True, True]
     assert [key in other for key in keys] == [False, True]
 
@@ -165,20 +166,21 @@ def test_rules_are_not_kept_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lifts", "rules"),
+    ("patterns", "last"),
     [
-        ('--allow "Bash(make test)"', ("Bash(make test)",)),
-        ('--allow "Bash(npm run a)" --allow "Bash(npm test)"', ("Bash(npm run a)", "Bash(npm test)")),
-        ('--allow "Bash(npm run:*)" --allow "Bash(npm test)"', ()),
-        ('--permission-mode acceptEdits, or --allow "Write(a.txt)"', ("Write(a.txt)",)),
-        ('--allow "Bash"', ()),
-        ('--allow "Bash(*)"', ()),
-        ('--allow "Bash(echo "a")"', ()),
-        ("another permission mode than plan", ()),
+        (["make test"], True),
+        (["npm run a", "npm test"], True),
+        (["npm run:*", "npm test"], False),
+        (["*"], False),
+        ([""], False),
+        (['echo "a"'], False),
+        (["a) b"], False),
+        ([], True),
     ],
 )
-def test_only_narrow_rules_are_offered(lifts: str, rules: tuple[str, ...]) -> None:
-    assert offered_rules(Decision(Action.ASK, "it is asked", lifts=lifts)) == rules
+def test_only_narrow_rules_are_offered_for_more_than_one_call(patterns: list[str], last: bool) -> None:
+    offers = tuple(Rule("Bash", pattern, Action.ALLOW) for pattern in patterns)
+    assert Decision(Action.ASK, "it is asked", offers=offers).lasting == (offers if last else ())
 
 
 async def turns() -> None:

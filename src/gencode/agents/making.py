@@ -16,7 +16,7 @@ from gencode.agents.tool_lists import EVERY, Chooser, Wanted
 from gencode.agents.tools_field import tools_wanted
 from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UserMistake
-from gencode.core.rules import Action, Mode, Rule, merge, parse_mode, parse_rule
+from gencode.core.rules import Action, Mode, Rule, merge, parse_mode, parse_rule, written_in
 from gencode.core.spec import AgentSpec, Effort, Isolation, same_name
 from gencode.runtime.prompt import one_line
 
@@ -249,7 +249,7 @@ class _Making:
 
     def _rule(self, text: str, action: Action) -> Rule:
         try:
-            return parse_rule(text, action, self._fields.path)
+            return parse_rule(text, action, written_in(self._fields.path))
         except UserMistake as error:
             self._fields.refuse("permissions", str(error))
 

@@ -13,7 +13,7 @@ from gencode.agents.entries import plain, switch
 from gencode.agents.fields import Fields
 from gencode.agents.tool_lists import EVERY, Wanted
 from gencode.agents.tool_names import MCP, READING, USUAL, tools_called, tools_denied
-from gencode.core.rules import Action, Mode, Rule, merge
+from gencode.core.rules import Action, Mode, Rule, RuleOrigin, merge, written_in
 from gencode.core.spec import AgentSpec, ToolChoice
 from gencode.runtime.prompt import one_line
 
@@ -139,7 +139,7 @@ def _action(value: Any) -> Action:
     return Action.ALLOW if switch(value) else Action.DENY
 
 
-def rules_for(tool: str, says: Says, origin: str) -> list[Rule]:
+def rules_for(tool: str, says: Says, origin: RuleOrigin) -> list[Rule]:
     """The rules for a tool whose calls can be told apart by a pattern."""
     rules: list[Rule] = []
     for pattern, action in says.some:
@@ -199,7 +199,7 @@ def with_permissions(spec: AgentSpec, fields: Fields) -> AgentSpec:
 def _carried(spec: AgentSpec, fields: Fields, permissions: dict[str, Says]) -> AgentSpec:
     rules: list[Rule] = []
     deny = list(spec.tools.deny)
-    mode, sends, origin = spec.mode, spec.sends, fields.path
+    mode, sends, origin = spec.mode, spec.sends, written_in(fields.path)
     for key, says in permissions.items():
         tools = tools_of(key)
         if key == EVERY or not tools:
@@ -225,7 +225,7 @@ def _carried(spec: AgentSpec, fields: Fields, permissions: dict[str, Says]) -> A
     return replace(spec, tools=choice, rules=merge(spec.rules, rules), mode=mode, sends=sends)
 
 
-def _coarse(tool: str, says: Says, origin: str) -> list[Rule]:
+def _coarse(tool: str, says: Says, origin: RuleOrigin) -> list[Rule]:
     """The rules for a tool of which only what is asked or refused can be told."""
     rules = [Rule(tool, EVERY, Action.ASK, origin)] if says.always is Action.ASK else []
     return rules + [
@@ -243,5 +243,5 @@ def _all_others(spec: AgentSpec, permissions: dict[str, Says]) -> AgentSpec:
         allow = USUAL if spec.tools.allow is None else spec.tools.allow
         choice = ToolChoice(tuple(name for name in allow if name in spoken), spec.tools.deny)
         return replace(spec, tools=choice)
-    asks = [Rule(name, EVERY, Action.ASK, spec.source) for name in USUAL if name not in spoken]
+    asks = [Rule(name, EVERY, Action.ASK, written_in(spec.source)) for name in USUAL if name not in spoken]
     return replace(spec, rules=merge(spec.rules, asks))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gencode.agents.entries import split_names
 from gencode.agents.findings import Finding
 from gencode.agents.tool_names import MCP, READING, RETIRED, tools_called, tools_denied
-from gencode.core.rules import Action, Mode, Rule, merge
+from gencode.core.rules import Action, Mode, Rule, merge, written_in
 from gencode.core.spec import ToolChoice, same_name
 from gencode.runtime.prompt import one_line
 
@@ -71,7 +71,7 @@ class Chooser:
     def __init__(
         self, origin: str, families: tuple[str, ...] = (), *, servers: str = "", modules: bool = False
     ) -> None:
-        self._origin = origin
+        self._origin = written_in(origin)
         self._families = families
         self._servers = servers
         self._modules = modules

@@ -137,14 +137,15 @@ class CostEstimated(Fact, tag="CostEstimated", frozen=True):
 class CallDecided(Fact, tag="CallDecided", frozen=True, omit_defaults=True):
     """The gate decided about a call, by this rule and this chain of policies (whose, and in which mode).
 
-    `target` is what the call was about, in one short line: a file, a command.
+    `target` is what the call was about, in one short line: a file, a command. Version 0.1 wrote none (None),
+    and who decided only in words.
     """
 
     call: str
     tool: str
     decision: Decision
     chain: tuple[str, ...] = ()
-    target: str = ""
+    target: str | None = None
 
 
 class TaskBackgrounded(Fact, tag="TaskBackgrounded", frozen=True, omit_defaults=True):

@@ -1,14 +1,24 @@
 """Reads stored events, also those of version 0.1, as the facts of today; stored events never change."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from gencode.core.events import DurableFact, MessageAdded, TaskEnded, TaskForked, decode_fact
+from gencode.core.events import (
+    CallDecided,
+    DurableFact,
+    MessageAdded,
+    TaskCreated,
+    TaskEnded,
+    TaskForked,
+    decode_fact,
+)
 from gencode.core.messages import Message, NoticeKind, SystemNotice, UserMessage
 from gencode.core.reasons import EndReason
+from gencode.core.rules import Action, DecidedBy, Decision, Policy, Rule, RuleOrigin, RuleSource
 from gencode.core.status import Status
 from gencode.core.task import Task
 
@@ -27,6 +37,10 @@ def translated(fact: DurableFact) -> DurableFact:
             return _message_added(fact)
         case TaskForked():
             return _task_forked(fact)
+        case TaskCreated():
+            return _created(fact)
+        case CallDecided(target=None):
+            return _decided(fact)
         case _:
             return fact
 
@@ -156,3 +170,91 @@ def _told(text: str) -> SystemNotice | None:
             reason = _reason(status, error.replace("that ran you", "that ran it") or None)
             return SystemNotice(NoticeKind.ENDED, reason=reason)
     return None
+
+
+def _created(fact: TaskCreated) -> TaskCreated:
+    policies = tuple(translated_policy(policy) for policy in fact.policies)
+    return fact if policies == fact.policies else replace(fact, policies=policies)
+
+
+def translated_policy(policy: Policy) -> Policy:
+    """A stored policy in today's terms: 0.1 wrote down in words where a rule comes from."""
+    if not any(rule.old_origin for rule in policy.rules):
+        return policy
+    return replace(policy, rules=tuple(_rule(rule) for rule in policy.rules))
+
+
+_LINKED = re.compile(r"(?P<place>.*) \((?P<link>.*) leads there\)", re.DOTALL)
+_FLAG = re.compile(r"the flag (?P<flag>--(?:allow|ask|deny))")
+_VARIABLE = re.compile(r"GEN_(?:ALLOW|ASK|DENY)")
+_NO_PLACE = "its policy"
+_ANSWER = "a person's answer"
+_OUTPUT = "its own output"
+
+
+def _rule(rule: Rule) -> Rule:
+    if not rule.old_origin:
+        return rule
+    linked = _LINKED.fullmatch(rule.old_origin)
+    origin = _origin(linked["place"] if linked else rule.old_origin)
+    return replace(rule, origin=replace(origin, link=linked["link"] if linked else ""), old_origin="")
+
+
+def _origin(place: str) -> RuleOrigin:
+    if flag := _FLAG.fullmatch(place):
+        return RuleOrigin(RuleSource.FLAG, flag["flag"])
+    if _VARIABLE.fullmatch(place):
+        return RuleOrigin(RuleSource.ENVIRONMENT, place)
+    known = {_NO_PLACE: RuleSource.UNKNOWN, _ANSWER: RuleSource.ANSWER, _OUTPUT: RuleSource.OUTPUT}
+    return RuleOrigin(known[place]) if place in known else RuleOrigin(RuleSource.FILE, place)
+
+
+_APPROVED = "A person said yes"
+_DECLINED = "A person said no"
+_SILENCE = "Nobody answered"
+_NOBODY = " It would be asked, but nobody can be asked here."
+_NOT_ASKED = (
+    "Nobody can be asked here",
+    "The editor could not ask the person",
+    "The client could not be asked",
+    "The call is too long to be shown to a person",
+    "The question was lost",
+    "It is too long to be asked",
+    "It cannot be written down",
+    "Too many questions wait already",
+    "The task is not run here any more",
+    "The answer cannot be read",
+)
+"""What 0.1 put before the reason of a decision where a question reached nobody."""
+_APPROVAL = "a person's yes"
+"""What lifts the doubt about a call that every rule allows."""
+_CHANGED = "the policy or what it speaks of has changed since."
+
+
+def _decided(fact: CallDecided) -> CallDecided:
+    by = _decider(fact.decision) if fact.decision.by is DecidedBy.RULES else fact.decision.by
+    return fact if by is fact.decision.by else replace(fact, decision=replace(fact.decision, by=by))
+
+
+def _decider(decision: Decision) -> DecidedBy:
+    """Who decided, by the words that 0.1 put around the reason."""
+    match decision.action:
+        case Action.ASK:
+            return DecidedBy.RULES
+        case Action.ALLOW:
+            return DecidedBy.USER if decision.why.startswith(_APPROVED) else DecidedBy.RULES
+        case Action.DENY:
+            return _refuser(decision)
+
+
+def _refuser(decision: Decision) -> DecidedBy:
+    why = decision.why
+    if why.startswith(_DECLINED):
+        return DecidedBy.USER
+    if why.startswith(_SILENCE):
+        return DecidedBy.SILENCE
+    if why.endswith(_NOBODY) or why.startswith(_NOT_ASKED) or decision.lifts == _APPROVAL:
+        return DecidedBy.NOBODY
+    # A person's own reason stood in the place of "A person said no", before that of the question.
+    declined = decision.lifts.startswith("--") and not why.endswith(_CHANGED)
+    return DecidedBy.USER if declined else DecidedBy.RULES

@@ -10,7 +10,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from gencode.core.errors import UserMistake, nearest
 
@@ -44,9 +44,59 @@ class Mode(StrEnum):
 
 SERVERS = "mcp__"
 """How the names of all tools of MCP servers begin."""
+_NOT_EXACT = frozenset('*"()')
 
 
-class Rule(Struct, frozen=True, cache_hash=True, gc=False):
+class RuleSource(StrEnum):
+    """What kind of place a rule was written in."""
+
+    UNKNOWN = "unknown"
+    FILE = "file"
+    """A settings file or an agent's file."""
+    ENVIRONMENT = "environment"
+    FLAG = "flag"
+    """Given for one run: on the command line, or by the program that opened this session."""
+    ANSWER = "answer"
+    """A person's answer to a question."""
+    OUTPUT = "output"
+    """A file that was written for the agent that may read it."""
+
+
+class RuleOrigin(Struct, frozen=True, cache_hash=True, gc=False, omit_defaults=True):
+    """Where a rule was written: the kind of place, and its name (a file, a variable, a flag).
+
+    `link`: the pattern that is written there, where a symbolic link leads from it to that of the rule.
+    """
+
+    source: RuleSource = RuleSource.UNKNOWN
+    name: str = ""
+    link: str = ""
+
+    def __str__(self) -> str:
+        place = self._place()
+        return f"{place or 'its policy'} ({self.link} leads there)" if self.link else place
+
+    def _place(self) -> str:
+        match self.source:
+            case RuleSource.FLAG:
+                return f"the flag {self.name}"
+            case RuleSource.ANSWER:
+                return "a person's answer"
+            case RuleSource.OUTPUT:
+                return "its own output"
+            case RuleSource.FILE | RuleSource.ENVIRONMENT | RuleSource.UNKNOWN:
+                return self.name
+
+
+UNKNOWN_ORIGIN = RuleOrigin()
+
+
+def written_in(path: str) -> RuleOrigin:
+    """The origin of a rule of a settings file or an agent's file."""
+    return RuleOrigin(RuleSource.FILE, path)
+
+
+class Rule(Struct, frozen=True, cache_hash=True, gc=False, omit_defaults=True):
     """`action` for every call of `tool` that `pattern` matches. `origin` says where it was written.
 
     A call that one of `unless` covers, as an allow rule would, is none it speaks of. Only agents' files make
@@ -56,17 +106,29 @@ class Rule(Struct, frozen=True, cache_hash=True, gc=False):
     tool: str
     pattern: str
     action: Action
-    origin: str = ""
+    origin: RuleOrigin = field(default=UNKNOWN_ORIGIN, name="from")
     unless: tuple[str, ...] = ()
+    old_origin: str = field(default="", name="origin")
+    """Where version 0.1 says that it was written; `core/old_events.py` makes an `origin` of it."""
 
     def __str__(self) -> str:
         but = f" but {', '.join(self.unless)}" if self.unless else ""
         return f"{self.action} {self.tool}({self.pattern}{but})"
 
     @property
+    def spelled(self) -> str:
+        """The rule as it is written in settings and flags, without its action."""
+        return self.tool if self.blanket else f"{self.tool}({self.pattern})"
+
+    @property
     def blanket(self) -> bool:
         """Whether it speaks of every call of its tool."""
         return self.pattern in ("", "*") and not self.unless
+
+    @property
+    def exact(self) -> bool:
+        """Whether it names one thing only, in characters that mean the same wherever a rule is written."""
+        return not self.blanket and _NOT_EXACT.isdisjoint(self.pattern)
 
     def names(self, tool: str) -> bool:
         """Whether it speaks of this tool at all."""
@@ -113,7 +175,9 @@ class Decision(Struct, frozen=True, omit_defaults=True):
     """Allow, ask or deny; why; the rule and the policy that made it so; and who decided.
 
     `neutral`: if it is a command, it may only run where nothing that a repository names is started. `said` is
-    the reason that a person gave.
+    the reason that a person gave. `offers` are the allow rules that together would lift it (none: no rule
+    does), `grants` is the wider mode that an agent gets when a person approves that it is sent. What is in
+    `why` and `lifts` is only there to be read: nothing is decided by it.
     """
 
     action: Action
@@ -124,6 +188,13 @@ class Decision(Struct, frozen=True, omit_defaults=True):
     neutral: bool = False
     by: DecidedBy = DecidedBy.RULES
     said: str = ""
+    offers: tuple[Rule, ...] = ()
+    grants: Mode | None = None
+
+    @property
+    def lasting(self) -> tuple[Rule, ...]:
+        """What an approval may allow beyond this call: the offers, unless one is wider than the call."""
+        return self.offers if all(rule.exact for rule in self.offers) else ()
 
 
 class Grant(Struct, frozen=True):
@@ -132,14 +203,9 @@ class Grant(Struct, frozen=True):
     mode: Mode
 
 
-_OFFERED = re.compile(r'--allow "([^"]*)"')
-_NARROW = re.compile(r"\w+\([^\"()*]*\)\Z")
-
-
-def offered_rules(decision: Decision) -> tuple[str, ...]:
-    """The allow rules that together would lift a decision; none if one is wider than what was asked."""
-    found = _OFFERED.findall(decision.lifts)
-    return tuple(found) if all(map(_NARROW.match, found)) else ()
+def allow_flags(rules: Iterable[Rule]) -> str:
+    """The flags of the command line that add these rules."""
+    return " ".join(f'--allow "{rule.spelled}"' for rule in rules)
 
 
 def stricter(first: Decision, second: Decision) -> Decision:
@@ -159,7 +225,7 @@ def strictest(decisions: Iterable[Decision]) -> Decision:
 _PARENTHESES = re.compile(r"([^():\s]+)\((.*)\)\Z", re.DOTALL)
 
 
-def parse_rule(text: str, action: Action, origin: str = "") -> Rule:
+def parse_rule(text: str, action: Action, origin: RuleOrigin = UNKNOWN_ORIGIN) -> Rule:
     """Read `Bash(git status:*)`, `bash:git status:*` or `Bash`; the three forms are equal in meaning."""
     spelled = text.strip()
     if found := _PARENTHESES.match(spelled):

@@ -436,8 +436,9 @@ def with_refusal(before: tuple[Refused, ...], fact: CallDecided) -> tuple[Refuse
     """The refused calls, after one more decision."""
     if fact.decision.action is not Action.DENY:
         return before
-    refused = Refused(fact.tool, fact.target, fact.decision.by, fact.decision.why, fact.call)
-    return before if refused in before else (*before, refused)
+    refused = Refused(fact.tool, fact.target or "", fact.decision.by, fact.decision.why, fact.call)
+    known = any(replace(each, why=refused.why) == refused for each in before)  # some events are heard twice
+    return before if known else (*before, refused)
 
 
 def _warned(task: Task, warning: str) -> Task:

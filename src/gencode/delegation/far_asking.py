@@ -141,11 +141,17 @@ def at_home(question: Question, moved: tuple[str, str] | None) -> Question:
     if moved is None:
         return question
     copy, folder = moved
-    rules = tuple(rule.replace(copy, folder) for rule in question.rules)
-    lost = any(Path(copy).name in rule for rule in rules)
     said = question.decision
-    decision = replace(said, why=said.why.replace(copy, folder), lifts=said.lifts.replace(copy, folder))
-    return replace(question, rules=() if lost else rules, decision=decision)
+    moved_rules = [replace(rule, pattern=rule.pattern.replace(copy, folder)) for rule in said.offers]
+    offers = tuple(rule for rule in moved_rules if Path(copy).name not in rule.pattern)
+    kept = len(offers) == len(said.offers)
+    decision = replace(
+        said,
+        why=said.why.replace(copy, folder),
+        lifts=said.lifts.replace(copy, folder),
+        offers=offers if kept else (),
+    )
+    return replace(question, rules=tuple(rule.spelled for rule in decision.lasting), decision=decision)
 
 
 def _bounded(question: Question) -> Question:

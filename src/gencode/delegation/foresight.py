@@ -13,7 +13,6 @@ from gencode.permissions.calls import SPAWN_TOOLS, CallFacts, Source, agent_of
 from gencode.permissions.chain import Chain
 from gencode.permissions.decision import KNOWN_TOOLS, check_tool
 from gencode.permissions.explain import Explanation, explain, told
-from gencode.permissions.table import READS_KEY
 from gencode.runtime.gate import doubted
 from gencode.runtime.toolbox import Tool, Toolbox
 
@@ -89,7 +88,7 @@ class Foresight:
             named=frozenset(agent.tools.allow or ()) if agent else frozenset(),
             agent_kind=self._launcher.agent_kind(sent) if sent else "",
             widens=chain.grant_for(self._launcher.agent_mode(sent)) if sent else None,
-            already=frozenset(each for each in origin.answered if each.startswith(READS_KEY)),
+            already=frozenset(each for each in origin.answered if each.kind == "reads"),
         )
 
 

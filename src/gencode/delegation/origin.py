@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gencode.core.messages import UserMessage
 from gencode.core.rules import Mode, Policy
 from gencode.core.spec import AgentSpec, Copied, Workspace
-from gencode.permissions.calls import grant_key
+from gencode.permissions.calls import Approval, grant_approval
 from gencode.permissions.chain import Chain, Link
 from gencode.permissions.given import Given, Once
 from gencode.permissions.links import as_links_lead
@@ -48,7 +48,7 @@ class Origin(Struct, frozen=True, eq=False):
     task: str | None = None
     depth: int = 0
     asker: Asker | None = None
-    answered: set[str] = set()
+    answered: set[Approval] = set()
     given: Given = field(default_factory=Given)
     lineage: tuple[str, ...] = ()
     background: bool = False
@@ -106,7 +106,7 @@ class Origin(Struct, frozen=True, eq=False):
     def grant(self, spec: AgentSpec) -> Mode | None:
         """The wider mode that a person said yes to when this agent was to be sent from here."""
         mode = self.chain.grant_for(spec.mode)
-        if mode is None or grant_key(self.task or "", spec.name, mode) not in self.answered:
+        if mode is None or grant_approval(self.task or "", spec.name, mode) not in self.answered:
             return None
         return mode
 

@@ -20,7 +20,7 @@ from gencode.core.address import parse_address
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.ids import moment, stamp
 from gencode.core.outcome import Outcome
-from gencode.core.rules import Action, Mode, Policy, Rule, merge
+from gencode.core.rules import Action, Mode, Policy, Rule, RuleSource, merge
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.live import Live
@@ -44,7 +44,6 @@ FORGOTTEN = timedelta(days=1)
 """After so long a process of another machine is taken for dead, whatever its task says."""
 UNSTARTED = timedelta(minutes=10)
 """After so long one that has not even begun a task."""
-BY_HAND = "the flag "
 """How the origin of a rule begins that was given for just this."""
 
 
@@ -279,7 +278,7 @@ def kept_within(stored: Policy, today: Policy) -> Policy:
 
 
 def _lasts(rule: Rule, allowed_now: set[tuple[str, str]]) -> bool:
-    if rule.action is not Action.ALLOW or rule.origin.startswith(BY_HAND):
+    if rule.action is not Action.ALLOW or rule.origin.source is RuleSource.FLAG:
         return True
     return (rule.tool, rule.pattern) in allowed_now
 

@@ -19,7 +19,7 @@ from gencode.mcp.server import Server, Status
 from gencode.mcp.session import Change, ServerState, approving
 from gencode.mcp.tool import Door, ServerTool
 from gencode.permissions.brought import agent_dialect
-from gencode.permissions.table import READS_KEY
+from gencode.permissions.calls import Approval
 from gencode.permissions.trust import trusted_folders
 from gencode.runtime.processes.commands import Commands
 from gencode.runtime.processes.environment import Scrub
@@ -43,7 +43,7 @@ class Servers:
         cwd: Path,
         definitions: Iterable[Definition],
         *,
-        answered: set[str] | None = None,
+        answered: set[Approval] | None = None,
         environ: Mapping[str, str] | None = None,
         rules: Sequence[Rule] = (),
     ) -> None:
@@ -53,7 +53,7 @@ class Servers:
         self._approvals = Approvals(home)
         self._door = Door(self._approvals)
         self._rules = rules
-        self._answered = set[str]() if answered is None else answered
+        self._answered = set[Approval]() if answered is None else answered
         self._commands: dict[frozenset[str], Commands] = {}
         self._all: dict[tuple[str, str], Server] = {}
         self._started: dict[str, dict[str, str]] = {}
@@ -261,7 +261,7 @@ class Servers:
             reads = any(fnmatchcase(offered.name, pattern) for pattern in patterns)
             tool = self._door.tool(server, offered, names[offered.name], reads=reads)
             if tool.effect == "read" and not tool.doubt():
-                self._answered.add(f"{READS_KEY}{tool.name}")
+                self._answered.add(Approval("reads", tool.name))
             tools.append(tool)
         return tools
 

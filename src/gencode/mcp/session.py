@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
+from gencode.permissions.calls import Approval
 from gencode.runtime.toolbox import Absence, Tool
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Session:
         cwd: Path,
         tables: Tables,
         files: Mapping[str, bytes],
-        answered: set[str],
+        answered: set[Approval],
         rules: Sequence[Rule] = (),
     ) -> None:
         self._home = home

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Set
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -25,13 +25,26 @@ _MAY_THEN = {
 _AGENT_ALIASES = {"general": "generalpurpose", "planner": "plan"}
 
 
+class Approval(NamedTuple):
+    """What a person approved for the rest of a session: a tool, a host, an agent or its wider mode.
+
+    A `grant` is for an agent in this `mode` that the task `caller` sends; `reads` for an MCP tool that the
+    user's settings approve as one that only reads.
+    """
+
+    kind: Literal["tool", "host", "agent", "grant", "reads"]
+    name: str
+    caller: str = ""
+    mode: Mode | None = None
+
+
 class CallFacts(Struct, frozen=True, kw_only=True):
     """One call and everything around it that its decision depends on.
 
     `answerable`: a person can be asked. `background`: nobody took on the questions of this agent, whatever
     `answerable` says. `named`: tools that the agent's own file names. `own`: the target of TaskOutput,
     TaskStop, SendMessage or KillShell belongs to the caller; `kin`: it is the caller's parent or sibling.
-    `already`: keys of `once_key` that a person said yes to in this session. `grant`: the wider mode a person
+    `already`: what a person approved for the rest of this session. `grant`: the wider mode a person
     gave the last policy of the chain. `caller`: the task that makes the call. `widens`: the mode of the agent
     that would be sent, where it is wider than the caller's and only a person can give it.
     """
@@ -48,7 +61,7 @@ class CallFacts(Struct, frozen=True, kw_only=True):
     agent_kind: AgentKind = ""
     own: bool = False
     kin: bool = False
-    already: Set[str] = frozenset()
+    already: Set[Approval] = frozenset()
     grant: Mode | None = None
     caller: str = ""
     widens: Mode | None = None
@@ -83,26 +96,26 @@ def host_of(arguments: dict[str, Any]) -> str:
     return (host or "").removesuffix(".")
 
 
-def once_key(call: CallFacts) -> str:
-    """What a yes stands for in the rest of the session; empty when it stands for this one call only."""
+def approval_for(call: CallFacts) -> Approval | None:
+    """What an approval stands for in the rest of the session; None when it is for this one call only."""
     if is_mcp(call):
-        return f"tool:{call.tool}"
+        return Approval("tool", call.tool)
     if call.source != "builtin":
-        return ""
+        return None
     if call.tool in FETCH_TOOLS:
         host = host_of(call.input)
-        return f"host:{host}" if host else ""
+        return Approval("host", host) if host else None
     if call.tool in SPAWN_TOOLS:
         agent = agent_of(call.tool, call.input)
         if call.widens is not None:
-            return grant_key(call.caller, agent, call.widens)
-        return f"agent:{agent_key(agent)}" if agent_key(agent) else ""
-    return f"tool:{call.tool}" if call.tool in REACH_TOOLS else ""
+            return grant_approval(call.caller, agent, call.widens)
+        return Approval("agent", key) if (key := agent_key(agent)) else None
+    return Approval("tool", call.tool) if call.tool in REACH_TOOLS else None
 
 
-def grant_key(caller: str, agent: str, mode: Mode) -> str:
-    """What a yes to a wider mode stands for: this agent in this mode, sent by this one task."""
-    return f"grant:{caller}:{agent_key(agent)}:{mode}"
+def grant_approval(caller: str, agent: str, mode: Mode) -> Approval:
+    """What an approval of a wider mode stands for: this agent in this mode, sent by this one task."""
+    return Approval("grant", agent_key(agent), caller, mode)
 
 
 def wider_words(call: CallFacts) -> str:

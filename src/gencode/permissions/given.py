@@ -7,14 +7,15 @@ led in one process: a yes for one of them counts in no other.
 from collections.abc import Callable, Set
 
 from gencode.core.rules import Rule, merge
+from gencode.permissions.calls import Approval
 
 
-class Once(set[str]):
+class Once(set[Approval]):
     """What was said yes to in one session, where it is asked once; what counts for all is looked up above."""
 
     __slots__ = ("_above",)
 
-    def __init__(self, above: Set[str]) -> None:
+    def __init__(self, above: Set[Approval]) -> None:
         super().__init__()
         self._above = above
 

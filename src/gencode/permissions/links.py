@@ -146,5 +146,4 @@ def _rule_there(name: _Name, place: str) -> Rule:
     rule = name.rule
     below = name.rest or ("" if rule.pattern.endswith("/") else ".")
     pattern = f"{_NO_PLAIN_CHARACTER.sub('?', place).rstrip('/')}/{below}"
-    origin = f"{rule.origin or 'its policy'} ({rule.pattern} leads there)"
-    return replace(rule, pattern=pattern, origin=origin)
+    return replace(rule, pattern=pattern, origin=replace(rule.origin, link=rule.pattern))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from gencode.core.rules import Action, Decision, Mode, Policy, Rule, stricter
+from gencode.core.rules import Action, Decision, Mode, Policy, Rule, allow_flags, stricter
 from gencode.core.spec import Workspace, same_name
 from gencode.permissions.agent_places import WORKTREES, users_places
 from gencode.permissions.links import as_links_lead, follow
@@ -244,17 +244,16 @@ def _decide(tool: str, path: Resolved, policy: Policy, places: Places, rules: _P
     if guard := _guard(tool, path, nature, places):  # step 8
         if rule := _match(rules.exact, (path.real,)):
             return verdict.ruled(Action.ALLOW, rule)
-        return verdict.of(Action.ASK, guard, lifts=verdict.exact_rule())
+        return verdict.asked(guard)
     if rule := _match(rules.allow, (path.real,)):  # step 9
         return verdict.ruled(Action.ALLOW, rule)
     if not is_inside(path.real, places.real_root):  # step 10
-        return verdict.of(Action.ASK, "it is outside the workspace", lifts=verdict.exact_rule())
+        return verdict.asked("it is outside the workspace")
     if not writing:  # step 11
         return verdict.of(Action.ALLOW, "reading inside the workspace is allowed")
     if policy.mode is Mode.ACCEPT_EDITS:
         return verdict.of(Action.ALLOW, "the mode acceptEdits allows edits inside the workspace")
-    lifts = f"--permission-mode acceptEdits, or {verdict.exact_rule()}"
-    return verdict.of(Action.ASK, "changing files is asked in this mode", lifts=lifts)
+    return verdict.asked("changing files is asked in this mode", or_else="--permission-mode acceptEdits, or ")
 
 
 class _Verdict(NamedTuple):
@@ -265,9 +264,16 @@ class _Verdict(NamedTuple):
     policy: Policy
     places: Places
 
-    def of(self, action: Action, why: str, *, rule: str = "", lifts: str = "") -> Decision:
+    def of(
+        self, action: Action, why: str, *, rule: str = "", lifts: str = "", offers: tuple[Rule, ...] = ()
+    ) -> Decision:
         said = f"{self.tool} of {shown(self.path.text)}: {why}."
-        return Decision(action, said, rule, self.policy.owner, lifts)
+        return Decision(action, said, rule, self.policy.owner, lifts, offers=offers)
+
+    def asked(self, why: str, *, or_else: str = "") -> Decision:
+        offers = self.exact_rule()
+        lifts = allow_flags(offers) or "nothing lifts this: no rule can name this path exactly"
+        return self.of(Action.ASK, why, lifts=f"{or_else}{lifts}", offers=offers)
 
     def hard(self, why: str) -> Decision:
         return self.of(Action.DENY, why, lifts="nothing lifts this")
@@ -277,16 +283,16 @@ class _Verdict(NamedTuple):
         lifts = "" if action is Action.ALLOW else f"nothing lifts this but removing the rule {rule}"
         return self.of(action, why, rule=described(rule), lifts=lifts)
 
-    def exact_rule(self) -> str:
-        """The narrowest flag that would allow just this file."""
+    def exact_rule(self) -> tuple[Rule, ...]:
+        """The narrowest rule that would allow just this file, if one can name it."""
         real = self.path.real
-        if not is_exact(real) or real != real.strip():
-            return "nothing lifts this: no rule can name this path exactly"
         inside = real.removeprefix(self.places.real_root.rstrip("/") + "/")
         rule_path = real if "/" not in inside or inside.startswith("~") else inside
+        if not is_exact(real) or rule_path != rule_path.strip():
+            return ()
         tool = {"Grep": "Read", "get_file_info": "LS"}.get(self.tool, self.tool)
         tool = "Write" if tool in _WRITING and tool != "Edit" else tool
-        return f'--allow "{tool}({rule_path})"'
+        return (Rule(tool, rule_path, Action.ALLOW),)
 
 
 class _Nature(NamedTuple):
@@ -375,7 +381,8 @@ def is_inside(path: str, folder: str) -> bool:
 
 def described(rule: Rule) -> str:
     """A rule with the place it was written at."""
-    return f"{rule} from {rule.origin}" if rule.origin else str(rule)
+    origin = str(rule.origin)
+    return f"{rule} from {origin}" if origin else str(rule)
 
 
 def shown(text: str, most: int = 200) -> str:

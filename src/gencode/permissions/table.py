@@ -1,15 +1,18 @@
 """The table of every tool that takes neither a path nor a command: one policy's answer, mode by mode."""
 
-from gencode.core.rules import ALLOW, ASK, DENY, Action, Decision, Mode, Policy, stricter
+from msgspec.structs import replace
+
+from gencode.core.rules import ALLOW, ASK, DENY, Action, Decision, Mode, Policy, Rule, allow_flags, stricter
 from gencode.permissions.calls import (
     FETCH_TOOLS,
     REACH_TOOLS,
     SPAWN_TOOLS,
+    Approval,
     CallFacts,
     agent_of,
+    approval_for,
     host_of,
     is_mcp,
-    once_key,
     rule_for,
     wider_words,
 )
@@ -39,9 +42,6 @@ MEMORY_TOOLS = frozenset({"memory_write", "memory_patch", "memory_append"})
 """Who plans may keep notes too."""
 
 TABLE_TOOLS = _FREE_TOOLS | _OWN_TOOLS | MEMORY_TOOLS | FETCH_TOOLS | SPAWN_TOOLS | REACH_TOOLS
-
-READS_KEY = "reads:"
-"""In `already`, followed by an MCP tool's name: the user approved it as one that only reads."""
 
 
 def decide_table(call: CallFacts, policy: Policy, *, own_mode: bool, nobody: bool) -> Decision:
@@ -100,7 +100,7 @@ def _foreign(call: CallFacts, policy: Policy) -> Decision:
         return _say(call, policy, ALLOW, "this added tool only reads")
     if policy.mode is Mode.PLAN:
         return _planned(call, policy)
-    return _say(call, policy, ASK, "an added tool that does more than read is asked", _allow(call))
+    return _ask(call, policy, "an added tool that does more than read is asked")
 
 
 def _fetching(call: CallFacts, policy: Policy, *, own_mode: bool) -> Decision:
@@ -110,7 +110,7 @@ def _fetching(call: CallFacts, policy: Policy, *, own_mode: bool) -> Decision:
     if _answered(call):
         return _say(call, policy, ALLOW, f"a person allowed {shown(host)} in this session")
     why = f"the host {shown(host)} is asked once in a session" if host else "the URL has no host"
-    return _say(call, policy, ASK, why, _allow(call, f"domain:{host}" if host else ""))
+    return _ask(call, policy, why, f"domain:{host}" if host else "")
 
 
 def _spawning(call: CallFacts, policy: Policy, *, nobody: bool) -> Decision:
@@ -124,40 +124,38 @@ def _spawning(call: CallFacts, policy: Policy, *, nobody: bool) -> Decision:
         return _say(call, policy, ALLOW, why)
     agent = agent_of(call.tool, call.input)
     if wider := wider_words(call):
-        return _say(call, policy, ASK, wider, f"{_allow(call, agent)}, without the wider mode")
-    why = f"the agent {shown(agent)} is asked once in a session"
-    return _say(call, policy, ASK, why, _allow(call, agent))
+        asked = _ask(call, policy, wider, agent)
+        return replace(asked, lifts=f"{asked.lifts}, without the wider mode", grants=call.widens)
+    return _ask(call, policy, f"the agent {shown(agent)} is asked once in a session", agent)
 
 
 def _remembering(call: CallFacts, policy: Policy) -> Decision:
     if call.tool in call.named:
         return _say(call, policy, ALLOW, "the agent's file names it")
-    why = "only an agent whose file names it may do this unasked"
-    return _say(call, policy, ASK, why, _allow(call))
+    return _ask(call, policy, "only an agent whose file names it may do this unasked")
 
 
 def _reaching(call: CallFacts, policy: Policy) -> Decision:
     if policy.mode is Mode.DONT_ASK:
         return _autonomous(call, policy)
-    reads = is_mcp(call) and call.effect == "read" and f"{READS_KEY}{call.tool}" in call.already
+    reads = is_mcp(call) and call.effect == "read" and Approval("reads", call.tool) in call.already
     if policy.mode is Mode.PLAN:
         why = "the server marks it as reading, and the user's settings approve it as such"
         return _say(call, policy, ALLOW, why) if reads else _planned(call, policy)
     if _answered(call):
         return _say(call, policy, ALLOW, "a person allowed this tool in this session")
-    return _say(call, policy, ASK, "this tool is asked once in a session", _allow(call))
+    return _ask(call, policy, "this tool is asked once in a session")
 
 
 def _unknown(call: CallFacts, policy: Policy) -> Decision:
     """A tool the table does not list: the table is silent, so even dontAsk does not cover it."""
     if policy.mode is Mode.PLAN and call.effect != "read":
         return _planned(call, policy)
-    return _say(call, policy, ASK, "the permission table does not list this tool", _allow(call))
+    return _ask(call, policy, "the permission table does not list this tool")
 
 
 def _answered(call: CallFacts) -> bool:
-    key = once_key(call)
-    return bool(key) and key in call.already
+    return approval_for(call) in call.already
 
 
 def _autonomous(call: CallFacts, policy: Policy) -> Decision:
@@ -177,5 +175,7 @@ def _say(call: CallFacts, policy: Policy, action: Action, why: str, lifts: str =
     return Decision(action, f"{call.tool}: {why}.", "", policy.owner, lifts)
 
 
-def _allow(call: CallFacts, pattern: str = "") -> str:
-    return f'--allow "{call.tool}({pattern})"' if pattern else f'--allow "{call.tool}"'
+def _ask(call: CallFacts, policy: Policy, why: str, pattern: str = "") -> Decision:
+    """It needs approval, or a rule for what the pattern names (without one: for all calls of the tool)."""
+    offers = (Rule(call.tool, pattern or "*", ALLOW),)
+    return replace(_say(call, policy, ASK, why, allow_flags(offers)), offers=offers)

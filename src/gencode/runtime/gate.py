@@ -18,13 +18,21 @@ from gencode.core.rules import (
     Mode,
     Policy,
     Rule,
+    RuleOrigin,
+    RuleSource,
     merge,
-    offered_rules,
-    parse_rule,
     strictest,
 )
 from gencode.core.spec import Workspace
-from gencode.permissions.calls import SPAWN_TOOLS, CallFacts, Source, agent_of, once_key, wider_words
+from gencode.permissions.calls import (
+    SPAWN_TOOLS,
+    Approval,
+    CallFacts,
+    Source,
+    agent_of,
+    approval_for,
+    wider_words,
+)
 from gencode.permissions.chain import grant_for
 from gencode.permissions.closed import closed_to_reading
 from gencode.permissions.decision import NEEDS_APPROVAL, decide, paths_of
@@ -41,6 +49,8 @@ Relation = Literal["own", "kin", "foreign"]
 _MOST_REMEMBERED = 4_096
 WRITES = "SendMessage"
 _SOURCES: dict[str, Source] = {"builtin": "builtin", "mcp": "mcp"}
+_ANSWER = RuleOrigin(RuleSource.ANSWER)
+_OUTPUT = RuleOrigin(RuleSource.OUTPUT)
 CHANGED = "It was allowed a moment ago; the policy or what it speaks of has changed since."
 ABOUT_TASKS = frozenset({"TaskOutput", "TaskStop", WRITES})
 _TARGET_FIELDS = ("task_id", "shell_id")
@@ -101,7 +111,7 @@ class Gate(Struct, kw_only=True, eq=False):
     task: str
     agent: str
     agent_kind: Callable[[str], Literal["builtin-reader", "other"]]
-    memory: set[str]
+    memory: set[Approval]
     asker: Asker | None = None
     background: bool = False
     disturbs: bool = False
@@ -162,11 +172,13 @@ class Gate(Struct, kw_only=True, eq=False):
         if other is not None and self._judged(call).action is Action.ALLOW:
             call = other  # that is what a person has to know
         facts = self._facts(call, self.toolbox[call.name])
-        if (wider := wider_words(facts)) and wider not in decision.why:
-            decision = replace(decision, why=f"{decision.why} Also, {wider}.")
-        rules = offered_rules(decision)
+        if facts.widens is not None and decision.grants is None:  # a rule asks, and says nothing of the mode
+            why = f"{decision.why} Also, {wider_words(facts)}."
+            decision = replace(decision, why=why, grants=facts.widens)
+        rules = decision.lasting
         question = Question(
-            *(self.task, self.agent, call, decision, self.lineage, preview, rules),
+            *(self.task, self.agent, call, decision, self.lineage, preview),
+            rules=tuple(rule.spelled for rule in rules),
             cwd=str(self.workspace.cwd),
         )
         try:
@@ -181,14 +193,15 @@ class Gate(Struct, kw_only=True, eq=False):
         if not answer.allow:
             return Admission(_declined(decision, answer))
         for rule in rules:
-            self.given.add(parse_rule(rule, Action.ALLOW, "a person's answer"), answer.reach)
-        keys = (once_key(facts), once_key(replace(facts, widens=None)))
-        self.memory.update(key for key in keys if key)
+            self.given.add(replace(rule, origin=_ANSWER), answer.reach)
+        approved = (approval_for(facts), approval_for(replace(facts, widens=None)))
+        self.memory.update(each for each in approved if each)
         allowed = replace(
             decision,
             action=Action.ALLOW,
             why=f"The user approved this call. {decision.why}",
             lifts="",
+            offers=(),
             by=DecidedBy.USER,
         )
         return Admission(allowed, answer.network)
@@ -264,7 +277,7 @@ class Gate(Struct, kw_only=True, eq=False):
 
     def hand_out(self, file: Path) -> None:
         """Let this agent read a file that the harness wrote for it, wherever it lies."""
-        self._handed[file.name] = Rule("Read", str(file), Action.ALLOW, "its own output")
+        self._handed[file.name] = Rule("Read", str(file), Action.ALLOW, _OUTPUT)
 
     def _now(self, *texts: str) -> tuple[Policy, ...]:
         """The chain at this moment, with what a person said yes to for this agent or those above it.

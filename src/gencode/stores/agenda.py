@@ -11,6 +11,7 @@ from gencode.core.address import Address
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import unicode_text
 from gencode.core.ids import stamp
+from gencode.core.old_events import translated_policy
 from gencode.runtime.agenda import Appointment
 from gencode.runtime.channels import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
 from gencode.stores.beside import Beside
@@ -198,7 +199,8 @@ def _legible(rows: Sequence[tuple[str]]) -> list[Appointment]:
     found: list[Appointment] = []
     for (body,) in rows:
         try:
-            found.append(_decoder.decode(body))
+            job = _decoder.decode(body)
+            found.append(replace(job, policy=translated_policy(job.policy)))
         except msgspec.MsgspecError as error:
             log.warning("a scheduled job cannot be read and is left alone: %s", error)
     return found

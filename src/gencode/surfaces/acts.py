@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
-from gencode.core.rules import parse_mode
+from gencode.core.rules import RuleSource, parse_mode
 from gencode.core.spec import TaskRequest
 from gencode.core.visible import visible_line
 from gencode.delegation.accounts import below, spent_by
@@ -215,8 +215,8 @@ async def _permissions(talk: Talk, typed: Typed, here: str) -> Deed:
     rules = [
         part
         for rule in talk.gen.root.policy.rules
-        if rule.origin.startswith("the flag")
-        for part in (f"--{rule.action}", f"{rule.tool}({rule.pattern})")
+        if rule.origin.source is RuleSource.FLAG
+        for part in (f"--{rule.action}", rule.spelled)
     ]
     return Page("gen permissions explain", await printed([*said, *mode, *rules], talk.gen.workspace.cwd))
 

@@ -3,6 +3,9 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from enum import StrEnum
+
+from msgspec import Struct
 
 from gencode.core.errors import GenCodeError
 from gencode.core.events import CallDecided, Event, MessageAdded, TaskEnded
@@ -18,11 +21,53 @@ LAST_FACTS = 20
 LOOK_SECONDS = 0.1
 FAREWELL_SECONDS = 2.0
 """So long the next question waits for what became of the one before it."""
-ENDED = "It is not asked any more: its agent has ended."
-ELSEWHERE = "elsewhere"
 NOT_HERE = "This question is not asked here any more"
 DROPPED = "what you typed for it is dropped."
 WITHDRAWN = f"{NOT_HERE} (it was answered elsewhere, its agent has ended, or its time is over); {DROPPED}"
+
+
+class QuestionEnd(StrEnum):
+    """What can become of a question."""
+
+    APPROVED = "approved"
+    DECLINED = "declined"
+    ANSWERED = "answered"
+    """In words, or nobody here knows how."""
+    UNANSWERED = "unanswered"
+    COVERED = "covered"
+    """An answer to another question allows the call as well."""
+    REFUSED = "refused"
+    """Without an answer, for the reason that the decision gives."""
+    ENDED = "ended"
+    """Its agent has ended."""
+
+
+class EndedQuestion(Struct, frozen=True):
+    """What became of a question; `by` says who answered it (empty: that is not known)."""
+
+    end: QuestionEnd
+    by: str = ""
+    why: str = ""
+
+
+def told(ended: EndedQuestion, question: Question) -> str:
+    """What became of a question, in a sentence for a person."""
+    by = f"by {visible_line(ended.by, 100)}" if ended.by else "elsewhere"
+    match ended.end:
+        case QuestionEnd.APPROVED:
+            return f"Answered {by}: yes."
+        case QuestionEnd.DECLINED:
+            return f"Answered {by}: no."
+        case QuestionEnd.ANSWERED:
+            return f"It was answered {by}."
+        case QuestionEnd.UNANSWERED:
+            return unanswered(question)
+        case QuestionEnd.COVERED:
+            return "An answer to another question allows it by now."
+        case QuestionEnd.REFUSED:
+            return f"It was refused: {visible_line(ended.why, 200)}"
+        case QuestionEnd.ENDED:
+            return "It is not asked any more: its agent has ended."
 
 
 def unanswered(question: Question) -> str:
@@ -32,16 +77,17 @@ def unanswered(question: Question) -> str:
     return f"Nobody answered in time: {then}."
 
 
-async def fate(store: Store, question: Question) -> str:
-    """What became of a question, or nothing as long as the journal does not say."""
+async def ended_question(store: Store, question: Question) -> EndedQuestion | None:
+    """What became of a question; None as long as the journal does not say."""
     task = await store.task(question.task)
     facts = await store.events(question.task, max(task.seq - LAST_FACTS, 0)) if task else []
     by = await _who(store, question)
-    if question.inquiries and by != ELSEWHERE:
-        return _heard(by)
-    told = [said for event in facts if (said := _told(event, question, by))]
-    ended = bool(facts) and isinstance(facts[-1].fact, TaskEnded)
-    return told[-1] if told else (ENDED if ended else "")
+    if question.inquiries and by:
+        return EndedQuestion(QuestionEnd.ANSWERED, by)
+    if found := [end for event in facts if (end := _ended(event, question, by))]:
+        return found[-1]
+    over = bool(facts) and isinstance(facts[-1].fact, TaskEnded)
+    return EndedQuestion(QuestionEnd.ENDED) if over else None
 
 
 class Farewell:
@@ -73,61 +119,60 @@ class Farewell:
             await asyncio.wait([self._saying])
 
     async def _say(self, question: Question) -> None:
-        became = ""
+        ended: EndedQuestion | None = None
         try:
             if self._store is not None:
                 with suppress(GenCodeError):
-                    became = await _soon(self._store, question)
+                    ended = await _soon(self._store, question)
         finally:
-            words = became.rstrip(".")
-            self._tell(f"{NOT_HERE}. {words}; {DROPPED}" if words else WITHDRAWN)
+            became = told(ended, question).rstrip(".") if ended else ""
+            self._tell(f"{NOT_HERE}. {became}; {DROPPED}" if ended else WITHDRAWN)
 
 
-async def _soon(store: Store, question: Question) -> str:
+async def _soon(store: Store, question: Question) -> EndedQuestion | None:
     """What became of a question, as far as it becomes known soon: at least who answered it."""
     with suppress(TimeoutError):
         async with asyncio.timeout(FAREWELL_SECONDS):
             while True:
-                if became := await fate(store, question):
-                    return became
+                if ended := await ended_question(store, question):
+                    return ended
                 await asyncio.sleep(LOOK_SECONDS)
     by = await _who(store, question)
-    return "" if by == ELSEWHERE else _heard(by)
+    return EndedQuestion(QuestionEnd.ANSWERED, by) if by else None
 
 
 async def _who(store: Store, question: Question) -> str:
-    """Who answered a question, as far as that is known."""
+    """Who answered a question; empty where that is not known."""
     if not isinstance(store, Relaying):
-        return ELSEWHERE
-    by = await store.questions.who(question.task, question.call)
-    return f"by {visible_line(by, 100)}" if by else ELSEWHERE
+        return ""
+    return await store.questions.who(question.task, question.call)
 
 
-def _heard(by: str) -> str:
-    return f"It was answered {by}."
-
-
-def _told(event: Event, question: Question, by: str) -> str:
+def _ended(event: Event, question: Question, by: str) -> EndedQuestion | None:
     match event.fact:
         case CallDecided(call=call, decision=decision) if call == question.call.id and not question.inquiries:
-            return _became(decision, by)
+            return _decided(decision, by)
         case MessageAdded(ToolMessage(results=results)) if question.inquiries:
             mine = [each for each in results if each.call == question.call.id]
-            silent = any(each.trace.unanswered for each in mine)
-            return unanswered(question) if silent else (_heard(by) if mine else "")
+            if any(each.trace.unanswered for each in mine):
+                return EndedQuestion(QuestionEnd.UNANSWERED)
+            return EndedQuestion(QuestionEnd.ANSWERED, by) if mine else None
         case _:
-            return ""
+            return None
 
 
-def _became(decision: Decision, by: str) -> str:
+def _decided(decision: Decision, by: str) -> EndedQuestion | None:
+    by_person = decision.by is DecidedBy.USER
     match decision.action:
         case Action.ASK:
-            return ""
+            return None
         case Action.ALLOW:
-            by_person = decision.by is DecidedBy.USER
-            return f"Answered {by}: yes." if by_person else "An answer to another question allows it by now."
-        case Action.DENY:
-            by_person = decision.by is DecidedBy.USER
             return (
-                f"Answered {by}: no." if by_person else f"It was refused: {visible_line(decision.why, 200)}"
+                EndedQuestion(QuestionEnd.APPROVED, by) if by_person else EndedQuestion(QuestionEnd.COVERED)
+            )
+        case Action.DENY:
+            return (
+                EndedQuestion(QuestionEnd.DECLINED, by)
+                if by_person
+                else EndedQuestion(QuestionEnd.REFUSED, why=decision.why)
             )

@@ -41,11 +41,15 @@ Kind = Literal["note", "result", "warning", "error"]
 
 
 class Notice(Struct, frozen=True):
-    """One line for the person, and the task it speaks of, if it speaks of one."""
+    """One line for the person, and the task it speaks of, if it speaks of one.
+
+    `asks`: it says that this task asks something elsewhere, and is of no use once that is shown or answered.
+    """
 
     text: str
     kind: Kind = "note"
     task: str = ""
+    asks: bool = False
 
 
 async def guarded(action: Awaitable[None], tell: Callable[[Notice], None]) -> None:

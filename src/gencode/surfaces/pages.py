@@ -116,7 +116,7 @@ def rules_page(gen: "GenCode") -> str:
     policy = gen.root.policy
     lines = [f"mode {policy.mode}: {MODES[policy.mode]}"]
     lines += [
-        f"{rule.action:5} {visible_line(f'{rule.tool}({rule.pattern})')}   ({visible_line(rule.origin)})"
+        f"{rule.action:5} {visible_line(f'{rule.tool}({rule.pattern})')}   ({visible_line(str(rule.origin))})"
         for rule in policy.rules
     ]
     if not policy.rules:

@@ -322,7 +322,7 @@ class Talk:
         for task, tool in self.asked_elsewhere.news():
             if agent := self.view.agents.get(task):
                 text = f"{name_of(agent)} ({task}) asks whether it may use {visible_line(tool, 60)}: "
-                self.tell(Notice(f"{text}{ANSWER_THERE}.", "warning", task))
+                self.tell(Notice(f"{text}{ANSWER_THERE}.", "warning", task, asks=True))
 
     async def _read_questions(self) -> None:
         """The questions that waited already when the conversation was opened."""

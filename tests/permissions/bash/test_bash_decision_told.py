@@ -1,10 +1,8 @@
 """A decision names the part, what made it so, and what would lift it; nothing is offered in vain."""
 
-import re
-
 import pytest
 
-from gencode.core.rules import Action, Decision, offered_rules
+from gencode.core.rules import Action, Decision, Rule
 from tests.permissions.bash.judged import judge
 
 
@@ -36,6 +34,7 @@ def test_what_is_not_covered_is_told_with_the_narrowest_rule() -> None:
         "",
         "main",
         '--allow "Bash(gradle test --info)"',
+        offers=(Rule("Bash", "gradle test --info", Action.ALLOW),),
     )
 
 
@@ -126,9 +125,9 @@ def test_a_command_that_cannot_be_read_says_why() -> None:
     ],
 )
 def test_the_narrowest_flags_that_work_are_offered(command: str, flags: str) -> None:
-    assert lifts(command) == flags
-    offered = [f"allow {rule}" for rule in re.findall(r'--allow "([^"]*)"', flags)]
-    assert judge(command, *offered).action == "allow"
+    decision = judge(command)
+    assert decision.lifts == flags
+    assert judge(command, *(f"allow {rule.spelled}" for rule in decision.offers)).action == "allow"
 
 
 @pytest.mark.parametrize(
@@ -151,7 +150,7 @@ def test_the_narrowest_flags_that_work_are_offered(command: str, flags: str) -> 
 def test_a_person_is_offered_rules_for_exactly_these_words_or_none(
     command: str, rules: tuple[str, ...]
 ) -> None:
-    assert offered_rules(judge(command)) == rules
+    assert tuple(rule.spelled for rule in judge(command).lasting) == rules
 
 
 def test_no_flag_is_offered_where_none_would_work() -> None:

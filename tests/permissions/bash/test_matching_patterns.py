@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.core.rules import Action, Rule
+from gencode.core.rules import Action, Rule, written_in
 from gencode.permissions.bash.matching import Automaton, BashPattern, Track, bash_pattern, only_stars
 from tests.permissions.bash.judged import actions, all_are, judge
 
@@ -164,7 +164,7 @@ def test_the_automaton_agrees_with_the_letter_of_the_specification(
 def test_rules_compiled_together_match_as_each_alone(
     patterns: list[str], words: list[str | None], possible: bool
 ) -> None:
-    rules = [Rule("Bash", pattern, Action.DENY, str(at)) for at, pattern in enumerate(patterns)]
+    rules = [Rule("Bash", pattern, Action.DENY, written_in(str(at))) for at, pattern in enumerate(patterns)]
     automaton = Automaton(rules, through=False)
     ends = automaton.matches(Track(tuple(words), (0,), NOWHERE), possible=possible)
     together = [rule.origin for end, (rule, _) in automaton.ends_of.items() if ends & end]

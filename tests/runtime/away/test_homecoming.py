@@ -10,7 +10,7 @@ from tests.runtime.worktrees.yard import TEN, commit, everything, git, repositor
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
-from gencode.core.rules import Action, Mode, Policy, Rule
+from gencode.core.rules import Action, Mode, Policy, Rule, written_in
 from gencode.engines.luggage import may_write
 from gencode.runtime.away.homecoming import TURN, Arrival, Homecoming
 from gencode.runtime.away.telling import listed, offers, told
@@ -114,7 +114,7 @@ def test_the_policies_over_a_task_say_what_may_be_written(tmp_path: Path) -> Non
         return may_write(tmp_path / path, TaskCreated(cwd=str(tmp_path), policies=policies))
 
     edits, plan = Policy(Mode.ACCEPT_EDITS, (), "you"), Policy(Mode.PLAN, (), "agent")
-    never = replace(edits, rules=(Rule("Write", "a.txt", Action.DENY, "you"),))
+    never = replace(edits, rules=(Rule("Write", "a.txt", Action.DENY, written_in("you")),))
     assert [may("a.txt", edits), may("sub/b.txt", edits, edits)] == [True, True]
     refused = [
         may("a.txt"),

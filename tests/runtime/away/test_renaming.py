@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.messages import ToolCall
-from gencode.core.rules import Action, Mode, Policy, Rule, parse_rule
+from gencode.core.rules import Action, Mode, Policy, Rule, parse_rule, written_in
 from gencode.core.spec import Copied, Original, Workspace
 from gencode.permissions.bash.decision import decide_command, read_command
 from gencode.permissions.paths import decide_path, is_inside, places_of, resolve
@@ -130,7 +130,7 @@ def test_what_the_sender_denies_in_its_folder_is_denied_in_the_copy(tmp_path: Pa
     copy = tmp_path / "copy"
     (copy / "secret").mkdir(parents=True)
     (copy / "link").symlink_to("secret")
-    deny = parse_rule(f"Write({pattern})", Action.DENY, "a test")
+    deny = parse_rule(f"Write({pattern})", Action.DENY, written_in("a test"))
     ways = [
         "/home/me/repo/secret/x",
         "/home/me/repo/link/x",
@@ -153,7 +153,9 @@ def test_what_is_denied_is_denied_to_commands_by_whatever_name(
     of, home = ("/own/copies/0", "/root") if earlier else ("/home/me/repo", "/home/me")
     copied = Copied("/own/copies/1", of, home, (), earlier)
     workspace = Workspace(Path("/own/copies/1"), Path("/own/copies/1"), Path("/root"), copied)
-    deny = Policy(Mode.DONT_ASK, (parse_rule(f"Read({pattern})", Action.DENY, "a test"),), "the sender")
+    deny = Policy(
+        Mode.DONT_ASK, (parse_rule(f"Read({pattern})", Action.DENY, written_in("a test")),), "the sender"
+    )
     commands = {
         "cat secret/x": Action.DENY,
         "cat /own/copies/1/secret/x": Action.DENY,
@@ -182,7 +184,7 @@ def test_what_the_sender_allows_in_its_folder_is_allowed_in_the_copy_and_links_l
     copy = tmp_path / "copy"
     (copy / "src").mkdir(parents=True)
     (copy / "src" / "out").symlink_to(tmp_path)
-    allow = parse_rule("Write(/home/me/repo/src/**)", Action.ALLOW, "a test")
+    allow = parse_rule("Write(/home/me/repo/src/**)", Action.ALLOW, written_in("a test"))
     ways = ["src/a", "a", "src/out/a", "src/../../a"]
     found = [judged(f"/home/me/repo/{way}", copy, allow, mode=Mode.DEFAULT) for way in ways]
     assert found == [Action.ALLOW, Action.ASK, Action.ASK, Action.ASK]

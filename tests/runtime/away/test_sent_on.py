@@ -9,7 +9,7 @@ from tests.runtime.worktrees.yard import TEN, git, repository
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
-from gencode.core.rules import Action, Mode, Policy, parse_rule
+from gencode.core.rules import Action, Mode, Policy, parse_rule, written_in
 from gencode.core.spec import Copied, Original
 from gencode.engines.luggage import may_write
 from gencode.runtime.away.lodging import Lodging
@@ -72,7 +72,7 @@ async def test_a_copy_whose_repository_was_led_elsewhere_is_not_sent(tmp_path: P
 
 def test_what_an_agent_below_wrote_is_judged_by_the_names_of_the_first_sender(tmp_path: Path) -> None:
     (tmp_path / "copy" / ".git").mkdir(parents=True)
-    deny = parse_rule("Write(/home/me/repo/kept/**)", Action.DENY, "a test")
+    deny = parse_rule("Write(/home/me/repo/kept/**)", Action.DENY, written_in("a test"))
     policies = (Policy(Mode.ACCEPT_EDITS, (deny,), "the sender"),)
     created = TaskCreated(agent="x", prompt="y", cwd=str(tmp_path / "copy"), policies=policies)
     copied = Copied(str(tmp_path / "copy"), HERE.folder, HERE.home)

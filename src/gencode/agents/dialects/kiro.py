@@ -16,7 +16,7 @@ from gencode.agents.entries import denials, listed, switch
 from gencode.agents.fields import Fields
 from gencode.agents.permission_maps import Says, rules_for
 from gencode.agents.tool_names import tools_called
-from gencode.core.rules import Action, Rule, merge
+from gencode.core.rules import Action, Rule, RuleOrigin, merge, written_in
 from gencode.core.spec import AgentSpec
 from gencode.runtime.prompt import one_line
 
@@ -33,13 +33,13 @@ def finish(spec: AgentSpec, fields: Fields) -> AgentSpec:
     """What the settings of tools refuse."""
     if "settings" not in fields.values:
         return spec
-    rules = _rules(fields.mapping("settings"), spec.source)
+    rules = _rules(fields.mapping("settings"), written_in(spec.source))
     said = "what its toolsSettings refuse is refused or asked; what they allow is not"
     fields.say("permission-read", said, fields.line("settings"))
     return replace(spec, rules=merge(spec.rules, rules))
 
 
-def _rules(settings: dict[str, Any] | None, origin: str) -> Iterator[Rule]:
+def _rules(settings: dict[str, Any] | None, origin: RuleOrigin) -> Iterator[Rule]:
     if settings is None:
         yield Rule("*", "*", Action.ASK, origin)
         return
@@ -54,7 +54,7 @@ def _rules(settings: dict[str, Any] | None, origin: str) -> Iterator[Rule]:
                 yield Rule(tool, "*", Action.ASK, origin)
 
 
-def _commands(tool: str, parts: dict[str, Any], origin: str) -> Iterator[Rule]:
+def _commands(tool: str, parts: dict[str, Any], origin: RuleOrigin) -> Iterator[Rule]:
     """The commands that are refused, and everything else where only some are allowed."""
     denied = denials(parts.get("deniedCommands"))
     patterns = [_pattern(each) for each in denied] if tool == "Bash" else []

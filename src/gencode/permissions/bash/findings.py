@@ -1,10 +1,10 @@
 """Findings: what was found about one part, and the words in which a decision is told and explained."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from gencode.core.rules import Action, Decision, Mode, Policy, Rule
+from gencode.core.rules import Action, Decision, Mode, Policy, Rule, allow_flags
 from gencode.permissions.bash.forms import allowing
 from gencode.permissions.bash.matching import Automaton
 from gencode.permissions.bash.ruling import BashRules
@@ -26,8 +26,8 @@ Cause = Literal[
     "plain shell",
 ]
 
-_BLANKET = '--allow "Bash"'
-_MOST_FLAGS = 3
+_BLANKET = Rule("Bash", "*", Action.ALLOW)
+_MOST_OFFERS = 3
 _LONGEST_PATTERN = 80
 _MOST_WORDS = 20
 _LONGEST_SHOWN = 80
@@ -52,7 +52,9 @@ def told(findings: Sequence[Finding], policy: Policy) -> Decision:
     if len(findings) > 1:
         why += f" {_more(len(findings) - 1)} asked too."
     rule = described(first.rule) if first.rule else ""
-    return Decision(first.action, why, rule, policy.owner, _lifts(findings))
+    offers = _offers(findings)
+    lifts = _unlifted(findings) if offers is None else allow_flags(offers)
+    return Decision(first.action, why, rule, policy.owner, lifts, offers=tuple(offers or ()))
 
 
 def told_allowed(findings: Sequence[Finding], policy: Policy) -> Decision:
@@ -125,8 +127,8 @@ def _removing(rule: Rule) -> str:
     return f"nothing lifts this but removing the rule {rule}"
 
 
-def _lifts(findings: Sequence[Finding]) -> str:
-    """What would turn the decision into allow. Nothing is said here that would not work."""
+def _unlifted(findings: Sequence[Finding]) -> str:
+    """What would turn the decision into allow where no allow rule does."""
     for finding in findings:
         if finding.rule:
             return _removing(finding.rule)
@@ -134,34 +136,42 @@ def _lifts(findings: Sequence[Finding]) -> str:
             return "another permission mode than plan"
         if finding.cause == "guard in plan":
             return "nothing lifts this in plan mode"
-    flags: dict[str, None] = {}
+    return "nothing lifts this: no rule can name these words exactly"
+
+
+def _offers(findings: Sequence[Finding]) -> Iterable[Rule] | None:
+    """The allow rules that together lift all findings; None where there are none. None is offered in vain."""
+    if any(finding.rule or finding.cause in ("plan", "guard in plan") for finding in findings):
+        return None
+    offers: dict[Rule, None] = {}
     for finding in findings:
         wanted = _past_guard(finding.unit) if finding.cause == "guard" else [narrowest(finding.unit)]
         if not wanted:
-            return "nothing lifts this: no rule can name these words exactly"
-        flags.update(dict.fromkeys(wanted))
-        if len(flags) > _MOST_FLAGS and not any(each.cause == "guard" for each in findings):
-            return _BLANKET
-    if _BLANKET in flags:
+            return None
+        offers.update(dict.fromkeys(wanted))
+        if len(offers) > _MOST_OFFERS and not any(each.cause == "guard" for each in findings):
+            return (_BLANKET,)
+    if _BLANKET in offers:
         guarded = [finding.unit for finding in findings if finding.cause == "guard"]
-        flags = dict.fromkeys([_BLANKET, *(flag for unit in guarded for flag in _past_guard(unit))])
-    return " ".join(flags)
+        offers = dict.fromkeys([_BLANKET, *(rule for unit in guarded for rule in _past_guard(unit))])
+    return offers
 
 
-def _past_guard(unit: Unit) -> list[str]:
+def _past_guard(unit: Unit) -> list[Rule]:
     """The exact rule that lifts a guard, and the blanket one where that does not allow the part as well."""
     if unit.exact is None or not _writable(unit.exact):
         return []
-    pattern = " ".join(unit.exact)
-    covers = not unit.more_than_read or unit.plain_shell or _covers(pattern, unit)
-    return [_flag(pattern), *([] if covers else [_BLANKET])]
+    rule = _allowing(" ".join(unit.exact))
+    covers = not unit.more_than_read or unit.plain_shell or _covers(rule, unit)
+    return [rule] if covers else [rule, _BLANKET]
 
 
-def narrowest(unit: Unit) -> str:
-    """The flag with the narrowest useful rule that allows a part."""
+def narrowest(unit: Unit) -> Rule:
+    """The narrowest useful rule that allows a part."""
     for pattern in _suggestions(unit):
-        if len(pattern) <= _LONGEST_PATTERN and _covers(pattern, unit):
-            return _flag(pattern)
+        rule = _allowing(pattern)
+        if len(pattern) <= _LONGEST_PATTERN and _covers(rule, unit):
+            return rule
     return _BLANKET
 
 
@@ -187,10 +197,9 @@ def _writable(words: Sequence[str]) -> bool:
     return all(_PLAIN_WORD.fullmatch(word) for word in words)
 
 
-def _covers(pattern: str, unit: Unit) -> bool:
-    rule = Rule("Bash", pattern, Action.ALLOW)
+def _covers(rule: Rule, unit: Unit) -> bool:
     return allowing(Automaton([rule], through=False), unit.forms) is not None
 
 
-def _flag(pattern: str) -> str:
-    return f'--allow "Bash({pattern})"'
+def _allowing(pattern: str) -> Rule:
+    return Rule("Bash", pattern, Action.ALLOW)

@@ -9,7 +9,7 @@ from rich.text import Text
 from gencode.core.visible import visible_line
 from gencode.runtime.broker import Waiting
 from gencode.surfaces.notices import Notice
-from gencode.surfaces.talk import ANSWER_THERE, Talk
+from gencode.surfaces.talk import Talk
 
 SECONDS = 15.0
 MOST = 4
@@ -36,7 +36,7 @@ class Board:
         self._notices = [
             (at, notice)
             for at, notice in self._notices
-            if ANSWER_THERE not in notice.text or not (over or notice.task in self._shown)
+            if not notice.asks or not (over or notice.task in self._shown)
         ]
 
     def lines(self, width: int) -> list[Text]:

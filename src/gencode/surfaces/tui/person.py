@@ -5,8 +5,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gencode.runtime.asking import Answer, Question
-from gencode.runtime.broker import NOBODY
-from gencode.surfaces.fates import fate
+from gencode.runtime.broker import said_nothing
+from gencode.surfaces.fates import ended_question, told
 from gencode.surfaces.notices import Notice
 from gencode.surfaces.tui import asking
 from gencode.surfaces.tui.asking import LOOK_SECONDS, NO, AskScreen, InquiryScreen
@@ -41,7 +41,7 @@ class ScreenPerson:
         except asyncio.CancelledError:
             self._part(screen)
             raise
-        if answer == NOBODY:
+        if said_nothing(answer):
             app.tell(Notice(LEFT_OPEN, task=question.task))
         return answer
 
@@ -56,12 +56,16 @@ class ScreenPerson:
 
     async def _see_off(self, screen: AskScreen | InquiryScreen) -> None:
         """Say what became of a question as soon as the journal knows, until it has gone."""
-        app, became = self._app, ""
+        app, ended = self._app, None
         try:
             while app.is_running and screen in app.screen_stack:
                 store = app.talk.gen.store if app.talk else None
-                if store is not None and not became and (became := await fate(store, screen.question)):
-                    screen.tell(became)
+                if (
+                    store is not None
+                    and not ended
+                    and (ended := await ended_question(store, screen.question))
+                ):
+                    screen.tell(told(ended, screen.question))
                 await asyncio.sleep(LOOK_SECONDS)
         finally:
             self._parted.set()

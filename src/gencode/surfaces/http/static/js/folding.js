@@ -49,10 +49,10 @@ function take(state, event) {
   else if (event.type === "MessageAdded") message(state, event.message);
   else if (event.type === "TranscriptCompacted") use(state, event.usage);
   else if (event.type === "CallDecided" && event.decision.action === "deny") {
-    const { call, tool, target = "", decision } = event;
-    const known = evidence.refused.some((each) => each.call === call && each.why === decision.why);
-    if (!known)
-      evidence.refused.push({ tool, summary: target, by: decision.by ?? "rules", why: decision.why, call });
+    const { call, tool, target: summary = "", decision } = event;
+    const refused = { tool, summary, by: decision.by ?? "rules", call };
+    const known = evidence.refused.some((each) => Object.keys(refused).every((key) => each[key] === refused[key]));
+    if (!known) evidence.refused.push({ ...refused, why: decision.why });
   } else if (ENDS.has(event.type) && state.since !== null) {
     state.worked += (event.status === "interrupted" ? state.touched : now) - state.since;
     state.since = null;
