@@ -8,16 +8,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.answers import Answers
-from gencode.core.budget import Budget, Part
+from gencode.core.budget import Budget
 from gencode.core.errors import CorruptFact
 from gencode.core.events import (
     AnyFact,
     BudgetSet,
-    BudgetShared,
     CallDecided,
     CostEstimated,
     Event,
     MessageAdded,
+    ObsoleteFact,
     TaskBackgrounded,
     TaskCreated,
     TaskEnded,
@@ -128,15 +128,10 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
     isolated: bool = False
     """Whether it works in copies of its folder only, which workers make for it."""
     forked: str = ""
-    fits: bool = False
-    """Whether each of its calls has to fit into what it was sent with to another process."""
     tools: ToolChoice | None = None
     clone: Copied | None = None
     stalled: float = 0.0
     """For how many seconds it had been silent when that was last noticed; 0 once it speaks again."""
-    woken: bool = False
-    """Whether it spends only parts of the budgets above it; `parts` are those of its own."""
-    parts: tuple[Part, ...] = ()
     queued_at: str = ""
     """Since when it waits for its turn to go on, or did when it last had to."""
     handed: str = ""
@@ -251,8 +246,6 @@ def _created(task_id: str, at: str, seq: int, fact: TaskCreated) -> Task:
         worktree=fact.worktree,
         isolated=fact.isolated,
         forked=fact.forked,
-        fits=fact.fits,
-        woken=fact.woken,
         tools=fact.tools,
         clone=fact.clone,
         chosen_model=fact.model,
@@ -276,7 +269,7 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             return replace(task, evidence=replace(task.evidence, refused=refused))
         case TaskBackgrounded():
             return replace(task, background=True)
-        case TaskForked():
+        case TaskForked() | ObsoleteFact():
             return task
         case CostEstimated(usage):
             return replace(task, usage=task.usage + usage, stalled=0.0)
@@ -295,8 +288,6 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             if not task.status.ended:
                 _impossible(event, "the task has not ended")
             return replace(task, result=f"{_without(task.result, withdraws)}\n\n{text}".strip())
-        case BudgetShared():
-            return replace(task, parts=fact.parts)
         case BudgetSet(budget):
             return replace(task, budget=budget)
         case _:
@@ -344,8 +335,6 @@ def _going_on(task: Task, fact: TaskStarted | TaskQueued) -> Task:
         stalled=0.0,
         closing=(),
         evidence=replace(task.evidence, warnings=kept) if gone else task.evidence,
-        woken=fact.woken,
-        fits=task.fits and not task.status.ended,
         answers=Answers(),
         past=past,
     )

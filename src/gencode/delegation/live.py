@@ -12,7 +12,6 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.trees import Workplace
 from gencode.runtime.ports import Lease
-from gencode.runtime.purse import Purse
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Ending, Seat
 from gencode.runtime.stop import Stop
@@ -21,11 +20,10 @@ GRACE_SECONDS = 2.0
 
 
 class Live(ABC):
-    """One live task, the branch of the stop tree it hangs from, and the purse it spends from."""
+    """One live task, and the branch of the stop tree it hangs from."""
 
-    def __init__(self, stop: Stop, purse: Purse | None = None) -> None:
+    def __init__(self, stop: Stop) -> None:
         self.stop = stop
-        self.purse = purse
         self.trouble: GenCodeError | None = None
         self.work: asyncio.Task[None] | None = None
         self.overdue: Cause | None = None
@@ -132,15 +130,9 @@ class Live(ABC):
         if self.sent_back is not None and not self.sent_back.done():
             self.sent_back.set_result(None)
 
-    async def pay(self) -> None:
-        """Count what it has spent; what is spent in this process is counted call by call."""
-        return
-
     def fall(self) -> None:
-        """Take it off the stop tree, and give back what it did not spend: it has ended."""
+        """Take it off the stop tree: it has ended."""
         self.stop.fall()
-        if self.purse is not None:
-            self.purse.close()
 
     async def halt(self, why: Cause) -> None:
         """Stop the task and wait until it has ended, or has been cut off after the grace time."""
@@ -162,10 +154,9 @@ class Job(Live):
         transcript: list[Message],
         record: Recorder,
         stop: Stop,
-        purse: Purse | None = None,
         workplace: Workplace | None = None,
     ) -> None:
-        super().__init__(stop, purse)
+        super().__init__(stop)
         self.seat = seat
         self.transcript = transcript
         self.record = record
@@ -183,9 +174,6 @@ class Job(Live):
         self.late: Cause | None = None
         """What is said when its time is up: what ran out, and the way out."""
         self.reports = False
-        self.began = record.task
-        """The task as it was before this run."""
-        self._paid_before = purse.paid if purse else {}
 
     @property
     def task(self) -> Task:
@@ -217,12 +205,6 @@ class Job(Live):
     def unfinished(self) -> Lease | None:
         """The lease of a task whose end could not be written down here."""
         return None if self.over else self.record.lease
-
-    @property
-    def paid_itself(self) -> dict[str, int]:
-        """What its own calls cost in this run, written down or not."""
-        paid = self.purse.paid if self.purse else {}
-        return {kind: amount - self._paid_before.get(kind, 0) for kind, amount in paid.items()}
 
     @property
     def interrupted(self) -> bool:

@@ -25,7 +25,7 @@ from gencode.core.messages import (
 from gencode.core.reasons import DIED, LOST, Cause
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
-from gencode.delegation.accounts import bounded_above
+from gencode.delegation.task_tree import is_bounded
 from gencode.delegation.outputs import make_whole
 from gencode.runtime.calls import interrupted
 from gencode.runtime.owner import fate
@@ -60,7 +60,9 @@ def given_up(held: Ownership) -> bool:
     return verdict == "dead" or (verdict == "unknown" and held.over)
 
 
-async def taken_up(store: Store, task: str, owner: str, instead_of: str | None = None) -> Lease:
+async def taken_up(
+    store: Store, task: str, owner: str, instead_of: str | None = None, session: str | None = None
+) -> Lease:
     """Lease a task that exists; UserMistake while somebody else's lease runs, or may run on.
 
     A process of this machine that is only suspended renews nothing, and keeps what it has while it lives.
@@ -68,7 +70,7 @@ async def taken_up(store: Store, task: str, owner: str, instead_of: str | None =
     held = next((each for each in await store.owned() if each.task == task), None)
     if held is not None and held.owner != owner and fate(held.owner) == "alive":
         raise Conflict(BUSY.format(task=task))
-    return await store.take(task, owner, instead_of)
+    return await store.take(task, owner, instead_of, session)
 
 
 def interruption(
@@ -153,7 +155,7 @@ async def interrupting(
     """The facts that end a task which is leased here and that nobody works on any more."""
     transcript = transcript_of(await store.events(task.id))
     children = await store.tasks(TaskQuery(parent=task.id)) if unanswered(transcript) else []
-    bounded = await bounded_above(store, task.id)
+    bounded = await is_bounded(store, task)
     return interruption(task, transcript, why, children, bounded=bounded, status=status)
 
 

@@ -9,9 +9,17 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import CorruptFact, UserMistake
-from gencode.core.events import DurableFact, Event, TaskCreated, TaskEnded, TaskImported, plain
+from gencode.core.events import (
+    DurableFact,
+    Event,
+    ObsoleteFact,
+    TaskCreated,
+    TaskEnded,
+    TaskImported,
+    plain,
+)
 from gencode.core.ids import ID_LENGTH, clean_id, moment, stamp
-from gencode.core.old_events import translated
+from gencode.core.old_events import OBSOLETE, translated
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
@@ -159,6 +167,8 @@ def _check_header(line: dict[str, Any]) -> None:
 
 
 def _ours(line: dict[str, Any]) -> DurableFact | None:
+    if line["kind"] in OBSOLETE:
+        return ObsoleteFact(line["kind"])
     if line["kind"] not in _OUR_KINDS:
         return None
     fields = {name: each for name, each in line.items() if name not in ("task", "seq", "at")}

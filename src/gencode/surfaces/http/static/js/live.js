@@ -18,7 +18,7 @@ const FACTS = [
   "TaskForked",
   "TaskImported",
   "WorkReturned",
-  "BudgetShared",
+  "ObsoleteFact",
   "BudgetSet",
   "TranscriptCompacted",
   "QueueMoved",
