@@ -28,6 +28,7 @@ from gencode.stores.facts import (
 )
 from gencode.stores.memory_chronicle import MemoryChronicle
 from gencode.stores.memory_claims import MemoryClaims
+from gencode.stores.memory_ledger import MemoryLedger
 
 if TYPE_CHECKING:
     from gencode.stores.memory_agenda import MemoryAgenda, MemoryTray
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 class _Record:
     """One task: its facts, their fold, and who may write to it until when."""
 
-    __slots__ = ("epoch", "events", "owner", "state", "until", "wish")
+    __slots__ = ("epoch", "events", "owner", "session", "state", "until", "wish")
 
     def __init__(self, growth: Growth, epoch: int, owner: str | None, until: float) -> None:
         self.events = growth.events
@@ -45,6 +46,8 @@ class _Record:
         self.owner = owner
         self.until = until
         self.wish: Wish | None = None
+        self.session = ""
+        """The account of the session that pays for it."""
 
 
 class MemoryStore:
@@ -61,6 +64,12 @@ class MemoryStore:
         """The facts of all tasks in one order."""
         self.claims = MemoryClaims(self._owner_of)
         """Where claims on budgets lie."""
+        self.ledger = MemoryLedger(
+            lambda task: self._records[task].state if task in self._records else None,
+            lambda: [record.state for record in self._records.values()],
+            self._above,
+        )
+        """What tasks may spend, and have spent."""
 
     @property
     def tray(self) -> "MemoryTray":
@@ -82,18 +91,30 @@ class MemoryStore:
         """Nothing to let go of: the facts stay readable while the store exists."""
 
     async def create(
-        self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = (), named: str = ""
+        self,
+        fact: TaskCreated,
+        owner: str,
+        then: Sequence[DurableFact] = (),
+        named: str = "",
+        session: str = "",
     ) -> Lease:
         """Write the first facts of a new task under a free id, and lease it to `owner`."""
         for task in drawn(self._draw, named):
             if task not in self._records:
                 growth = first(task, (fact, *then))
-                self._records[task] = _Record(growth, 1, owner, self._until())
+                record = _Record(growth, 1, owner, self._until())
+                parent = self._records.get(fact.parent or "")
+                record.session = session or (parent.session if parent is not None else "")
+                above = self._path_of(record)
+                self.ledger.created(growth.state, above)
+                self._records[task] = record
                 self.chronicle.write(growth.events)
-                return Lease(owner, 1, growth.state)
+                return Lease(owner, 1, growth.state, (task, *above))
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws.")
 
-    async def take(self, task: str, owner: str, instead_of: str | None = None) -> Lease:
+    async def take(
+        self, task: str, owner: str, instead_of: str | None = None, session: str | None = None
+    ) -> Lease:
         """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs."""
         record = self._records.get(task)
         if record is None:
@@ -104,7 +125,10 @@ class MemoryStore:
         record.owner = owner
         record.until = self._until()
         record.wish = None
-        return Lease(owner, record.epoch, record.state)
+        record.session = record.session if session is None else session
+        path = (task, *self._above(task))
+        self.ledger.learn(path)
+        return Lease(owner, record.epoch, record.state, path)
 
     async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
         """Write all facts at once, or raise Fenced and write none; `last` also gives the lease back."""
@@ -114,9 +138,12 @@ class MemoryStore:
         record = self._records[lease.task]
         if (record.epoch, record.owner, record.state.seq) != (lease.epoch, lease.owner, lease.state.seq):
             raise lost(lease.task)
+        before = record.state
+        self.ledger.check_appended(before, growth.state, lease.path)
         record.events.extend(growth.events)
         self.chronicle.write(growth.events)
         record.state = lease.state = growth.state
+        self.ledger.appended(before, growth.state, lease.path)
         if last:
             record.owner = None
         return growth.events
@@ -190,6 +217,7 @@ class MemoryStore:
             raise taken(growth.state.id)
         self._records[growth.state.id] = _Record(growth, 0, None, 0.0)
         self.chronicle.write(growth.events)
+        self.ledger.recount(self._above(growth.state.id))
 
     async def delete(self, task: str) -> list[str]:
         """Delete a task with everything below it, all or nothing; the ids that are gone."""
@@ -206,6 +234,7 @@ class MemoryStore:
             del self._records[name]
             self._mail.pop(name, None)
         self.chronicle.forget(gone)
+        self.ledger.deleted(gone)
         return gone
 
     async def task(self, task: str) -> Task | None:
@@ -232,6 +261,19 @@ class MemoryStore:
         """The facts of a task with a number above `after`, in order."""
         record = self._records.get(task)
         return record.events[max(after, 0) :] if record else []
+
+    def _above(self, task: str) -> tuple[str, ...]:
+        record = self._records.get(task)
+        return self._path_of(record) if record is not None else ()
+
+    def _path_of(self, record: _Record) -> tuple[str, ...]:
+        """The ids above a task, nearest first; what was imported may go round in circles."""
+        above: list[str] = []
+        parent = record.state.parent
+        while parent is not None and parent not in above and parent != record.state.id:
+            above.append(parent)
+            parent = self._records[parent].state.parent if parent in self._records else None
+        return (*above, record.session) if record.session else tuple(above)
 
     def _is_unheard(self, record: _Record) -> bool:
         letters = self._mail.get(record.state.id, ())

@@ -69,4 +69,4 @@ class Beginning:
             if last is None:
                 raise missing(seen.id)
             raise held(seen.id) if last == seen.seq else lost(seen.id)
-        return Lease(self._owner, epoch, state), events
+        return Lease(self._owner, epoch, state, ()), events

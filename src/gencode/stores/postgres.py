@@ -209,7 +209,7 @@ class PostgresStore:
             growth = first(task, (fact, *then))
             if await self.link.patiently(NewTask(growth, self.lease_seconds, owner).write):
                 self._ear.hear(owner)
-                return Lease(owner, 1, growth.state)
+                return Lease(owner, 1, growth.state, ())
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self.link.address}.")
 
     async def take(self, task: str, owner: str, instead_of: str | None = None) -> Lease:
@@ -228,7 +228,7 @@ class PostgresStore:
                 await self.link.fetch(_RELEASE, task, epoch, owner)
                 raise trouble or missing(task)
         self._ear.hear(owner)
-        return Lease(owner, epoch, state)
+        return Lease(owner, epoch, state, ())
 
     async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
         """Write all facts in one transaction, or raise Fenced and write none; `last` gives the lease back."""

@@ -188,7 +188,7 @@ class SqliteStore:
             growth = first(task, (fact, *then))
             if await self._write(Insert(self._cursor, growth, lease=self._lease, owner=owner)):
                 self._leased.add(growth.state.id)
-                return Lease(owner, 1, growth.state)
+                return Lease(owner, 1, growth.state, ())
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self._path}.")
 
     async def take(self, task: str, owner: str, instead_of: str | None = None) -> Lease:
@@ -311,7 +311,7 @@ class SqliteStore:
             state, trouble = _folded(self._writer, row)
             if state is None or trouble:
                 raise trouble or missing(task)
-        return Lease(owner, claimed[0][0], state)
+        return Lease(owner, claimed[0][0], state, ())
 
     def _task(self, task: str) -> Task | None:
         with Transaction(self._reader, "BEGIN"):
