@@ -12,11 +12,11 @@ from typing import Any
 from msgspec import Struct
 
 from gencode.app import GenCode
+from gencode.budgets.limits import NO_BUDGET
 from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.reasons import Cause
-from gencode.delegation.accounts import NO_BUDGET
 from gencode.delegation.far_asking import FarAsker
 from gencode.delegation.live import Live
 from gencode.delegation.lodged import Lodged

@@ -21,7 +21,7 @@ from gencode.core.reasons import EndReason
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.accounts import spent_by
+from gencode.delegation.task_tree import spent_by
 from gencode.delegation.slices import Slices
 from gencode.delegation.work import Kept
 from gencode.runtime.ports import TaskQuery

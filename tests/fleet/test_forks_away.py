@@ -15,7 +15,7 @@ from gencode.core.messages import ToolMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.accounts import spent_by
+from gencode.delegation.task_tree import spent_by
 from gencode.delegation.forks import Fork
 from gencode.runtime.ports import TaskQuery
 from gencode.runtime.worktrees.leftovers import leftovers

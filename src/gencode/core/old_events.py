@@ -24,7 +24,6 @@ from gencode.core.rules import Action, DecidedBy, Decision, Policy, Rule, RuleOr
 from gencode.core.status import Status
 from gencode.core.task import Task
 
-
 OBSOLETE = frozenset({"BudgetShared"})
 """The kinds of facts that 0.1 wrote down and that nobody needs any more."""
 

@@ -24,9 +24,9 @@ from gencode.runtime.gate import Gate, Relation, nothing_else
 from gencode.runtime.instructions import no_instructions
 from gencode.runtime.limits import Limits
 from gencode.runtime.models import Model, ModelRegistry
+from gencode.runtime.payer import NO_PRICE
 from gencode.runtime.ports import AgentSource
 from gencode.runtime.prompt import system_prompt
-from gencode.runtime.payer import NO_PRICE
 from gencode.runtime.seat import USUAL_CONTEXT, Seat
 from gencode.runtime.seen import Seen
 from gencode.runtime.toolbox import Absence, Growing, Tool, Toolbox

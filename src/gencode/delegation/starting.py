@@ -36,8 +36,8 @@ from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.task_tree import is_bounded
 from gencode.delegation.trees import Workplace
 from gencode.runtime.bus import Bus
-from gencode.runtime.forms import Form, told_form
 from gencode.runtime.fleet import Dispatching
+from gencode.runtime.forms import Form, told_form
 from gencode.runtime.limits import Limits
 from gencode.runtime.payer import CallQueue, Payer
 from gencode.runtime.ports import Handover, Lease, Request, Store

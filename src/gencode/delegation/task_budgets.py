@@ -127,9 +127,7 @@ class TaskBudgets:
             if limit is not None and kind in COSTS_OF_A_CALL and spent[kind] >= limit:
                 agent = "" if task.conversation else task.agent
                 short = Shortage(task.id, kind, limit, spent[kind], 0, agent=agent)
-                raise UserMistake(
-                    f"{short} A bigger one lets it go on: gen task budget {task.id} {kind} N."
-                )
+                raise UserMistake(f"{short} A bigger one lets it go on: gen task budget {task.id} {kind} N.")
 
     async def limit(self, task: Task, budget: Budget) -> None:
         """Bound a task by another budget at once; UserMistake with the way out when less is left above it."""

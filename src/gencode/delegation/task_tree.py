@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator, Sequence
 
 from msgspec.structs import replace
 
+from gencode.budgets.limits import Spent, shares
 from gencode.core.messages import Usage
 from gencode.core.task import Task
 from gencode.delegation.time_left import worked_seconds
-from gencode.budgets.limits import Spent, shares
 from gencode.runtime.ports import Store, TaskQuery
 
 
@@ -38,6 +38,15 @@ async def tasks_above(store: Store, task: Task) -> AsyncGenerator[Task, None]:
             return
         yield found
         parent = found.parent
+
+
+async def path_above(store: Store, parent: str | None, account: str) -> tuple[str, ...]:
+    """The accounts that pay for work below a task: that one's, those above it, and that of a session."""
+    path: list[str] = []
+    found = await store.task(parent) if parent is not None else None
+    if found is not None:
+        path = [found.id, *[each.id async for each in tasks_above(store, found)]]
+    return (*path, account) if account else tuple(path)
 
 
 async def below(store: Store, task: str) -> list[Task]:

@@ -1,13 +1,10 @@
 """Budgets of seconds: all runs of a task count, in whatever process they were (delegation)."""
 
-from collections.abc import Callable
-
+from gencode.budgets.ledger import BudgetSpent
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.ids import moment
 from gencode.core.task import Task
-from gencode.runtime.ports import WaitPart
-from gencode.runtime.purse import BudgetSpent
 
 SPENT = (
     "The budget of {seconds:g} {unit} of {owner} is spent. A bigger one lets it go on: "
@@ -25,10 +22,6 @@ class TimeSpent(BudgetSpent):
     def kind(self) -> str:
         """Of what too little is left."""
         return "seconds"
-
-    async def more(self, tell: Callable[[WaitPart], None] = lambda _: None) -> bool:
-        """Time does not come back."""
-        return False
 
 
 def worked_seconds(task: Task) -> float:

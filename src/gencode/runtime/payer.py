@@ -66,7 +66,7 @@ class _Line:
 
 
 class CallQueue:
-    """The calls of one process that wait for a budget: in the order they came, for each account that blocks."""
+    """The calls of one process that wait for a budget, for each account in the order they came."""
 
     def __init__(self, ledger: Ledger, close: Close) -> None:
         self._ledger = ledger

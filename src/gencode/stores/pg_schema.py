@@ -5,7 +5,6 @@ compared with facts are text, as in the facts; only leases and workers go by the
 """
 
 from gencode.core.errors import StoreTrouble
-from gencode.stores.pg_claims import CLAIMS
 from gencode.stores.pg_link import Connection, Link, alone
 from gencode.stores.pg_parcels import PARCELS
 
@@ -149,7 +148,16 @@ CREATE TABLE gen_pace (
 ) WITH (fillfactor = 50);
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, PARCELS, CLAIMS)
+_VERSION_5 = """
+CREATE TABLE gen_claim (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    via text COLLATE "C" NOT NULL,
+    body text NOT NULL,
+    at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, PARCELS, _VERSION_5)
 """Step n leads from version n to version n + 1."""
 
 VERSION = len(MIGRATIONS)

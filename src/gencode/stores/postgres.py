@@ -39,7 +39,6 @@ from gencode.stores.steps import FOLD
 if TYPE_CHECKING:
     from gencode.stores.pg_agenda import PostgresAgenda, PostgresTray
     from gencode.stores.pg_chronicle import PostgresChronicle
-    from gencode.stores.pg_claims import PostgresClaims
 
 LOOK_SECONDS = 2.0
 """Who hears nothing looks so often."""
@@ -170,13 +169,6 @@ class PostgresStore:
         from gencode.stores.pg_agenda import PostgresTray
 
         return PostgresTray(self.link)
-
-    @property
-    def claims(self) -> "PostgresClaims":
-        """Where claims on budgets lie."""
-        from gencode.stores.pg_claims import PostgresClaims
-
-        return PostgresClaims(self.link, self._ear)
 
     @property
     def chronicle(self) -> "PostgresChronicle":
