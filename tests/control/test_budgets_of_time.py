@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from gencode.budgets.limits import Spent
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
 from gencode.delegation.work import Kept
-from gencode.budgets.limits import Spent
 from gencode.stores.memory import MemoryStore
 from gencode.surfaces.bounds import bounds_page
 from gencode.testing import call, says, scripted

@@ -11,8 +11,8 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.status import Status
-from gencode.delegation.task_tree import spent_by
 from gencode.delegation.seating import Seating
+from gencode.delegation.task_queries import spent_by
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says

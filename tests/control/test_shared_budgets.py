@@ -20,7 +20,7 @@ from gencode.core.messages import UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.task_tree import spent_by
+from gencode.delegation.task_queries import spent_by
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.ports import Part, Request, Store, TaskQuery
 from gencode.stores.memory import MemoryStore

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gencode.delegation.slices import Slices
+from gencode.runtime.purse import Purse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import to_builtins
@@ -21,11 +23,9 @@ from gencode.core.reasons import EndReason
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.task_tree import spent_by
-from gencode.delegation.slices import Slices
+from gencode.delegation.task_queries import spent_by
 from gencode.delegation.work import Kept
 from gencode.runtime.ports import TaskQuery
-from gencode.runtime.purse import Purse
 from tests.fleet.driving import Fleet
 from tests.postgres import Postgres
 from tests.waiting import Gate, until

@@ -15,8 +15,8 @@ from gencode.core.messages import ToolMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.task_tree import spent_by
 from gencode.delegation.forks import Fork
+from gencode.delegation.task_queries import spent_by
 from gencode.runtime.ports import TaskQuery
 from gencode.runtime.worktrees.leftovers import leftovers
 from tests.fleet.conftest import PATIENT

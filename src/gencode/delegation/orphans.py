@@ -26,7 +26,7 @@ from gencode.core.reasons import DIED, LOST, Cause
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.outputs import make_whole
-from gencode.delegation.task_tree import is_bounded
+from gencode.delegation.task_queries import is_bounded
 from gencode.runtime.calls import interrupted
 from gencode.runtime.owner import fate
 from gencode.runtime.ports import Lease, Ownership, Store, TaskQuery

@@ -19,7 +19,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.ids import new_id
 from gencode.core.task import Task
-from gencode.delegation.task_tree import spent_by, tasks_above
+from gencode.delegation.task_queries import spent_by, tasks_above
 from gencode.delegation.time_left import time_left
 from gencode.runtime.ports import Store
 

@@ -14,7 +14,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.visible import visible_line
 from gencode.delegation.forks import Fork
 from gencode.delegation.reach import Verb
-from gencode.delegation.task_tree import below, spent_by
+from gencode.delegation.task_queries import below, spent_by
 from gencode.surfaces.bounds import bounded, bounds_page
 from gencode.surfaces.pages import (
     budget_page,

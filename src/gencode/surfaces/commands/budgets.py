@@ -5,7 +5,7 @@ import argparse
 import msgspec
 
 from gencode.core.visible import visible_line
-from gencode.delegation.task_tree import spent_by
+from gencode.delegation.task_queries import spent_by
 from gencode.surfaces.bounds import bounded, bounds_page
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.lifetime import run_to_end

@@ -16,7 +16,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.messages import Usage
 from gencode.core.status import Status
-from gencode.delegation.task_tree import spent_by
+from gencode.delegation.task_queries import spent_by
 from gencode.surfaces.commands.models import ModelLine, main_model
 from gencode.surfaces.http.endpoints import Asked, Name, Nothing, endpoint
 from gencode.surfaces.http.shapes import Bounds

@@ -5,7 +5,7 @@ from typing import Any
 from gencode.core.outcome import Outcome
 from gencode.core.task import Task
 from gencode.delegation.forks import Fork
-from gencode.delegation.task_tree import spent_by
+from gencode.delegation.task_queries import spent_by
 from gencode.surfaces.http.endpoints import Asked, Nothing, endpoint
 from gencode.surfaces.http.looking import about_task
 from gencode.surfaces.http.shapes import (
