@@ -90,7 +90,7 @@ created = st.builds(
     grant=st.none() | st.sampled_from(Mode),
 )
 started = st.builds(TaskStarted, words, words, several_words, several_words)
-queued = st.builds(TaskQueued, words, woken=st.booleans())
+queued = st.builds(TaskQueued, words)
 ended = st.builds(
     TaskEnded,
     st.sampled_from([status for status in Status if status.ended]),

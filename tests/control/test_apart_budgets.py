@@ -106,7 +106,8 @@ async def test_those_without_a_conversation_exceed_the_budget_of_their_process_b
 
 async def test_a_fork_that_cannot_begin_costs_nothing(tmp_path: Path) -> None:
     bounds = {"max_tokens_total": 100_000, "max_spawns": 3}
-    async with scripted(tmp_path, settings=bounds, main=[says("told")], Explore=[says("found")] * 4) as opened:
+    explore = [says("found")] * 4
+    async with scripted(tmp_path, settings=bounds, main=[says("told")], Explore=explore) as opened:
         first = await opened.task("Explore", "look")
         for _ in range(3):
             with pytest.raises(UserMistake, match="is not in a git repository"):

@@ -87,7 +87,9 @@ async def test_in_another_process_it_leaves_to_those_below_it_what_they_have_of_
         assert 8 * CALL <= (await spent_by(store, lead)).tokens < 13 * CALL
 
 
-async def test_it_goes_on_elsewhere_beside_one_that_spends_from_its_budget(tmp_path: Path, home: Path) -> None:
+async def test_it_goes_on_elsewhere_beside_one_that_spends_from_its_budget(
+    tmp_path: Path, home: Path
+) -> None:
     gate, store = Gate(tmp_path), MemoryStore()
     model = played(tmp_path, home, gate)
     settings = {"max_depth": 2}

@@ -8,8 +8,6 @@ from gencode.core.ids import new_id
 from gencode.runtime.ports import Store
 from tests.contracts.agenda import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.chronicle import *  # noqa: F403  (the contract's tests run here)
-from tests.contracts.claims import *  # noqa: F403  (the contract's tests run here)
-from tests.contracts.claims import beside_another_version
 from tests.contracts.letters import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import OpenStore
@@ -33,7 +31,3 @@ async def open_store(postgres: Postgres) -> AsyncGenerator[OpenStore]:
     yield opened
     for store in stores:
         await store.close()
-
-
-async def test_a_claim_that_cannot_be_read_is_dropped(open_store: OpenStore) -> None:
-    assert await beside_another_version(open_store) == (["asker 1"], False)

@@ -110,8 +110,8 @@ class Shortage(Struct, frozen=True):
 class BudgetSpent(UserMistake):
     """Nothing, or too little, is left of a budget: `shortage` says of which and how much."""
 
-    def __init__(self, shortage: Shortage) -> None:
-        super().__init__(str(shortage))
+    def __init__(self, shortage: Shortage, way_out: str = "") -> None:
+        super().__init__(f"{shortage} {way_out}".rstrip())
         self.shortage = shortage
 
     @property

@@ -174,6 +174,8 @@ class Job(Live):
         self.late: Cause | None = None
         """What is said when its time is up: what ran out, and the way out."""
         self.reports = False
+        self.began = record.task
+        """The task as it was before this run."""
 
     @property
     def task(self) -> Task:

@@ -1,6 +1,7 @@
 """Budgets of tasks and sessions: which of two counts, what a session may spend, and how one is set."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
 
@@ -16,13 +17,14 @@ from gencode.budgets.limits import (
     tightest,
 )
 from gencode.core.budget import Budget
-from gencode.core.errors import UserMistake
 from gencode.core.ids import new_id
 from gencode.core.task import Task
 from gencode.delegation.task_queries import spent_by, tasks_above
 from gencode.delegation.time_left import time_left
 from gencode.runtime.ports import Store
 
+GO_ON = "A bigger one lets it go on: gen task budget {task} {kind} N."
+RAISE = "To raise that one: gen task budget {task} {kind} N."
 MOST_WRITTEN = 1_000
 """Of so many sessions it is known whether another budget was named elsewhere."""
 
@@ -127,7 +129,7 @@ class TaskBudgets:
             if limit is not None and kind in COSTS_OF_A_CALL and spent[kind] >= limit:
                 agent = "" if task.conversation else task.agent
                 short = Shortage(task.id, kind, limit, spent[kind], 0, agent=agent)
-                raise UserMistake(f"{short} A bigger one lets it go on: gen task budget {task.id} {kind} N.")
+                raise BudgetSpent(short, GO_ON.format(task=task.id, kind=kind))
 
     async def limit(self, task: Task, budget: Budget) -> None:
         """Bound a task by another budget at once; UserMistake with the way out when less is left above it."""
@@ -135,9 +137,18 @@ class TaskBudgets:
             await self._store.ledger.limit(task.id, budget)
         except BudgetSpent as spent:
             short = spent.shortage
-            raise UserMistake(
-                f"{spent} To raise that one: gen task budget {short.account} {short.kind} N."
-            ) from None
+            raise BudgetSpent(short, RAISE.format(task=short.account, kind=short.kind)) from None
+
+    @asynccontextmanager
+    async def with_way_out(self) -> AsyncGenerator[None, None]:
+        """Say which budget has to be raised, where one that a task has does not let another begin."""
+        try:
+            yield
+        except BudgetSpent as spent:
+            if type(spent) is not BudgetSpent or spent.shortage.account == self.account:
+                raise
+            short = spent.shortage
+            raise BudgetSpent(short, GO_ON.format(task=short.account, kind=short.kind)) from None
 
 
 def _without(budget: Budget, named: Budget) -> Budget:

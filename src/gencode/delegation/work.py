@@ -117,7 +117,8 @@ class Work:
         if request.budget == NO_BUDGET:
             await self._budgets.check_own(found)
         account = await self._account_above(found)
-        return await self._resumption.start(found, request, self._terms.seconds, account)
+        async with self._budgets.with_way_out():
+            return await self._resumption.start(found, request, self._terms.seconds, account)
 
     async def _account_above(self, task: Task) -> str:
         """The account of this session, where it pays for a task; a conversation pays for its own.
@@ -139,7 +140,8 @@ class Work:
         _, request = await self._forms(found, fork, request)  # what is not there costs nothing
         request = fork.bounding(request, found)
         account = await self._account_above(found)
-        return await self._resumption.fork(found, fork, request, self._terms.seconds, account)
+        async with self._budgets.with_way_out():
+            return await self._resumption.fork(found, fork, request, self._terms.seconds, account)
 
     async def fork_apart(self, task: str, fork: Fork, request: TaskRequest) -> tuple[str, str]:
         """The same in a process that outlives this one, or on a worker that can have its folder.
