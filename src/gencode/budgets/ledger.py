@@ -13,9 +13,10 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.budgets.limits import COSTS_OF_A_CALL, UNITS, Amounts, in_units, read
+from gencode.budgets.limits import COSTS_OF_A_CALL, UNITS, Amounts, cost_of, in_units, limited, read
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
+from gencode.core.task import Task
 
 
 class Account(Struct, frozen=True):
@@ -171,6 +172,32 @@ class Ledger(Protocol):
     def moved(self) -> "Future[None]":
         """Done when this process next settles, drops or limits anything, so that waiting calls ask again."""
         ...
+
+
+def account_of(task: Task, above: Sequence[str], spent: Amounts | None = None) -> Account:
+    """The account of a task with these ids above it, by what its journal says of its budget and its cost."""
+    return Account(
+        task.id,
+        tuple(above),
+        "" if task.conversation else task.agent,
+        limited(task.budget),
+        cost_of(task) if spent is None else spent,
+        open=not task.status.ended,
+    )
+
+
+def again(known: Account | None, before: Task, after: Task, above: Sequence[str]) -> Account:
+    """The account of a task that goes on: as it is known, with the budget that was said anew, if any was."""
+    account = account_of(after, above)
+    if known is None:
+        return account
+    limits = account.limits if after.budget != before.budget else known.limits
+    return replace(known, path=account.path, limits=limits, open=True)
+
+
+def goes_on(before: Task, after: Task) -> bool:
+    """Whether some facts let a task go on that had ended."""
+    return before.status.ended and not after.status.ended
 
 
 def decide(accounts: Mapping[str, Account], hold: Hold) -> Verdict:

@@ -100,8 +100,7 @@ class MemoryStore:
             if task not in self._records:
                 growth = first(task, (fact, *then))
                 record = _Record(growth, 1, owner, self._until())
-                parent = self._records.get(fact.parent or "")
-                record.session = session or (parent.session if parent is not None else "")
+                record.session = session
                 above = self._path_of(record)
                 self.ledger.created(growth.state, above)
                 self._records[task] = record
@@ -122,7 +121,10 @@ class MemoryStore:
         record.owner = owner
         record.until = self._until()
         record.wish = None
-        record.session = record.session if session is None else session
+        top = self._top(record)
+        if session is not None and session != top.session:
+            top.session = session
+            self.ledger.recount([session])
         path = (task, *self._above(task))
         self.ledger.learn(path)
         return Lease(owner, record.epoch, record.state, path)
@@ -264,13 +266,20 @@ class MemoryStore:
         return self._path_of(record) if record is not None else ()
 
     def _path_of(self, record: _Record) -> tuple[str, ...]:
-        """The ids above a task, nearest first; what was imported may go round in circles."""
-        above: list[str] = []
-        parent = record.state.parent
-        while parent is not None and parent not in above and parent != record.state.id:
-            above.append(parent)
-            parent = self._records[parent].state.parent if parent in self._records else None
-        return (*above, record.session) if record.session else tuple(above)
+        """The ids above a task, nearest first, and the account of its session."""
+        above = tuple(each.state.id for each in self._upwards(record))
+        session = self._top(record).session
+        return (*above[1:], session) if session else above[1:]
+
+    def _top(self, record: _Record) -> _Record:
+        return self._upwards(record)[-1]
+
+    def _upwards(self, record: _Record) -> list[_Record]:
+        """A task and those above it; what was imported may go round in circles."""
+        found = {record.state.id: record}
+        while (above := self._records.get(record.state.parent or "")) and above.state.id not in found:
+            record = found[above.state.id] = above
+        return [*found.values()]
 
     def _is_unheard(self, record: _Record) -> bool:
         letters = self._mail.get(record.state.id, ())

@@ -12,10 +12,13 @@ from gencode.budgets.ledger import (
     Hold,
     Verdict,
     Wait,
+    account_of,
+    again,
     balance_of,
     check_begins,
     check_limits,
     decide,
+    goes_on,
     left_for,
     plus,
     with_hold,
@@ -84,28 +87,26 @@ class MemoryLedger:
             self._moved = asyncio.get_running_loop().create_future()
         return self._moved
 
-    def created(self, state: Task, path: Sequence[str]) -> None:
+    def created(self, state: Task, above: Sequence[str]) -> None:
         """Count a new task above it, and open its account; BudgetSpent when there is too little for it."""
-        self.learn(path)
-        limits = limited(state.budget)
-        ended = state.status.ended
-        account = Account(state.id, tuple(path), _agent(state), limits, cost_of(state), open=not ended)
+        self.learn(above)
+        account = account_of(state, above)
         check_begins(self._accounts, account, spawned=True)
-        if limits:
+        if account.limits:
             self._accounts[state.id] = account
-        self._count(path, plus(cost_of(state), {"spawns": 1}))
+        self._count(above, plus(cost_of(state), {"spawns": 1}))
 
     def check_appended(self, before: Task, after: Task, path: Sequence[str]) -> None:
         """BudgetSpent when these facts let a task go on for which too little is left."""
-        if not before.status.ended or after.status.ended:
-            return
-        self.learn(path)
-        limits = limited(after.budget) if after.budget != before.budget else {}
-        known = self._accounts.get(after.id) or Account(after.id, tuple(path[1:]), _agent(after))
-        known = replace(known, path=tuple(path[1:]), limits=limits or known.limits)
-        check_begins(self._accounts, known, spawned=False)
-        if known.limits:
-            self._accounts[after.id] = replace(known, open=True)
+        if goes_on(before, after):
+            self.learn(path)
+            known = self._accounts.get(after.id)
+            if known is None and limited(after.budget):
+                known = self._new(after.id)
+            account = again(known, before, after, path[1:])
+            check_begins(self._accounts, account, spawned=False)
+            if account.limits:
+                self._accounts[after.id] = account
 
     def appended(self, before: Task, after: Task, path: Sequence[str]) -> None:
         """Settle what these facts cost, and close the account of a task that they end."""
@@ -115,7 +116,7 @@ class MemoryLedger:
             self._count(path, cost)
         if after.status.ended and after.id in self._accounts:
             self._accounts[after.id] = replace(self._accounts[after.id], open=False)
-            self._tell()
+        self._tell()
 
     def deleted(self, tasks: Iterable[str]) -> None:
         """Forget the accounts of tasks that are deleted; what they cost stays counted above."""
@@ -137,16 +138,13 @@ class MemoryLedger:
 
     def _new(self, account: str) -> Account:
         """An account that has no limits yet, with all that was spent below it."""
-        state = self._task(account)
-        path = self._path(account) if state is not None else ()
         spent: Amounts = {}
         for each in self._tasks():
-            above = self._path(each.id)
-            if each.id == account or account in above:
-                spent = plus(spent, cost_of(each))
-                spent = plus(spent, {"spawns": int(each.id != account)})
-        agent = _agent(state) if state is not None else ""
-        new = Account(account, path, agent, {}, spent, open=state is None or not state.status.ended)
+            if each.id == account or account in self._path(each.id):
+                spent = plus(spent, plus(cost_of(each), {"spawns": int(each.id != account)}))
+        state = self._task(account)
+        new = account_of(state, self._path(account), spent) if state is not None else Account(account)
+        new = replace(new, limits={}, spent=spent)
         for hold in self._holds.values():
             new = with_hold(new, hold.need) if account in hold.path else new
         return new
@@ -168,8 +166,3 @@ class MemoryLedger:
     def _tell(self) -> None:
         if self._moved is not None and not self._moved.done():
             self._moved.set_result(None)
-
-
-def _agent(state: Task) -> str:
-    """Whose account it is: the agent of a task, and nobody of a conversation."""
-    return "" if state.conversation else state.agent

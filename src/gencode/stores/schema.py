@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from gencode.core.errors import StoreTrouble
+from gencode.stores.ledger_tables import LEDGER
 from gencode.stores.question_tables import QUESTIONS
 
 T = TypeVar("T")
@@ -162,6 +163,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     *(_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4),
     (*QUESTIONS, "PRAGMA user_version = 5"),
     _VERSION_6,
+    (*LEDGER, "PRAGMA user_version = 7"),
 )
 """Step n leads from version n to version n + 1 and ends by writing that number down."""
 
