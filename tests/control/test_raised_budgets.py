@@ -146,7 +146,7 @@ async def test_dollars_for_a_model_without_a_price_are_refused_at_once_and_nothi
         with pytest.raises(UserMistake) as refused:
             await opened.set_budget(task, Budget(turns=9))
         assert str(refused.value) == (
-            "The budget of the session has 0 of 3 turns left; 8 were asked for. "
+            "The budget of 3 turns of the session is spent. "
             f"To raise that one: gen task budget {session} turns N."
         )
 

@@ -9,6 +9,7 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
+from gencode.core.outcome import Outcome
 from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.seating import Seating
@@ -219,8 +220,8 @@ async def test_one_that_is_woken_while_its_sender_is_slow_to_go_on_takes_nothing
         goes_on = asyncio.ensure_future(gen.resume(lead, "more"))
         await asyncio.sleep(0.1)
         woken = asyncio.ensure_future(gen.resume(other, "more"))
-        went_on, _ = await asyncio.gather(goes_on, woken)
-        assert went_on.turns > 3
+        went_on, _ = await asyncio.gather(goes_on, woken, return_exceptions=True)
+        assert isinstance(went_on, Outcome) and went_on.turns > 3
         await until(gate.opened, "the agent that was sent before goes on")
         await until(lambda: all_have_ended(gen.store), "all have ended")
         assert (await spent_by(gen.store, lead)).tokens == BUDGET.tokens

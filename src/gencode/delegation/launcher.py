@@ -67,7 +67,7 @@ class Launcher:
         self.live, self.local, self.owner = supervisor.find, supervisor.local, supervisor.owner
         self.at_work = supervisor.local_tasks
         self.check_model = seating.check_model
-        self.borrow = self.starting.borrow
+        self.borrow, self.settled = self.starting.borrow, self.starting.settled
         self.reach = Reach(store, supervisor, self.watch)
         self.inquiring = Inquiring(store, supervisor, self.reach, self.watch, means.patience)
 

@@ -182,7 +182,14 @@ class Starting:
             if handover.seen is not None and then and isinstance(store, Dispatching):
                 return await store.begin(handover.seen, owner, then, instead)
             lease = await store.take(handover.task, owner, instead)
-            return lease, await store.append(lease, then)
+            begun = False
+            try:
+                events = await store.append(lease, then)
+                begun = True
+            finally:
+                if not begun:
+                    await store.release(lease)
+            return lease, events
         session = account if created.parent is None and not created.conversation else ""
         lease = await store.create(created, owner, then, named, session)
         facts, at = enumerate((created, *then), start=1), lease.state.created_at
@@ -247,6 +254,11 @@ class Starting:
         live = self._supervisor.find(task)
         if live is not None or task in self._going_on:
             raise busy(task, waits=live is not None and live.queued)
+
+    async def settled(self, task: str) -> None:
+        """Wait until a task that is about to go on does so, or does not."""
+        while begun := self._going_on.get(task):
+            await begun.wait()
 
     async def _leased(self, task: str, session: str | None = None) -> Lease:
         """The lease of a task; somebody else may have it for a moment, or have died with it, at its rest.
