@@ -322,7 +322,8 @@ async def admitted(seat: Seat, request: Request, record: Recorder) -> "Paid | No
         return None
     await record.flush()  # what the call before cost settles its own hold
     with record.parked():
-        return await seat.payer.pay(request, seat.price, left, partial(tell_wait, record))
+        tell = partial(tell_wait, record)
+        return await seat.payer.pay(request, seat.price, left, record.task.usage, tell)
 
 
 def tell_wait(record: Recorder, part: WaitPart) -> None:

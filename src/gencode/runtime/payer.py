@@ -8,6 +8,7 @@ from msgspec import Struct
 from gencode.budgets.ledger import BudgetSpent, Granted, Hold, Ledger, Shortage, Verdict, Wait
 from gencode.budgets.limits import Amounts, Spent, in_numbers, in_units, known
 from gencode.core.errors import UserMistake
+from gencode.core.messages import Usage
 from gencode.core.prices import Price
 from gencode.runtime.parts import WaitPart
 from gencode.runtime.ports import Request
@@ -130,13 +131,19 @@ class Payer:
         """What is left of each limited kind; None while nothing limits the task."""
         return await self._ledger.left(self._path)
 
-    async def pay(self, request: Request, price: Price, left: Amounts, tell: Tell) -> Paid:
-        """Hold what a call may cost, with so much left; it may have to wait. BudgetSpent when nothing is."""
+    async def pay(self, request: Request, price: Price, left: Amounts, before: Usage, tell: Tell) -> Paid:
+        """Hold what a call may cost, with so much left; it may have to wait. BudgetSpent when nothing is.
+
+        `before` is what the calls of the task did cost.
+        """
         said = reply_room(request, in_units(left), price)
         tokens, usd = at_most(request, price, said)
         if known(usd) is None and "usd" in left:
             raise NoPrice
-        hold = Hold(self._path[0], self._path, in_numbers(Spent(1, tokens, known(usd) or 0.0)), self._owner)
+        need = in_numbers(Spent(1, tokens, known(usd) or 0.0))
+        if not need["usd"] and before.usd:  # the price is wrong, so nobody knows what a call costs
+            need["usd"] = left.get("usd", 0) + 1
+        hold = Hold(self._path[0], self._path, need, self._owner)
         granted = await self._calls.take(hold, tell)
         return Paid(hold if granted.bounded else None, None if granted.alone else said)
 
