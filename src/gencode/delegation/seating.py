@@ -329,7 +329,7 @@ class Seating:
             limits=limits,
             effort=origin.model.effort,
             shells=origin.shells,
-            seen=origin.seen or Seen(origin.ledger, f"the agent {spec.name}, task {task.id}"),
+            seen=origin.seen or Seen(origin.files, f"the agent {spec.name}, task {task.id}"),
             purse=origin.purse,
             price=price,
             schema=schema_of(task, spec),
