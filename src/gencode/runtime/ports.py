@@ -24,6 +24,7 @@ from gencode.runtime.queries import TaskQuery as TaskQuery
 
 if TYPE_CHECKING:
     from gencode.runtime.agenda import Agenda
+    from gencode.runtime.changes import Changes
     from gencode.runtime.channels import Tray
     from gencode.runtime.chronicle import Chronicle
 
@@ -213,6 +214,11 @@ class Store(Journal, Archive, Protocol):
     @property
     def chronicle(self) -> "Chronicle":
         """The facts of all tasks in one order."""
+        ...
+
+    @property
+    def changes(self) -> "Changes":
+        """Wakes whoever waits for something new, whichever process writes it."""
         ...
 
     async def close(self) -> None:
