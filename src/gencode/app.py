@@ -92,6 +92,13 @@ forgetful: Callable[[], Store] = MemoryStore
 """A journal in memory, for what should leave no trace."""
 
 
+def database_users(path: Path) -> list[str]:
+    """The other processes that have a database open, as far as this system tells."""
+    from gencode.stores.upgrade import users_of
+
+    return users_of(path)
+
+
 def agents_if_trusted(project: Standing) -> Registry:
     """The agents there would be if a folder were trusted as it was looked at."""
     return Registry.load(gen_home(), msgspec.structs.replace(project, state="trusted"))
