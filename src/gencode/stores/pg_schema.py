@@ -7,7 +7,7 @@ compared with facts are text, as in the facts; only leases and workers go by the
 from gencode.core.errors import StoreTrouble
 from gencode.stores.pg_claims import CLAIMS
 from gencode.stores.pg_link import Connection, Link, alone
-from gencode.stores.pg_parcels import PARCELS
+from gencode.stores.pg_parcels import LACKS, PARCELS
 
 _LOCK = 1195723331
 """The advisory lock of those who migrate: "GENC", as in the SQLite file."""
@@ -149,7 +149,7 @@ CREATE TABLE gen_pace (
 ) WITH (fillfactor = 50);
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, PARCELS, CLAIMS)
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, PARCELS, CLAIMS, LACKS)
 """Step n leads from version n to version n + 1."""
 
 VERSION = len(MIGRATIONS)
