@@ -27,7 +27,8 @@ async def test_a_task_waits_for_a_worker_that_has_its_agent(fleet: Fleet) -> Non
         tasks = await submit(gen, 3, "rare")
 
         async def said_why() -> bool:
-            return {each.why for each in (await survey(fleet.url)).stuck} == {"no worker has the agent rare"}
+            seen = [each.outlook.reason for each in (await survey(fleet.url)).stuck]
+            return set(seen) == {NoWorker.NO_AGENT}
 
         await until(said_why, "the worker has said what is missing")
         assert {(await gen.find(task)).status for task in tasks} == {Status.PENDING}

@@ -181,9 +181,9 @@ async def _fleet(url: str) -> list[Check]:
     for task in seen.stuck:
         taken = f"taken {task.takes} times, " if task.takes else ""
         why = f"{task.task} of {task.agent} in {task.cwd}: {taken}nobody at it for {task.seconds:.0f} s"
-        seen = task.outlook
-        because = f" ({seen.why})" if seen.why else ""
-        way = f"{seen.way}; or gen task stop {task.task}" if seen.way else f"gen task stop {task.task}"
+        outlook = task.outlook
+        because = f" ({outlook.why})" if outlook.why else ""
+        way = f"{outlook.way}; or gen task stop {task.task}" if outlook.way else f"gen task stop {task.task}"
         found.append(Check("stuck task", "missing", why + because, way))
     for work in seen.returned:
         files = "1 file" if work.files == 1 else f"{work.files} files"
