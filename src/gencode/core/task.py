@@ -128,6 +128,8 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
     isolated: bool = False
     """Whether it works in copies of its folder only, which workers make for it."""
     forked: str = ""
+    again: str = ""
+    """The earlier task whose answer was given as its own."""
     fits: bool = False
     """Whether each of its calls has to fit into what it was sent with to another process."""
     tools: ToolChoice | None = None
@@ -385,6 +387,7 @@ def _with_message(task: Task, message: Message) -> Task:
                 usage=task.usage + (message.usage or Usage()),
                 model=message.model or task.model,
                 result=task.answers.with_these(message.text) if message.text.strip() else task.result,
+                again=message.again,
                 evidence=replace(task.evidence, tool_calls=task.evidence.tool_calls + len(message.calls)),
                 answers=task.answers.after_reply(message),
             )
