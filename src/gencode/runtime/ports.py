@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from gencode.core.events import DurableFact, Event, TaskCreated
 from gencode.core.messages import Message, ToolCall, UserMessage
+from gencode.core.old_events import translated_message
 from gencode.core.outcome import Outcome
 from gencode.core.spec import AgentSpec, Effort, ForkPoint, TaskRequest
 from gencode.core.status import Status
@@ -109,6 +110,11 @@ class Letter(Struct, frozen=True):
     text: str
     sender: str
     at: str
+
+    @property
+    def message(self) -> UserMessage:
+        """What the task hears; version 0.1 may have left letters that say where it works."""
+        return translated_message(UserMessage(self.text, self.sender, mail=self.number))
 
 
 class Journal(Protocol):
