@@ -162,7 +162,7 @@ CREATE TRIGGER gen_event_upgraded INSTEAD OF INSERT OR DELETE ON gen_event
     FOR EACH ROW EXECUTE FUNCTION gen_upgraded();
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, PARCELS, CLAIMS, f"{LACKS}{_VERSION_6}")
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, PARCELS, CLAIMS, f"{LACKS};{_VERSION_6}")
 """Step n leads from version n to version n + 1."""
 
 VERSION = len(MIGRATIONS)
