@@ -6,7 +6,6 @@ one transaction checks each and takes a hold; the append of the reply removes th
 Everything here is pure: the stores load accounts, ask `decide`, and write.
 """
 
-from asyncio import Future
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -167,10 +166,6 @@ class Ledger(Protocol):
 
     async def balance(self, account: str) -> Balance | None:
         """An account as it is now; None when the task has none."""
-        ...
-
-    def moved(self) -> "Future[None]":
-        """Done when this process next settles, drops or limits anything, so that waiting calls ask again."""
         ...
 
 

@@ -10,6 +10,7 @@ from gencode.budgets.limits import Amounts, Spent, in_numbers, in_units, known
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
 from gencode.core.prices import Price
+from gencode.runtime.changes import Changes
 from gencode.runtime.parts import WaitPart
 from gencode.runtime.ports import Request
 from gencode.runtime.spending import at_most, reply_room
@@ -19,8 +20,6 @@ NO_PRICE = (
     "in the settings, or limit tokens or turns instead."
 )
 WAITS = "waits for other calls that spend from the same budget"
-LOOK_SECONDS = 0.1
-"""How soon a call that waits notices what other processes have settled."""
 SILENT_SECONDS = 3.0
 """For so long nobody is told that a call waits."""
 CLOSE_SECONDS = 2.0
@@ -56,7 +55,7 @@ class Paid(Struct, frozen=True):
         return self.hold is not None
 
 
-class _Line:
+class _Waiting:
     """Those who wait for one account; only the head of the line asks again."""
 
     __slots__ = ("head", "length")
@@ -69,10 +68,11 @@ class _Line:
 class CallQueue:
     """The calls of one process that wait for a budget, for each account in the order they came."""
 
-    def __init__(self, ledger: Ledger, close: Close) -> None:
+    def __init__(self, ledger: Ledger, changes: Changes, close: Close) -> None:
         self._ledger = ledger
+        self._changes = changes
         self._close = close
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, _Waiting] = {}
 
     async def take(self, hold: Hold, tell: Tell) -> Granted:
         """Take a hold, once it fits or nothing else is held; BudgetSpent when nothing is left."""
@@ -89,7 +89,7 @@ class CallQueue:
         """What the ledger says once it is the turn of this call; it waits while this account blocks it."""
         if not account:
             return await self._ledger.hold(hold)
-        line = self._lines.setdefault(account, _Line())
+        line = self._lines.setdefault(account, _Waiting())
         line.length += 1
         try:
             async with line.head:
@@ -102,9 +102,8 @@ class CallQueue:
     async def _waited(self, hold: Hold, account: str, tell: Tell) -> Verdict:
         clock = asyncio.get_running_loop().time
         silent, look = clock() + SILENT_SECONDS, clock() + CLOSE_SECONDS
-        told = False
+        seen, told = self._changes.count, False
         while True:
-            moved = self._ledger.moved()
             verdict = await self._ledger.hold(hold)
             if not isinstance(verdict, Wait) or verdict.account != account:
                 return verdict
@@ -115,7 +114,7 @@ class CallQueue:
                 look = clock() + CLOSE_SECONDS
                 for task in verdict.holders:
                     await self._close(task)
-            await asyncio.wait((moved,), timeout=LOOK_SECONDS)
+            seen = await self._changes.after(seen, CLOSE_SECONDS / 2)
 
 
 class Payer:

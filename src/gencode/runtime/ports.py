@@ -9,11 +9,12 @@ from msgspec import Struct
 from gencode.budgets.ledger import Ledger
 from gencode.core.events import DurableFact, Event, TaskCreated
 from gencode.core.messages import Message, ToolCall, UserMessage
+from gencode.core.old_events import translated_message
 from gencode.core.outcome import Outcome
 from gencode.core.spec import AgentSpec, Effort, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.runtime.asking import Hearing, Inquiry, Reply
+from gencode.runtime.asking import Hearing, Inquiry, QuestionStore, Reply
 from gencode.runtime.parts import AgainPart as AgainPart
 from gencode.runtime.parts import CallPart as CallPart
 from gencode.runtime.parts import EndPart as EndPart
@@ -25,6 +26,7 @@ from gencode.runtime.queries import TaskQuery as TaskQuery
 
 if TYPE_CHECKING:
     from gencode.runtime.agenda import Agenda
+    from gencode.runtime.changes import Changes
     from gencode.runtime.channels import Tray
     from gencode.runtime.chronicle import Chronicle
 
@@ -111,6 +113,11 @@ class Letter(Struct, frozen=True):
     text: str
     sender: str
     at: str
+
+    @property
+    def message(self) -> UserMessage:
+        """What the task hears; version 0.1 may have left letters that say where it works."""
+        return translated_message(UserMessage(self.text, self.sender, mail=self.number))
 
 
 class Journal(Protocol):
@@ -229,6 +236,11 @@ class Store(Journal, Archive, Protocol):
         ...
 
     @property
+    def questions(self) -> QuestionStore:
+        """Where questions wait until a person answers them."""
+        ...
+
+    @property
     def chronicle(self) -> "Chronicle":
         """The facts of all tasks in one order."""
         ...
@@ -236,6 +248,11 @@ class Store(Journal, Archive, Protocol):
     @property
     def ledger(self) -> Ledger:
         """What tasks may spend, and have spent."""
+        ...
+
+    @property
+    def changes(self) -> "Changes":
+        """Wakes whoever waits for something new, whichever process writes it."""
         ...
 
     async def close(self) -> None:

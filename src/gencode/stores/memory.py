@@ -5,10 +5,13 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
+from gencode.runtime.changes import Changes
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
 from gencode.stores.facts import (
     DRAWS,
@@ -31,6 +34,7 @@ from gencode.stores.memory_ledger import MemoryLedger
 
 if TYPE_CHECKING:
     from gencode.stores.memory_agenda import MemoryAgenda, MemoryTray
+    from gencode.stores.memory_questions import MemoryQuestions
 
 
 class _Record:
@@ -49,6 +53,16 @@ class _Record:
         """The account of the session that pays for it."""
 
 
+class TaskNow(Struct, frozen=True):
+    """What questions depend on of a task: its place in the tree, its folder, and the lease."""
+
+    parent: str | None
+    cwd: str
+    owner: str
+    epoch: int
+    leased: bool
+
+
 class MemoryStore:
     """A `Store` in dictionaries."""
 
@@ -59,12 +73,16 @@ class MemoryStore:
         self._draw = draw
         self._tray: MemoryTray | None = None
         self._agenda: MemoryAgenda | None = None
+        self.changes = Changes()
+        """Wakes whoever waits for something new."""
+        self._questions: MemoryQuestions | None = None
         self.chronicle = MemoryChronicle(lambda: [record.state for record in self._records.values()])
         """The facts of all tasks in one order."""
         self.ledger = MemoryLedger(
             lambda task: self._records[task].state if task in self._records else None,
             lambda: [record.state for record in self._records.values()],
             self._above,
+            self.changes.note,
         )
         """What tasks may spend, and have spent."""
 
@@ -73,7 +91,7 @@ class MemoryStore:
         """Messages that are not delivered yet."""
         from gencode.stores.memory_agenda import MemoryTray
 
-        self._tray = self._tray or MemoryTray()
+        self._tray = self._tray or MemoryTray(self.changes)
         return self._tray
 
     @property
@@ -81,11 +99,20 @@ class MemoryStore:
         """What is planned for later; nothing of it is loaded before somebody asks."""
         from gencode.stores.memory_agenda import MemoryAgenda
 
-        self._agenda = self._agenda or MemoryAgenda(self.tray, self._draw)
+        self._agenda = self._agenda or MemoryAgenda(self.tray, self._draw, self.changes)
         return self._agenda
 
+    @property
+    def questions(self) -> "MemoryQuestions":
+        """Where questions wait until a person answers them; nothing of it is loaded before somebody asks."""
+        from gencode.stores.memory_questions import MemoryQuestions
+
+        self._questions = self._questions or MemoryQuestions(self._task_now)
+        return self._questions
+
     async def close(self) -> None:
-        """Nothing to let go of: the facts stay readable while the store exists."""
+        """Wake whoever waits for something new; the facts stay readable while the store exists."""
+        self.changes.close()
 
     async def create(
         self,
@@ -105,6 +132,7 @@ class MemoryStore:
                 self.ledger.created(growth.state, above)
                 self._records[task] = record
                 self.chronicle.write(growth.events)
+                self.changes.note()
                 return Lease(owner, 1, growth.state, (task, *above))
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws.")
 
@@ -121,6 +149,7 @@ class MemoryStore:
         record.owner = owner
         record.until = self._until()
         record.wish = None
+        self.changes.note()
         top = self._top(record)
         if session is not None and session != top.session:
             top.session = session
@@ -145,6 +174,7 @@ class MemoryStore:
         self.ledger.appended(before, growth.state, lease.path)
         if last:
             record.owner = None
+        self.changes.note()
         return growth.events
 
     async def renew(self, owner: str) -> set[str]:
@@ -159,6 +189,7 @@ class MemoryStore:
         record = self._records[lease.task]
         if (record.epoch, record.owner) == (lease.epoch, lease.owner):
             record.owner = None
+            self.changes.note()
 
     async def owned(self) -> list[Ownership]:
         """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
@@ -176,6 +207,7 @@ class MemoryStore:
             return False
         kept = record.wish is Wish.STOP or (record.wish is Wish.REPORT and wish is not Wish.STOP)
         record.wish = record.wish if kept else wish
+        self.changes.note()
         return True
 
     async def asked(self, owner: str) -> list[tuple[str, Wish]]:
@@ -197,6 +229,7 @@ class MemoryStore:
             raise unheard(task)
         number = (waiting[-1].number if waiting else self._records[task].state.mailed) + 1
         self._mail[task] = [*waiting, Letter(task, number, clean, unicode_text(sender), stamp())]
+        self.changes.note()
         return number
 
     async def letters(self, owner: str) -> list[Letter]:
@@ -217,6 +250,7 @@ class MemoryStore:
         self._records[growth.state.id] = _Record(growth, 0, None, 0.0)
         self.chronicle.write(growth.events)
         self.ledger.recount(self._above(growth.state.id))
+        self.changes.note()
 
     async def delete(self, task: str) -> list[str]:
         """Delete a task with everything below it, all or nothing; the ids that are gone."""
@@ -234,6 +268,7 @@ class MemoryStore:
             self._mail.pop(name, None)
         self.chronicle.forget(gone)
         self.ledger.deleted(gone)
+        self.changes.note()
         return gone
 
     async def task(self, task: str) -> Task | None:
@@ -284,6 +319,14 @@ class MemoryStore:
     def _is_unheard(self, record: _Record) -> bool:
         letters = self._mail.get(record.state.id, ())
         return record.owner is None and any(each.number > record.state.mailed for each in letters)
+
+    def _task_now(self, task: str) -> TaskNow | None:
+        """Whose a task is at this moment."""
+        record = self._records.get(task)
+        if record is None:
+            return None
+        leased = record.owner is not None and record.until > time.monotonic()
+        return TaskNow(record.state.parent, record.state.cwd, record.owner or "", record.epoch, leased)
 
     def _over(self, record: _Record, now: float) -> tuple[bool, float]:
         """Whether nobody has a task any more, and for how long nothing was heard of who should have it."""

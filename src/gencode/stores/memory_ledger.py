@@ -1,6 +1,5 @@
 """The ledger in memory (stores rack)."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
@@ -36,14 +35,15 @@ class MemoryLedger:
         task: Callable[[str], Task | None],
         tasks: Callable[[], Iterable[Task]],
         path: Callable[[str], tuple[str, ...]],
+        note: Callable[[], None],
     ) -> None:
         self._task = task
         self._tasks = tasks
+        self._note = note
         self._path = path
         """The ids above a task, nearest first."""
         self._accounts: dict[str, Account] = {}
         self._holds: dict[str, Hold] = {}
-        self._moved: asyncio.Future[None] | None = None
 
     async def left(self, path: Sequence[str]) -> Amounts | None:
         """What is left for a call of the first on a path; None: nothing limits it."""
@@ -74,18 +74,12 @@ class MemoryLedger:
         known, limits = self._accounts.get(account) or self._new(account), limited(budget)
         check_limits(self._accounts, known, limits)
         self._accounts[account] = replace(known, limits=limits)
-        self._tell()
+        self._note()
 
     async def balance(self, account: str) -> Balance | None:
         """An account as it is now; None when the task has none."""
         known = self._accounts.get(account)
         return balance_of(self._accounts, known) if known is not None else None
-
-    def moved(self) -> "asyncio.Future[None]":
-        """Done when this process next settles, drops or limits anything."""
-        if self._moved is None or self._moved.done():
-            self._moved = asyncio.get_running_loop().create_future()
-        return self._moved
 
     def created(self, state: Task, above: Sequence[str]) -> None:
         """Count a new task above it, and open its account; BudgetSpent when there is too little for it."""
@@ -116,7 +110,7 @@ class MemoryLedger:
             self._count(path, cost)
         if after.status.ended and after.id in self._accounts:
             self._accounts[after.id] = replace(self._accounts[after.id], open=False)
-        self._tell()
+        self._note()
 
     def deleted(self, tasks: Iterable[str]) -> None:
         """Forget the accounts of tasks that are deleted; what they cost stays counted above."""
@@ -161,8 +155,4 @@ class MemoryLedger:
         if hold is not None:
             for account in self._on(hold.path):
                 self._accounts[account.id] = with_hold(account, hold.need, -1)
-            self._tell()
-
-    def _tell(self) -> None:
-        if self._moved is not None and not self._moved.done():
-            self._moved.set_result(None)
+            self._note()

@@ -3,7 +3,6 @@
 What a commit of the journal changes in it is written in the same transaction: the steps have the `Accounts`.
 """
 
-import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -296,7 +295,6 @@ class SqliteLedger:
         self._accounts, self._reads = accounts
         self._errors = errors
         self._together = together
-        self._moved: asyncio.Future[None] | None = None
 
     async def left(self, path: Sequence[str]) -> Amounts | None:
         """What is left for a call of the first on a path; None: nothing limits it."""
@@ -316,14 +314,12 @@ class SqliteLedger:
         """Drop the hold of a task whose call was not made."""
         if await patiently(lambda: self._reads.holds(task), self._errors):
             await self._pen.write(Doing(lambda: self._accounts.drop(task)), together=self._together())
-            self.tell()
 
     async def limit(self, account: str, budget: Budget) -> None:
         """Set, raise or lower the budget of a task or a session."""
         check_budget(budget)
         step = Doing(lambda: self._accounts.limit(account, limited(budget)))
         await self._pen.write(step, together=False)
-        self.tell()
 
     async def balance(self, account: str) -> Balance | None:
         """An account as it is now; None when the task has none."""
@@ -338,17 +334,6 @@ class SqliteLedger:
         """Read from the journals what was spent; the accounts that had it wrong."""
         wrong = Doing(self._accounts.recount_all)
         return await self._pen.write(wrong, together=False)
-
-    def moved(self) -> "asyncio.Future[None]":
-        """Done when this process next settles, drops or limits anything."""
-        if self._moved is None or self._moved.done():
-            self._moved = asyncio.get_running_loop().create_future()
-        return self._moved
-
-    def tell(self) -> None:
-        """Something was settled, dropped or limited."""
-        if self._moved is not None and not self._moved.done():
-            self._moved.set_result(None)
 
 
 class _Holding(Step[Verdict]):
