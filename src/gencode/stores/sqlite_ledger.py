@@ -5,7 +5,7 @@ What a commit of the journal changes in it is written in the same transaction: t
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -31,7 +31,7 @@ from gencode.budgets.limits import Amounts, check_budget, cost_between, cost_of,
 from gencode.core.budget import Budget
 from gencode.core.ids import stamp
 from gencode.core.task import Task
-from gencode.stores.ledger_rows import CALL, KINDS, account_from, amounts, need_of, values_of
+from gencode.stores.ledger_rows import CALL, KINDS, Route, account_from, amounts, need_of, values_of
 from gencode.stores.schema import PlainErrors
 from gencode.stores.together import Doing, Pen, Step, patiently
 
@@ -74,22 +74,6 @@ WITH RECURSIVE Below(Id) AS (
 )
 SELECT Id FROM Below
 """
-
-
-class Route(NamedTuple):
-    """What a task spends from: `tasks` are its id and those above it, nearest first, `session` may be empty.
-
-    The budgets of those that are `unread` are in their journals, and perhaps not in the ledger.
-    """
-
-    tasks: tuple[str, ...]
-    session: str = ""
-    unread: tuple[str, ...] = ()
-
-    @property
-    def path(self) -> tuple[str, ...]:
-        """The accounts, as the path of a lease."""
-        return (*self.tasks, self.session) if self.session else self.tasks
 
 
 class Accounts:
