@@ -357,7 +357,7 @@ class GenCode:
         """The journal of one task as JSONL."""
         from gencode.stores.jsonl import export_task
 
-        return export_task(await self.store.events((await self.find(task)).id))
+        return export_task(await self.store.lines((await self.find(task)).id))
 
     async def take_in(self, text: str) -> tuple[Outcome, list[str]]:
         """Keep an exported task; its outcome, and what could not be read of it."""
