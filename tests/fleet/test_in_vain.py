@@ -127,7 +127,7 @@ async def test_what_nobody_waits_for_is_left_to_workers_that_come_by_day_and_is_
         [task] = await submit(gen, 1, "Explore")
     assert await watching.pass_by(1_000) == []
     [stuck] = [each for each in (await survey(narrow.url)).stuck if each.task == task]
-    assert stuck.why == "no worker that is there takes tasks of Explore"
+    assert stuck.outlook.why == "no worker that is there takes tasks of Explore"
     assert await give_up(store, task, "it is in the way of other tests")
 
 

@@ -7,6 +7,9 @@ import pytest
 from gencode.core.ids import new_id
 from gencode.runtime.ports import Store
 from tests.contracts.agenda import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.changes import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.changes_of_others import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.changes_of_others import OpenTwice
 from tests.contracts.chronicle import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.claims import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.claims import beside_another_version
@@ -48,6 +51,23 @@ def write_fact() -> WriteFact:
         )
 
     return written
+
+
+@pytest.fixture
+async def open_twice(postgres: Postgres) -> AsyncGenerator[OpenTwice]:
+    from gencode.stores.postgres import PostgresStore
+
+    stores: list[PostgresStore] = []
+
+    async def opened() -> tuple[Store, Store]:
+        address = postgres.new_schema()
+        for _ in range(2):
+            stores.append(await PostgresStore.open(address))
+        return stores[0], stores[1]
+
+    yield opened
+    for store in stores:
+        await store.close()
 
 
 async def test_a_claim_that_cannot_be_read_is_dropped(open_store: OpenStore) -> None:

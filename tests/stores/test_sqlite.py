@@ -23,6 +23,9 @@ from gencode.stores.schema import VERSION, Durability
 from gencode.stores.sqlite import ASKED, LETTERS, SqliteStore
 from gencode.stores.steps import SNAPSHOT_EVERY
 from tests.contracts.agenda import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.changes import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.changes_of_others import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.changes_of_others import OpenTwice
 from tests.contracts.chronicle import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.claims import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.claims import beside_another_version
@@ -60,6 +63,20 @@ def write_fact() -> WriteFact:
         rows(path, "UPDATE Journal SET Body = ? WHERE Task = ? AND Seq = ?", body, task, seq)
 
     return written
+
+
+@pytest.fixture
+async def open_twice(tmp_path: Path) -> AsyncGenerator[OpenTwice]:
+    stores: list[SqliteStore] = []
+
+    async def opened() -> tuple[Store, Store]:
+        for _ in range(2):
+            stores.append(await SqliteStore.open(tmp_path / "twice" / "gen.db"))
+        return stores[0], stores[1]
+
+    yield opened
+    for store in stores:
+        await store.close()
 
 
 def permissions(path: Path) -> int:

@@ -16,7 +16,8 @@ from gencode.core.task import Task, replay
 from gencode.runtime.ports import TaskQuery
 from gencode.stores.folding import unreadable
 from gencode.stores.schema import VERSION, migrate, open_pair
-from gencode.stores.sqlite import SqliteStore
+from gencode.stores.sqlite import SqliteChanges, SqliteStore
+from tests.contracts.changes import SOON
 from tests.contracts.store import everything, said
 from tests.stores.looking import ended_task, rows
 
@@ -139,6 +140,17 @@ async def test_a_full_disk_is_told_and_work_goes_on_when_there_is_room(path: Pat
     events, task = await everything(store, lease.task)
     assert replay(events) == task == lease.state
     await store.close()
+
+
+async def test_who_waits_for_a_change_of_a_file_that_cannot_be_read_is_woken_to_hear_so(path: Path) -> None:
+    writer, reader = await asyncio.to_thread(open_pair, path, "normal")
+    changes = SqliteChanges(reader)
+    reader.close()
+    async with asyncio.timeout(SOON):
+        first = await changes.after(changes.count)
+        assert await changes.after(first) > first
+    changes.close()
+    writer.close()
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import CorruptFact
 from gencode.core.events import Event, plain, unknown_kind
-from gencode.core.old_events import stored_fact, translated_task
+from gencode.core.old_events import stored_fact
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
@@ -90,7 +90,7 @@ def unreadable(state: Task | None, why: CorruptFact) -> Task | None:
 def snapshot_of(body: str | bytes | None) -> Task | None:
     """The stored fold; None (so that everything is folded again) when there is none that can be read."""
     try:
-        return None if body is None else translated_task(_decoder.decode(body))
+        return None if body is None else _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 

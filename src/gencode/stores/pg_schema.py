@@ -8,7 +8,7 @@ from gencode.core.errors import StoreTrouble
 from gencode.runtime.owner import fate, process_named
 from gencode.stores.pg_claims import CLAIMS
 from gencode.stores.pg_link import Connection, Link, alone
-from gencode.stores.pg_parcels import PARCELS
+from gencode.stores.pg_parcels import LACKS, PARCELS
 
 _LOCK = 1195723331
 """The advisory lock of those who migrate: "GENC", as in the SQLite file."""
@@ -162,7 +162,7 @@ CREATE TRIGGER gen_event_upgraded INSTEAD OF INSERT OR DELETE ON gen_event
     FOR EACH ROW EXECUTE FUNCTION gen_upgraded();
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, PARCELS, CLAIMS, _VERSION_6)
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, PARCELS, CLAIMS, f"{LACKS};{_VERSION_6}")
 """Step n leads from version n to version n + 1."""
 
 VERSION = len(MIGRATIONS)

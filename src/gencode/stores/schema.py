@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
 from gencode.core.errors import StoreTrouble
+from gencode.runtime.changes import CLOSED
 from gencode.stores.question_tables import QUESTIONS
 
 T = TypeVar("T")
@@ -280,7 +281,7 @@ class PlainErrors:
         if error is None:
             return
         if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
-            raise StoreTrouble("This GenCode was closed; open it again to go on.") from None
+            raise StoreTrouble(CLOSED) from None
         if isinstance(error, sqlite3.ProgrammingError | sqlite3.IntegrityError):
             return
         if isinstance(error, sqlite3.DatabaseError):

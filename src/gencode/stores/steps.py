@@ -17,7 +17,7 @@ from gencode.stores.together import Step
 SNAPSHOT_EVERY = 64
 """So many facts at most are folded to read a task."""
 
-_FOLD_REVISION = 4  # raise it when `fold` gives another task for the same facts
+_FOLD_REVISION = 5  # raise it when `fold` gives another task for the same facts
 FOLD = zlib.crc32(repr((_FOLD_REVISION, Task.__struct_fields__, Evidence.__struct_fields__)).encode())
 """The number of the fold that made a snapshot; snapshots of another one do not count."""
 

@@ -190,8 +190,9 @@ async def _fleet(url: str) -> list[Check]:
     for task in seen.stuck:
         taken = f"taken {task.takes} times, " if task.takes else ""
         why = f"{task.task} of {task.agent} in {task.cwd}: {taken}nobody at it for {task.seconds:.0f} s"
-        because = f" ({task.why})" if task.why else ""
-        way = f"{task.way}; or gen task stop {task.task}" if task.way else f"gen task stop {task.task}"
+        outlook = task.outlook
+        because = f" ({outlook.why})" if outlook.why else ""
+        way = f"{outlook.way}; or gen task stop {task.task}" if outlook.way else f"gen task stop {task.task}"
         found.append(Check("stuck task", "missing", why + because, way))
     for work in seen.returned:
         files = "1 file" if work.files == 1 else f"{work.files} files"
