@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from gencode.stores.pg_agenda import PostgresAgenda, PostgresTray
     from gencode.stores.pg_chronicle import PostgresChronicle
     from gencode.stores.pg_claims import PostgresClaims
+    from gencode.stores.pg_questions import PostgresQuestions
 
 LOOK_SECONDS = 2.0
 """Who hears nothing looks so often."""
@@ -179,6 +180,13 @@ class PostgresStore:
         from gencode.stores.pg_claims import PostgresClaims
 
         return PostgresClaims(self.link, self._ear)
+
+    @property
+    def questions(self) -> "PostgresQuestions":
+        """Where questions wait until a person answers them."""
+        from gencode.stores.pg_questions import PostgresQuestions
+
+        return PostgresQuestions(self.link, self._ear)
 
     @property
     def chronicle(self) -> "PostgresChronicle":

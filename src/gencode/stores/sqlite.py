@@ -209,7 +209,7 @@ class SqliteStore:
 
     @property
     def questions(self) -> "SqliteQuestions":
-        """Where questions lie until a person answers them."""
+        """Where questions wait until a person answers them."""
         from gencode.stores.sqlite_questions import SqliteQuestions
 
         return SqliteQuestions(self._pen, self._writer, self._reader, self._plain_errors)
