@@ -1,6 +1,7 @@
 """Tasks wherever they run: looked at, stopped and sent to the background from any process."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -14,7 +15,7 @@ from gencode.core.task import Task
 from gencode.delegation.orphans import close_task
 from gencode.delegation.supervisor import REPORT_SECONDS, Supervisor
 from gencode.delegation.turns import places
-from gencode.delegation.watch import LOOK_SECONDS, Watch
+from gencode.delegation.watch import DEATH_SECONDS, Watch
 from gencode.delegation.withdrawing import call_off
 from gencode.runtime import one_task
 from gencode.runtime.owner import fate
@@ -180,11 +181,12 @@ class Reach:
 
     async def _handed_over(self, task: Task) -> Task:
         """A task that was sent to the background; one that changes its process for that, once it goes on."""
-        for _ in range(round(LET_GO_SECONDS / LOOK_SECONDS)):
-            if task.reason is not EndReason.BACKGROUNDED:
-                break
-            await asyncio.sleep(LOOK_SECONDS)
+        until = time.monotonic() + LET_GO_SECONDS
+        while task.reason is EndReason.BACKGROUNDED and time.monotonic() < until:
+            seen = self._store.changes.count
             task = await self._watch.task(task.id)
+            if task.reason is EndReason.BACKGROUNDED:
+                await self._store.changes.after(seen, DEATH_SECONDS)
         return task
 
     async def _stopped(self, task: str, why: Cause, *, report: bool) -> None:
