@@ -142,7 +142,7 @@ async def test_deleting_a_conversation_deletes_everything_below_it(store: Sqlite
         await store.append(lease, [TaskStarted(), TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)])
     rows(path, "DELETE FROM Sessions WHERE Id = ?", talk.task)
     assert await store.tasks(TaskQuery()) == [other.state]
-    for table in ("DISTINCT Task FROM Events", "Task FROM Snapshots", "Id FROM SubSessions"):
+    for table in ("DISTINCT Task FROM Journal", "Task FROM Snapshots", "Id FROM SubSessions"):
         assert rows(path, f"SELECT {table}") == [(other.task,)]
 
 
@@ -170,7 +170,7 @@ async def test_a_task_is_read_from_its_last_snapshot_on(store: SqliteStore, path
     lease = await store.create(TaskCreated(), "me")
     for n in range(SNAPSHOT_EVERY + 5):
         await store.append(lease, [MessageAdded(AssistantMessage(f"{n}"))])
-    rows(path, "UPDATE Events SET Body = 'gone' WHERE Seq < ?", SNAPSHOT_EVERY)
+    rows(path, "UPDATE Journal SET Body = 'gone' WHERE Seq < ?", SNAPSHOT_EVERY)
     assert await store.task(lease.task) == lease.state
     assert (await store.take(lease.task, "me")).state == lease.state
 

@@ -26,13 +26,13 @@ NOBODY = 65534
 @pytest.mark.parametrize(
     "change",
     [
-        "UPDATE Events SET Body = 'garbage' WHERE Task = ? AND Seq = 3",
-        "UPDATE Events SET Body = x'FFFE' WHERE Task = ? AND Seq = 3",
-        """UPDATE Events SET Body = '{"kind":"Unheard"}' WHERE Task = ? AND Seq = 3""",
-        "UPDATE Events SET At = 'never' WHERE Task = ? AND Seq = 3",
-        "UPDATE Events SET At = x'FF' WHERE Task = ? AND Seq = 3",
-        "DELETE FROM Events WHERE Task = ? AND Seq = 3",
-        "DELETE FROM Events WHERE Task = ? AND Seq >= 3",
+        "UPDATE Journal SET Body = 'garbage' WHERE Task = ? AND Seq = 3",
+        "UPDATE Journal SET Body = x'FFFE' WHERE Task = ? AND Seq = 3",
+        """UPDATE Journal SET Body = '{"kind":"Unheard"}' WHERE Task = ? AND Seq = 3""",
+        "UPDATE Journal SET At = 'never' WHERE Task = ? AND Seq = 3",
+        "UPDATE Journal SET At = x'FF' WHERE Task = ? AND Seq = 3",
+        "DELETE FROM Journal WHERE Task = ? AND Seq = 3",
+        "DELETE FROM Journal WHERE Task = ? AND Seq >= 3",
     ],
 )
 async def test_a_corrupt_fact_is_named_and_the_rest_is_readable(
@@ -56,7 +56,7 @@ async def test_a_corrupt_fact_is_named_and_the_rest_is_readable(
 async def test_a_task_of_which_nothing_can_be_read_hides_no_other(store: SqliteStore, path: Path) -> None:
     good = await ended_task(store, "good")
     bad = await store.create(TaskCreated(), "me")
-    rows(path, "UPDATE Events SET Body = '' WHERE Task = ?", bad.task)
+    rows(path, "UPDATE Journal SET Body = '' WHERE Task = ?", bad.task)
     rows(path, "DELETE FROM Snapshots WHERE Task = ?", bad.task)
     assert await store.tasks(TaskQuery()) == [good.state]
     with pytest.raises(CorruptFact, match=f"Fact 1 of task {bad.task}"):

@@ -17,7 +17,7 @@ from gencode.delegation.orphans import close_if_orphan
 from gencode.delegation.relatives import TaskTree
 from gencode.delegation.remote import Followed
 from gencode.delegation.supervisor import Supervisor
-from gencode.delegation.watch import DEATH_SECONDS
+from gencode.delegation.watch import LOOK_SECONDS
 from gencode.runtime.bus import Bus
 from gencode.runtime.ports import Store, TaskQuery, Wish
 from gencode.runtime.prompt import kin_words
@@ -131,4 +131,4 @@ class Rejoined(Followed):
             await self._steady.patiently(lambda: close_if_orphan(self._store, self.id, owner))
             await self._hear()
             if not self.task.status.ended:
-                await self._store.changes.after(seen, DEATH_SECONDS)
+                await self._store.changes.after(seen, LOOK_SECONDS)

@@ -15,7 +15,7 @@ from gencode.core.task import Task
 from gencode.delegation.orphans import close_task
 from gencode.delegation.supervisor import REPORT_SECONDS, Supervisor
 from gencode.delegation.turns import places
-from gencode.delegation.watch import DEATH_SECONDS, Watch
+from gencode.delegation.watch import LOOK_SECONDS, Watch
 from gencode.delegation.withdrawing import call_off
 from gencode.runtime import one_task
 from gencode.runtime.owner import fate
@@ -186,7 +186,7 @@ class Reach:
             seen = self._store.changes.count
             task = await self._watch.task(task.id)
             if task.reason is EndReason.BACKGROUNDED:
-                await self._store.changes.after(seen, DEATH_SECONDS)
+                await self._store.changes.after(seen, LOOK_SECONDS)
         return task
 
     async def _stopped(self, task: str, why: Cause, *, report: bool) -> None:

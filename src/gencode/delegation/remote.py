@@ -26,7 +26,7 @@ from gencode.delegation.live import GRACE_SECONDS, Live
 from gencode.delegation.orphans import close_if_orphan
 from gencode.delegation.steady import QUEUES, Steady
 from gencode.delegation.waits import FindOutlook, Waits
-from gencode.delegation.watch import DEATH_SECONDS
+from gencode.delegation.watch import LOOK_SECONDS
 from gencode.delegation.withdrawing import call_off, give_up, time_out
 from gencode.runtime.bus import Bus
 from gencode.runtime.fleet import Queued
@@ -231,7 +231,7 @@ class Remote(Followed):
                 self._park()
             else:
                 self._unpark()
-            seen = await self._store.changes.after(seen, DEATH_SECONDS)
+            seen = await self._store.changes.after(seen, LOOK_SECONDS)
             events = await self._hear()
             if why := await self._waits.look(self._outlook, quiet=not events):
                 await give_up(self._store, self.id, why)

@@ -38,7 +38,7 @@ from gencode.delegation.seating import Seating
 from gencode.delegation.sharing import Woken
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.trees import Workplace
-from gencode.delegation.watch import DEATH_SECONDS
+from gencode.delegation.watch import LOOK_SECONDS
 from gencode.runtime.bus import Bus
 from gencode.runtime.forms import Form, told_form
 from gencode.runtime.limits import Limits
@@ -253,7 +253,7 @@ class Starting:
                     raise
             held = next((each for each in await self._store.owned() if each.task == task), None)
             dead = held.owner if held is not None and given_up(held) else None
-            await self._store.changes.after(seen, DEATH_SECONDS)
+            await self._store.changes.after(seen, LOOK_SECONDS)
 
     async def compact(self, task: str, order: Order, desk: Desk, why: str) -> bool:
         """Sum up the transcript of a task that is at rest; False when there is nothing to leave out."""
@@ -299,10 +299,11 @@ class Starting:
             sender = "system" if more.notice else "user"
             said = UserMessage(more.prompt, sender, images=order.images, notice=more.notice)
             heard = words_for(before, said, letters, events)
-            heard += [note for note in origin.notes() if note not in earlier]
+            notes = origin.notes(before.place)
+            heard += [note for note in notes if note.notice is not None or note not in earlier]
             form = schema_of(lease.state, spec, more.form)
             heard += told_form(form, earlier)
-            heard = with_place(heard, order.workplace, origin.workspace, events)
+            heard = with_place(before, heard, order.workplace, origin.workspace, events)
             started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
             first = (TaskBackgrounded(),) if more.behind else ()
             woken = order.woken is not None

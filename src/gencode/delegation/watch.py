@@ -19,7 +19,7 @@ from gencode.runtime.fleet import Dispatching
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.runtime.stop import Stop
 
-DEATH_SECONDS = 0.5
+LOOK_SECONDS = 0.5
 """A process that dies writes nothing, so whoever waits for its task looks so often besides."""
 MOST_ASKED = 200
 """So many of the latest tasks of a folder are looked at for who changed a file."""
@@ -109,7 +109,7 @@ class Watch:
             while True:
                 seen = self._store.changes.count
                 found = await steady.patiently(partial(self.task, task))
-                rest = DEATH_SECONDS if until is None else min(DEATH_SECONDS, until - time.monotonic())
+                rest = LOOK_SECONDS if until is None else min(LOOK_SECONDS, until - time.monotonic())
                 if done(found) or found.status.ended or rest <= 0:
                     return found
                 await self._store.changes.after(seen, rest)
@@ -137,7 +137,7 @@ class Watch:
                 raise problem
             if found.status.ended and found.seq <= after:
                 return
-            await self._store.changes.after(seen, DEATH_SECONDS)
+            await self._store.changes.after(seen, LOOK_SECONDS)
 
     async def author(self, cwd: str, path: str, sha256: str, but: str | None) -> str:
         """Which agent in a folder left a file in this state, as the journals tell; empty if none did.

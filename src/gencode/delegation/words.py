@@ -8,7 +8,7 @@ from gencode.core.task import Task
 from gencode.delegation.apart import Apart
 from gencode.delegation.orphans import given_up
 from gencode.delegation.reach import Reach
-from gencode.delegation.watch import DEATH_SECONDS, Watch
+from gencode.delegation.watch import LOOK_SECONDS, Watch
 from gencode.runtime.ports import Store
 
 PATIENCE = 60.0
@@ -66,7 +66,7 @@ class Words:
                         raise Kept(f"{refused} What was said to task {found.id} is kept.") from None
                     raise
             found = now
-            await self._store.changes.after(seen, DEATH_SECONDS)
+            await self._store.changes.after(seen, LOOK_SECONDS)
 
     async def _deaf(self, task: Task) -> bool:
         """Whether an agent has ended without having heard all that was said to it."""

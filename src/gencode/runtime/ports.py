@@ -8,11 +8,12 @@ from msgspec import Struct
 
 from gencode.core.events import DurableFact, Event, TaskCreated
 from gencode.core.messages import Message, ToolCall, UserMessage
+from gencode.core.old_events import translated_message
 from gencode.core.outcome import Outcome
 from gencode.core.spec import AgentSpec, Effort, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.runtime.asking import Hearing, Inquiry, Reply
+from gencode.runtime.asking import Hearing, Inquiry, QuestionStore, Reply
 from gencode.runtime.parts import AgainPart as AgainPart
 from gencode.runtime.parts import CallPart as CallPart
 from gencode.runtime.parts import EndPart as EndPart
@@ -109,6 +110,11 @@ class Letter(Struct, frozen=True):
     text: str
     sender: str
     at: str
+
+    @property
+    def message(self) -> UserMessage:
+        """What the task hears; version 0.1 may have left letters that say where it works."""
+        return translated_message(UserMessage(self.text, self.sender, mail=self.number))
 
 
 class Journal(Protocol):
@@ -209,6 +215,11 @@ class Store(Journal, Archive, Protocol):
     @property
     def tray(self) -> "Tray":
         """Messages that are not delivered yet."""
+        ...
+
+    @property
+    def questions(self) -> QuestionStore:
+        """Where questions wait until a person answers them."""
         ...
 
     @property

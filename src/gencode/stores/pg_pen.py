@@ -42,7 +42,7 @@ WITH told AS (
     WHERE g.id = t.id AND g.epoch = t.epoch AND g.owner = t.owner AND g.last_seq = t.before
     RETURNING g.id, g.epoch
 ), written AS (
-    INSERT INTO gen_event (task, seq, epoch, kind, body, at)
+    INSERT INTO gen_journal (task, seq, epoch, kind, body, at)
     SELECT e.task, e.seq, m.epoch, e.kind, e.body, e.at
     FROM unnest($13::text[], $14::bigint[], $15::text[], $16::text[], $17::text[])
              AS e (task, seq, kind, body, at)
@@ -60,7 +60,7 @@ SELECT id FROM moved
 """
 _WRITTEN = """
 SELECT t.id FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS t (id, epoch, seq)
-    JOIN gen_event e ON e.task = t.id AND e.seq = t.seq AND e.epoch = t.epoch
+    JOIN gen_journal e ON e.task = t.id AND e.seq = t.seq AND e.epoch = t.epoch
 """
 
 

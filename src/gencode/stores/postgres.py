@@ -32,7 +32,7 @@ from gencode.stores.folding import StoredFact, events_of, folded, snapshot_of
 from gencode.stores.pg_link import PATIENCE, WAKE, Connection, Link, PostgresChanges
 from gencode.stores.pg_pen import Pen, storable
 from gencode.stores.pg_rows import NewTask, delete
-from gencode.stores.pg_schema import migrate_link
+from gencode.stores.pg_schema import check_link
 from gencode.stores.pg_trouble import TROUBLES
 from gencode.stores.steps import FOLD
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from gencode.stores.pg_agenda import PostgresAgenda, PostgresTray
     from gencode.stores.pg_chronicle import PostgresChronicle
     from gencode.stores.pg_claims import PostgresClaims
+    from gencode.stores.pg_questions import PostgresQuestions
 
 LOOK_SECONDS = 2.0
 """Who hears nothing looks so often."""
@@ -120,10 +121,10 @@ ORDER BY t.created_at DESC, t.number DESC LIMIT $7
 """
 _IDS = "SELECT id FROM gen_task WHERE id >= $1 AND id < $1 || 'g' ORDER BY id LIMIT 20"
 _LAST_SEQ = "SELECT last_seq FROM gen_task WHERE id = $1"
-_EVENTS = "SELECT seq, at, body FROM gen_event WHERE task = $1 AND seq > $2 AND seq <= $3 ORDER BY seq"
+_EVENTS = "SELECT seq, at, body FROM gen_journal WHERE task = $1 AND seq > $2 AND seq <= $3 ORDER BY seq"
 _NEWER = """
 SELECT e.task, e.seq, e.at, e.body FROM unnest($1::text[], $2::bigint[]) AS k (task, seq)
-    JOIN gen_event e ON e.task = k.task AND e.seq > k.seq ORDER BY e.task, e.seq
+    JOIN gen_journal e ON e.task = k.task AND e.seq > k.seq ORDER BY e.task, e.seq
 """
 
 
@@ -150,10 +151,10 @@ class PostgresStore:
         draw: Callable[[], str] = new_id,
         patience: float = PATIENCE,
     ) -> Self:
-        """Open the database at `url`, brought up to date where needed."""
+        """Open the database at `url`, made if it is empty."""
         link = await Link.open(url, patience=patience)
         try:
-            await migrate_link(link)
+            await check_link(link)
         except StoreTrouble:
             await link.close()
             raise
@@ -179,6 +180,13 @@ class PostgresStore:
         from gencode.stores.pg_claims import PostgresClaims
 
         return PostgresClaims(self.link, self._ear)
+
+    @property
+    def questions(self) -> "PostgresQuestions":
+        """Where questions wait until a person answers them."""
+        from gencode.stores.pg_questions import PostgresQuestions
+
+        return PostgresQuestions(self.link, self._ear)
 
     @property
     def chronicle(self) -> "PostgresChronicle":

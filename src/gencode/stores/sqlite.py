@@ -96,7 +96,7 @@ _UNHEARD = _TASKS.replace("WHERE ", "WHERE s.Posted > s.Mailed AND s.Owner IS NU
 _IDS = "SELECT Id FROM Sessions WHERE Id >= ? AND Id < ? || 'g' ORDER BY Id LIMIT 20"
 _LAST_SEQ = "SELECT CAST(LastSeq AS INTEGER) FROM Sessions WHERE Id = ?"
 _EVENTS = (
-    "SELECT Seq, CAST(At AS TEXT), CAST(Body AS BLOB) FROM Events WHERE Task = ? AND Seq > ? ORDER BY Seq"
+    "SELECT Seq, CAST(At AS TEXT), CAST(Body AS BLOB) FROM Journal WHERE Task = ? AND Seq > ? ORDER BY Seq"
 )
 
 
@@ -209,7 +209,7 @@ class SqliteStore:
 
     @property
     def questions(self) -> "SqliteQuestions":
-        """Where questions lie until a person answers them."""
+        """Where questions wait until a person answers them."""
         from gencode.stores.sqlite_questions import SqliteQuestions
 
         return SqliteQuestions(self._pen, self._writer, self._reader, self._plain_errors)

@@ -14,7 +14,6 @@ from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.visible import visible_line
 from gencode.runtime.asking import Question
 from gencode.runtime.ports import Store
-from gencode.runtime.questions import Relaying
 
 LAST_FACTS = 20
 """So many facts of an agent are looked at for what became of its question."""
@@ -80,7 +79,7 @@ async def ended_question(store: Store, question: Question) -> EndedQuestion | No
     """What became of a question; None as long as the journal does not say."""
     task = await store.task(question.task)
     facts = await store.events(question.task, max(task.seq - LAST_FACTS, 0)) if task else []
-    by = await _who(store, question)
+    by = await store.questions.who(question.task, question.call)
     if question.inquiries and by:
         return EndedQuestion(QuestionEnd.ANSWERED, by)
     if found := [end for event in facts if (end := _ended(event, question, by))]:
@@ -135,15 +134,8 @@ async def _soon(store: Store, question: Question) -> EndedQuestion | None:
             async for _ in store.changes.looks():
                 if ended := await ended_question(store, question):
                     return ended
-    by = await _who(store, question)
+    by = await store.questions.who(question.task, question.call)
     return EndedQuestion(QuestionEnd.ANSWERED, by) if by else None
-
-
-async def _who(store: Store, question: Question) -> str:
-    """Who answered a question; empty where that is not known."""
-    if not isinstance(store, Relaying):
-        return ""
-    return await store.questions.who(question.task, question.call)
 
 
 def _ended(event: Event, question: Question, by: str) -> EndedQuestion | None:

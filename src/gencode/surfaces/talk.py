@@ -23,7 +23,6 @@ from gencode.core.visible import visible_line
 from gencode.delegation.reach import Verb
 from gencode.delegation.vigil import Vigil
 from gencode.runtime.ports import TaskQuery
-from gencode.runtime.questions import Relaying
 from gencode.surfaces.asked_elsewhere import AskedElsewhere
 from gencode.surfaces.family import busy
 from gencode.surfaces.figures import name_of
@@ -66,7 +65,9 @@ class Talk:
         agent: str = "",
         heard: Callable[[Event], None] = lambda _: None,
         told: Callable[[Notice], None] = lambda _: None,
+        relays: bool = True,
     ) -> None:
+        """`relays`: questions of other processes are shown where this conversation is."""
         self.gen = gen
         self.view = View()
         self.session: str | None = None
@@ -84,8 +85,7 @@ class Talk:
         self._seqs: dict[str, int] = {}
         self._chores: set[asyncio.Task[None]] = set()
         self._beginning = asyncio.Lock()
-        self.relays = isinstance(gen.store, Relaying)
-        """Whether questions of other processes are brought here."""
+        self._relays = relays
         self.asked_elsewhere = AskedElsewhere()
         self._lookout = Lookout(self)
         self._vigil = Vigil(gen.store, gen.workspace.root, gen.supervisor.liveness)
@@ -184,7 +184,7 @@ class Talk:
     @property
     def woken_ask(self) -> bool:
         """Whether an agent that is woken can ask somebody here: it may run on another machine."""
-        here = not self.gen.launcher.apart.far or self.relays
+        here = not self.gen.launcher.apart.far or self._relays
         return self.gen.settings.background_questions and here
 
     async def hits(self, task: str, verb: Verb) -> Sequence[Task]:

@@ -16,8 +16,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from gencode.core.visible import visible
-from gencode.runtime.asking import Answer, Inquiry, Question
-from gencode.runtime.broker import NOBODY
+from gencode.runtime.asking import NOBODY, Answer, Inquiry, Question
 from gencode.surfaces import questions
 from gencode.surfaces.fates import unanswered
 from gencode.surfaces.tui.attention import GuardedDialog

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from gencode.core.errors import GenCodeError
 from gencode.runtime.asking import Answer, Question
-from gencode.runtime.broker import said_nothing
 from gencode.surfaces.fates import ended_question, told
 from gencode.surfaces.notices import Notice
 from gencode.surfaces.tui import asking
@@ -33,16 +32,16 @@ class ScreenPerson:
             async with asyncio.timeout(2 * asking.PARTING_SECONDS):
                 await self._parted.wait()
         shown = InquiryScreen if question.inquiries else AskScreen
-        screen = shown(question, app.paper, lambda: len(app.broker.waiting()))
+        screen = shown(question, app.paper, lambda: len(app.desk.waiting()))
         if isinstance(screen, InquiryScreen):
-            screen.stay = app.broker.stay
+            screen.stay = app.desk.stay
         app.bell()
         try:
             answer = await app.ask(screen) or NO
         except asyncio.CancelledError:
             self._part(screen)
             raise
-        if said_nothing(answer):
+        if answer.silent:
             app.tell(Notice(LEFT_OPEN, task=question.task))
         return answer
 
