@@ -12,13 +12,13 @@ from gencode.core.events import Event, TaskCreated
 from gencode.core.ids import new_id
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.task import Task, fold
-from gencode.delegation.heartbeat import Heartbeat
+from gencode.delegation.crash_recovery import stop_anywhere
 from gencode.delegation.live import GRACE_SECONDS
+from gencode.delegation.liveness import ProcessLiveness
 from gencode.delegation.remote import Remote
 from gencode.delegation.steady import QUEUES, Steady
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.watch import tell_nobody
-from gencode.delegation.withdrawing import call_off
 from gencode.runtime.bus import Bus
 from gencode.runtime.models import Model
 from gencode.runtime.ports import Elsewhere, Engine, Handover, Store
@@ -79,16 +79,20 @@ class Apart:
             lease = await self._store.create(handover.created, self._supervisor.owner)
             handover = replace(handover, task=lease.task, keeper=lease.owner)
             begin = partial(self._in_turn, handover, timed)
-            remote = Remote(lease.state, stop, begin, self._store, self._bus)
-            remote.lease = lease
+            alive = self._liveness(lease.task, handover)
+            remote = Remote(lease.state, stop, begin, self._store, self._bus, slot, lease, alive)
             self._bus.publish(await self._store.events(lease.task))
         slot.task = remote.id
-        remote.slot = slot
-        if not self.far:
-            remote.heartbeat = Heartbeat(self._store, self._supervisor.liveness, handover.seconds)
         remote.spend_from(purse)
         self._supervisor.watch(remote, lambda: self._followed(remote))
         return remote
+
+    def _liveness(self, task: str, handover: Handover) -> ProcessLiveness | None:
+        """The signs of life of a process on this machine."""
+        if self.far:
+            return None
+        tell = partial(self._bus.tell, task)
+        return ProcessLiveness(self._store, task, self._supervisor.timing, handover.seconds, tell)
 
     async def _followed(self, remote: Remote) -> None:
         """Follow a task to its end; one that was stopped while the database was away is called off later."""
@@ -107,7 +111,9 @@ class Apart:
         finally:
             if not begun:
                 slot.give_back()
-        remote = Remote(_told(events, process.task), stop, lambda: _already(process), self._store, self._bus)
+        told, alive = _told(events, process.task), self._liveness(process.task, handover)
+        begin = partial(_already, process)
+        remote = Remote(told, stop, begin, self._store, self._bus, slot, liveness=alive)
         await remote.begin()
         self._bus.publish(events)
         return remote
@@ -141,7 +147,7 @@ class Apart:
     async def _call_off(self, task: str, why: Cause) -> None:
         """Stop a task wherever it is, also when the database is away at first."""
         try:
-            step = partial(call_off, self._store, task, self._supervisor.owner, why)
+            step = partial(stop_anywhere, self._store, task, self._supervisor.owner, why)
             await Steady(Stop(), tell_nobody).patiently(step)
         except GenCodeError as trouble:
             log.warning("task %s could not be called off: %s", task, trouble)
@@ -169,7 +175,7 @@ class Apart:
             raise UserMistake(NOT_HERE)
         if self.far:
             return await self._engine.start(handover)
-        most = self._supervisor.liveness.over + BEGIN_SECONDS
+        most = self._supervisor.timing.silent + BEGIN_SECONDS
         try:
             async with asyncio.timeout(most):
                 return await self._engine.start(handover)

@@ -11,10 +11,10 @@ from gencode.core.errors import GenCodeError, Stopped
 from gencode.core.ids import clean_id
 from gencode.core.outcome import output_file
 from gencode.core.task import Task, comes_later
+from gencode.delegation.crash_recovery import close_if_orphan
 from gencode.delegation.inbox import Arrivals
 from gencode.delegation.kinship import Kinship
 from gencode.delegation.live import GRACE_SECONDS, Job
-from gencode.delegation.orphans import close_if_orphan
 from gencode.delegation.remote import Followed
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.watch import LOOK_SECONDS

@@ -10,6 +10,7 @@ from gencode.core.messages import FileChange, Message
 from gencode.core.reasons import Cause
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.delegation.liveness import Liveness
 from gencode.delegation.trees import Workplace
 from gencode.runtime.ports import Lease
 from gencode.runtime.purse import Purse
@@ -23,9 +24,11 @@ GRACE_SECONDS = 2.0
 class Live(ABC):
     """One live task, the branch of the stop tree it hangs from, and the purse it spends from."""
 
-    def __init__(self, stop: Stop, purse: Purse | None = None) -> None:
+    def __init__(self, stop: Stop, purse: Purse | None = None, liveness: Liveness | None = None) -> None:
         self.stop = stop
         self.purse = purse
+        self.liveness = liveness
+        """Its signs of life; None of one that others time out when it gives none."""
         self.trouble: GenCodeError | None = None
         self.work: asyncio.Task[None] | None = None
         self.overdue: Cause | None = None
@@ -142,6 +145,10 @@ class Live(ABC):
         if self.purse is not None:
             self.purse.close()
 
+    async def time_out(self, why: Cause) -> None:
+        """End it: it gave no sign of life for too long."""
+        await self.halt(why)
+
     async def halt(self, why: Cause) -> None:
         """Stop the task and wait until it has ended, or has been cut off after the grace time."""
         self.stop.stop(why)
@@ -164,8 +171,9 @@ class Job(Live):
         stop: Stop,
         purse: Purse | None = None,
         workplace: Workplace | None = None,
+        liveness: Liveness | None = None,
     ) -> None:
-        super().__init__(stop, purse)
+        super().__init__(stop, purse, liveness)
         self.seat = seat
         self.transcript = transcript
         self.record = record

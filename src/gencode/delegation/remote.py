@@ -21,13 +21,12 @@ from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
 from gencode.delegation.accounts import spent_by, total_of
-from gencode.delegation.heartbeat import Heartbeat
+from gencode.delegation.crash_recovery import close_if_orphan, close_unclaimed, stop_anywhere, time_out
 from gencode.delegation.live import GRACE_SECONDS, Live
-from gencode.delegation.orphans import close_if_orphan
+from gencode.delegation.liveness import Liveness
 from gencode.delegation.steady import QUEUES, Steady
 from gencode.delegation.waits import FindOutlook, Waits
 from gencode.delegation.watch import LOOK_SECONDS
-from gencode.delegation.withdrawing import call_off, give_up, time_out
 from gencode.runtime.bus import Bus
 from gencode.runtime.fleet import Queued
 from gencode.runtime.ports import Elsewhere, Lease, Store, Wish
@@ -46,8 +45,10 @@ Begin = Callable[[], Awaitable[Elsewhere]]
 class Followed(Live):
     """A task that another process runs. What is written there is heard here, too."""
 
-    def __init__(self, task: Task, stop: Stop, store: Store, bus: Bus) -> None:
-        super().__init__(stop)
+    def __init__(
+        self, task: Task, stop: Stop, store: Store, bus: Bus, liveness: Liveness | None = None
+    ) -> None:
+        super().__init__(stop, liveness=liveness)
         self._task = task
         self._store = store
         self._bus = bus
@@ -128,20 +129,29 @@ class Remote(Followed):
     While its agent waits for an answer there, others may work in its place here.
     """
 
-    def __init__(self, task: Task, stop: Stop, begin: Begin, store: Store, bus: Bus) -> None:
-        super().__init__(task, stop, store, bus)
+    def __init__(
+        self,
+        task: Task,
+        stop: Stop,
+        begin: Begin,
+        store: Store,
+        bus: Bus,
+        slot: Slot | None = None,
+        lease: Lease | None = None,
+        liveness: Liveness | None = None,
+    ) -> None:
+        """`slot` is its right to be at work, in the process that sent it, and `lease` what it is written with
+        while it waits for its turn. Without `liveness`, leases that run out tell others to take its place.
+        """
+        super().__init__(task, stop, store, bus, liveness)
         self._begin = begin
+        self._slot = slot
+        self._lease = lease
         self._process: Elsewhere | None = None
         self._unanswered = Unanswered()
         self._returning: asyncio.Task[None] | None = None
         self._waits = Waits(self.tell)
         self._calling_off: Cause | None = None
-        self.slot: Slot | None = None
-        """Its right to be at work, in the process that sent it."""
-        self.lease: Lease | None = None
-        """What it is written with while it waits for its turn."""
-        self.heartbeat: Heartbeat | None = None
-        """The signs of life of its process; none of one whose leases tell others to take its place."""
 
     @property
     def queued(self) -> bool:
@@ -182,8 +192,8 @@ class Remote(Followed):
         status, why = Status.CANCELLED, CANCELLED
         try:
             with self.stop.interrupts():
-                if self.slot is not None:
-                    await self.slot.take()
+                if self._slot is not None:
+                    await self._slot.take()
                 await self._steady.patiently(self.begin, QUEUES)
             return True
         except Stopped as stopped:
@@ -193,12 +203,12 @@ class Remote(Followed):
         except asyncio.CancelledError:
             pass
         try:
-            if self.lease is not None:
+            if self._lease is not None:
                 ended = TaskEnded(status, error=str(why), reason=why.reason)
-                await self._store.append(self.lease, [ended], last=True)
+                await self._store.append(self._lease, [ended], last=True)
         except Fenced:  # workers have it, or a process took it and died before it had begun
             if status is not Status.FAILED:
-                await call_off(self._store, self.id, owner, why)
+                await stop_anywhere(self._store, self.id, owner, why)
             await close_if_orphan(self._store, self.id, owner)
         await self._hear()
         return False
@@ -206,7 +216,7 @@ class Remote(Followed):
     async def _call_off(self, owner: str, why: Cause) -> None:
         """Stop it wherever it is. One that workers were given and that none is at ends here."""
         if isinstance(self._process, Queued):
-            await call_off(self._store, self.id, owner, why)
+            await stop_anywhere(self._store, self.id, owner, why)
         else:
             await self._store.ask(self.id, Wish.STOP)
 
@@ -231,34 +241,30 @@ class Remote(Followed):
             await asyncio.sleep(LOOK_SECONDS)
             events = await self._hear()
             if why := await self._waits.look(self._outlook, quiet=not events):
-                await give_up(self._store, self.id, why)
-            await self._end_if_hanging()
+                await close_unclaimed(self._store, self.id, why)
 
-    async def _end_if_hanging(self) -> None:
-        """End a process, and the task in its place, when it gives no sign of life or takes too long."""
-        if self.heartbeat is None or self._process is None:
-            return
-        if why := await self.heartbeat.look(self.id, self.tell):
-            try:
-                await time_out(self._store, self.id, why)
-            except GenCodeError as trouble:  # whoever looks at it next ends it, as one whose process died
-                log.warning("the end of task %s could not be written down: %s", self.id, trouble)
-            finally:
+    async def time_out(self, why: Cause) -> None:
+        """End its process, and the task in its place: it gives no sign of life, or takes too long."""
+        try:
+            await time_out(self._store, self.id, why)
+        except GenCodeError as trouble:  # whoever looks at it next ends it, as one whose process died
+            log.warning("the end of task %s could not be written down: %s", self.id, trouble)
+        finally:
+            if self._process is not None:
                 self._process.kill()
-            await self._hear()
 
     def _park(self) -> None:
         """Let others work."""
         if self._returning is not None:
             self._returning.cancel()
             self._returning = None
-        if self.slot is not None:
-            self.slot.give_back()
+        if self._slot is not None:
+            self._slot.give_back()
 
     def _unpark(self) -> None:
         """Count as at work again, before those who are new; it goes on there meanwhile."""
-        if self.slot is not None and self._returning is None and not self.slot.try_take():
-            self._returning = asyncio.get_running_loop().create_task(self.slot.take())
+        if self._slot is not None and self._returning is None and not self._slot.try_take():
+            self._returning = asyncio.get_running_loop().create_task(self._slot.take())
 
     def _comes_home(self) -> bool:
         """Whether what it changed is waited for, however many others are before it; a stop ends that."""

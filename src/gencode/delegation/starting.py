@@ -22,6 +22,7 @@ from gencode.core.task import Task, fold, transcript_of, whole_transcript
 from gencode.delegation.accounts import bounded_above, shares
 from gencode.delegation.births import Begins, Birth
 from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled, said_again
+from gencode.delegation.crash_recovery import close_if_orphan, interruption
 from gencode.delegation.desk import Desk
 from gencode.delegation.earlier import busy, has_open_words, in_line, tools_of, with_place, words_for
 from gencode.delegation.ends import end_of
@@ -30,8 +31,8 @@ from gencode.delegation.forms import schema_of
 from gencode.delegation.inbox import Arrivals, Commands
 from gencode.delegation.knowing import know_again, knowing
 from gencode.delegation.live import Job
+from gencode.delegation.liveness import TaskLiveness, is_abandoned, lease_task, ownership_of
 from gencode.delegation.origin import Origin
-from gencode.delegation.orphans import close_if_orphan, given_up, interruption, taken_up
 from gencode.delegation.returns import Returns
 from gencode.delegation.seating import Seating
 from gencode.delegation.sharing import Woken
@@ -243,13 +244,13 @@ class Starting:
         dead = None
         while True:
             try:
-                return await taken_up(self._store, task, self._supervisor.owner, dead)
+                return await lease_task(self._store, task, self._supervisor.owner, dead)
             except UserMistake:
                 found = await self._store.task(task)
                 if found is None or not found.status.ended or time.monotonic() > until:
                     raise
-            held = next((each for each in await self._store.owned() if each.task == task), None)
-            dead = held.owner if held is not None and given_up(held) else None
+            held = await ownership_of(self._store, task)
+            dead = held.owner if held is not None and is_abandoned(held) else None
             await asyncio.sleep(LOOK_SECONDS)
 
     async def compact(self, task: str, order: Order, desk: Desk, why: str) -> bool:
@@ -395,7 +396,9 @@ class Starting:
         desk.sit(replace(order.place, task=record.task.id), inbox)
         self._family.take_up(children, inbox, seat)
         seat = replace(seat, delegate=desk, inbox=inbox)
-        return Job(seat, [*transcript], record, order.place.stop, order.place.purse, order.workplace)
+        liveness = TaskLiveness(record, self._supervisor.timing)
+        place = order.place
+        return Job(seat, [*transcript], record, place.stop, place.purse, order.workplace, liveness)
 
 
 def check_prompt(prompt: str) -> None:

@@ -13,7 +13,7 @@ from gencode.core.events import Event, PassingFact
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.orphans import close_if_orphan
+from gencode.delegation.crash_recovery import close_if_orphan
 from gencode.delegation.steady import Steady
 from gencode.runtime.fleet import Dispatching
 from gencode.runtime.ports import Store, TaskQuery
