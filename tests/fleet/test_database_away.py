@@ -168,7 +168,7 @@ async def test_an_agent_that_may_be_queued_is_called_off_when_nobody_tries_any_m
             job.stop.stop(stop_cause("enough"))
         await gen.outcome(job)
         [sub] = await gen.store.tasks(TaskQuery(parent=job.id))
-        assert (sub.status, sub.error) == (Status.CANCELLED, CUT_SHORT)
+        assert (sub.status, sub.reason) == (Status.CANCELLED, CUT_SHORT.reason)
     await store.close()
 
 
@@ -189,8 +189,7 @@ async def test_an_agent_that_waited_for_its_turn_and_may_be_queued_is_called_off
         found = await store.dispatched(lease.task)
         return found is not None and found.order is not None
 
-    remote = Remote(lease.state, stop := Stop(), begin, store, Bus(store.events))
-    remote.lease = lease
+    remote = Remote(lease.state, stop := Stop(), begin, store, Bus(store.events), lease=lease)
     following = asyncio.ensure_future(remote.follow("keeper"))
     await until(queued, "it is queued")
     stop.stop(stop_cause("enough"))

@@ -2,8 +2,8 @@
 
 A process renews the leases of its tasks. One of this machine that is dead loses them at once, one of another
 machine when they run out. One that lives and renews nothing hangs or is suspended: it keeps its tasks until
-somebody stops them, or until it has been silent for too long and runs nothing but one task. What is found to be
-dead or to hang is closed in `crash_recovery`.
+somebody stops them, or until it has been silent for too long and runs nothing but one task. What is found
+to be dead or to hang is closed in `crash_recovery`.
 """
 
 import asyncio
