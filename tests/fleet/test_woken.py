@@ -20,8 +20,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.crash_recovery import close_unclaimed
-from gencode.delegation.steady import WAITS
-from gencode.delegation.watch import Watch
+from gencode.delegation.watch import WAITS, Watch
 from gencode.engines.luggage import read_order
 from gencode.fleet import MOST_TAKES, Shape, Worker
 from gencode.runtime.ports import TaskQuery

@@ -16,9 +16,8 @@ from gencode.delegation.crash_recovery import stop_anywhere
 from gencode.delegation.live import GRACE_SECONDS
 from gencode.delegation.liveness import ProcessLiveness
 from gencode.delegation.remote import Remote
-from gencode.delegation.steady import QUEUES, Steady
 from gencode.delegation.supervisor import Supervisor
-from gencode.delegation.watch import tell_nobody
+from gencode.delegation.watch import QUEUES, retry
 from gencode.runtime.bus import Bus
 from gencode.runtime.models import Model
 from gencode.runtime.ports import Elsewhere, Engine, Handover, Store
@@ -122,7 +121,7 @@ class Apart:
         """Let a process take a task; one that may be queued when nobody tries any more is called off."""
         tell = partial(self._bus.tell, (handover.created and handover.created.parent) or "")
         try:
-            return await Steady(stop, tell).patiently(partial(self._start, handover), QUEUES)
+            return await retry(partial(self._start, handover), stop, tell, QUEUES)
         except (StoreAway, asyncio.CancelledError):
             if self.far and handover.named:
                 await self._called_off(handover.named)
@@ -132,8 +131,7 @@ class Apart:
         """What is written of a task that was just given away; who is stopped meanwhile calls it off."""
         read = False
         try:
-            steady = Steady(stop, partial(self._bus.tell, task))
-            events = await steady.patiently(lambda: self._store.events(task))
+            events = await retry(partial(self._store.events, task), stop, partial(self._bus.tell, task))
             read = True
             return events
         finally:
@@ -148,7 +146,7 @@ class Apart:
         """Stop a task wherever it is, also when the database is away at first."""
         try:
             step = partial(stop_anywhere, self._store, task, self._supervisor.owner, why)
-            await Steady(Stop(), tell_nobody).patiently(step)
+            await retry(step, Stop())
         except GenCodeError as trouble:
             log.warning("task %s could not be called off: %s", task, trouble)
 
@@ -164,7 +162,7 @@ class Apart:
     async def _detached(self, handover: Handover) -> Elsewhere:
         """Let a process take a task that nobody here waits for; a database that is away is waited for."""
         tell = partial(self._bus.tell, handover.named or handover.task)
-        return await Steady(self._supervisor.stop, tell).patiently(partial(self._start, handover), QUEUES)
+        return await retry(partial(self._start, handover), self._supervisor.stop, tell, QUEUES)
 
     async def _in_turn(self, handover: Handover, timed: Timed) -> Elsewhere:
         """Let a process take a task whose turn has come."""

@@ -127,6 +127,6 @@ class Rejoined(Followed):
 
     async def _to_its_end(self, owner: str) -> None:
         while not self.task.status.ended:
-            await self._steady.patiently(lambda: close_if_orphan(self._store, self.id, owner))
+            await self.retry(lambda: close_if_orphan(self._store, self.id, owner))
             await self._hear()
             await asyncio.sleep(LOOK_SECONDS)

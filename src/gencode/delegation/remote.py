@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from gencode.core.errors import Fenced, GenCodeError, Stopped, UserMistake
 from gencode.core.events import (
@@ -24,9 +25,8 @@ from gencode.delegation.accounts import spent_by, total_of
 from gencode.delegation.crash_recovery import close_if_orphan, close_unclaimed, stop_anywhere, time_out
 from gencode.delegation.live import GRACE_SECONDS, Live
 from gencode.delegation.liveness import Liveness
-from gencode.delegation.steady import QUEUES, Steady
 from gencode.delegation.waits import FindOutlook, Waits
-from gencode.delegation.watch import LOOK_SECONDS
+from gencode.delegation.watch import LOOK_SECONDS, QUEUES, WAITS, retry
 from gencode.runtime.bus import Bus
 from gencode.runtime.fleet import Queued
 from gencode.runtime.ports import Elsewhere, Lease, Store, Wish
@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 
 QUESTION_TOOL = "AskUserQuestion"
 """The tool with which an agent asks what it wants to know."""
+T = TypeVar("T")
 Begin = Callable[[], Awaitable[Elsewhere]]
 """Starts the process that runs a task."""
 
@@ -52,7 +53,6 @@ class Followed(Live):
         self._task = task
         self._store = store
         self._bus = bus
-        self._steady = Steady(stop, self.tell)
 
     @property
     def task(self) -> Task:
@@ -75,6 +75,10 @@ class Followed(Live):
         """Let something be heard that is not written down."""
         self._bus.tell(self.id, fact)
 
+    async def retry(self, step: Callable[[], Awaitable[T]], note: str = WAITS) -> T:
+        """What a step gives that may be repeated, also when the store is away for a while."""
+        return await retry(step, self.stop, self.tell, note)
+
     def spend_from(self, purse: Purse | None) -> None:
         """Count in a purse what is spent there, with what a quick one has spent by now."""
         self.purse = purse
@@ -84,10 +88,10 @@ class Followed(Live):
     async def pay(self) -> None:
         """Count here what was spent there, also by those it sent itself."""
         if self.purse is not None:
-            self.purse.pay_up_to(await self._steady.patiently(lambda: spent_by(self._store, self.id)))
+            self.purse.pay_up_to(await self.retry(lambda: spent_by(self._store, self.id)))
 
     async def _hear(self) -> list[Event]:
-        events = await self._steady.patiently(lambda: self._store.events(self.id, self._task.seq))
+        events = await self.retry(lambda: self._store.events(self.id, self._task.seq))
         for event in events:
             self._task = fold(self._task, event)
         if events and self.purse is not None and self.purse.bounded:
@@ -194,7 +198,7 @@ class Remote(Followed):
             with self.stop.interrupts():
                 if self._slot is not None:
                     await self._slot.take()
-                await self._steady.patiently(self.begin, QUEUES)
+                await self.retry(self.begin, QUEUES)
             return True
         except Stopped as stopped:
             status, why = Status.TIMED_OUT if self.overdue else Status.CANCELLED, stopped.cause
@@ -229,7 +233,7 @@ class Remote(Followed):
         return self._process.outlook if isinstance(self._process, Queued) else None
 
     async def _followed(self) -> None:
-        events = await self._steady.patiently(lambda: self._store.events(self.id))
+        events = await self.retry(lambda: self._store.events(self.id))
         events = [each for each in events if (each.seq or 0) <= self._task.seq]
         while not self._task.status.ended and not self._gone:
             for event in events:
