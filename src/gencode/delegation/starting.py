@@ -23,9 +23,9 @@ from gencode.delegation.accounts import bounded_above, shares
 from gencode.delegation.births import Begins, Birth
 from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled, said_again
 from gencode.delegation.crash_recovery import close_if_orphan, interruption
+from gencode.delegation.deadline import TimeLimits, latest_end
 from gencode.delegation.desk import Desk
 from gencode.delegation.earlier import busy, has_open_words, in_line, tools_of, with_place, words_for
-from gencode.delegation.ends import end_of
 from gencode.delegation.family import Family, as_sent
 from gencode.delegation.forms import schema_of
 from gencode.delegation.inbox import Arrivals, Commands
@@ -69,6 +69,7 @@ class Order(Struct, frozen=True, eq=False):
     spec: AgentSpec
     place: Origin
     limits: Limits
+    time: TimeLimits = TimeLimits()
     workplace: Workplace | None = None
     remembers: bool = False
     """Whether its result may be given again, and an earlier one be given for it."""
@@ -147,7 +148,7 @@ class Starting:
         toolbox = self._seating.tools(spec, origin)
         system = self._seating.system(spec, toolbox, origin, "" if created.conversation else created.prompt)
         started = self._seating.started(spec, toolbox, origin, system)
-        started = replace(started, woken=order.woken is not None, seconds=order.limits.seconds)
+        started = replace(started, woken=order.woken is not None, seconds=order.time.most)
         then = (*before, started, *map(MessageAdded, _first_words(order, created)))
         told = transcript_of(Event("", None, "", fact) for fact in then)
         request = Request(origin.model.name, system, as_shown(told, origin.model.name), toolbox.schemas())
@@ -307,7 +308,7 @@ class Starting:
             first = (TaskBackgrounded(),) if more.behind else ()
             woken = order.woken is not None
             started = replace(started, budget=more.budget, was=lease.state.status, woken=woken)
-            started = replace(started, output_schema=more.form, seconds=order.limits.seconds)
+            started = replace(started, output_schema=more.form, seconds=order.time.most)
             slot = self._slot(lease.state, origin)
             seat = self._seat(order, record, toolbox, slot, lease.state.system or system)
             seat = replace(seat, schema=form)
@@ -390,7 +391,7 @@ class Starting:
             Commands(
                 lambda: seat.shells().of(task),
                 self._command_seconds if waits is None else waits,
-                lambda: end_of(self._supervisor.find(task), self._supervisor.find),
+                lambda: latest_end(self._supervisor.find(task), self._supervisor.find),
             ),
         )
         folder = record.folder
@@ -402,7 +403,8 @@ class Starting:
         seat = replace(seat, delegate=desk, inbox=inbox)
         liveness = TaskLiveness(record, self._supervisor.timing)
         place = order.place
-        return Job(seat, [*transcript], record, place.stop, place.purse, order.workplace, liveness)
+        known = (place.stop, place.purse, order.workplace, liveness, order.time)
+        return Job(seat, [*transcript], record, *known)
 
 
 def check_prompt(prompt: str) -> None:

@@ -18,7 +18,7 @@ from gencode.core.events import (
 from gencode.core.messages import FileChange
 from gencode.core.reasons import CANCELLED, Cause, EndReason, stop_cause
 from gencode.core.status import Status
-from gencode.delegation.ends import Alarm, set_end
+from gencode.delegation.deadline import DeadlineAlarm
 from gencode.delegation.leaving import leaving
 from gencode.delegation.live import GRACE_SECONDS, Job, Live
 from gencode.delegation.liveness import LeaseRenewal, Timing
@@ -195,8 +195,8 @@ class Supervisor:
             return job.ready
         try:
             await self._wait_for_turn(job)
-            set_end(job, self.find)
-            with Alarm(job):
+            job.deadline.begin(job.task, self.find)
+            with DeadlineAlarm(job):
                 try:
                     return await run(job.seat, job.transcript, job.record, job.turns)
                 except Stopped as cut:
