@@ -14,7 +14,7 @@ from gencode.core.events import TaskStarted
 from gencode.core.messages import ToolCall, Usage
 from gencode.core.prices import Price
 from gencode.core.rules import SERVERS, Mode, Policy
-from gencode.core.spec import DEEPEST, AgentSpec, ToolChoice, Workspace, same_name
+from gencode.core.spec import DEEPEST, AgentSpec, ToolChoice, Workspace, earlier_version, same_name
 from gencode.core.task import Task
 from gencode.delegation.forms import schema_of
 from gencode.delegation.origin import Origin
@@ -48,8 +48,6 @@ NOTES = (
 )
 SKILL = "Skill"
 SKILLS = "Skills, instructions for kinds of work. Load one with the tool Skill before you begin such work:"
-OUTDATED = "an earlier version is used: "
-"""How the warning begins that an agent is not as its file is now."""
 
 
 class Told(Protocol):
@@ -234,7 +232,7 @@ class Seating:
         lost = [name for name in had if name not in self._toolbox and name not in missing]
         warnings += [f"the tool {name}, which it had before, is not there any more" for name in lost]
         warnings += self._withheld(spec, origin)
-        warnings += [each for each in spec.warnings if each.startswith(OUTDATED)]
+        warnings += [earlier_version(spec.outdated)] if spec.outdated else []
         warnings += self._preloaded(spec)[1]
         warnings += outside.warnings(spec) if outside is not None else ()
         warnings += _odd_hooks(spec)
@@ -329,7 +327,7 @@ class Seating:
             limits=limits,
             effort=origin.model.effort,
             shells=origin.shells,
-            seen=origin.seen or Seen(origin.ledger, f"the agent {spec.name}, task {task.id}"),
+            seen=origin.seen or Seen(origin.files, f"the agent {spec.name}, task {task.id}"),
             purse=origin.purse,
             price=price,
             schema=schema_of(task, spec),

@@ -300,10 +300,11 @@ class Starting:
             sender = "system" if more.notice else "user"
             said = UserMessage(more.prompt, sender, images=order.images, notice=more.notice)
             heard = words_for(before, said, letters, events)
-            heard += [note for note in origin.notes() if note not in earlier]
+            notes = origin.notes(before.place)
+            heard += [note for note in notes if note.notice is not None or note not in earlier]
             form = schema_of(lease.state, spec, more.form)
             heard += told_form(form, earlier)
-            heard = with_place(heard, order.workplace, origin.workspace, events)
+            heard = with_place(before, heard, order.workplace, origin.workspace, events)
             started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
             first = (TaskBackgrounded(),) if more.behind else ()
             woken = order.woken is not None

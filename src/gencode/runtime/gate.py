@@ -247,7 +247,7 @@ class Gate(Struct, kw_only=True, eq=False):
             unasked = replace(self, approvals=replace(self.approvals, asker=None)).judge(wanted)
             if unasked.action is Action.ALLOW:
                 return Admission(unasked)
-            answer = Answer(False, why=NEEDS_APPROVAL.removesuffix("."), by=DecidedBy.NOBODY)
+            answer = Answer(False, why=NEEDS_APPROVAL, by=DecidedBy.NOBODY)
         if answer is None:
             return Admission(self.judge(wanted))
         if not answer.allow:
@@ -406,7 +406,7 @@ class Gate(Struct, kw_only=True, eq=False):
 def doubted(why: str, lifts: str, chain: Sequence[Policy], *, nobody: bool) -> Decision:
     """A call that only a person can let through: where nobody can be asked it is refused."""
     if nobody or any(policy.mode is Mode.UNATTENDED for policy in chain):
-        return Decision(Action.DENY, f"{NEEDS_APPROVAL} {why}", lifts=lifts, by=DecidedBy.NOBODY)
+        return Decision(Action.DENY, f"{NEEDS_APPROVAL}. {why}", lifts=lifts, by=DecidedBy.NOBODY)
     return Decision(Action.ASK, why, lifts=lifts)
 
 
