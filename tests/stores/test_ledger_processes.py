@@ -1,4 +1,4 @@
-"""Budgets that several processes spend from: random trees on shared databases, and kills of real processes."""
+"""Budgets that several processes spend from: random trees on shared databases, and real kills."""
 
 import asyncio
 import os
