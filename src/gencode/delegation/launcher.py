@@ -1,6 +1,5 @@
 """The front desk: a request becomes a seat, a seat becomes a live task."""
 
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -18,8 +17,16 @@ from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, TaskRequest, same_name
 from gencode.core.task import Task, whole_transcript
 from gencode.delegation.apart import Apart, new_task
+from gencode.delegation.deadline import (
+    TimeLimit,
+    TimeLimits,
+    handed_limits,
+    report_by,
+    seconds_left,
+    time_limits,
+    with_time_left,
+)
 from gencode.delegation.desk import Desk
-from gencode.delegation.ends import heard_by, in_time, limits_of, limits_there
 from gencode.delegation.forks import Fork, check_begun, forked, remembered
 from gencode.delegation.forms import checked_of, formed_for
 from gencode.delegation.live import Job, Live
@@ -32,12 +39,11 @@ from gencode.delegation.spawning import spawned
 from gencode.delegation.starting import More, Order, Starting, check_prompt, check_turns
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.task_queries import path_above
-from gencode.delegation.time_left import time_left
 from gencode.delegation.trees import Workplaces, in_worktree, kept_if_begun
 from gencode.delegation.watch import Watch, as_awaited, facts_of
 from gencode.permissions.calls import AgentKind
 from gencode.runtime.bus import Bus
-from gencode.runtime.limits import Clock, Limits
+from gencode.runtime.limits import Limits
 from gencode.runtime.models import elsewhere
 from gencode.runtime.ports import Handover, Store, TaskQuery
 
@@ -104,8 +110,8 @@ class Launcher:
         place = order.place
         slot = self._supervisor.slots.slot("", created.parent or "", place.model.name)
         account = place.account if created.parent is None else ""
-        handover = new_task(created, place.model, order.limits.seconds, bound=True, account=account)
-        timed = partial(in_time, order.limits, self._supervisor.find)
+        handover = new_task(created, place.model, order.time.most, bound=True, account=account)
+        timed = partial(with_time_left, order.time, self._supervisor.find)
         remote = await self.apart.bind(handover, place.stop, slot, timed)
         self.starting.tree.learn(remote.id, created.parent, created.agent)
         return remote
@@ -126,7 +132,7 @@ class Launcher:
         await self._check_price(order.place, created.budget, created.parent)
         wanted, far = in_worktree(order.spec, request.isolation), self.apart.far
         async with self.workplaces.lent(created, origin.workspace, wanted=wanted, far=far) as (created, _):
-            handover = new_task(created, order.place.model, order.limits.seconds, bound=False)
+            handover = new_task(created, order.place.model, order.time.most, bound=False)
             return await self.apart.detach(handover)
 
     async def take_on(self, created: TaskCreated, place: Origin, handover: Handover) -> Job:
@@ -137,8 +143,8 @@ class Launcher:
         workspace = (given.workspace if given else place.workspace).as_clone(created.clone)
         place = replace(place, workspace=workspace)
         await self._check_price(place, created.budget, created.parent)
-        limits = limits_there(created, handover, self.seconds)
-        order = Order(self.agent_of(created), place, limits, given)
+        limits, bounds = Limits(created.max_turns), handed_limits(created, handover, self.seconds)
+        order = Order(self.agent_of(created), place, limits, bounds, given)
         return await self.starting.begin(order, created, Desk(self), before, handover)
 
     def _prepared(
@@ -161,7 +167,7 @@ class Launcher:
         place = origin.below(spec, model, background=background, link=link_of(spec, grant))
         budget = tightest(request.budget, self._seating.budget_of(spec, model))
         turns = (request.within(spec) if sent else request).max_turns or spec.max_turns
-        limits = self._limits(place, turns, budget.seconds, seconds, waited=not background)
+        bounds = self._time(place, budget.seconds, seconds, waited=not background)
         created = TaskCreated(
             agent=spec.name,
             prompt=request.prompt,
@@ -171,7 +177,7 @@ class Launcher:
             background=background,
             cwd=str(origin.workspace.cwd),
             asked_model=model.asked,
-            max_turns=limits.turns,
+            max_turns=turns,
             depth=place.depth,
             policies=place.policies,
             grant=grant,
@@ -182,7 +188,7 @@ class Launcher:
             model=model.lasting,
             clone=origin.workspace.clone,
         )
-        return Order(spec, place, limits), created
+        return Order(spec, place, Limits(turns), bounds), created
 
     async def _sendable(self, request: TaskRequest, origin: Origin) -> tuple[AgentSpec, TaskRequest]:
         """The agent that a request names, if it may be sent from here, and the request as that takes it."""
@@ -195,12 +201,15 @@ class Launcher:
         spec = spawned(spec) if request.spawned else spec
         return spec, await formed_for(request, spec)
 
-    def _limits(
-        self, place: Origin, turns: int | None, left: float | None, seconds: float | None, *, waited: bool
-    ) -> Limits:
-        """What bounds a run: so much is `left` of its budget. Its sender may wait for it."""
-        times: dict[Clock, float | None] = {"budget": left, "task": self.seconds, "run": seconds}
-        return limits_of(place, turns, times, heard_by(place.task, self.live) if waited else None)
+    def _time(self, place: Origin, left: float | None, seconds: float | None, *, waited: bool) -> TimeLimits:
+        """What bounds the time of a run: so much is `left` of its budget. Its sender may wait for it."""
+        limits = {TimeLimit.BUDGET: left, TimeLimit.AGENT: self.seconds, TimeLimit.RUN: seconds}
+        return time_limits(
+            limits,
+            until=place.until if place.background else None,  # who is waited for ends with whoever waits
+            parent=place.task,
+            report_by=report_by(place.task, self.live) if waited else None,
+        )
 
     async def converse(
         self,
@@ -208,15 +217,16 @@ class Launcher:
         said: UserMessage,
         origin: Origin,
         limits: Limits,
+        bounds: TimeLimits,
         budget: Budget,
         session: str | None = None,
         named: str = "",
     ) -> Job:
         """Start the main conversation, under the id it is `named` by if that is free, or go on with one."""
         spec = replace(spec, output_schema=await checked_of(spec))
-        place = origin.talking(spec).ending(limits.seconds and time.monotonic() + limits.seconds)
+        place = origin.talking(spec)
         await self._check_price(place, budget, None)
-        order = Order(spec, place, replace(limits, until=place.until), images=said.images, named=named)
+        order = Order(spec, place, limits, bounds, images=said.images, named=named)
         if session is not None:
             more = More(said.text, budget=budget, notice=said.notice)
             async with self.starting.alone(session):
@@ -261,17 +271,17 @@ class Launcher:
             spec = self.agent_of(task)
             named = None if request.budget == NO_BUDGET else request.budget
             budget = named or task.budget
-            left = time_left(task, budget, over=over)
+            left = seconds_left(task, budget, over=over)
             place = replace(place, workspace=place.workspace.as_clone(task.clone))
             turns = request.max_turns or task.max_turns or spec.max_turns
-            limits = self._limits(place, turns, left, seconds, waited=not request.background)
+            bounds = self._time(place, left, seconds, waited=not request.background)
             behind = request.background and not task.background
             more = More(request.prompt, behind, named, over, request.output_schema, request.notice)
             await self._check_price(place, budget, task.parent)
             async with self.workplaces.entered(task):
                 if workplace := await self.workplaces.again(task, place.workspace):
                     place = replace(place, workspace=workplace.workspace.as_clone(task.clone))
-                order = Order(spec, place, limits, workplace)
+                order = Order(spec, place, Limits(turns), bounds, workplace)
                 return await self.starting.go_on(task.id, order, more, Desk(self))
 
     async def fork(
@@ -286,8 +296,8 @@ class Launcher:
         created, facts = forked(task, events, fork, request, place, tree=tree)
         check_budget(created.budget)
         await self._check_price(place, created.budget, created.parent)
-        limits = self._limits(place, created.max_turns, created.budget.seconds, seconds, waited=False)
-        order = Order(spec, place, limits)
+        bounds = self._time(place, created.budget.seconds, seconds, waited=False)
+        order = Order(spec, place, Limits(created.max_turns), bounds)
         if tree:
             order, created = await self._in_worktree(order, created, task)
         async with kept_if_begun(order.workplace):

@@ -19,8 +19,8 @@ from gencode.budgets.limits import (
 from gencode.core.budget import Budget
 from gencode.core.ids import new_id
 from gencode.core.task import Task
+from gencode.delegation.deadline import seconds_left
 from gencode.delegation.task_queries import spent_by, tasks_above
-from gencode.delegation.time_left import time_left
 from gencode.runtime.ports import Store
 
 GO_ON = "A bigger one lets it go on: gen task budget {task} {kind} N."
@@ -123,7 +123,7 @@ class TaskBudgets:
         budget = await self.current(task)
         if not task.status.ended or budget == NO_BUDGET:
             return
-        time_left(task, budget)
+        seconds_left(task, budget)
         spent = in_numbers(await spent_by(self._store, task.id)) if shares(budget) else {}
         for kind, limit in limits_of(budget).items():
             if limit is not None and kind in COSTS_OF_A_CALL and spent[kind] >= limit:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from gencode.budgets.limits import Spent, shares
 from gencode.core.messages import Usage
 from gencode.core.task import Task
-from gencode.delegation.time_left import worked_seconds
+from gencode.delegation.deadline import worked_seconds
 from gencode.runtime.ports import Store, TaskQuery
 
 

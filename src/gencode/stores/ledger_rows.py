@@ -1,13 +1,29 @@
-"""Accounts as rows, the same in every database (stores rack)."""
+"""Accounts as rows, and the routes along which tasks spend, the same in every database (stores rack)."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gencode.budgets.ledger import Account
 from gencode.budgets.limits import COSTS_OF_A_CALL, UNITS, Amounts
 
 KINDS: tuple[str, ...] = tuple(UNITS)
 CALL: tuple[str, ...] = COSTS_OF_A_CALL
+
+
+class Route(NamedTuple):
+    """What a task spends from: `tasks` are its id and those above it, nearest first, `session` may be empty.
+
+    The budgets of those that are `unread` are in their journals, and perhaps not in the ledger.
+    """
+
+    tasks: tuple[str, ...]
+    session: str = ""
+    unread: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The accounts, as the path of a lease."""
+        return (*self.tasks, self.session) if self.session else self.tasks
 
 
 def account_from(row: Sequence[Any]) -> Account:

@@ -6,6 +6,7 @@ compared with facts are text, as in the facts; only leases and workers go by the
 
 from gencode.core.errors import StoreTrouble
 from gencode.runtime.owner import fate, process_named
+from gencode.stores.pg_ledger import LEDGER
 from gencode.stores.pg_link import Connection, Link, alone
 from gencode.stores.pg_parcels import LACKS, PARCELS
 
@@ -175,7 +176,7 @@ MIGRATIONS: tuple[str, ...] = (
     _VERSION_3,
     PARCELS,
     _VERSION_5,
-    f"{LACKS};{_VERSION_6}",
+    f"{LACKS};{LEDGER}{_VERSION_6}",
 )
 """Step n leads from version n to version n + 1."""
 
