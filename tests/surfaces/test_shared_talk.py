@@ -216,10 +216,12 @@ async def test_an_agent_that_cannot_be_read_hides_no_other_from_a_second_termina
         async with terminal(tmp_path, main) as second:
             await second.open(session)
             came = """
-                INSERT INTO Journal SELECT Task, Seq + ?, Epoch, '', ?, At FROM Journal WHERE Task = ? AND Seq = 5
+                INSERT INTO Journal
+                SELECT Task, Seq + ?, Epoch, '', ?, At FROM Journal WHERE Task = ? AND Seq = 5
             """
             for later, body in enumerate(('{"kind":"TaskStarted"}', '{"kind":"TaskPraised"}'), 1):
                 rows(tmp_path / "gen.db", came, later, body, prompts["broken"])
             rows(tmp_path / "gen.db", "UPDATE Sessions SET LastSeq = 7 WHERE Id = ?", prompts["broken"])
             await first.gen.send(prompts["whole"], "and now?")
             await until(lambda: second.view.agents[prompts["whole"]].turns == 2)
+            assert second.view.agents[prompts["broken"]].status is Status.RUNNING
