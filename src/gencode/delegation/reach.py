@@ -1,6 +1,7 @@
 """Tasks wherever they run: looked at, stopped and sent to the background from any process."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -11,11 +12,10 @@ from gencode.core.events import TaskStarted
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.orphans import close_task
+from gencode.delegation.crash_recovery import close_task, stop_anywhere
 from gencode.delegation.supervisor import REPORT_SECONDS, Supervisor
 from gencode.delegation.turns import places
 from gencode.delegation.watch import LOOK_SECONDS, Watch
-from gencode.delegation.withdrawing import call_off
 from gencode.runtime import one_task
 from gencode.runtime.owner import fate
 from gencode.runtime.ports import Store, TaskQuery, Verb, Wish
@@ -180,11 +180,12 @@ class Reach:
 
     async def _handed_over(self, task: Task) -> Task:
         """A task that was sent to the background; one that changes its process for that, once it goes on."""
-        for _ in range(round(LET_GO_SECONDS / LOOK_SECONDS)):
-            if task.reason is not EndReason.BACKGROUNDED:
-                break
-            await asyncio.sleep(LOOK_SECONDS)
+        until = time.monotonic() + LET_GO_SECONDS
+        while task.reason is EndReason.BACKGROUNDED and time.monotonic() < until:
+            seen = self._store.changes.count
             task = await self._watch.task(task.id)
+            if task.reason is EndReason.BACKGROUNDED:
+                await self._store.changes.after(seen, LOOK_SECONDS)
         return task
 
     async def _stopped(self, task: str, why: Cause, *, report: bool) -> None:
@@ -199,7 +200,7 @@ class Reach:
             await job.halt(why)
             return
         if not report:
-            await call_off(self._store, task, self._supervisor.owner, why)
+            await stop_anywhere(self._store, task, self._supervisor.owner, why)
         found = await self._watch.ended(task, (REPORT_SECONDS if report else 0) + STOP_SECONDS)
         if not found.status.ended:
             await self._fence(task)

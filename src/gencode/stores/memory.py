@@ -12,6 +12,7 @@ from gencode.core.events import DurableFact, Event, TaskCreated, plain, unicode_
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
 from gencode.runtime.changes import Changes
+from gencode.runtime.owner import LEASE_SECONDS
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
 from gencode.stores.facts import (
     DRAWS,
@@ -64,7 +65,7 @@ class TaskNow(Struct, frozen=True):
 class MemoryStore:
     """A `Store` in dictionaries."""
 
-    def __init__(self, *, lease_seconds: float = 15.0, draw: Callable[[], str] = new_id) -> None:
+    def __init__(self, *, lease_seconds: float = LEASE_SECONDS, draw: Callable[[], str] = new_id) -> None:
         self._records: dict[str, _Record] = {}
         self._mail: dict[str, list[Letter]] = {}
         self._lease_seconds = lease_seconds

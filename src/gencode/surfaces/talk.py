@@ -20,13 +20,14 @@ from gencode.core.messages import Image, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
+from gencode.delegation.crash_recovery import recover_folder
+from gencode.delegation.liveness import FolderLiveness
 from gencode.delegation.reach import Verb
-from gencode.delegation.vigil import Vigil
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.asked_elsewhere import AskedElsewhere
 from gencode.surfaces.family import busy
 from gencode.surfaces.figures import name_of
-from gencode.surfaces.lookout import LOOK_SECONDS, Lookout
+from gencode.surfaces.lookout import Lookout
 from gencode.surfaces.notices import Notice, ended_meanwhile, guarded, notice_of
 from gencode.surfaces.striking import INTERRUPTED, STOPPED, was_hit
 from gencode.surfaces.transcripts import MOST_KEPT, Transcript, adopt, retold
@@ -46,6 +47,8 @@ NO_PICTURES_NOW = (
     "Pictures can only be sent when a turn begins, and this one is still open, so nothing was sent: wait "
     "until it and the agents in the background are done, or cancel it, and send it again."
 )
+ENDING_SECONDS = 0.5
+"""So long a turn whose end was heard may take to be put away."""
 COURTESY_SECONDS = 2.0
 """So long whoever led the last turn is left to begin the next one before somebody else does."""
 
@@ -86,7 +89,7 @@ class Talk:
         self._relays = relays
         self.asked_elsewhere = AskedElsewhere()
         self._lookout = Lookout(self)
-        self._vigil = Vigil(gen.store, gen.workspace.root, gen.supervisor.liveness)
+        self._liveness = FolderLiveness(gen.store, gen.workspace.root, gen.supervisor.timing)
         self._came = False
         """Whether a background task has ended since it was last seen to that the lead hears of them all."""
 
@@ -113,7 +116,7 @@ class Talk:
     async def listen(self) -> None:
         """Take in everything that happens, until cancelled."""
         listener = self.gen.listen()
-        beside = (self._lookout.run(), self._vigil.run())
+        beside = (self._lookout.run(), recover_folder(self.gen.store, self._liveness))
         looking = [asyncio.create_task(guarded(each, self.tell)) for each in beside]
         try:
             async for event in listener:
@@ -271,7 +274,7 @@ class Talk:
     async def rest(self) -> None:
         """Wait until no turn is open, and everything of the last one was heard."""
         while self._job is not None and self.running:
-            await self._job.wait(LOOK_SECONDS)
+            await self._job.wait(ENDING_SECONDS)
         if self._job is not None:  # what is written down and still on its way to us
             for event in await self.gen.store.events(self._job.id, self.known(self._job.id)):
                 self.take(event)
@@ -342,7 +345,7 @@ class Talk:
 
     async def _hear_more(self, session: str, *, only_letters: bool) -> None:
         if self._job is not None and self.lead is not None and self.lead.status.ended:
-            await self._job.wait(LOOK_SECONDS)
+            await self._job.wait(ENDING_SECONDS)
             if only_letters and not self._came and not await self.gen.store.waiting(session):
                 return
         if not await self._led_last():
