@@ -102,7 +102,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return  # to read every test file again takes two seconds, and nobody asked
     for item in items:
         if isinstance(item, pytest.Function):
-            item.add_marker("mechanism" if reaches_inside(item.path, item.originalname) else "behaviour")
+            file = Path(item.function.__code__.co_filename)  # of a contract not that of the test
+            item.add_marker("mechanism" if reaches_inside(file, item.originalname) else "behaviour")
 
 
 @pytest.hookimpl(wrapper=True)
