@@ -104,7 +104,7 @@ class AskParent:
     ) -> Reply:
         """The answers, from the parent if it gives them in time, else from a person."""
         job = self._supervisor.find(origin.task or "")
-        alone = isinstance(job, Job) and job.seat.gate.background and not origin.disturb
+        alone = isinstance(job, Job) and job.seat.gate.approvals.unattended
         waited = job is not None and not job.task.background
         parent = await self._parent(job) if isinstance(job, Job) else None
         if isinstance(job, Job) and parent is not None:

@@ -17,7 +17,7 @@ from gencode.core.visible import visible_line
 from gencode.delegation.waits import Waits
 from gencode.delegation.watch import Tell, tell_nobody
 from gencode.delegation.withdrawing import give_up
-from gencode.runtime.fleet import Dispatching, Outlook
+from gencode.runtime.fleet import Dispatching, NoWorker, Outlook
 from gencode.surfaces.plain import Notes, note
 
 T = TypeVar("T")
@@ -31,17 +31,20 @@ LOOK_SECONDS = 0.1
 
 async def awaited(gen: GenCode, task: Outcome, patience: float = PATIENCE) -> str:
     """What a task waits for that no worker has begun with; empty where one has, or none is needed."""
+    seen = await _outlook(gen, task, patience)
+    return visible_line(seen.words) if seen is not None else ""
+
+
+async def _outlook(gen: GenCode, task: Outcome, patience: float) -> Outlook | None:
     store = gen.store
     if task.status is not Status.PENDING or not isinstance(store, Dispatching):
-        return ""
+        return None
     until = time.monotonic() + patience
     seen = await store.outlook(task.agent_id)
     while seen == Outlook() and time.monotonic() < until:  # a worker begins with it or says what it lacks
         await asyncio.sleep(LOOK_SECONDS)
         seen = await store.outlook(task.agent_id)
-    if seen is None:
-        return ""
-    return visible_line(seen.words)
+    return seen
 
 
 @asynccontextmanager
@@ -93,9 +96,9 @@ async def handing_over(gen: GenCode, doing: Awaitable[T]) -> T:
 
 async def all_awaited(gen: GenCode, tasks: Sequence[Outcome]) -> list[str]:
     """What these tasks wait for, a line for each reason that there is something to be said about."""
-    told = Counter([await awaited(gen, task, 0.0) for task in tasks[-MOST_ASKED:]])
+    seen = Counter([await _outlook(gen, task, 0.0) for task in tasks[-MOST_ASKED:]])
     return [
-        f"{'1 task waits' if count == 1 else f'{count} tasks wait'} for {what}"
-        for what, count in told.items()
-        if ":" in what
+        f"{'1 task waits' if count == 1 else f'{count} tasks wait'} for {visible_line(each.words)}"
+        for each, count in seen.items()
+        if each is not None and each.reason is not NoWorker.NOT_YET
     ]

@@ -25,10 +25,9 @@ from gencode.surfaces.plain import answer, answer_json, note, seconds
 from gencode.surfaces.questions import allows
 
 WAITING = (
-    "Waiting for questions of agents in this folder, also of those in the background; "
+    "Waiting for questions of agents in {where}, also of those in the background; "
     "Ctrl-C or Ctrl-D leaves, and answers nothing."
 )
-WAITING_ALL = WAITING.replace("this folder", "every folder")
 NONE_WAITS = "No question waits here at this moment, so what you typed answers none."
 NO_ALONE = "A no says no more than that, and --why: --for, --network and --words go with a yes."
 
@@ -61,7 +60,7 @@ async def _asked_here(args: argparse.Namespace, *, everywhere: bool) -> None:
     person = TerminalPerson(painter_for("text", verbose=False), keyboard)
     audience = Audience(follows=lambda: ALL, background=True, everywhere=everywhere)
     async with opened(args, asker=TerminalDesk(person, audience=audience)):
-        note(WAITING_ALL if everywhere else WAITING)
+        note(WAITING.format(where="every folder" if everywhere else "this folder"))
         keyboard.open()
         await keyboard.left.wait()
 
