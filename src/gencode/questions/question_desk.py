@@ -199,7 +199,8 @@ class QuestionDesk:
 
     A `person` at a screen is shown one question at a time, in the order they came; without one, programs see
     all that are `waiting` and `answer` them. With `here=False` nobody is here at all, and agents ask only
-    whoever is there in other processes. An `audience` of None is shown nothing that others ask.
+    whoever is there in other processes. Without an `audience` those who are here are asked alone, and are shown
+    nothing that others ask.
 
     `seconds` is how long a question may stay unanswered once it is shown if it has no patience of its own
     (None: for ever), `always` writes a rule where every later session finds it, `changed` is told whenever
@@ -224,6 +225,7 @@ class QuestionDesk:
         self._person = person
         self._here = here
         self._audience = audience if here else None
+        self._shared = audience is not None
         self._seconds = seconds if here or seconds is not None else PATIENCE
         self._always = always
         self._changed = changed
@@ -315,7 +317,8 @@ class QuestionDesk:
         seconds = self._longest(question)
         each = _Open(self._drawn(), question, self._seconds)
         self._asked.add(each)
-        self._do(self._write_down(store, rows, each, seconds))
+        if self._shared:
+            self._do(self._write_down(store, rows, each, seconds))
         try:
             with self.parking(), self._listed(each) if self._here else nullcontext():
                 answer = await self._given(each)
