@@ -36,7 +36,6 @@ from gencode.delegation.deadline import (
 from gencode.delegation.desk import Desk
 from gencode.delegation.forks import Fork, check_begun, forked, remembered
 from gencode.delegation.forms import checked_of, formed_for
-from gencode.delegation.inquiring import Inquiring
 from gencode.delegation.live import Job, Live
 from gencode.delegation.means import Means
 from gencode.delegation.origin import Origin, link_of
@@ -83,7 +82,7 @@ class Launcher:
         self.check_model = seating.check_model
         self.borrow, self.settled = self.starting.borrow, self.starting.settled
         self.reach = Reach(store, supervisor, self.watch)
-        self.inquiring = Inquiring(store, supervisor, self.reach, self.watch, means.patience)
+        self.inquirer = means.inquirer
 
     async def launch(
         self,
