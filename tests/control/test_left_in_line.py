@@ -10,7 +10,6 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
-from gencode.runtime.whereabouts import TREE
 from gencode.surfaces.http.going_on import GO_ON, SHUT_DOWN
 from gencode.testing import says
 from tests.control.test_again_in_line import HOLD, ONE, STOPPED, Patient
@@ -134,5 +133,5 @@ async def test_one_in_line_for_a_worktree_is_told_of_that_when_it_begins_after_a
         told = await words(gen, task)
         tree = (await gen.find(task)).worktree
     assert (went_on.status, told[0], len(told)) == (Status.COMPLETED, "look", 2)
-    where = f"{TREE} of your own, {tree}, on the branch gencode/{task}, which was made from the last commit"
+    where = f"You work in a git worktree of your own, {tree}, on the branch gencode/{task}, which was made "
     assert told[1].startswith(where)

@@ -5,21 +5,18 @@ from msgspec.structs import replace
 
 from gencode.core.events import (
     MessageAdded,
-    TaskCreated,
     TaskEnded,
     TaskForked,
-    TaskStarted,
     encode_fact,
 )
 from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
-from gencode.core.old_events import stored_fact, translated_task
+from gencode.core.old_events import stored_fact
+from gencode.core.place import ClonePlace, FolderPlace, TaskPlace, WorkerCopy, WorktreePlace
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.core.task import replay
 from gencode.delegation.work import COME_BACK
 from gencode.runtime.forms import BEGINNING, NO_MORE
 from gencode.surfaces.http.going_on import GO_ON
-from tests.core.test_task_fold import journal
 
 CUT = "You were {}{}. Go on from there; calls that were cut are marked as interrupted."
 
@@ -93,6 +90,44 @@ def test_a_message_without_a_notice_has_the_one_that_its_words_tell(
     assert forked == TaskForked("9f3a1c2e", 3, (new.message,))
 
 
+OF = "Tools for files and commands take names that begin with /p/ for those in your copy."
+PLACES: dict[str, TaskPlace] = {
+    "You work in a git worktree of your own, /own/ws 1/9f3a, on the branch gencode/9f3a, which was made from "
+    "the last commit of /p. What you change in it, committed or not, is": WorktreePlace(
+        "/own/ws 1/9f3a", "gencode/9f3a"
+    ),
+    "You work in a git worktree, /own/9f3a-at-1, that was made anew, on a new branch gencode/9f3a-at-1, from "
+    "the last commit of /p: the one you had": WorktreePlace("/own/9f3a-at-1", "gencode/9f3a-at-1"),
+    "You work in a git worktree of your own, /own/a, on the branch gencode/a.b, as before; what you": (
+        WorktreePlace("/own/a", "gencode/a.b")
+    ),
+    f"You work in a copy of /p that was made for you with git, at /own/c p on w-1-ab. {OF}": WorkerCopy(
+        "/own/c p", "w-1-ab"
+    ),
+    f"You go on on another machine. Your folder is /own/c on w.2 now, made anew from git. {OF}": WorkerCopy(
+        "/own/c", "w.2"
+    ),
+    f"You go on on another machine. Your folder is /own/c on w.2 now, with what you had. {OF}": WorkerCopy(
+        "/own/c", "w.2"
+    ),
+    "You work in a copy of something else": WorkerCopy(),
+    "You work in a clone of the repository of /p, in /q. Tools for files take names": ClonePlace("/q", "/p"),
+    "You are back in the folder itself, /p.d. What you changed in your copy is in it only if": FolderPlace(
+        "/p.d"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", PLACES)
+@pytest.mark.parametrize("mail", [0, 4])
+def test_a_message_tells_where_the_agent_works_from_then_on(text: str, mail: int) -> None:
+    old = UserMessage(text, sender="system", mail=mail)
+    place = SystemNotice(NoticeKind.PLACE, place=PLACES[text])
+    assert stored_fact(encode_fact(MessageAdded(old))) == MessageAdded(replace(old, notice=place))
+    said = UserMessage(text, mail=mail)
+    assert stored_fact(encode_fact(MessageAdded(said))) == MessageAdded(said)
+
+
 @pytest.mark.parametrize(
     "message",
     [
@@ -103,17 +138,3 @@ def test_a_message_without_a_notice_has_the_one_that_its_words_tell(
 )
 def test_what_others_say_in_the_same_words_is_no_notice(message: UserMessage) -> None:
     assert stored_fact(encode_fact(MessageAdded(message))) == MessageAdded(message)
-
-
-def test_a_fold_that_was_stored_without_reasons_equals_the_one_of_its_facts() -> None:
-    facts = (
-        TaskCreated(parent="9f3a1c2e"),
-        TaskStarted(),
-        TaskEnded(Status.CANCELLED, "half", "the process that sent it is gone", reason=EndReason.PARENT_GONE),
-        TaskStarted(),
-        TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED),
-    )
-    now = replay(journal(*facts))
-    assert now is not None and now.past
-    old = replace(now, reason=None, past=tuple(replace(each, reason=None) for each in now.past))
-    assert translated_task(old) == now

@@ -7,8 +7,10 @@ from msgspec.structs import replace
 from tests.runtime.away.post import TASK, Office, sent
 from tests.runtime.worktrees.yard import TEN, repository
 
-from gencode.core.errors import StoreAway, StoreTrouble, UserMistake
+from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import TaskCreated, TaskStarted
+from gencode.core.messages import NoticeKind, SystemNotice
+from gencode.core.place import WorkerCopy
 from gencode.core.task import Task
 from gencode.delegation.lodgings import Folders, House, Lodgings, Wanted
 from gencode.delegation.trees import Summary
@@ -84,16 +86,18 @@ async def test_an_agent_that_began_elsewhere_is_told_where_it_is_now(tmp_path: P
     place = lodgings(tmp_path, office, store=store)
     async with place.place(here) as lodged:
         assert lodged is not None
-        [letter] = await store.waiting(lease.task)
-        assert f"Your folder is {lodged.workspace.cwd} on worker now, made anew from git" in letter.text
+        [told] = lodged.heard_anew()
+        assert f"Your folder is {lodged.workspace.cwd} on worker now, made anew from git" in told.text
+        here_now = WorkerCopy(str(lodged.workspace.cwd), "worker")
+        assert told.notice == SystemNotice(NoticeKind.PLACE, place=here_now)
         (lodged.workspace.cwd / "a.txt").write_text("begun\n")
         place.abandon()
         assert await lodged.summary() == Summary()
     async with place.place(here) as again:
         assert again is not None and (again.workspace.cwd / "a.txt").read_text() == "begun\n"
         again.owner = office.owner
+        assert again.heard_anew() == []
         ended = await again.summary()
-    assert len(await store.waiting(lease.task)) == 1
     head = f"[It worked in a copy of {repo} on worker. What it changed there:]\nchanged a.txt +1 -10"
     offer = f"To take it over, where that was not done: gen task merge {lease.task}"
     assert ended.text.startswith(f"{head}\n{offer}\n```diff\n")
@@ -115,19 +119,3 @@ async def test_a_copy_is_free_again_when_the_database_went_away_while_it_was_mad
         await used(place, it)
     store.gone = False
     assert (await used(place, it), str(kept.value)) == ("a copy", "it did not answer")
-
-
-async def test_a_task_that_could_not_be_told_where_it_is_now_does_not_begin_there(tmp_path: Path) -> None:
-    class Dumb(MemoryStore):
-        why: UserMistake = StoreAway("it did not answer")
-
-        async def post(self, task: str, text: str, sender: str) -> int:
-            raise self.why
-
-    office, store = Office(), Dumb()
-    lease = await store.create(TaskCreated(agent="x", prompt="y"), "dead", (TaskStarted(),))
-    here = replace(await wanted(repository(tmp_path / "repo"), office), task=lease.task)
-    with pytest.raises(StoreAway):
-        await used(lodgings(tmp_path, office, store=store), here)
-    store.why = UserMistake("so many letters wait")
-    assert await used(lodgings(tmp_path, office, store=store), here) == "a copy"

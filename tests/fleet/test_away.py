@@ -12,9 +12,9 @@ import pytest
 from gencode import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
-from gencode.core.messages import UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
+from gencode.core.task import transcript_of
 from gencode.delegation.lodged import LOST, copies_told
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.stores.pg_fleet import FleetStore
@@ -290,14 +290,14 @@ async def test_when_a_worker_dies_another_one_goes_on_in_a_copy_of_its_own(count
         victim.send(signal.SIGKILL)
         [found] = await ended(gen, [task])
         heard = await told(gen, task)
+        [first, _] = copies_told(transcript_of(await gen.store.events(task)))
     assert found.status is Status.COMPLETED
     [anew] = [text for text in heard if text.startswith("You go on on another machine.")]
     assert str(victim.log) not in anew and "what you had changed in files before is not in it" in anew
     assert "added dead3.txt +1 -0" in found.result
     left = await leftovers(victim.log)
     assert [(each.away, bool(each.changed)) for each in left] == [(True, True)]
-    [first, _] = copies_told(UserMessage(text, sender="system") for text in heard)
-    assert first.startswith(str(left[0].path)), (first, left)
+    assert first.path.startswith(str(left[0].path)), (first, left)
     assert [each for each in found.evidence.warnings if "lost" in each] == [LOST.format(copy=first)]
 
 

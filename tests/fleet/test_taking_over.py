@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
-from gencode.core.messages import UserMessage
+from gencode.core.messages import place_told
+from gencode.core.place import WorkerCopy
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.delegation.lodged import HERE, NAMES, copies_told
@@ -21,8 +22,8 @@ from tests.surfaces.running import gen as typed
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
 
 PARCEL = Parcel(key="a" * 40, tip="1" * 40)
-FIELDS = {"copy": "You work in a copy of", "there": "/p", "here": "/own/c p", "worker": "w-1-ab"}
-HEARD = UserMessage(HERE.format(**FIELDS, names=NAMES.format(tops="/p")), sender="system")
+FIELDS = {"there": "/p", "here": "/own/c p", "worker": "w-1-ab"}
+HEARD = place_told(HERE.format(**FIELDS, names=NAMES.format(tops="/p")), WorkerCopy("/own/c p", "w-1-ab"))
 
 
 async def ended(store: FleetStore, cwd: str, told: Returned | None) -> str:
@@ -106,8 +107,5 @@ async def test_whoever_wakes_a_task_behind_its_own_work_is_told_so(
     ) == (0, True, True)
 
 
-def test_what_only_sounds_like_a_copy_is_none() -> None:
-    assert (
-        copies_told([replace(HEARD, sender="user"), UserMessage("You work in a copy of /a", sender="system")])
-        == []
-    )
+def test_only_what_says_that_it_is_a_copy_is_one() -> None:
+    assert copies_told([replace(HEARD, notice=None), HEARD]) == [WorkerCopy("/own/c p", "w-1-ab")]

@@ -206,6 +206,7 @@ async def test_a_postgres_dump_shows_the_same_tasks(recorded: Path, monkeypatch:
     try:
         server.run(gzip.decompress((RECORDED / "fleet" / "dump.sql.gz").read_bytes()).decode())
         monkeypatch.setenv("GEN_DATABASE_URL", server.url())
+        assert command("migrate", cwd=recorded / "ws").code == 0
         async with GenCode.open(recorded / "ws", model="offline") as gen:
             for task, before in expected("fleet").items():
                 assert same(before, await shown(gen, task), before["status"] == "running") == before

@@ -23,6 +23,9 @@ from gencode.stores.schema import VERSION, Durability
 from gencode.stores.sqlite import ASKED, LETTERS, SqliteStore
 from gencode.stores.steps import SNAPSHOT_EVERY
 from tests.contracts.agenda import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.changes import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.changes_of_others import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.changes_of_others import OpenTwice
 from tests.contracts.chronicle import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.claims import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.claims import beside_another_version
@@ -44,6 +47,20 @@ async def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGen
         store = await SqliteStore.open(path, durability=durability, lease_seconds=lease_seconds, draw=draw)
         stores.append(store)
         return store
+
+    yield opened
+    for store in stores:
+        await store.close()
+
+
+@pytest.fixture
+async def open_twice(tmp_path: Path) -> AsyncGenerator[OpenTwice]:
+    stores: list[SqliteStore] = []
+
+    async def opened() -> tuple[Store, Store]:
+        for _ in range(2):
+            stores.append(await SqliteStore.open(tmp_path / "twice" / "gen.db"))
+        return stores[0], stores[1]
 
     yield opened
     for store in stores:
@@ -125,7 +142,7 @@ async def test_deleting_a_conversation_deletes_everything_below_it(store: Sqlite
         await store.append(lease, [TaskStarted(), TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)])
     rows(path, "DELETE FROM Sessions WHERE Id = ?", talk.task)
     assert await store.tasks(TaskQuery()) == [other.state]
-    for table in ("DISTINCT Task FROM Events", "Task FROM Snapshots", "Id FROM SubSessions"):
+    for table in ("DISTINCT Task FROM Journal", "Task FROM Snapshots", "Id FROM SubSessions"):
         assert rows(path, f"SELECT {table}") == [(other.task,)]
 
 
@@ -153,7 +170,7 @@ async def test_a_task_is_read_from_its_last_snapshot_on(store: SqliteStore, path
     lease = await store.create(TaskCreated(), "me")
     for n in range(SNAPSHOT_EVERY + 5):
         await store.append(lease, [MessageAdded(AssistantMessage(f"{n}"))])
-    rows(path, "UPDATE Events SET Body = 'gone' WHERE Seq < ?", SNAPSHOT_EVERY)
+    rows(path, "UPDATE Journal SET Body = 'gone' WHERE Seq < ?", SNAPSHOT_EVERY)
     assert await store.task(lease.task) == lease.state
     assert (await store.take(lease.task, "me")).state == lease.state
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from gencode.core.place import TaskPlace
 from gencode.core.reasons import EndReason
 
 
@@ -120,6 +121,8 @@ class NoticeKind(StrEnum):
     """The server it worked on was shut down, and runs again."""
     RESULTS = "results"
     """Work in the background has ended, and the person has to hear of that."""
+    PLACE = "place"
+    """Where it works from now on."""
     REMARK = "remark"
     """Anything that is only said, by a hook perhaps."""
 
@@ -132,6 +135,20 @@ class SystemNotice(Struct, frozen=True, gc=False, omit_defaults=True):
     """Of a form, the JSON Schema; None for words."""
     reason: EndReason | None = None
     """Of an end, why that was."""
+    place: TaskPlace | None = None
+
+
+def place_told(text: str, place: TaskPlace) -> "UserMessage":
+    """The message that tells an agent where it works from now on."""
+    return UserMessage(text, sender="system", notice=SystemNotice(NoticeKind.PLACE, place=place))
+
+
+def last_place(messages: Sequence["Message"], before: TaskPlace | None = None) -> TaskPlace | None:
+    """Where an agent works after some messages; None where it was told of no place."""
+    for each in reversed(messages):
+        if isinstance(each, UserMessage) and each.notice is not None and each.notice.place is not None:
+            return each.notice.place
+    return before
 
 
 class UserMessage(Struct, frozen=True, gc=False, tag="user", tag_field="role", omit_defaults=True):

@@ -17,10 +17,10 @@ from gencode.core.events import (
     decode_fact,
 )
 from gencode.core.messages import Message, NoticeKind, SystemNotice, UserMessage
+from gencode.core.place import ClonePlace, FolderPlace, TaskPlace, WorkerCopy, WorktreePlace
 from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, DecidedBy, Decision, Policy, Rule, RuleOrigin, RuleSource
 from gencode.core.status import Status
-from gencode.core.task import Task
 
 
 def stored_fact(body: bytes | str) -> DurableFact:
@@ -45,22 +45,13 @@ def translated(fact: DurableFact) -> DurableFact:
             return fact
 
 
-def translated_task(task: Task) -> Task:
-    """A fold that 0.1 may have stored in today's terms."""
-    past = tuple(
-        each if each.reason else replace(each, reason=_reason(each.status, each.error)) for each in task.past
-    )
-    reason = task.reason or (_reason(task.status, task.error) if task.status.ended else None)
-    return task if reason is task.reason and past == task.past else replace(task, reason=reason, past=past)
-
-
 def _message_added(fact: MessageAdded) -> MessageAdded:
-    message = _with_notice(fact.message)
+    message = _any_message(fact.message)
     return fact if message is fact.message else MessageAdded(message)
 
 
 def _task_forked(fact: TaskForked) -> TaskForked:
-    messages = tuple(map(_with_notice, fact.messages))
+    messages = tuple(map(_any_message, fact.messages))
     return fact if messages == fact.messages else replace(fact, messages=messages)
 
 
@@ -148,11 +139,17 @@ _CUT: tuple[tuple[str, Status], ...] = (
 _GO_ON = ". Go on from there; calls that were cut are marked as interrupted."
 
 
-def _with_notice(message: Message) -> Message:
+def _any_message(message: Message) -> Message:
+    return translated_message(message) if isinstance(message, UserMessage) else message
+
+
+def translated_message(message: UserMessage) -> UserMessage:
     """A message with what it is about, where 0.1 told that to an agent only in words."""
-    if not isinstance(message, UserMessage) or message.sender != "system" or message.notice is not None:
+    if message.sender != "system" or message.notice is not None:
         return message
     notice = _NOTICES.get(message.text) or (None if message.mail else _told(message.text))
+    if notice is None and (place := _place(message.text)) is not None:
+        notice = SystemNotice(NoticeKind.PLACE, place=place)
     return message if notice is None else replace(message, notice=notice)
 
 
@@ -169,6 +166,34 @@ def _told(text: str) -> SystemNotice | None:
             error = text.removeprefix(words).removesuffix(_GO_ON).removeprefix(": ")
             reason = _reason(status, error.replace("that ran you", "that ran it") or None)
             return SystemNotice(NoticeKind.ENDED, reason=reason)
+    return None
+
+
+_TREE = re.compile(
+    r"You work in a git worktree(?: of your own)?, (?P<path>/[^\n]*?), "
+    r"(?:that was made anew, )?on (?:the|a new) branch (?P<branch>gencode/[A-Za-z0-9._-]*[A-Za-z0-9])"
+)
+_COPY = re.compile(
+    r"(?:You work in a copy of |You go on on another machine\.)"
+    r"(?:.*?(?:, at |Your folder is )(?P<path>/[^\n]*?) on (?P<worker>\S+?)(?:\. Tools| now[,.]))?",
+    re.DOTALL,
+)
+_CLONE = re.compile(
+    r"You work in a clone of the repository of (?P<of>/[^\n]*?), in (?P<path>/[^\n]*?)\. Tools "
+)
+_BACK = re.compile(r"You are back in the folder itself, (?P<path>/[^\n]*?)\. What you ")
+
+
+def _place(text: str) -> TaskPlace | None:
+    """Where 0.1 told an agent that it works."""
+    if tree := _TREE.match(text):
+        return WorktreePlace(tree["path"], tree["branch"])
+    if copy := _COPY.match(text):
+        return WorkerCopy(copy["path"] or "", copy["worker"] or "")
+    if clone := _CLONE.match(text):
+        return ClonePlace(clone["path"], clone["of"])
+    if back := _BACK.match(text):
+        return FolderPlace(back["path"])
     return None
 
 

@@ -40,7 +40,9 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
     beginning,
+    last_place,
 )
+from gencode.core.place import TaskPlace
 from gencode.core.reasons import EndReason
 from gencode.core.receipts import Past, after_calls, handed_over, left_behind, receipt, with_past
 from gencode.core.rules import Action, DecidedBy, Mode, Policy
@@ -127,6 +129,8 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
     worktree: str = ""
     isolated: bool = False
     """Whether it works in copies of its folder only, which workers make for it."""
+    place: TaskPlace | None = None
+    """Where it works by what it was last told; None: in its folder, and it was told nothing."""
     forked: str = ""
     again: str = ""
     """The earlier task whose answer was given as its own."""
@@ -278,8 +282,8 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             return replace(task, evidence=replace(task.evidence, refused=refused))
         case TaskBackgrounded():
             return replace(task, background=True)
-        case TaskForked():
-            return task
+        case TaskForked(messages=messages):
+            return replace(task, place=last_place(messages))
         case CostEstimated(usage):
             return replace(task, usage=task.usage + usage, stalled=0.0)
         case TranscriptCompacted():
@@ -403,7 +407,10 @@ def _with_message(task: Task, message: Message) -> Task:
             evidence = task.evidence
             if message.commands:
                 evidence = replace(evidence, commands=_with_commands(evidence.commands, message.commands))
-            return replace(task, delivered=delivered, mailed=mailed, answers=answers, evidence=evidence)
+            place = last_place((message,), task.place)
+            return replace(
+                task, delivered=delivered, mailed=mailed, answers=answers, evidence=evidence, place=place
+            )
 
 
 def _with_result(evidence: Evidence, result: ToolResult) -> Evidence:

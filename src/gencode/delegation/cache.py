@@ -126,7 +126,7 @@ def _left_alone(seat: Seat, events: Sequence[Event], transcript: Sequence[Messag
     later = transcript[beginning(transcript) :]
     return not (
         is_summed_up(transcript)
-        or seat.gate.given.rules()
+        or seat.gate.approvals.given.rules()
         or any(decision.action is not Action.ALLOW for decision in decisions)
         or any(isinstance(each, UserMessage) for each in later)
         or any(isinstance(each, UserMessage) and each.mail for each in transcript)

@@ -7,14 +7,14 @@ from msgspec.structs import replace
 
 from gencode.core.errors import Conflict
 from gencode.core.events import Event, MessageAdded, TaskQueued, TaskStarted
-from gencode.core.messages import Message, NoticeKind, SystemNotice, UserMessage
+from gencode.core.messages import Message, NoticeKind, SystemNotice, UserMessage, place_told
+from gencode.core.place import ClonePlace, FolderPlace, TaskPlace, WorkerCopy, WorktreePlace
 from gencode.core.reasons import EndReason
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.trees import Workplace
 from gencode.runtime.ports import Letter
-from gencode.runtime.whereabouts import BACK, CLONE, TREE, last_place
 
 _CUT = {
     Status.CANCELLED: "You were stopped",
@@ -22,6 +22,7 @@ _CUT = {
     Status.TIMED_OUT: "You were stopped, because your time was up",
     Status.FAILED: "Your last run failed",
 }
+_PLACES = {WorktreePlace: "worktree", WorkerCopy: "copy", ClonePlace: "clone"}
 _TO_ITSELF = {
     EndReason.PROCESS_DIED: "the process that ran you died",
     EndReason.PROCESS_LOST: "the process that ran you died, or could not reach the database",
@@ -84,7 +85,7 @@ def words_for(
     asked = [said] if said.text.strip() else []
     if not has_heard(events) and task.prompt:
         asked = [UserMessage(task.prompt), *asked]
-    mail = [UserMessage(letter.text, letter.sender, mail=letter.number) for letter in letters]
+    mail = [letter.message for letter in letters]
     known = [each.notice for each in told_last(transcript_of(events))]
     why = (
         told_first(task) if task.started_at else ()
@@ -92,23 +93,29 @@ def words_for(
     return [*(each for each in why if each.notice not in known), *asked, *mail]
 
 
-def told_place(earlier: Sequence[Message], here: Workspace) -> list[UserMessage]:
+def told_place(earlier: TaskPlace | None, here: Workspace) -> list[UserMessage]:
     """What an agent hears that last worked in a copy or a worktree and goes on in the folder itself."""
-    place, cwd = last_place(earlier), here.cwd
-    if here.copied is not None or not place or place.startswith(BACK):
+    if here.copied is not None or earlier is None or isinstance(earlier, FolderPlace):
         return []
-    where = "worktree" if place.startswith(TREE) else "clone" if place.startswith(CLONE) else "copy"
-    text = f"{BACK} {cwd}. What you changed in your {where} is in it only if somebody took it over, so look."
-    return [UserMessage(text, sender="system")]
+    where = _PLACES[type(earlier)]
+    text = (
+        f"You are back in the folder itself, {here.cwd}. What you changed in your {where} is in it only if "
+        "somebody took it over, so look."
+    )
+    return [place_told(text, FolderPlace(str(here.cwd)))]
 
 
 def with_place(
-    heard: Sequence[UserMessage], workplace: Workplace | None, here: Workspace, events: Sequence[Event]
+    task: Task,
+    heard: Sequence[UserMessage],
+    workplace: Workplace | None,
+    here: Workspace,
+    events: Sequence[Event],
 ) -> list[UserMessage]:
     """What a task hears when it goes on, with where it is; one that was never told so is told all of it."""
     if workplace is not None and not has_heard(events):
         return [*heard, *workplace.heard()]
-    place = workplace.heard_anew() if workplace else told_place(transcript_of(events), here)
+    place = workplace.heard_anew() if workplace else told_place(task.place, here)
     return [*place, *heard]
 
 

@@ -10,15 +10,15 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import DurableFact, Event, MessageAdded, TaskCreated, TaskForked
 from gencode.core.messages import ToolMessage, UserMessage, unanswered
+from gencode.core.place import TaskPlace, WorkerCopy
 from gencode.core.rules import Policy
 from gencode.core.spec import ForkPoint, TaskRequest, Workspace
-from gencode.core.task import Task, transcript_of
+from gencode.core.task import Task, replay, transcript_of
 from gencode.delegation.earlier import told_place
 from gencode.delegation.origin import Origin
 from gencode.permissions.chain import narrowed, narrower
 from gencode.runtime.calls import interrupted
 from gencode.runtime.ports import Handover, Store
-from gencode.runtime.whereabouts import is_away
 
 AFTERWARDS = "this is a copy that begins before they were answered"
 LATER = (
@@ -60,7 +60,7 @@ def point_of(task: Task, events: Sequence[Event], fork: Fork) -> ForkPoint:
     at = last if fork.at is None else fork.at
     if type(at) is not int or not 1 <= at <= last:  # a program may say anything
         raise UserMistake(f"Task {task.id} has no fact {at!r}; its facts have the numbers 1 to {last}.")
-    return ForkPoint(at, away=is_away(transcript_of(_until(events, at))))
+    return ForkPoint(at, away=isinstance(_place_at(events, at), WorkerCopy))
 
 
 def forked(
@@ -139,7 +139,7 @@ def memory(
     if cut := unanswered(said):
         said.append(interrupted(cut, AFTERWARDS))
     if here is not None:
-        said += [] if tree else told_place(said, here)
+        said += [] if tree else told_place(_place_at(events, point.at), here)
         if _worked_later(events, point.at):
             said.append(UserMessage(LATER.format(task=task, at=point.at), sender="system"))
     return TaskForked(task, point.at, tuple(said))
@@ -157,6 +157,12 @@ async def remembered(
     cwd = Path(created.cwd)
     here = None if lodged else Workspace(cwd, cwd, Path.home())
     return (memory(created.forked, events, handover.fork, here, tree=bool(created.worktree)),)
+
+
+def _place_at(events: Sequence[Event], at: int) -> TaskPlace | None:
+    """Where a task worked at one of its facts."""
+    task = replay(_until(events, at))
+    return task.place if task is not None else None
 
 
 def _until(events: Sequence[Event], at: int) -> list[Event]:

@@ -18,7 +18,6 @@ from gencode.delegation.trees import LAST
 from gencode.runtime.away.ground import Ground
 from gencode.runtime.away.homecoming import Homecoming, catch_up
 from gencode.runtime.away.parcel import Returned, as_reason
-from gencode.runtime.whereabouts import TREE
 from gencode.runtime.worktrees.making import Source, make_of, source_of
 from gencode.runtime.worktrees.merging import is_merged
 from gencode.runtime.worktrees.place import (
@@ -62,38 +61,45 @@ class Told(Struct, frozen=True):
 
 
 ANEW = Told(
-    "{tree}, {cwd}, that was made anew, on a new branch {branch}, from the last commit of {repository}: the "
+    "You work in a git worktree, {cwd}, that was made anew, on a new branch {branch}, from the last commit "
+    "of {repository}: the "
     "one you had {lost}. What you changed in that is in it only if somebody took it over, so look.",
     "Its worktree {path} was made anew from the last commit of {repository}, because the one it had {lost}.",
 )
 ALL_THERE = Told(
-    "{tree}, {cwd}, that was made anew, on a new branch {branch}, from the last commit of {repository}, "
+    "You work in a git worktree, {cwd}, that was made anew, on a new branch {branch}, from the last commit "
+    "of {repository}, "
     "which has all that you changed {where}.",
     "Its worktree {path} was made anew from the last commit of {repository}, which has all that it changed "
     "{where}.",
 )
 RETURNED = Told(
-    "{tree} of your own, {cwd}, on a new branch {branch}, which was made with what you changed {where}.",
+    "You work in a git worktree of your own, {cwd}, on a new branch {branch}, which was made with what you "
+    "changed {where}.",
     "Its worktree {path} was made with what it changed {where}.",
 )
 ELSEWHERE = Told(
-    "{tree} of your own, {cwd}, on a new branch {branch}, which was made from the branch {was}, because the "
+    "You work in a git worktree of your own, {cwd}, on a new branch {branch}, which was made from the "
+    "branch {was}, because the "
     "worktree you had is on another machine: what you did since your last run there ended is only there.",
     "Its worktree {path} was made from the branch {was}, because the one it had is on another machine; what "
     "is not on that branch is only there.",
 )
 CAUGHT_UP = Told(
-    "{tree} of your own, {cwd}, on the branch {branch}, as before; what you changed {where} since was "
+    "You work in a git worktree of your own, {cwd}, on the branch {branch}, as before; what you changed "
+    "{where} since was "
     "brought into it.",
     "What it changed {where} was brought into its worktree {path}.",
 )
 BEHIND = Told(
-    "{tree} of your own, {cwd}, on the branch {branch}, as you left it; what you changed {where} since is "
+    "You work in a git worktree of your own, {cwd}, on the branch {branch}, as you left it; what you "
+    "changed {where} since is "
     "not in it, because {why}, so look.",
     "It goes on in its worktree {path}, without what it changed {where} since, because {why}.",
 )
 UNKNOWN = Told(
-    "{tree} of your own, {cwd}, on the branch {branch}, as you left it; what you changed {where} since, if "
+    "You work in a git worktree of your own, {cwd}, on the branch {branch}, as you left it; what you "
+    "changed {where} since, if "
     "anything, is not in it, so look.",
     "It goes on in its worktree {path}, without what it may have changed {where} since.",
 )
@@ -261,6 +267,6 @@ async def _commit(source: Source, branch: str) -> str:
 
 def _filled(told: Told, tree: Worktree, left: str = "", **words: str) -> Told:
     place = {"cwd": tree.workspace.cwd, "branch": tree.branch, "repository": tree.repository}
-    named = {"tree": TREE, "path": tree.path, **place, **words}
+    named = {"path": tree.path, **place, **words}
     more = LEFT.format(left=left) if left else ""
     return Told(told.agent.format(**named) + more, told.person.format(**named))

@@ -171,7 +171,7 @@ class Arrivals:
             return []  # asked before every turn of every agent
         come = self._come()
         letters = [self._letters[number] for number in sorted(self._letters)]
-        said = [UserMessage(letter.text, letter.sender, mail=letter.number) for letter in letters]
+        said = [letter.message for letter in letters]
         if not come and not ended:
             return said
         share = max(MOST_TOGETHER // max(len(come), 1), LEAST_EACH)

@@ -99,7 +99,7 @@ class Inquiring:
     ) -> Reply:
         """The answers, from the agent above if it gives them in time, else from the person."""
         job = self._supervisor.find(origin.task or "")
-        alone = isinstance(job, Job) and job.seat.gate.background and not origin.disturb
+        alone = isinstance(job, Job) and job.seat.gate.approvals.unattended
         waited = job is not None and not job.task.background
         above = await self._above(job) if isinstance(job, Job) else None
         if isinstance(job, Job) and above is not None:

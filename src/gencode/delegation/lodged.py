@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError
-from gencode.core.messages import Message, UserMessage
+from gencode.core.messages import Message, UserMessage, place_told
+from gencode.core.place import WorkerCopy
 from gencode.core.spec import Copied, Workspace
 from gencode.delegation.grounds import LEFT
 from gencode.delegation.trees import Summary, Workplace, listed
@@ -18,12 +18,11 @@ from gencode.runtime.away.lodging import Guest, Lodging, lodge
 from gencode.runtime.away.parcel import WITHOUT, Parcel, Parcels, Returned, as_reason
 from gencode.runtime.away.telling import OFFER
 from gencode.runtime.shells import Walls
-from gencode.runtime.whereabouts import COPY, MOVE
 
 log = logging.getLogger(__name__)
 
 HERE = (
-    "{copy} {there} that was made for you with git, at {here} on {worker}. {names} "
+    "You work in a copy of {there} that was made for you with git, at {here} on {worker}. {names} "
     "What you change in it, committed or not, goes back when you end. Files that git ignores "
     "or that look like keys, and branches but the one you are on, stay behind."
 )
@@ -41,30 +40,32 @@ FORKED = {
     "now": " It is as that folder is now, which need not be how you knew it.",
 }
 ANEW = (
-    "{move} Your folder is {here} on {worker} now, made anew from git as it was when you were "
+    "You go on on another machine. Your folder is {here} on {worker} now, made anew from git as it was "
+    "when you were "
     "sent: what you had changed in files before is not in it, so look before you rely on it. {names}"
 )
-MOVED = "{move} Your folder is {here} on {worker} now, with what you had changed in files before. {names}"
+MOVED = (
+    "You go on on another machine. Your folder is {here} on {worker} now, with what you had changed in files "
+    "before. {names}"
+)
 LOST = (
     "it had begun in the copy {copy}, and that worker was lost: what it had changed there is only there, and "
     "gen doctor on that machine lists it"
 )
 
 _IN_COPY = "in the copy only"
-_PLACE = re.compile(r"(?:, at |Your folder is )(/[^\n]*? on [^\s]+?)(?:\. Tools| now[,.])")
 
 
-def copies_told(messages: Iterable[Message]) -> list[str]:
-    """The copies that an agent was told it works in, each with its worker, the last one last."""
-    said = [each.text for each in messages if isinstance(each, UserMessage) and each.sender == "system"]
-    places = [_PLACE.search(text) for text in said if text.startswith((COPY, MOVE))]
-    return [place[1] for place in places if place]
+def copies_told(messages: Iterable[Message]) -> list[WorkerCopy]:
+    """The copies that an agent was told it works in, the last one last."""
+    notices = [each.notice for each in messages if isinstance(each, UserMessage) and each.notice]
+    return [each.place for each in notices if isinstance(each.place, WorkerCopy) and each.place.path]
 
 
-def lost_copies(messages: Iterable[Message], returned: Returned | None) -> list[str]:
+def lost_copies(messages: Iterable[Message], returned: Returned | None) -> list[WorkerCopy]:
     """The copies from which nothing was handed in, of a task that did not end: their workers were lost."""
     copies = copies_told(messages)
-    handed = [at for at, copy in enumerate(copies) if returned and copy.endswith(f" on {returned.worker}")]
+    handed = [at for at, copy in enumerate(copies) if returned and copy.worker == returned.worker]
     return copies[handed[-1] + 1 :] if handed else copies
 
 
@@ -135,10 +136,17 @@ class Lodged(Workplace):
         history = "" if parcel.head else ALONE
         forked = FORKED[parcel.fork] + (LEFT if parcel.start_left else "") + history
         told = f"{self._said(HERE)}{forked.format(left=parcel.start_left)}"
-        return [UserMessage(told, sender="system")]
+        return [place_told(told, self._place)]
 
-    def heard_again(self) -> str:
-        """What an agent should know that began elsewhere."""
+    def heard_anew(self) -> list[UserMessage]:
+        """What an agent should know before it goes on that has not been exactly here before."""
+        return [] if self.same_place else [place_told(self._moved(), self._place)]
+
+    @property
+    def _place(self) -> WorkerCopy:
+        return WorkerCopy(str(self._lodging.cwd), self._worker)
+
+    def _moved(self) -> str:
         own = self.parcel.start and not self.parcel.fork
         told = self._said(MOVED if own or not self._lodging.fresh else ANEW)
         for note in self.parcel.notes:
@@ -218,7 +226,7 @@ class Lodged(Workplace):
         commands = f"only {_listed(self._found_at)}" if self._found_at else "do not"
         told = NAMES if len(self._found_at) == len(tops) else NAMES_OF_TOOLS
         names = told.format(tops=_listed(tops), commands=commands)
-        return words.format(copy=COPY, move=MOVE, there=there, here=here, worker=self._worker, names=names)
+        return words.format(there=there, here=here, worker=self._worker, names=names)
 
 
 def _listed(folders: Sequence[str]) -> str:

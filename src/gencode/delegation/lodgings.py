@@ -8,7 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gencode.core.errors import StoreTrouble, UserMistake
+from gencode.core.errors import StoreTrouble
+from gencode.core.place import WorkerCopy
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
 from gencode.delegation.lodged import Lodged, lost_copies
@@ -18,7 +19,6 @@ from gencode.runtime.away.parcel import COPIED, Parcel, Parcels, mark_of
 from gencode.runtime.fleet import NOT_HERE, Lack
 from gencode.runtime.ports import Store
 from gencode.runtime.shells import Walls
-from gencode.runtime.whereabouts import is_away
 from gencode.runtime.worktrees.place import recorded
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Lodgings:
         lodged = await self._prepared(wanted)
         self._open[wanted.task] = lodged
         try:
-            await self._tell_of(lodged, wanted.task)
+            await self._look_back(lodged, wanted.task)
             yield lodged
         finally:
             self._open.pop(wanted.task, None)
@@ -106,26 +106,20 @@ class Lodgings:
         with suppress(StoreTrouble):
             await self._parcels.hinder(task, self._house.worker, str(why), why.lacks)
 
-    async def _tell_of(self, lodged: Lodged, task: str) -> None:
-        """Let an agent that began elsewhere know where it is now."""
+    async def _look_back(self, lodged: Lodged, task: str) -> None:
+        """Note what an agent that began elsewhere leaves behind there."""
         known = await self._store.task(task)
         if known is not None and known.started_at and not lodged.same_place:
             lodged.lost = await self._lost(known)
-            try:
-                await self._store.post(task, lodged.heard_again(), "system")
-            except StoreTrouble:  # it is begun when it can be told, by whoever gets it then
-                raise
-            except UserMistake:  # so many letters wait that one more says nothing
-                log.info("task %s has too many letters to be told where it is now", task)
 
     async def _lost(self, known: Task) -> tuple[str, ...]:
         """The copies elsewhere with work of a task that nobody handed in."""
-        told = whole_transcript(await self._store.events(known.id))
         cut = known.status is Status.INTERRUPTED or not known.status.ended
-        if not cut or not is_away(told):
+        if not cut or not isinstance(known.place, WorkerCopy):
             return ()
+        told = whole_transcript(await self._store.events(known.id))
         found = await self._parcels.returned(known.id)
-        return tuple(lost_copies(told, found[0] if found else None))
+        return tuple(map(str, lost_copies(told, found[0] if found else None)))
 
     def _is_here(self, wanted: Wanted) -> bool:
         """Whether a folder is one of those this worker works in; links out of it do not count."""

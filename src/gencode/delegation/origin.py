@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gencode.core.messages import UserMessage
+from gencode.core.messages import UserMessage, place_told
+from gencode.core.place import ClonePlace, TaskPlace
 from gencode.core.rules import Mode, Policy
 from gencode.core.spec import AgentSpec, Copied, Workspace
 from gencode.permissions.calls import Approval, grant_approval
@@ -17,10 +18,9 @@ from gencode.permissions.paths import places_of
 from gencode.runtime.asking import Asker
 from gencode.runtime.models import Model
 from gencode.runtime.purse import Purse
-from gencode.runtime.seen import Ledger, Seen
+from gencode.runtime.seen import FileVersions, Seen
 from gencode.runtime.stop import Stop
 from gencode.runtime.toolbox import no_shells
-from gencode.runtime.whereabouts import CLONE
 
 if TYPE_CHECKING:
     from gencode.runtime.shells import Shells
@@ -58,7 +58,7 @@ class Origin(Struct, frozen=True, eq=False):
     until: float | None = None
     sends: tuple[str, ...] | None = None
     beside: Callable[[], int] = alone
-    ledger: Ledger = field(default_factory=Ledger)
+    files: FileVersions = field(default_factory=FileVersions)
     seen: Seen | None = None
     """What the agent at this place knows of files from before."""
 
@@ -110,10 +110,15 @@ class Origin(Struct, frozen=True, eq=False):
             return None
         return mode
 
-    def notes(self) -> list[UserMessage]:
-        """What an agent is told of its place: a clone, and a ceiling over what its mode would let it do."""
+    def notes(self, place: TaskPlace | None = None) -> list[UserMessage]:
+        """What an agent is told of its place: a clone, and a ceiling over what its mode would let it do.
+
+        It knows already that it works in the `place` where it was last.
+        """
         copied, ceiling = self.workspace.copied, self.chain.ceiling()
-        clone = [_in_clone(copied)] if copied is not None and copied.narrows else []
+        clone: list[UserMessage] = []
+        if copied is not None and copied.narrows and place != ClonePlace(copied.top, copied.of):
+            clone = [_in_clone(copied)]
         if ceiling is None:
             return clone
         own = self.chain[-1].mode
@@ -127,12 +132,13 @@ class Origin(Struct, frozen=True, eq=False):
 
 def _in_clone(copied: Copied) -> UserMessage:
     text = (
-        f"{CLONE} the repository of {copied.of}, in {copied.top}. Tools for files take names that begin with "
+        f"You work in a clone of the repository of {copied.of}, in {copied.top}. Tools for files take names "
+        f"that begin with "
         f"{copied.of}/ for those in it; commands do not, so name files in them as they are here. What was "
         "changed in the other folder is here only if it was committed and fetched, so look before you rely "
         "on it."
     )
-    return UserMessage(text, sender="system")
+    return place_told(text, ClonePlace(copied.top, copied.of))
 
 
 def link_of(spec: AgentSpec, grant: Mode | None = None) -> Link:

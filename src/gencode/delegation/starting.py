@@ -32,6 +32,7 @@ from gencode.delegation.knowing import know_again, knowing
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin
 from gencode.delegation.orphans import close_if_orphan, given_up, interruption, taken_up
+from gencode.delegation.relatives import TaskRelatives, TaskTree
 from gencode.delegation.returns import Returns
 from gencode.delegation.seating import Seating
 from gencode.delegation.sharing import Woken
@@ -118,7 +119,8 @@ class Starting:
         self._supervisor = supervisor
         self._seating = seating
         self._outputs = outputs
-        self._family = Family(store, bus, supervisor, seating.kinship, outputs)
+        self.tree = TaskTree()
+        self._family = Family(store, bus, supervisor, self.tree, outputs)
         supervisor.chores.append(Returns(store, supervisor).run)
         self.leads: Leads | None = None
         self._going_on: dict[str, asyncio.Event] = {}
@@ -296,10 +298,11 @@ class Starting:
             sender = "system" if more.notice else "user"
             said = UserMessage(more.prompt, sender, images=order.images, notice=more.notice)
             heard = words_for(before, said, letters, events)
-            heard += [note for note in origin.notes() if note not in earlier]
+            notes = origin.notes(before.place)
+            heard += [note for note in notes if note.notice is not None or note not in earlier]
             form = schema_of(lease.state, spec, more.form)
             heard += told_form(form, earlier)
-            heard = with_place(heard, order.workplace, origin.workspace, events)
+            heard = with_place(before, heard, order.workplace, origin.workspace, events)
             started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
             first = (TaskBackgrounded(),) if more.behind else ()
             woken = order.woken is not None
@@ -362,11 +365,13 @@ class Starting:
         return self._supervisor.slots.slot("", task.parent or "", origin.model.name)
 
     def _seat(self, order: Order, record: Recorder, toolbox: Toolbox, slot: Slot | None, system: str) -> Seat:
-        seat = self._seating.seat(order.spec, record.task, toolbox, order.place, order.limits)
+        task, origin = record.task, order.place
+        self.tree.learn(task.id, task.parent, order.spec.name)
+        relatives = TaskRelatives(self.tree, task.id, origin.shells, partial(self._family.meet, task))
+        seat = self._seating.seat(order.spec, task, toolbox, origin, order.limits, relatives)
         if slot is not None:
-            slot.task = record.task.id
-        seat.gate.meets = partial(self._family.meet, record.task)
-        return self._family.introduced(replace(seat, slot=slot, system=system), record.task)
+            slot.task = task.id
+        return self._family.introduced(replace(seat, slot=slot, system=system), task)
 
     def _job(
         self,

@@ -302,7 +302,7 @@ class Supervisor:
     async def send_back(self, job: Job) -> None:
         """Let whoever waits for a job go on without it; from now on it is one in the background."""
         await job.record.commit(TaskBackgrounded())
-        job.seat.gate.background = not job.seat.gate.disturbs
+        job.seat.gate.approvals.background = True
         job.send_back()
 
     async def _renew(self) -> None:

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.ids import new_id
-from gencode.core.messages import UserMessage
+from gencode.core.messages import UserMessage, place_told
+from gencode.core.place import TaskPlace, WorktreePlace
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.ports import Store
-from gencode.runtime.whereabouts import TREE
 
 if TYPE_CHECKING:
     from gencode.delegation.grounds import Told
@@ -32,7 +32,7 @@ NO_HOME = "A worktree needs a folder of GenCode's own, and there is none here; l
 MOST_FILES = 50
 CLEAN = "It can be merged as things are."
 THERE = (
-    "{tree} of your own, {cwd}, on the branch {branch}, which was made from {begun}. "
+    "You work in a git worktree of your own, {cwd}, on the branch {branch}, which was made from {begun}. "
     "What you change in it, committed or not, is on that branch only until somebody merges it. You need not "
     "commit it: that is done when you end, and a sandbox may keep you from it before."
 )
@@ -87,12 +87,16 @@ class Workplace:
         """What an agent should know about its folder before it begins."""
         tree = self._tree
         begun = tree.begun or LAST.format(repository=tree.repository)
-        place = {"tree": TREE, "cwd": tree.workspace.cwd, "branch": tree.branch, "begun": begun}
-        return [UserMessage(THERE.format(**place), sender="system")]
+        text = THERE.format(cwd=tree.workspace.cwd, branch=tree.branch, begun=begun)
+        return [place_told(text, self._place)]
 
     def heard_anew(self) -> list[UserMessage]:
         """What an agent should know before it goes on: that it is not in the worktree it had."""
-        return [UserMessage(self._anew.agent, sender="system")] if self._anew else []
+        return [place_told(self._anew.agent, self._place)] if self._anew else []
+
+    @property
+    def _place(self) -> TaskPlace:
+        return WorktreePlace(str(self._tree.workspace.cwd), self._tree.branch)
 
     @property
     def news(self) -> str:

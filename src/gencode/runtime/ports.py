@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from gencode.core.events import DurableFact, Event, TaskCreated
 from gencode.core.messages import Message, ToolCall, UserMessage
+from gencode.core.old_events import translated_message
 from gencode.core.outcome import Outcome
 from gencode.core.spec import AgentSpec, Effort, ForkPoint, TaskRequest
 from gencode.core.status import Status
@@ -24,6 +25,7 @@ from gencode.runtime.queries import TaskQuery as TaskQuery
 
 if TYPE_CHECKING:
     from gencode.runtime.agenda import Agenda
+    from gencode.runtime.changes import Changes
     from gencode.runtime.channels import Tray
     from gencode.runtime.chronicle import Chronicle
 
@@ -108,6 +110,11 @@ class Letter(Struct, frozen=True):
     text: str
     sender: str
     at: str
+
+    @property
+    def message(self) -> UserMessage:
+        """What the task hears; version 0.1 may have left letters that say where it works."""
+        return translated_message(UserMessage(self.text, self.sender, mail=self.number))
 
 
 class Journal(Protocol):
@@ -213,6 +220,11 @@ class Store(Journal, Archive, Protocol):
     @property
     def chronicle(self) -> "Chronicle":
         """The facts of all tasks in one order."""
+        ...
+
+    @property
+    def changes(self) -> "Changes":
+        """Wakes whoever waits for something new, whichever process writes it."""
         ...
 
     async def close(self) -> None:

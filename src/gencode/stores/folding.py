@@ -6,7 +6,7 @@ import msgspec
 
 from gencode.core.errors import CorruptFact
 from gencode.core.events import Event
-from gencode.core.old_events import stored_fact, translated_task
+from gencode.core.old_events import stored_fact
 from gencode.core.task import Task, fold
 from gencode.stores.facts import is_moment
 
@@ -60,7 +60,7 @@ def folded(
 def snapshot_of(body: str | bytes | None) -> Task | None:
     """The stored fold; None (so that everything is folded again) when there is none that can be read."""
     try:
-        return None if body is None else translated_task(_decoder.decode(body))
+        return None if body is None else _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 

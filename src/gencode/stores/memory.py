@@ -9,6 +9,7 @@ from gencode.core.errors import StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
+from gencode.runtime.changes import Changes
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
 from gencode.stores.facts import (
     DRAWS,
@@ -57,6 +58,8 @@ class MemoryStore:
         self._draw = draw
         self._tray: MemoryTray | None = None
         self._agenda: MemoryAgenda | None = None
+        self.changes = Changes()
+        """Wakes whoever waits for something new."""
         self.chronicle = MemoryChronicle(lambda: [record.state for record in self._records.values()])
         """The facts of all tasks in one order."""
         self.claims = MemoryClaims(self._owner_of)
@@ -67,7 +70,7 @@ class MemoryStore:
         """Messages that are not delivered yet."""
         from gencode.stores.memory_agenda import MemoryTray
 
-        self._tray = self._tray or MemoryTray()
+        self._tray = self._tray or MemoryTray(self.changes)
         return self._tray
 
     @property
@@ -75,11 +78,12 @@ class MemoryStore:
         """What is planned for later; nothing of it is loaded before somebody asks."""
         from gencode.stores.memory_agenda import MemoryAgenda
 
-        self._agenda = self._agenda or MemoryAgenda(self.tray, self._draw)
+        self._agenda = self._agenda or MemoryAgenda(self.tray, self._draw, self.changes)
         return self._agenda
 
     async def close(self) -> None:
-        """Nothing to let go of: the facts stay readable while the store exists."""
+        """Wake whoever waits for something new; the facts stay readable while the store exists."""
+        self.changes.close()
 
     async def create(
         self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = (), named: str = ""
@@ -90,6 +94,7 @@ class MemoryStore:
                 growth = first(task, (fact, *then))
                 self._records[task] = _Record(growth, 1, owner, self._until())
                 self.chronicle.write(growth.events)
+                self.changes.note()
                 return Lease(owner, 1, growth.state)
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws.")
 
@@ -104,6 +109,7 @@ class MemoryStore:
         record.owner = owner
         record.until = self._until()
         record.wish = None
+        self.changes.note()
         return Lease(owner, record.epoch, record.state)
 
     async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
@@ -119,6 +125,7 @@ class MemoryStore:
         record.state = lease.state = growth.state
         if last:
             record.owner = None
+        self.changes.note()
         return growth.events
 
     async def renew(self, owner: str) -> set[str]:
@@ -133,6 +140,7 @@ class MemoryStore:
         record = self._records[lease.task]
         if (record.epoch, record.owner) == (lease.epoch, lease.owner):
             record.owner = None
+            self.changes.note()
 
     async def owned(self) -> list[Ownership]:
         """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
@@ -150,6 +158,7 @@ class MemoryStore:
             return False
         kept = record.wish is Wish.STOP or (record.wish is Wish.REPORT and wish is not Wish.STOP)
         record.wish = record.wish if kept else wish
+        self.changes.note()
         return True
 
     async def asked(self, owner: str) -> list[tuple[str, Wish]]:
@@ -171,6 +180,7 @@ class MemoryStore:
             raise unheard(task)
         number = (waiting[-1].number if waiting else self._records[task].state.mailed) + 1
         self._mail[task] = [*waiting, Letter(task, number, clean, unicode_text(sender), stamp())]
+        self.changes.note()
         return number
 
     async def letters(self, owner: str) -> list[Letter]:
@@ -190,6 +200,7 @@ class MemoryStore:
             raise taken(growth.state.id)
         self._records[growth.state.id] = _Record(growth, 0, None, 0.0)
         self.chronicle.write(growth.events)
+        self.changes.note()
 
     async def delete(self, task: str) -> list[str]:
         """Delete a task with everything below it, all or nothing; the ids that are gone."""
@@ -206,6 +217,7 @@ class MemoryStore:
             del self._records[name]
             self._mail.pop(name, None)
         self.chronicle.forget(gone)
+        self.changes.note()
         return gone
 
     async def task(self, task: str) -> Task | None:

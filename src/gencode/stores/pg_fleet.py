@@ -151,6 +151,7 @@ class FleetStore(PostgresStore):
 
             try:
                 written = await self.link.patiently(at_once)
+                self.changes.note()
             except Unfit:
                 written = await self.in_transaction(write)
             except StoreAway as away:
@@ -222,6 +223,7 @@ class FleetStore(PostgresStore):
         beginning.instead_of = instead_of
         begun = await self.link.swiftly(beginning.write)
         self._ear.hear(owner)
+        self.changes.note()
         return begun
 
     async def overdue(self, seconds: float) -> list[Stuck]:
@@ -266,6 +268,7 @@ class FleetStore(PostgresStore):
     async def hand_back(self, owner: str) -> None:
         """Give all leases of an owner back whose work has stopped, so that others need not wait."""
         await self.link.fetch(_FREE, owner)
+        self.changes.note()
 
     async def report(self, card: WorkerCard) -> None:
         """Say that a worker is there."""

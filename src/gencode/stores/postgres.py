@@ -29,10 +29,10 @@ from gencode.stores.facts import (
     unheard,
 )
 from gencode.stores.folding import StoredFact, events_of, folded, snapshot_of
-from gencode.stores.pg_link import PATIENCE, WAKE, Connection, Ear, Link
+from gencode.stores.pg_link import PATIENCE, WAKE, Connection, Link, PostgresChanges
 from gencode.stores.pg_pen import Pen, storable
 from gencode.stores.pg_rows import NewTask, delete
-from gencode.stores.pg_schema import migrate_link
+from gencode.stores.pg_schema import check_link
 from gencode.stores.pg_trouble import TROUBLES
 from gencode.stores.steps import FOLD
 
@@ -120,10 +120,10 @@ ORDER BY t.created_at DESC, t.number DESC LIMIT $7
 """
 _IDS = "SELECT id FROM gen_task WHERE id >= $1 AND id < $1 || 'g' ORDER BY id LIMIT 20"
 _LAST_SEQ = "SELECT last_seq FROM gen_task WHERE id = $1"
-_EVENTS = "SELECT seq, at, body FROM gen_event WHERE task = $1 AND seq > $2 AND seq <= $3 ORDER BY seq"
+_EVENTS = "SELECT seq, at, body FROM gen_journal WHERE task = $1 AND seq > $2 AND seq <= $3 ORDER BY seq"
 _NEWER = """
 SELECT e.task, e.seq, e.at, e.body FROM unnest($1::text[], $2::bigint[]) AS k (task, seq)
-    JOIN gen_event e ON e.task = k.task AND e.seq > k.seq ORDER BY e.task, e.seq
+    JOIN gen_journal e ON e.task = k.task AND e.seq > k.seq ORDER BY e.task, e.seq
 """
 
 
@@ -134,8 +134,10 @@ class PostgresStore:
         self.link = link
         self.lease_seconds = lease_seconds
         self.draw = draw
-        self._pen = Pen(link, lease_seconds)
-        self._ear = Ear(link)
+        self.changes = PostgresChanges(link)
+        """Wakes whoever waits for something new."""
+        self._pen = Pen(link, lease_seconds, self.changes)
+        self._ear = self.changes.ear
         self._given_up: set[str] = set()
         self._chronicle: PostgresChronicle | None = None
 
@@ -148,10 +150,10 @@ class PostgresStore:
         draw: Callable[[], str] = new_id,
         patience: float = PATIENCE,
     ) -> Self:
-        """Open the database at `url`, brought up to date where needed."""
+        """Open the database at `url`, made if it is empty."""
         link = await Link.open(url, patience=patience)
         try:
-            await migrate_link(link)
+            await check_link(link)
         except StoreTrouble:
             await link.close()
             raise
@@ -162,14 +164,14 @@ class PostgresStore:
         """Where appointments are kept."""
         from gencode.stores.pg_agenda import PostgresAgenda
 
-        return PostgresAgenda(self.link, self.draw)
+        return PostgresAgenda(self.link, self.draw, self.changes)
 
     @property
     def tray(self) -> "PostgresTray":
         """Where messages wait."""
         from gencode.stores.pg_agenda import PostgresTray
 
-        return PostgresTray(self.link)
+        return PostgresTray(self.link, self.changes)
 
     @property
     def claims(self) -> "PostgresClaims":
@@ -189,7 +191,7 @@ class PostgresStore:
     async def close(self) -> None:
         """Let go of the connections; nothing that was appended is lost."""
         await self._pen.close()
-        await self._ear.close()
+        await self.changes.aclose()
         await self.link.close()
 
     def cut(self) -> None:
@@ -209,6 +211,7 @@ class PostgresStore:
             growth = first(task, (fact, *then))
             if await self.link.patiently(NewTask(growth, self.lease_seconds, owner).write):
                 self._ear.hear(owner)
+                self.changes.note()
                 return Lease(owner, 1, growth.state)
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self.link.address}.")
 
@@ -228,6 +231,7 @@ class PostgresStore:
                 await self.link.fetch(_RELEASE, task, epoch, owner)
                 raise trouble or missing(task)
         self._ear.hear(owner)
+        self.changes.note()
         return Lease(owner, epoch, state)
 
     async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
@@ -253,6 +257,7 @@ class PostgresStore:
         if lease.owner in self._given_up:
             return  # whatever it started may still be stopping; the lease runs out by itself
         await self.link.fetch(_RELEASE, lease.task, lease.epoch, lease.owner)
+        self.changes.note()
 
     async def owned(self) -> list[Ownership]:
         """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
@@ -263,6 +268,7 @@ class PostgresStore:
         rows = await self.link.fetch(_ASK, storable(task), wish.value, WAKE)
         for row in rows:
             self._ear.hear(row[0])
+        self.changes.note()
         return bool(rows)
 
     async def asked(self, owner: str) -> list[tuple[str, Wish]]:
@@ -298,6 +304,7 @@ class PostgresStore:
         number, owner = await self.link.patiently(step)
         if owner is not None:
             self._ear.hear(owner)
+        self.changes.note()
         return number
 
     async def letters(self, owner: str) -> list[Letter]:
@@ -318,6 +325,7 @@ class PostgresStore:
         growth = adopted(events)
         if not await self.link.patiently(NewTask(growth, self.lease_seconds).write):
             raise taken(growth.state.id)
+        self.changes.note()
 
     async def delete(self, task: str) -> list[str]:
         """Delete a task with everything below it, all or nothing; the ids that are gone."""
@@ -326,7 +334,9 @@ class PostgresStore:
             async with connection.transaction():
                 return await delete(connection, task)
 
-        return await self.link.patiently(step)
+        gone = await self.link.patiently(step)
+        self.changes.note()
+        return gone
 
     async def task(self, task: str) -> Task | None:
         """The fold of a task's facts, as far as they can be read."""
@@ -389,7 +399,9 @@ class PostgresStore:
             async with connection.transaction():
                 return await write(connection, again)
 
-        return await self.link.patiently(step)
+        written = await self.link.patiently(step)
+        self.changes.note()
+        return written
 
 
 def _fact(row: Any) -> StoredFact:

@@ -17,7 +17,7 @@ from gencode.stores.together import Step
 SNAPSHOT_EVERY = 64
 """So many facts at most are folded to read a task."""
 
-_FOLD_REVISION = 4  # raise it when `fold` gives another task for the same facts
+_FOLD_REVISION = 5  # raise it when `fold` gives another task for the same facts
 FOLD = zlib.crc32(repr((_FOLD_REVISION, Task.__struct_fields__, Evidence.__struct_fields__)).encode())
 """The number of the fold that made a snapshot; snapshots of another one do not count."""
 
@@ -39,7 +39,7 @@ _CLAIM_CHILDREN = """
 UPDATE SubSessions SET ParentSessionId = :id
 WHERE ParentSessionId IS NULL AND Id IN (SELECT Id FROM Sessions WHERE Parent = :id)
 """
-_INSERT_EVENT = "INSERT INTO Events (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT_EVENT = "INSERT INTO Journal (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, ?, ?, ?, ?)"
 _ADVANCE = """
 UPDATE Sessions SET LastSeq = ?, Model = ?, UpdatedAt = ?
 WHERE Id = ? AND Epoch = ? AND Owner = ? AND LastSeq = ?

@@ -96,7 +96,7 @@ async def _begin(talk: Talk, args: argparse.Namespace) -> None:
 def _name_what_stops(talk: Talk) -> None:
     """Whatever still runs here ends with this process; that is said, away from the answers."""
     running = [live.task for live in talk.gen.supervisor if not live.over]
-    commands = talk.gen.shells.running() if talk.gen.shells else []
+    commands = talk.gen.session.shells.running()
     if running or commands:
         note(f"Still running, stopped now: {all_named(running, commands)}. What they have said is kept.")
 

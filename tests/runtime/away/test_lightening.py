@@ -101,7 +101,8 @@ async def test_the_result_names_what_stayed_and_where_and_who_goes_on_elsewhere_
     assert (f"a copy of {repo} on far" in ending.text, ending.notes) == (True, (stays,))
     again = await Lodged.prepare(guest, office, tmp_path / "other", "near")
     assert sorted(each.name for each in again.workspace.cwd.iterdir()) == [".git", "a.txt", "old.bin"]
-    assert again.heard_again().endswith("is only where you were then: big.bin.")
+    [told] = again.heard_anew()
+    assert told.text.endswith("is only where you were then: big.bin.")
     await again.leave(tmp_path / "other")
     same = await Lodged.prepare(guest, office, tmp_path / "home", "far")
     assert (same.same_place, (same.workspace.cwd / "big.bin").exists()) == (True, True)

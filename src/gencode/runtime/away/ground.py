@@ -1,6 +1,6 @@
 """away: where the newest work of a task is: in a worktree here, on a branch, or come back from a worker.
 
-What its agent was last told about where it is says which of them it is.
+The place that its agent was last told says which of them it is.
 """
 
 from pathlib import Path
@@ -8,13 +8,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from gencode.core.errors import GenCodeError
-from gencode.core.task import Task, whole_transcript
+from gencode.core.place import WorkerCopy, WorktreePlace
+from gencode.core.task import Task
 from gencode.runtime.away.checkout import checkout_at
 from gencode.runtime.away.homecoming import Homecoming
 from gencode.runtime.away.parcel import WITHOUT, Parcel, Parcels, Returned, as_reason
 from gencode.runtime.fleet import Dispatching
 from gencode.runtime.ports import Store
-from gencode.runtime.whereabouts import is_away, last_branch
 from gencode.runtime.worktrees.merging import is_merged
 from gencode.runtime.worktrees.place import BRANCHES, Worktree, tree_here, tree_name
 from gencode.runtime.worktrees.work import state_of
@@ -68,11 +68,17 @@ class Ground(Struct, frozen=True):
 
 async def ground_of(store: Store, task: Task) -> Ground:
     """What is known of a task."""
-    said = whole_transcript(await store.events(task.id))
-    away, branch = is_away(said), last_branch(said, tree_name(task.id, task.worktree))
+    away, branch = isinstance(task.place, WorkerCopy), _last_branch(task)
     if not isinstance(store, Dispatching):
         return Ground(task, away, branch)
     return Ground(task, away, branch, await store.parcels.returned(task.id), store.parcels)
+
+
+def _last_branch(task: Task) -> str:
+    """The branch that a task last worked on in a worktree of its own, here or on another machine."""
+    own = f"{BRANCHES}{tree_name(task.id, task.worktree)}"
+    place = task.place
+    return place.branch if isinstance(place, WorktreePlace) and place.branch.startswith(own) else ""
 
 
 async def set_aside(ground: Ground, own: Own, parcel: Parcel) -> tuple[bool, str]:

@@ -198,7 +198,7 @@ class Conversation:
 
     def use(self, model: str) -> None:
         """Let another model answer from the next turn on."""
-        self.gen.work.use(model)
+        self.gen.session.model.use(model)
         self._model = model
         self._tell_choices()
 
@@ -221,7 +221,7 @@ class Conversation:
         async with GenCode.open(self.folder, settings=settings, tools=tools, asker=asker) as gen:
             gen.servers.patience = SCREEN_WAIT
             told = check(gen, wish.args)
-            self._model = gen.settings.model or gen.usual[0]
+            self._model = gen.settings.model or gen.session.model.usual[0]
             self._chosen = (str(gen.root.policy.mode), self._model)
             talk = Talk(gen, heard=self._hear, told=self._tell)
             talk.relays = False  # an editor shows questions of what it runs itself

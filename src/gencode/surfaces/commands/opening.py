@@ -136,7 +136,7 @@ def servers_untrusted(gen: GenCode) -> str:
 
 def why_usual(gen: GenCode) -> str:
     """Which model answers although none was named, why, and how to choose another."""
-    name, why = gen.usual
+    name, why = gen.session.model.usual
     if name == "offline":
         cause = why or "No model is configured"
         return f"{cause}, so the built-in offline search model answers; to use another, {CONNECT}."

@@ -343,7 +343,7 @@ class TerminalApp(AttentiveApp):
         """End the app; what would be stopped by that is named first."""
         gen = self.talk.gen if self.talk else None
         running = [live.task for live in gen.supervisor] if gen else []
-        commands = gen.shells.running() if gen and gen.shells else []
+        commands = gen.session.shells.running() if gen else ()
         if running or commands:
             text = f"Still running here: {named(running, commands)}. What they have said is kept."
             again = isinstance(self.screen, ConfirmScreen)
