@@ -51,6 +51,7 @@ from gencode.permissions.started import Started, started_by
 from gencode.permissions.trust import Standing, standing
 from gencode.places import database, outputs, workspace_at
 from gencode.providers.vendors import Switchboard
+from gencode.questions.ask_parent import AskParent
 from gencode.runtime.asking import Asker
 from gencode.runtime.bus import Bus, Listener
 from gencode.runtime.hooks_file import parse_hooks
@@ -85,6 +86,7 @@ from gencode.tools.usual import TOOLS as TOOLS
 
 if TYPE_CHECKING:
     from gencode.mcp.servers import Candidate as Candidate
+    from gencode.questions.question_desk import QuestionDesk
 
 SCHEMA_VERSION = VERSION
 CALLER_CANCELLED = Cause(EndReason.CALLER_GONE, "whoever waited for it was cancelled")
@@ -164,6 +166,15 @@ class GuardedWorkspace:
         return self._known[1]
 
 
+def _desk(asker: Asker | None) -> "QuestionDesk | None":
+    """The question desk, where people are asked; nothing of it is loaded where nobody can be."""
+    if asker is None:
+        return None
+    from gencode.questions.question_desk import QuestionDesk
+
+    return asker if isinstance(asker, QuestionDesk) else None
+
+
 class Surroundings(msgspec.Struct, frozen=True, eq=False):
     """What one open GenCode is given from outside."""
 
@@ -212,14 +223,13 @@ class GenCode:
         outside = (told.hooks, self.servers, told.append_system_prompt)
         customs = Customs(told.max_depth, self._price, kept, self.library, *outside)
         seating = Seating(self.library, self.models, self.toolbox, customs)
-        patience = (told.question_seconds, told.answer_seconds)
-        means = Means(
-            gen_home(), around.engine, told.task_seconds, patience, told.result_cache, told.command_seconds
-        )
+        self.watch = Watch(self.store, supervisor.owner, outputs())
+        inquirer = AskParent(self.store, supervisor, self.watch, told.question_seconds, told.answer_seconds)
+        more = (told.task_seconds, told.result_cache, told.command_seconds)
+        means = Means(inquirer, gen_home(), around.engine, *more)
         self.launcher = Launcher(self.store, self.bus, supervisor, seating, means)
         self.records = Records(self.store, outputs(), self.workspace.cwd, told.agent_caps, told.stall_seconds)
         self.find, self.outcome_of = self.records.find, self.records.outcome_of
-        self.watch = Watch(self.store, supervisor.owner, outputs())
         self.session = Session(
             root=self.root,
             model=MainModel(self.models, told.model, self.switchboard.own(around.provider)),
@@ -273,6 +283,9 @@ class GenCode:
             telling = await stack.enter_async_context(Telling(chosen.telemetry, chosen.telemetry_content))
             liveness = Liveness(chosen.stall_seconds, chosen.silence_seconds)
             supervising = Supervisor(store, Slots(chosen.max_agents, chosen.agent_caps), liveness)
+            desk = _desk(asker)
+            if desk is not None:
+                await stack.enter_async_context(desk.open(store, supervising.owner))
             supervisor = await stack.enter_async_context(supervising)
             await close_orphans(store, supervisor.owner, outputs())
             own = None if isinstance(model, str) else model
@@ -284,6 +297,9 @@ class GenCode:
             stack.push_async_callback(gen.session.shells.close)
             if own is None and not chosen.model:
                 gen.session.model.usual = await gen.switchboard.usual()
+            if desk is not None:
+                background = chosen.background_questions
+                await stack.enter_async_context(desk.attend(str(workspace.cwd), background=background))
             yield gen
 
     @property
@@ -387,7 +403,7 @@ class GenCode:
         """The journal of one task as JSONL."""
         from gencode.stores.jsonl import export_task
 
-        return export_task(await self.store.events((await self.find(task)).id))
+        return export_task(await self.store.lines((await self.find(task)).id))
 
     async def take_in(self, text: str) -> tuple[Outcome, list[str]]:
         """Keep an exported task; its outcome, and what could not be read of it."""

@@ -29,7 +29,6 @@ from gencode.delegation.desk import Desk
 from gencode.delegation.ends import heard_by, in_time, limits_of, limits_there
 from gencode.delegation.forks import Fork, check_begun, forked, remembered
 from gencode.delegation.forms import checked_of, formed_for
-from gencode.delegation.inquiring import Inquiring
 from gencode.delegation.live import Job, Live
 from gencode.delegation.means import Means
 from gencode.delegation.origin import Origin, link_of
@@ -77,7 +76,7 @@ class Launcher:
         self.check_model = seating.check_model
         self.borrow, self.settled = self.starting.borrow, self.starting.settled
         self.reach = Reach(store, supervisor, self.watch)
-        self.inquiring = Inquiring(store, supervisor, self.reach, self.watch, means.patience)
+        self.inquirer = means.inquirer
 
     async def launch(
         self,

@@ -13,7 +13,7 @@ from gencode.core.outcome import Outcome
 from gencode.core.spec import AgentSpec, Effort, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.runtime.asking import Hearing, Inquiry, Reply
+from gencode.runtime.asking import Hearing, Inquiry, QuestionStore, Reply
 from gencode.runtime.parts import AgainPart as AgainPart
 from gencode.runtime.parts import CallPart as CallPart
 from gencode.runtime.parts import EndPart as EndPart
@@ -188,6 +188,10 @@ class Archive(Protocol):
         """The facts of a task with a number above `after`, in order."""
         ...
 
+    async def lines(self, task: str) -> list[dict[str, Any]]:
+        """All facts of a task as objects for an export, also those of kinds that are not known here."""
+        ...
+
     async def waiting(self, task: str) -> list[Letter]:
         """The letters that a task has not taken yet, in order."""
         ...
@@ -215,6 +219,11 @@ class Store(Journal, Archive, Protocol):
     @property
     def tray(self) -> "Tray":
         """Messages that are not delivered yet."""
+        ...
+
+    @property
+    def questions(self) -> QuestionStore:
+        """Where questions wait until a person answers them."""
         ...
 
     @property

@@ -3,10 +3,12 @@
 import time
 from collections.abc import Callable, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from gencode.core.errors import StoreTrouble
-from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
+from gencode.core.events import DurableFact, Event, TaskCreated, plain, unicode_text
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
 from gencode.runtime.changes import Changes
@@ -32,6 +34,7 @@ from gencode.stores.memory_claims import MemoryClaims
 
 if TYPE_CHECKING:
     from gencode.stores.memory_agenda import MemoryAgenda, MemoryTray
+    from gencode.stores.memory_questions import MemoryQuestions
 
 
 class _Record:
@@ -48,6 +51,16 @@ class _Record:
         self.wish: Wish | None = None
 
 
+class TaskNow(Struct, frozen=True):
+    """What questions depend on of a task: its place in the tree, its folder, and the lease."""
+
+    parent: str | None
+    cwd: str
+    owner: str
+    epoch: int
+    leased: bool
+
+
 class MemoryStore:
     """A `Store` in dictionaries."""
 
@@ -60,6 +73,7 @@ class MemoryStore:
         self._agenda: MemoryAgenda | None = None
         self.changes = Changes()
         """Wakes whoever waits for something new."""
+        self._questions: MemoryQuestions | None = None
         self.chronicle = MemoryChronicle(lambda: [record.state for record in self._records.values()])
         """The facts of all tasks in one order."""
         self.claims = MemoryClaims(self._owner_of)
@@ -80,6 +94,14 @@ class MemoryStore:
 
         self._agenda = self._agenda or MemoryAgenda(self.tray, self._draw, self.changes)
         return self._agenda
+
+    @property
+    def questions(self) -> "MemoryQuestions":
+        """Where questions wait until a person answers them; nothing of it is loaded before somebody asks."""
+        from gencode.stores.memory_questions import MemoryQuestions
+
+        self._questions = self._questions or MemoryQuestions(self._task_now)
+        return self._questions
 
     async def close(self) -> None:
         """Wake whoever waits for something new; the facts stay readable while the store exists."""
@@ -245,6 +267,10 @@ class MemoryStore:
         record = self._records.get(task)
         return record.events[max(after, 0) :] if record else []
 
+    async def lines(self, task: str) -> list[dict[str, Any]]:
+        """All facts of a task as objects for an export."""
+        return [plain(event) for event in await self.events(task)]
+
     def _is_unheard(self, record: _Record) -> bool:
         letters = self._mail.get(record.state.id, ())
         return record.owner is None and any(each.number > record.state.mailed for each in letters)
@@ -252,6 +278,14 @@ class MemoryStore:
     def _owner_of(self, task: str) -> str | None:
         record = self._records.get(task)
         return record.owner if record else None
+
+    def _task_now(self, task: str) -> TaskNow | None:
+        """Whose a task is at this moment."""
+        record = self._records.get(task)
+        if record is None:
+            return None
+        leased = record.owner is not None and record.until > time.monotonic()
+        return TaskNow(record.state.parent, record.state.cwd, record.owner or "", record.epoch, leased)
 
     def _over(self, record: _Record, now: float) -> tuple[bool, float]:
         """Whether nobody has a task any more, and for how long nothing was heard of who should have it."""

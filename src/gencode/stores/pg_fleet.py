@@ -23,7 +23,6 @@ from gencode.stores.steps import FOLD
 if TYPE_CHECKING:
     from gencode.stores.pg_pace import PostgresPace
     from gencode.stores.pg_parcels import PostgresParcels
-    from gencode.stores.pg_questions import PostgresQuestions
 
 _LOCK = 1195723332
 FORGOTTEN_SECONDS = 600.0
@@ -102,13 +101,6 @@ class FleetStore(PostgresStore):
     """A journal in Postgres that also knows workers and what is for them."""
 
     troubles: tuple[type[Exception], ...] = TROUBLES
-
-    @property
-    def questions(self) -> "PostgresQuestions":
-        """Where questions lie until a person answers them."""
-        from gencode.stores.pg_questions import PostgresQuestions
-
-        return PostgresQuestions(self.link, self._ear)
 
     @cached_property
     def pace(self) -> "PostgresPace":
