@@ -37,6 +37,9 @@ def formed(value: Any, like: Any = None) -> Any:
         return {key: formed(each) for key, each in cast("dict[Any, Any]", value).items()}
     if type(value) in (list, tuple, set, frozenset):
         return type(value)(map(formed, value))
+    for names in ("_fields", "__struct_fields__", "__dataclass_fields__"):  # a record
+        if not isinstance(value, type) and (fields := getattr(value, names, None)):
+            return (type(value), *[formed(getattr(value, name)) for name in fields])
     return value
 
 
