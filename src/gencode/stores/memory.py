@@ -12,6 +12,7 @@ from gencode.core.events import DurableFact, Event, TaskCreated, plain, unicode_
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
 from gencode.runtime.changes import Changes
+from gencode.runtime.owner import LEASE_SECONDS
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
 from gencode.stores.facts import (
     DRAWS,
@@ -64,16 +65,16 @@ class TaskNow(Struct, frozen=True):
 class MemoryStore:
     """A `Store` in dictionaries."""
 
-    def __init__(self, *, lease_seconds: float = 15.0, draw: Callable[[], str] = new_id) -> None:
+    def __init__(self, *, lease_seconds: float = LEASE_SECONDS, draw: Callable[[], str] = new_id) -> None:
         self._records: dict[str, _Record] = {}
         self._mail: dict[str, list[Letter]] = {}
         self._lease_seconds = lease_seconds
         self._draw = draw
         self._tray: MemoryTray | None = None
         self._agenda: MemoryAgenda | None = None
+        self._questions: MemoryQuestions | None = None
         self.changes = Changes()
         """Wakes whoever waits for something new."""
-        self._questions: MemoryQuestions | None = None
         self.chronicle = MemoryChronicle(lambda: [record.state for record in self._records.values()])
         """The facts of all tasks in one order."""
         self.claims = MemoryClaims(self._owner_of)
@@ -100,7 +101,7 @@ class MemoryStore:
         """Where questions wait until a person answers them; nothing of it is loaded before somebody asks."""
         from gencode.stores.memory_questions import MemoryQuestions
 
-        self._questions = self._questions or MemoryQuestions(self._task_now)
+        self._questions = self._questions or MemoryQuestions(self._task_now, self.changes)
         return self._questions
 
     async def close(self) -> None:

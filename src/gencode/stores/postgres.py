@@ -13,7 +13,7 @@ from gencode.core.errors import StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
-from gencode.runtime.owner import QUEUE
+from gencode.runtime.owner import LEASE_SECONDS, QUEUE
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
 from gencode.stores.facts import (
     DRAWS,
@@ -147,7 +147,7 @@ class PostgresStore:
         cls,
         url: str,
         *,
-        lease_seconds: float = 15.0,
+        lease_seconds: float = LEASE_SECONDS,
         draw: Callable[[], str] = new_id,
         patience: float = PATIENCE,
     ) -> Self:
@@ -186,7 +186,7 @@ class PostgresStore:
         """Where questions wait until a person answers them."""
         from gencode.stores.pg_questions import PostgresQuestions
 
-        return PostgresQuestions(self.link, self._ear)
+        return PostgresQuestions(self.link, self.changes)
 
     @property
     def chronicle(self) -> "PostgresChronicle":

@@ -418,16 +418,17 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> Migration:
     if version:
         check_leases(connection, path)
         backup = back_up(connection, path, OLD_RELEASE)
+    done = False
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         with Transaction(connection):
             for steps in MIGRATIONS[version:]:
                 for statement in steps:
                     connection.execute(statement)
-    except BaseException:
-        if backup:
+        done = True
+    finally:
+        if backup and not done:
             backup.unlink()  # nothing was changed, so the next try makes its own
-        raise
     return Migration(version, VERSION, backup)
 
 

@@ -20,6 +20,7 @@ from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id
 from gencode.core.task import Task
 from gencode.runtime.changes import Changes
+from gencode.runtime.owner import LEASE_SECONDS
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
 from gencode.stores.facts import DRAWS, adopted, drawn, first, held, letter_text, missing, taken
 from gencode.stores.folding import StoredFact, events_of, folded, lines_of, snapshot_of
@@ -171,7 +172,7 @@ class SqliteStore:
         path: Path,
         *,
         durability: Durability = "normal",
-        lease_seconds: float = 15.0,
+        lease_seconds: float = LEASE_SECONDS,
         draw: Callable[[], str] = new_id,
     ) -> Self:
         """Open the database at `path`, made or brought up to date where needed."""
