@@ -138,15 +138,6 @@ def _started(
     return started_by(lines, folder) if lines else Started()
 
 
-def _desk(asker: Asker | None) -> "QuestionDesk | None":
-    """The question desk, where people are asked; nothing of it is loaded where nobody can be."""
-    if asker is None:
-        return None
-    from gencode.questions.question_desk import QuestionDesk
-
-    return asker if isinstance(asker, QuestionDesk) else None
-
-
 class GuardedWorkspace:
     """The folder of a session, with the files in it that hooks and servers start."""
 
@@ -173,6 +164,15 @@ class GuardedWorkspace:
             found = _started(self._workspace.root, specs, self._tables, self._files, self._hooks)
             self._known = agents, msgspec.structs.replace(self._workspace, started=found.files)
         return self._known[1]
+
+
+def _desk(asker: Asker | None) -> "QuestionDesk | None":
+    """The question desk, where people are asked; nothing of it is loaded where nobody can be."""
+    if asker is None:
+        return None
+    from gencode.questions.question_desk import QuestionDesk
+
+    return asker if isinstance(asker, QuestionDesk) else None
 
 
 class Surroundings(msgspec.Struct, frozen=True, eq=False):
@@ -403,7 +403,7 @@ class GenCode:
         """The journal of one task as JSONL."""
         from gencode.stores.jsonl import export_task
 
-        return export_task(await self.store.events((await self.find(task)).id))
+        return export_task(await self.store.lines((await self.find(task)).id))
 
     async def take_in(self, text: str) -> tuple[Outcome, list[str]]:
         """Keep an exported task; its outcome, and what could not be read of it."""

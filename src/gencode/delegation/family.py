@@ -127,6 +127,8 @@ class Rejoined(Followed):
 
     async def _to_its_end(self, owner: str) -> None:
         while not self.task.status.ended:
+            seen = self._store.changes.count
             await self._steady.patiently(lambda: close_if_orphan(self._store, self.id, owner))
             await self._hear()
-            await asyncio.sleep(LOOK_SECONDS)
+            if not self.task.status.ended:
+                await self._store.changes.after(seen, LOOK_SECONDS)

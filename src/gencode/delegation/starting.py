@@ -38,6 +38,7 @@ from gencode.delegation.seating import Seating
 from gencode.delegation.sharing import Woken
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.trees import Workplace
+from gencode.delegation.watch import LOOK_SECONDS
 from gencode.runtime.bus import Bus
 from gencode.runtime.forms import Form, told_form
 from gencode.runtime.limits import Limits
@@ -53,7 +54,6 @@ COMMAND_SECONDS = 600.0
 """So long an agent that has answered waits for its background commands, where nothing else is said."""
 PATIENCE = 5.0
 """So many seconds somebody may have the lease of a task at rest."""
-LOOK_SECONDS = 0.02
 NOTHING_SAID = "The prompt is empty; say what the agent should do."
 
 
@@ -244,6 +244,7 @@ class Starting:
         until = time.monotonic() + PATIENCE
         dead = None
         while True:
+            seen = self._store.changes.count
             try:
                 return await taken_up(self._store, task, self._supervisor.owner, dead)
             except UserMistake:
@@ -252,7 +253,7 @@ class Starting:
                     raise
             held = next((each for each in await self._store.owned() if each.task == task), None)
             dead = held.owner if held is not None and given_up(held) else None
-            await asyncio.sleep(LOOK_SECONDS)
+            await self._store.changes.after(seen, LOOK_SECONDS)
 
     async def compact(self, task: str, order: Order, desk: Desk, why: str) -> bool:
         """Sum up the transcript of a task that is at rest; False when there is nothing to leave out."""

@@ -16,7 +16,6 @@ from gencode.delegation.leaving import leaving
 from gencode.delegation.live import GRACE_SECONDS, Job, Live
 from gencode.delegation.pulse import Liveness, Pulse
 from gencode.delegation.receipts import warnings_of
-from gencode.delegation.watch import LOOK_SECONDS
 from gencode.runtime.blame import blamed
 from gencode.runtime.calls import interrupted
 from gencode.runtime.fitting import BEFORE_THAT, fitting_before, shaped
@@ -252,8 +251,7 @@ class Supervisor:
 
     async def _heed(self) -> None:
         """Do what somebody in another process asked for, and hand over what they said."""
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
+        async for _ in self._journal.changes.looks():
             try:
                 for letter in await self._journal.letters(self.owner) if self._jobs else ():
                     if (job := self.local(letter.task)) is not None and job.seat.inbox is not None:

@@ -12,6 +12,7 @@ while the store is away: look again. What was never written, such as the death o
 
 import asyncio
 import math
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 
 from gencode.core.errors import StoreTrouble
@@ -68,6 +69,14 @@ class Changes:
         if self._closed:
             raise StoreTrouble(CLOSED)
         return self._noted
+
+    async def looks(self, seconds: float | None = None) -> AsyncGenerator[None, None]:
+        """When to look: now, and after every change, or so many seconds; it ends when the store is closed."""
+        while not self._closed:
+            seen = self._noted
+            yield
+            with suppress(StoreTrouble):
+                await self.after(seen, seconds)
 
     @property
     def awaited(self) -> bool:

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from gencode.core.errors import StoreTrouble
-from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
+from gencode.core.events import DurableFact, Event, TaskCreated, plain, unicode_text
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
 from gencode.runtime.changes import Changes
@@ -71,9 +71,9 @@ class MemoryStore:
         self._draw = draw
         self._tray: MemoryTray | None = None
         self._agenda: MemoryAgenda | None = None
-        self._questions: MemoryQuestions | None = None
         self.changes = Changes()
         """Wakes whoever waits for something new."""
+        self._questions: MemoryQuestions | None = None
         self.chronicle = MemoryChronicle(lambda: [record.state for record in self._records.values()])
         """The facts of all tasks in one order."""
         self.claims = MemoryClaims(self._owner_of)
@@ -266,6 +266,10 @@ class MemoryStore:
         """The facts of a task with a number above `after`, in order."""
         record = self._records.get(task)
         return record.events[max(after, 0) :] if record else []
+
+    async def lines(self, task: str) -> list[dict[str, Any]]:
+        """All facts of a task as objects for an export."""
+        return [plain(event) for event in await self.events(task)]
 
     def _is_unheard(self, record: _Record) -> bool:
         letters = self._mail.get(record.state.id, ())

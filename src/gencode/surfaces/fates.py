@@ -17,7 +17,6 @@ from gencode.runtime.ports import Store
 
 LAST_FACTS = 20
 """So many facts of an agent are looked at for what became of its question."""
-LOOK_SECONDS = 0.1
 FAREWELL_SECONDS = 2.0
 """So long the next question waits for what became of the one before it."""
 NOT_HERE = "This question is not asked here any more"
@@ -132,10 +131,9 @@ async def _soon(store: Store, question: Question) -> EndedQuestion | None:
     """What became of a question, as far as it becomes known soon: at least who answered it."""
     with suppress(TimeoutError):
         async with asyncio.timeout(FAREWELL_SECONDS):
-            while True:
+            async for _ in store.changes.looks():
                 if ended := await ended_question(store, question):
                     return ended
-                await asyncio.sleep(LOOK_SECONDS)
     by = await store.questions.who(question.task, question.call)
     return EndedQuestion(QuestionEnd.ANSWERED, by) if by else None
 

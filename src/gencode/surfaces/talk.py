@@ -26,7 +26,7 @@ from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.asked_elsewhere import AskedElsewhere
 from gencode.surfaces.family import busy
 from gencode.surfaces.figures import name_of
-from gencode.surfaces.lookout import LOOK_SECONDS, Lookout
+from gencode.surfaces.lookout import Lookout
 from gencode.surfaces.notices import Notice, ended_meanwhile, guarded, notice_of
 from gencode.surfaces.striking import INTERRUPTED, STOPPED, was_hit
 from gencode.surfaces.transcripts import MOST_KEPT, Transcript, adopt, retold
@@ -46,6 +46,8 @@ NO_PICTURES_NOW = (
     "Pictures can only be sent when a turn begins, and this one is still open, so nothing was sent: wait "
     "until it and the agents in the background are done, or cancel it, and send it again."
 )
+ENDING_SECONDS = 0.5
+"""So long a turn whose end was heard may take to be put away."""
 COURTESY_SECONDS = 2.0
 """So long whoever led the last turn is left to begin the next one before somebody else does."""
 
@@ -271,7 +273,7 @@ class Talk:
     async def rest(self) -> None:
         """Wait until no turn is open, and everything of the last one was heard."""
         while self._job is not None and self.running:
-            await self._job.wait(LOOK_SECONDS)
+            await self._job.wait(ENDING_SECONDS)
         if self._job is not None:  # what is written down and still on its way to us
             for event in await self.gen.store.events(self._job.id, self.known(self._job.id)):
                 self.take(event)
@@ -342,7 +344,7 @@ class Talk:
 
     async def _hear_more(self, session: str, *, only_letters: bool) -> None:
         if self._job is not None and self.lead is not None and self.lead.status.ended:
-            await self._job.wait(LOOK_SECONDS)
+            await self._job.wait(ENDING_SECONDS)
             if only_letters and not self._came and not await self.gen.store.waiting(session):
                 return
         if not await self._led_last():

@@ -26,7 +26,8 @@ MOST_ASKED = 20
 """Of so many tasks it is found out what they wait for."""
 PATIENCE = 2.0
 """So many seconds workers have to look at a task for which one of them is free."""
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.5
+"""Workers come and go without a change in the journal, so it is looked so often besides."""
 
 
 async def awaited(gen: GenCode, task: Outcome, patience: float = PATIENCE) -> str:
@@ -40,9 +41,10 @@ async def _outlook(gen: GenCode, task: Outcome, patience: float) -> Outlook | No
     if task.status is not Status.PENDING or not isinstance(store, Dispatching):
         return None
     until = time.monotonic() + patience
+    changed = store.changes.count
     seen = await store.outlook(task.agent_id)
     while seen == Outlook() and time.monotonic() < until:  # a worker begins with it or says what it lacks
-        await asyncio.sleep(LOOK_SECONDS)
+        changed = await store.changes.after(changed, LOOK_SECONDS)
         seen = await store.outlook(task.agent_id)
     return seen
 
