@@ -104,7 +104,7 @@ async def test_what_is_typed_for_a_question_answers_no_other_and_is_no_message(t
     model = script(tmp_path, main=[*touches(*names), says("over")])
     async with GenCode.open(tmp_path, model="offline") as gen:
         with window(tmp_path, "--plain", "--model", model) as at:
-            await at.shows("/quit leaves")
+            await at.shows("/quit")
             at.types("go\n")
             await at.shows("touch harmless", ASKS)
             at.types("y")
