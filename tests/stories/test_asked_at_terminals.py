@@ -156,7 +156,7 @@ async def test_who_waits_for_questions_is_told_what_is_gone_and_leaving_answers_
 ) -> None:
     async with asking(tmp_path) as asks:
         with window(tmp_path, "task", "questions") as at:
-            await at.shows("answers nothing.")
+            await at.shows("leaves, and answers nothing.")
             first = await asks.about("touch one")
             shown = await at.shows("touch one", ASKS)
             assert "in /work tree" in shown
