@@ -17,14 +17,14 @@ from gencode.core.prices import Price
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
+from gencode.delegation.crash_recovery import close_orphans, close_task
 from gencode.delegation.foresight import Foresight
 from gencode.delegation.forks import At, Fork
 from gencode.delegation.handle import Asking, Handle, Words, request
 from gencode.delegation.history import History
 from gencode.delegation.launcher import Launcher, Means
 from gencode.delegation.live import Job, Live
-from gencode.delegation.orphans import close_orphans, close_task
-from gencode.delegation.pulse import Liveness
+from gencode.delegation.liveness import Timing
 from gencode.delegation.records import Records
 from gencode.delegation.said import a_text, check_opening, own_tools
 from gencode.delegation.seating import Customs, Seating
@@ -281,8 +281,8 @@ class GenCode:
                 stack.push_async_callback(store.close)
             engine = engine_for(store, gen_home(), workspace.cwd, flags, policy) if alone else None
             telling = await stack.enter_async_context(Telling(chosen.telemetry, chosen.telemetry_content))
-            liveness = Liveness(chosen.stall_seconds, chosen.silence_seconds)
-            supervising = Supervisor(store, Slots(chosen.max_agents, chosen.agent_caps), liveness)
+            timing = Timing(chosen.stall_seconds, chosen.silence_seconds)
+            supervising = Supervisor(store, Slots(chosen.max_agents, chosen.agent_caps), timing)
             desk = _desk(asker)
             if desk is not None:
                 await stack.enter_async_context(desk.open(store, supervising.owner))
@@ -403,7 +403,7 @@ class GenCode:
         """The journal of one task as JSONL."""
         from gencode.stores.jsonl import export_task
 
-        return export_task(await self.store.events((await self.find(task)).id))
+        return export_task(await self.store.lines((await self.find(task)).id))
 
     async def take_in(self, text: str) -> tuple[Outcome, list[str]]:
         """Keep an exported task; its outcome, and what could not be read of it."""

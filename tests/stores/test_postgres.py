@@ -16,6 +16,8 @@ from tests.contracts.claims import beside_another_version
 from tests.contracts.letters import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import OpenStore
+from tests.contracts.unknown_kind import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.unknown_kind import WriteFact
 from tests.contracts.wishes import *  # noqa: F403  (the contract's tests run here)
 from tests.postgres import Postgres
 
@@ -36,6 +38,19 @@ async def open_store(postgres: Postgres) -> AsyncGenerator[OpenStore]:
     yield opened
     for store in stores:
         await store.close()
+
+
+@pytest.fixture
+def write_fact() -> WriteFact:
+    from gencode.stores.postgres import PostgresStore
+
+    async def written(store: Store, task: str, seq: int, body: str) -> None:
+        assert isinstance(store, PostgresStore)
+        await store.link.fetch(
+            "UPDATE gen_journal SET body = $3 WHERE task = $1 AND seq = $2", task, seq, body
+        )
+
+    return written
 
 
 @pytest.fixture

@@ -32,6 +32,8 @@ from tests.contracts.claims import beside_another_version
 from tests.contracts.letters import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import OpenStore, everything, said
+from tests.contracts.unknown_kind import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.unknown_kind import WriteFact
 from tests.contracts.wishes import *  # noqa: F403  (the contract's tests run here)
 from tests.stores.looking import ended_task, rows
 
@@ -51,6 +53,16 @@ async def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGen
     yield opened
     for store in stores:
         await store.close()
+
+
+@pytest.fixture
+def write_fact() -> WriteFact:
+    async def written(store: Store, task: str, seq: int, body: str) -> None:
+        assert isinstance(store, SqliteStore)
+        path = store.storms.with_name("gen.db")
+        rows(path, "UPDATE Journal SET Body = ? WHERE Task = ? AND Seq = ?", body, task, seq)
+
+    return written
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from gencode.core.errors import GenCodeError, Stopped
 from gencode.core.ids import clean_id
 from gencode.core.outcome import output_file
 from gencode.core.task import Task
+from gencode.delegation.crash_recovery import close_if_orphan
 from gencode.delegation.delivery import AgentInbox
 from gencode.delegation.live import GRACE_SECONDS, Job
-from gencode.delegation.orphans import close_if_orphan
 from gencode.delegation.relatives import TaskTree
 from gencode.delegation.remote import Followed
 from gencode.delegation.supervisor import Supervisor
@@ -120,7 +120,7 @@ class Rejoined(Followed):
     async def _to_its_end(self, owner: str) -> None:
         while not self.task.status.ended:
             seen = self._store.changes.count
-            await self._steady.patiently(lambda: close_if_orphan(self._store, self.id, owner))
+            await self.retry(lambda: close_if_orphan(self._store, self.id, owner))
             await self._hear()
             if not self.task.status.ended:
                 await self._store.changes.after(seen, LOOK_SECONDS)

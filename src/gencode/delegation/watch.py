@@ -2,25 +2,33 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec.structs import replace
 
-from gencode.core.errors import Conflict, CorruptFact, UserMistake
-from gencode.core.events import Event, PassingFact
+from gencode.core.errors import Conflict, CorruptFact, StoreAway, UserMistake
+from gencode.core.events import Event, PassingFact, ProgressMade
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.orphans import close_if_orphan
-from gencode.delegation.steady import Steady
+from gencode.delegation.crash_recovery import close_if_orphan
 from gencode.runtime.fleet import Dispatching
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.runtime.stop import Stop
 
+T = TypeVar("T")
+
 LOOK_SECONDS = 0.5
 """A process that dies writes nothing, so whoever waits for its task looks so often besides."""
+AWAY_SECONDS = 300.0
+"""So long a database may be away; then who waits for an agent hears that, and goes on without it."""
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 5.0
+WAITS = "waits for the database, which cannot be reached; the agent itself may be at work"
+QUEUES = "waits for the database, which cannot be reached, to give an agent to the workers"
 MOST_ASKED = 200
 """So many of the latest tasks of a folder are looked at for who changed a file."""
 WRITTEN_LATER = 0.7
@@ -37,6 +45,25 @@ Tell = Callable[[PassingFact], None]
 
 def tell_nobody(_fact: PassingFact) -> None:
     """For who waits where nobody reads along."""
+
+
+async def retry(
+    step: Callable[[], Awaitable[T]], stop: Stop, tell: Tell = tell_nobody, note: str = WAITS
+) -> T:
+    """What a step gives that may be repeated: tried again, with longer and longer pauses, while the store is
+    away. StoreAway when it stays away, or what waits is stopped.
+    """
+    until, pause = time.monotonic() + AWAY_SECONDS, FIRST_PAUSE
+    while True:
+        try:
+            return await step()
+        except StoreAway:
+            if stop.stopped or time.monotonic() > until:
+                raise
+        if pause == FIRST_PAUSE:
+            tell(ProgressMade(note, note=True))
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 async def facts_of(store: Store, task: str, after: int = 0) -> tuple[list[Event], CorruptFact | None]:
@@ -100,15 +127,14 @@ class Watch:
         A database that is away meanwhile is waited for, too.
         """
         until = None if seconds is None else time.monotonic() + seconds
-        stop = Stop()
-        steady = Steady(stop, tell)
+        stop, look = Stop(), partial(self.task, task)
         over = None
         if seconds is not None:
             over = asyncio.get_running_loop().call_later(seconds, stop.stop, OUT_OF_TIME)
         try:
             while True:
                 seen = self._store.changes.count
-                found = await steady.patiently(partial(self.task, task))
+                found = await retry(look, stop, tell)
                 rest = LOOK_SECONDS if until is None else min(LOOK_SECONDS, until - time.monotonic())
                 if done(found) or found.status.ended or rest <= 0:
                     return found
@@ -125,11 +151,11 @@ class Watch:
         self, task: str, after: int = 0, tell: Tell = tell_nobody
     ) -> AsyncGenerator[Event, None]:
         """The facts of a task from a number on, each as soon as it is written, until it has ended."""
-        steady = Steady(Stop(), tell)
+        stop = Stop()
         while True:
             seen = self._store.changes.count
-            found = await steady.patiently(partial(self.task, task))
-            events, problem = await steady.patiently(partial(facts_of, self._store, task, after))
+            found = await retry(partial(self.task, task), stop, tell)
+            events, problem = await retry(partial(facts_of, self._store, task, after), stop, tell)
             for event in events:
                 after = event.seq or after
                 yield event

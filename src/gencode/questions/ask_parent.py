@@ -21,9 +21,9 @@ from gencode.core.quoting import disarmed, quoted
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
+from gencode.delegation.deadline import latest_end
 from gencode.delegation.delivery import AgentInbox
 from gencode.delegation.earlier import tools_of
-from gencode.delegation.ends import end_of
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin
 from gencode.delegation.reach import Reach
@@ -133,7 +133,7 @@ class AskParent:
 
     def _share(self, asks: Live | None, share: float) -> float | None:
         """So much of the seconds until an agent ends; None where it has no limit."""
-        end = end_of(asks, self._supervisor.find)
+        end = latest_end(asks, self._supervisor.find)
         return None if end is None else max(end - time.monotonic(), 0.0) * share
 
     async def _parent(self, job: Job) -> Parent | None:

@@ -188,6 +188,10 @@ class Archive(Protocol):
         """The facts of a task with a number above `after`, in order."""
         ...
 
+    async def lines(self, task: str) -> list[dict[str, Any]]:
+        """All facts of a task as objects for an export, also those of kinds that are not known here."""
+        ...
+
     async def waiting(self, task: str) -> list[Letter]:
         """The letters that a task has not taken yet, in order."""
         ...

@@ -3,15 +3,16 @@
 import time
 from collections.abc import Callable, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from gencode.core.errors import StoreTrouble
-from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
+from gencode.core.events import DurableFact, Event, TaskCreated, plain, unicode_text
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
 from gencode.runtime.changes import Changes
+from gencode.runtime.owner import LEASE_SECONDS
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
 from gencode.stores.facts import (
     DRAWS,
@@ -64,7 +65,7 @@ class TaskNow(Struct, frozen=True):
 class MemoryStore:
     """A `Store` in dictionaries."""
 
-    def __init__(self, *, lease_seconds: float = 15.0, draw: Callable[[], str] = new_id) -> None:
+    def __init__(self, *, lease_seconds: float = LEASE_SECONDS, draw: Callable[[], str] = new_id) -> None:
         self._records: dict[str, _Record] = {}
         self._mail: dict[str, list[Letter]] = {}
         self._lease_seconds = lease_seconds
@@ -266,6 +267,10 @@ class MemoryStore:
         """The facts of a task with a number above `after`, in order."""
         record = self._records.get(task)
         return record.events[max(after, 0) :] if record else []
+
+    async def lines(self, task: str) -> list[dict[str, Any]]:
+        """All facts of a task as objects for an export."""
+        return [plain(event) for event in await self.events(task)]
 
     def _is_unheard(self, record: _Record) -> bool:
         letters = self._mail.get(record.state.id, ())

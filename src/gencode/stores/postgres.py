@@ -13,7 +13,7 @@ from gencode.core.errors import StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
-from gencode.runtime.owner import QUEUE
+from gencode.runtime.owner import LEASE_SECONDS, QUEUE
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
 from gencode.stores.facts import (
     DRAWS,
@@ -28,7 +28,7 @@ from gencode.stores.facts import (
     taken,
     unheard,
 )
-from gencode.stores.folding import StoredFact, events_of, folded, snapshot_of
+from gencode.stores.folding import StoredFact, events_of, folded, lines_of, snapshot_of
 from gencode.stores.pg_link import PATIENCE, WAKE, Connection, Link, PostgresChanges
 from gencode.stores.pg_pen import Pen, storable
 from gencode.stores.pg_rows import NewTask, delete
@@ -147,7 +147,7 @@ class PostgresStore:
         cls,
         url: str,
         *,
-        lease_seconds: float = 15.0,
+        lease_seconds: float = LEASE_SECONDS,
         draw: Callable[[], str] = new_id,
         patience: float = PATIENCE,
     ) -> Self:
@@ -377,11 +377,20 @@ class PostgresStore:
     async def events(self, task: str, after: int = 0) -> list[Event]:
         """The facts of a task with a number above `after`, in order; CorruptFact if one cannot be read."""
         after = min(max(after, 0), 2**62)
+        facts, last = await self._stored(task, after)
+        return events_of(task, facts, after, last)
+
+    async def lines(self, task: str) -> list[dict[str, Any]]:
+        """All facts of a task as objects for an export, also those of kinds that are not known here."""
+        return lines_of(task, *await self._stored(task, 0))
+
+    async def _stored(self, task: str, after: int) -> tuple[list[StoredFact], int]:
+        """The facts after a number, and the number of the last one."""
         rows = await self.link.fetch(_LAST_SEQ, storable(task))
         if not rows or rows[0][0] <= after:
-            return []
+            return [], 0
         facts = await self.link.fetch(_EVENTS, task, after, rows[0][0])
-        return events_of(task, [_fact(each) for each in facts], after, rows[0][0])
+        return [_fact(each) for each in facts], rows[0][0]
 
     async def _folded(self, rows: Sequence[Any]) -> list[tuple[Task | None, Any]]:
         """The tasks of these rows, in their order; facts that were written since are left out."""

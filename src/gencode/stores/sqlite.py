@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
@@ -20,9 +20,10 @@ from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id
 from gencode.core.task import Task
 from gencode.runtime.changes import Changes
+from gencode.runtime.owner import LEASE_SECONDS
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
 from gencode.stores.facts import DRAWS, adopted, drawn, first, held, letter_text, missing, taken
-from gencode.stores.folding import events_of, folded, snapshot_of
+from gencode.stores.folding import StoredFact, events_of, folded, lines_of, snapshot_of
 from gencode.stores.schema import Durability, PlainErrors, Transaction, open_pair
 from gencode.stores.steps import FOLD, RELEASE, Append, Delete, Insert, Post
 from gencode.stores.together import Pen, Step, patiently
@@ -171,7 +172,7 @@ class SqliteStore:
         path: Path,
         *,
         durability: Durability = "normal",
-        lease_seconds: float = 15.0,
+        lease_seconds: float = LEASE_SECONDS,
         draw: Callable[[], str] = new_id,
     ) -> Self:
         """Open the database at `path`, made or brought up to date where needed."""
@@ -331,6 +332,10 @@ class SqliteStore:
         """The facts of a task with a number above `after`, in order; CorruptFact if one cannot be read."""
         return await self._read(lambda: self._events(task, max(after, 0)))
 
+    async def lines(self, task: str) -> list[dict[str, Any]]:
+        """All facts of a task as objects for an export, also those of kinds that are not known here."""
+        return await self._read(lambda: lines_of(task, *self._stored(task, 0)))
+
     async def _letters(self, statement: str, whose: str) -> list[Letter]:
         rows = await self._read(lambda: self._reader.execute(statement, (whose,)).fetchall())
         return [Letter(*row) for row in rows]
@@ -392,10 +397,15 @@ class SqliteStore:
         return [state for state in states if state is not None]
 
     def _events(self, task: str, after: int) -> list[Event]:
+        rows, last = self._stored(task, after)
+        return events_of(task, rows, after, last)
+
+    def _stored(self, task: str, after: int) -> tuple[list[StoredFact], int]:
+        """The facts after a number, and the number of the last one."""
         with Transaction(self._reader, "BEGIN"):
             last = self._reader.execute(_LAST_SEQ, (task,)).fetchone()
             rows = self._reader.execute(_EVENTS, (task, after)).fetchall() if last else []
-        return events_of(task, rows, after, last[0] if last else 0)
+        return rows, last[0] if last else 0
 
 
 def _folded(
