@@ -50,7 +50,10 @@ TYPING_SECONDS = 30.0
 """Who types an answer has at least so long until the next key."""
 PATIENCE = 600.0
 """Seconds after which a question that is asked only elsewhere is a no, unless it says how long it waits."""
-LOOK_SECONDS = 0.05
+LOOK_SECONDS = 1.0
+"""So often is looked where nothing was written: a process may have died, or a time be over."""
+SPACING_SECONDS = 0.05
+"""However often something is written, it is not looked more often than that."""
 HERE_SECONDS = 15.0
 """A person of whom nothing was heard for so long is taken for gone."""
 HERE_WAIT = 5.0
@@ -196,7 +199,8 @@ class QuestionDesk:
 
     A `person` at a screen is shown one question at a time, in the order they came; without one, programs see
     all that are `waiting` and `answer` them. With `here=False` nobody is here at all, and agents ask only
-    whoever is there in other processes. An `audience` of None is shown nothing that others ask.
+    whoever is there in other processes. Without an `audience` those who are here are asked alone, and are shown
+    nothing that others ask.
 
     `seconds` is how long a question may stay unanswered once it is shown if it has no patience of its own
     (None: for ever), `always` writes a rule where every later session finds it, `changed` is told whenever
@@ -221,6 +225,7 @@ class QuestionDesk:
         self._person = person
         self._here = here
         self._audience = audience if here else None
+        self._shared = audience is not None
         self._seconds = seconds if here or seconds is not None else PATIENCE
         self._always = always
         self._changed = changed
@@ -238,8 +243,6 @@ class QuestionDesk:
         self._owner = ""
         self._presence: Callable[[], Presence] | None = None
         self._said_at = 0.0
-        self._looked_as: Presence | None = None
-        self._look_anew = True
         self._looking: asyncio.Task[None] | None = None
 
     @asynccontextmanager
@@ -314,7 +317,8 @@ class QuestionDesk:
         seconds = self._longest(question)
         each = _Open(self._drawn(), question, self._seconds)
         self._asked.add(each)
-        self._do(self._write_down(store, rows, each, seconds))
+        if self._shared:
+            self._do(self._write_down(store, rows, each, seconds))
         try:
             with self.parking(), self._listed(each) if self._here else nullcontext():
                 answer = await self._given(each)
@@ -487,7 +491,6 @@ class QuestionDesk:
 
     def _look_on(self) -> None:
         """Look from now on, if nobody does yet."""
-        self._look_anew = True
         if self._looking is None or self._looking.done():
             self._looking = asyncio.get_running_loop().create_task(self._keep_looking())
             self._looking.add_done_callback(_logged)
@@ -498,33 +501,31 @@ class QuestionDesk:
 
     async def _keep_looking(self) -> None:
         """Look as long as there is something to look for."""
-        pause = LOOK_SECONDS
-        while (rows := self._rows) is not None and (self._presence is not None or self._unanswered()):
+        pause = SPACING_SECONDS
+        while (store := self._store) is not None and (self._presence is not None or self._unanswered()):
+            seen = store.changes.count
             try:
-                if self._presence is not None:
-                    await self._say_here(rows, self._presence())
-                if await rows.changed(self._owner) or self._look_anew or self._looked_as != self._now():
-                    self._look_anew = True
-                    await self._look(rows)
-                    self._look_anew = False
-                pause = LOOK_SECONDS
+                await self._look(store.questions)
+                pause = SPACING_SECONDS
             except GenCodeError as trouble:
-                if pause == LOOK_SECONDS:
+                if pause == SPACING_SECONDS:
                     log.warning("questions of other processes cannot be looked up: %s", trouble)
                 pause = min(max(2 * pause, SHORTEST_PAUSE), LONGEST_PAUSE)
             await asyncio.sleep(pause)
+            with suppress(StoreTrouble):
+                await store.changes.after(seen, LOOK_SECONDS)
 
     async def _look(self, rows: QuestionStore) -> None:
         if asked := self._unanswered():
             said = await rows.answers(tuple(asked))
             for number, each in asked.items():
                 self._hear(each, number in said, said.get(number))
-        self._looked_as = self._now()
-        if self._looked_as is not None:
-            self._show(await rows.news(self._looked_as))
-
-    def _now(self) -> Presence | None:
-        return None if self._presence is None else self._presence()
+        if self._presence is not None:
+            presence = self._presence()
+            await self._say_here(rows, presence)
+            found = await rows.news(presence)
+            if self._presence is not None:
+                self._show(found)
 
     def _unanswered(self) -> dict[int, "_Open"]:
         """The questions of agents that are here to which an answer from elsewhere may come."""
