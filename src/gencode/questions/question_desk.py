@@ -199,8 +199,8 @@ class QuestionDesk:
 
     A `person` at a screen is shown one question at a time, in the order they came; without one, programs see
     all that are `waiting` and `answer` them. With `here=False` nobody is here at all, and agents ask only
-    whoever is there in other processes. Without an `audience` those who are here are asked alone, and are shown
-    nothing that others ask.
+    whoever is there in other processes. Without an `audience` those who are here are asked alone, and are
+    shown nothing that others ask.
 
     `seconds` is how long a question may stay unanswered once it is shown if it has no patience of its own
     (None: for ever), `always` writes a rule where every later session finds it, `changed` is told whenever
