@@ -86,7 +86,7 @@ def interruption(
     """
     if task.status.ended:
         return []
-    ended = TaskEnded(status, task.result, str(why), reason=why.reason)
+    ended = TaskEnded(status, task.report, str(why), changes=task.changes, reason=why.reason)
     open_calls = unanswered(transcript)
     if not open_calls:
         return [*(_in_flight(task, transcript) if bounded else ()), ended]

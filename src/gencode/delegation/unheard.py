@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from gencode.core.receipts import own_text
-from gencode.core.task import Task, was_given
+from gencode.core.receipts import is_said_again
+from gencode.core.task import Task, last_end, was_given
 
 WasGiven = Callable[[str, str | None], bool]
 """Whether the end of a task at a moment was told."""
@@ -26,7 +26,9 @@ def ends_untold(sender: Task, task: Task, was_given: WasGiven, *, over: bool = T
         return []
     told = [*_past(sender, task, was_given)]
     if over and task.status.ended and task.background and not was_given(task.id, task.ended_at):
-        told.append(replace(task, result=own_text(task.past, task.status, task.result), past=()))
+        end = last_end(task)
+        again = end is not None and is_said_again(task.past, end)
+        told.append(replace(task, report="", changes=(), past=()) if again else replace(task, past=()))
     return told
 
 
@@ -39,5 +41,5 @@ def _past(sender: Task, task: Task, was_given: WasGiven) -> Iterator[Task]:
     for each in task.past:
         later = each.background or (each is left and task.id in sender.left)
         if later and not was_given(task.id, each.at):
-            end = replace(task, status=each.status, result=each.text, error=each.error, reason=each.reason)
-            yield replace(end, ended_at=each.at, past=())
+            end = replace(task, status=each.status, report=each.text, changes=each.changes)
+            yield replace(end, error=each.error, reason=each.reason, ended_at=each.at, past=())

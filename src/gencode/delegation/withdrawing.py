@@ -76,7 +76,7 @@ async def _out_of_time(store: Store, now: Task, prompt: str, why: Cause) -> list
 
 
 def _end(status: Status, now: Task, why: Cause) -> TaskEnded:
-    return TaskEnded(status, now.result, str(why), reason=why.reason)
+    return TaskEnded(status, now.report, str(why), changes=now.changes, reason=why.reason)
 
 
 async def not_begun(store: Store, task: Task, prompt: str) -> list[DurableFact]:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import CorruptFact, UserMistake
-from gencode.core.events import DurableFact, Event, TaskCreated, TaskEnded, TaskImported, plain
+from gencode.core.events import DurableFact, Event, StoredFact, TaskCreated, TaskEnded, TaskImported, plain
 from gencode.core.ids import ID_LENGTH, clean_id, moment, stamp
 from gencode.core.old_events import translated
 from gencode.core.reasons import EndReason
@@ -20,7 +20,7 @@ FORMAT = "gencode-task"
 VERSION = 1
 
 _EPOCH = "1970-01-01T00:00:00.000000Z"
-_OUR_KINDS = tuple(kind.__name__ for kind in get_args(DurableFact))
+_OUR_KINDS = tuple(kind.__name__ for kind in get_args(StoredFact))
 _BAD_LINE = (
     CorruptFact,
     UserMistake,
@@ -162,7 +162,7 @@ def _ours(line: dict[str, Any]) -> DurableFact | None:
     if line["kind"] not in _OUR_KINDS:
         return None
     fields = {name: each for name, each in line.items() if name not in ("task", "seq", "at")}
-    return translated(msgspec.convert(fields, type=DurableFact))
+    return translated(msgspec.convert(fields, type=StoredFact))
 
 
 def _foreign(line: dict[str, Any]) -> DurableFact | None:
